@@ -1,0 +1,58 @@
+# The one task runner. Every target sets up what it needs inside this directory, and says so.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+BIN := .venv/bin
+JAR := java/target/stormwright-storm-0.1.0.jar
+JAVA_SOURCES := $(shell find java/src -type f)
+
+# What each step of the set-up leaves when it has completed; an interrupted step is done again.
+PYTHON := .venv/.complete
+JAVA := build/storm/.complete
+NETWORK := build/.network
+ARCHIVE := build/storm/worker.jsa
+
+.PHONY: help demo test lint setup clean missing
+
+help: ## show this
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: setup ## real Storm cluster: run, observe, decide, move, and show what was gained (options: ARGS="--nodes 3")
+	@$(BIN)/stormwright demo $(ARGS)
+
+test: setup ## Java and Python tests, some on a real Storm cluster (options for pytest: ARGS="-k cluster")
+	@echo "test: Java"
+	@mvn -q -B -Dstyle.color=never -f java/pom.xml test
+	@grep -h '^Tests run' java/target/surefire-reports/*.txt
+	@echo "test: Python"
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(PYTHON) ## style and types
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+setup: $(PYTHON) $(JAVA) $(NETWORK) $(ARCHIVE) ## everything the other targets need
+
+clean: ## remove all that make has made
+	rm -rf .venv build java/target demo-output .pytest_cache .ruff_cache .mypy_cache .hypothesis
+
+$(PYTHON): requirements.lock pyproject.toml tools/setup
+	@tools/setup python
+	@touch $@
+
+$(JAVA): java/pom.xml $(JAVA_SOURCES) tools/setup $(if $(wildcard $(JAR)),,missing)
+	@tools/setup java
+	@touch $@
+
+$(NETWORK): tools/setup
+	@tools/setup network
+	@mkdir -p $(@D) && touch $@
+
+# Made once for the jars that pom.xml names; Java ignores one that does not fit, so failing to make it is no failure.
+$(ARCHIVE): java/pom.xml tools/worker_archive.py | $(PYTHON) $(JAVA)
+	@echo "setup: making the class archive with which workers start faster (20 s, once)"
+	@$(BIN)/python tools/worker_archive.py || true

@@ -1,0 +1,178 @@
+package stormwright;
+
+import java.net.URI;
+import java.net.UnknownHostException;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.storm.metric.StormMetricsRegistry;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.EvenScheduler;
+import org.apache.storm.scheduler.IScheduler;
+import org.apache.storm.scheduler.Topologies;
+import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.utils.ObjectReader;
+import org.apache.storm.utils.Utils;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import stormwright.bridge.Answer;
+import stormwright.bridge.CircuitBreaker;
+import stormwright.bridge.Placement;
+import stormwright.bridge.ServiceClient;
+import stormwright.bridge.ServiceException;
+import stormwright.bridge.Snapshot;
+
+/**
+ * Asks the stormwright service where executors should run; named in {@code storm.scheduler}.
+ *
+ * <p>An exception that leaves a scheduler ends Nimbus, and while one runs Nimbus does nothing else. So whatever
+ * happens is caught, and the service has until its deadline. Without a usable answer nothing that runs is touched and
+ * Storm's EvenScheduler places the rest; each topology's status says so.
+ *
+ * <p>storm.yaml: {@code stormwright.service.url} (http://127.0.0.1:7070) and {@code stormwright.service.deadline.ms}
+ * (1500).
+ */
+public final class PlacementScheduler implements IScheduler {
+    private static final Logger LOG = LoggerFactory.getLogger(PlacementScheduler.class);
+    private static final String SERVICE_URL = "stormwright.service.url";
+    private static final String DEADLINE_MS = "stormwright.service.deadline.ms";
+    private static final String DEFAULT_URL = "http://127.0.0.1:7070";
+    private static final int DEFAULT_DEADLINE_MS = 1500;
+    private static final String OUTAGE = "stormwright service at ";
+
+    private final CircuitBreaker breaker = new CircuitBreaker(System::nanoTime);
+    private Map<String, Object> conf = Map.of();
+    private String url = DEFAULT_URL;
+    private ServiceClient service;
+    private String nimbusHost;
+    /** Why the service has no answer for us, as it was last time it was asked. */
+    private String lastFailure = "";
+
+    @Override
+    public void prepare(Map<String, Object> conf, StormMetricsRegistry metrics) {
+        try {
+            this.conf = conf;
+            url = ObjectReader.getString(conf.get(SERVICE_URL), DEFAULT_URL).replaceAll("/+$", "");
+            int deadlineMs = ObjectReader.getInt(conf.get(DEADLINE_MS), DEFAULT_DEADLINE_MS);
+            nimbusHost = hostname();
+            service = new ServiceClient(URI.create(url + "/v1/schedule"), deadlineMs);
+            LOG.info("placements come from {} within {} ms", url, deadlineMs);
+        } catch (RuntimeException e) {
+            lastFailure = "not usable as configured: " + e.getMessage();
+            LOG.error("{} and {} make no service", SERVICE_URL, DEADLINE_MS, e);
+        }
+    }
+
+    private static String hostname() {
+        try {
+            return Utils.hostname();
+        } catch (UnknownHostException e) {
+            return "localhost";
+        }
+    }
+
+    @Override
+    public void schedule(Topologies topologies, Cluster cluster) {
+        Map<String, String> notes = new HashMap<>();
+        try {
+            Set<String> waiting = unplaced(cluster);
+            notes.putAll(followService(cluster));
+            Set<String> left = unplaced(cluster);
+            placeEvenly(topologies, cluster, left, notes);
+            describe(cluster, waiting, left, notes);
+        } catch (Throwable e) {
+            LOG.error("this round of scheduling is over", e);
+        }
+    }
+
+    /** Applies the service's answer; returns a note for every topology that has something to be said about. */
+    private Map<String, String> followService(Cluster cluster) {
+        try {
+            Answer answer = ask(cluster);
+            Map<String, String> notes = new HashMap<>(answer.status());
+            Placement.apply(answer, cluster).forEach((topology, why) -> {
+                LOG.warn("the answer for {} is refused: {}", topology, why);
+                notes.put(topology, "stormwright: answer refused: " + why);
+            });
+            return notes;
+        } catch (Throwable e) {
+            if (!(e instanceof ServiceException)) {
+                LOG.error("the service's answer could not be used", e);
+            }
+            return outage(cluster, e instanceof ServiceException ? e.getMessage() : e.toString());
+        }
+    }
+
+    private Answer ask(Cluster cluster) throws ServiceException {
+        if (service == null || !breaker.allows()) {
+            throw new ServiceException(lastFailure);
+        }
+        try {
+            Answer answer = Answer.read(service.post(Snapshot.of(cluster, conf, nimbusHost)), cluster);
+            breaker.succeeded();
+            return answer;
+        } catch (ServiceException | RuntimeException | LinkageError e) {
+            breaker.failed();
+            lastFailure = e instanceof ServiceException ? e.getMessage() : e.toString();
+            LOG.warn("{}{}: {} ({})", OUTAGE, url, lastFailure, breaker.describe());
+            throw new ServiceException(lastFailure, e);
+        }
+    }
+
+    private Map<String, String> outage(Cluster cluster, String why) {
+        String text = OUTAGE + url + ": " + why + (service == null ? "" : " (" + breaker.describe() + ")");
+        Map<String, String> notes = new HashMap<>();
+        cluster.getTopologies().forEach(topology -> notes.put(topology.getId(), text));
+        return notes;
+    }
+
+    private static Set<String> unplaced(Cluster cluster) {
+        Set<String> ids = new HashSet<>();
+        for (TopologyDetails topology : cluster.getTopologies()) {
+            if (!cluster.getUnassignedExecutors(topology).isEmpty()) {
+                ids.add(topology.getId());
+            }
+        }
+        return ids;
+    }
+
+    private static void placeEvenly(Topologies topologies, Cluster cluster, Set<String> left, Map<String, String> notes) {
+        if (left.isEmpty()) {
+            return;
+        }
+        EvenScheduler.scheduleTopologiesEvenly(topologies, cluster);
+        Set<String> still = unplaced(cluster);
+        for (String topology : left) {
+            String outcome = still.contains(topology) ? "EvenScheduler found no slots for it" : "placed by EvenScheduler";
+            notes.put(topology, notes.getOrDefault(topology, "stormwright: the service left it out") + "; " + outcome);
+        }
+    }
+
+    /** Sets a status where it says something new; Nimbus logs each that is set. */
+    private static void describe(Cluster cluster, Set<String> waiting, Set<String> left, Map<String, String> notes) {
+        for (TopologyDetails topology : cluster.getTopologies()) {
+            String id = topology.getId();
+            String note = notes.get(id);
+            String known = cluster.getStatusMap().get(id);
+            boolean outage = note != null && note.startsWith(OUTAGE);
+            boolean knownOutage = known != null && known.startsWith(OUTAGE);
+            if (outage && !left.contains(id)) {
+                // The seconds until the next try change each round, which is no news for a topology that just runs.
+                note = knownOutage ? known : note + "; left as it is";
+            } else if (note == null && waiting.contains(id)) {
+                note = "stormwright: placed by the service";
+            } else if (note == null && knownOutage) {
+                note = "stormwright: the service answers again; left as it is";
+            }
+            if (note != null && !note.equals(known)) {
+                cluster.setStatus(id, note);
+            }
+        }
+    }
+
+    @Override
+    public Map<String, Map<String, Double>> config() {
+        return Map.of();
+    }
+}

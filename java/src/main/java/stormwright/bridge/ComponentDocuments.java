@@ -1,0 +1,123 @@
+package stormwright.bridge;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.storm.daemon.Acker;
+import org.apache.storm.daemon.StormCommon;
+import org.apache.storm.generated.ComponentCommon;
+import org.apache.storm.generated.GlobalStreamId;
+import org.apache.storm.generated.Grouping;
+import org.apache.storm.generated.StormTopology;
+import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.utils.Utils;
+
+/** The components of a topology as {@code stormwright-problem/1} has them. */
+final class ComponentDocuments {
+    private static final String TAGS = "tags";
+
+    private final TopologyDetails topology;
+    private final Map<String, Object> declared;
+    private final Map<String, List<ExecutorDetails>> executors = new TreeMap<>();
+
+    ComponentDocuments(TopologyDetails topology, List<ExecutorDetails> order) {
+        this.topology = topology;
+        StormTopology structure = topology.getTopology();
+        this.declared = structure == null ? Map.of() : StormCommon.allComponents(structure);
+        for (ExecutorDetails executor : order) {
+            executors.computeIfAbsent(topology.getComponentFromExecutor(executor), key -> new ArrayList<>()).add(executor);
+        }
+    }
+
+    /** The names of all components that have executors, in the order of {@link #documents}. */
+    List<String> names() {
+        return List.copyOf(executors.keySet());
+    }
+
+    List<Map<String, Object>> documents() {
+        List<Map<String, Object>> documents = new ArrayList<>();
+        executors.forEach((name, own) -> {
+            Map<String, Object> document = new LinkedHashMap<>();
+            document.put("id", name);
+            document.put("type", typeOf(name));
+            document.put("parallelism", own.size());
+            document.put("inputs", inputsOf(name));
+            document.put("resources", Snapshot.resources(topology.getTotalResources(own.get(0))));
+            List<String> tags = tagsOf(name);
+            if (!tags.isEmpty()) {
+                document.put(TAGS, tags);
+            }
+            documents.add(document);
+        });
+        return documents;
+    }
+
+    private String typeOf(String name) {
+        if (Utils.isSystemId(name)) {
+            return "system";
+        }
+        StormTopology structure = topology.getTopology();
+        return structure != null && structure.get_spouts().containsKey(name) ? "spout" : "bolt";
+    }
+
+    private List<Map<String, Object>> inputsOf(String name) {
+        if (name.equals(Acker.ACKER_COMPONENT_ID)) {
+            return ackerInputs();
+        }
+        List<Map<String, Object>> inputs = new ArrayList<>();
+        ComponentCommon common = StormCommon.getComponentCommon(declared.get(name));
+        Map<GlobalStreamId, Grouping> subscriptions =
+                common == null || common.get_inputs() == null ? Map.of() : new TreeMap<>(common.get_inputs());
+        subscriptions.forEach((stream, grouping) -> {
+            if (executors.containsKey(stream.get_componentId())) {
+                inputs.add(input(stream.get_componentId(), stream.get_streamId(), grouping));
+            }
+        });
+        return inputs;
+    }
+
+    /** An acker hears of every tree and of every ack; its other inputs are silent in the ordinary run. */
+    private List<Map<String, Object>> ackerInputs() {
+        Set<String> spouts = topology.getTopology() == null ? Set.of() : topology.getTopology().get_spouts().keySet();
+        List<Map<String, Object>> inputs = new ArrayList<>();
+        for (String source : executors.keySet()) {
+            if (!Utils.isSystemId(source)) {
+                String stream = spouts.contains(source) ? Acker.ACKER_INIT_STREAM_ID : Acker.ACKER_ACK_STREAM_ID;
+                inputs.add(input(source, stream, Grouping.fields(List.of("id"))));
+            }
+        }
+        return inputs;
+    }
+
+    private static Map<String, Object> input(String source, String stream, Grouping grouping) {
+        Map<String, Object> document = new LinkedHashMap<>();
+        document.put("from", source);
+        document.put("stream", stream);
+        if (grouping.is_set_fields() && !grouping.get_fields().isEmpty()) {
+            document.put("grouping", "fields");
+            document.put("fields", grouping.get_fields());
+        } else {
+            // Storm writes a global grouping as one by no fields.
+            document.put("grouping",
+                    grouping.is_set_fields() ? "global" : grouping.getSetField().name().toLowerCase(Locale.ROOT));
+        }
+        return document;
+    }
+
+    /** Tags may be given as a list or as one text with commas. */
+    private List<String> tagsOf(String name) {
+        Object component = declared.get(name);
+        Object tags = component == null ? null : StormCommon.componentConf(component).get(TAGS);
+        if (tags instanceof List<?> list) {
+            return list.stream().map(String::valueOf).toList();
+        }
+        return tags == null ? List.of()
+                : Arrays.stream(tags.toString().split(",")).map(String::strip).filter(tag -> !tag.isEmpty()).toList();
+    }
+}

@@ -1,0 +1,157 @@
+package stormwright.bridge;
+
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.SchedulerAssignment;
+import org.apache.storm.scheduler.SupervisorDetails;
+import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.scheduler.WorkerSlot;
+import org.apache.storm.scheduler.resource.normalization.NormalizedResourceOffer;
+import org.apache.storm.scheduler.resource.normalization.NormalizedResourceRequest;
+import org.apache.storm.shade.net.minidev.json.JSONValue;
+import org.apache.storm.utils.ConfigUtils;
+
+/** What Nimbus shows a scheduler, as the request that the service is sent. */
+public final class Snapshot {
+    private static final String OUR_CONF = "stormwright.";
+    private static final String TOPOLOGY_CONF = "topology.";
+    private static final int UNASSIGNED = -1;
+
+    private Snapshot() {
+    }
+
+    /** The request {@code stormwright-snapshot/1} as JSON. */
+    public static String of(Cluster cluster, Map<String, Object> conf, String nimbusHost) {
+        return JSONValue.toJSONString(Map.of(
+                "schema", "stormwright-snapshot/1",
+                "problem", problem(cluster, conf),
+                "cluster", Map.of("nimbus_host", nimbusHost)));
+    }
+
+    private static Map<String, Object> problem(Cluster cluster, Map<String, Object> conf) {
+        Map<String, Object> problem = new LinkedHashMap<>();
+        problem.put("schema", "stormwright-problem/1");
+        problem.put("name", "nimbus");
+        problem.put("conf", select(conf, OUR_CONF));
+        problem.put("supervisors", supervisors(cluster));
+        problem.put("blacklisted_hosts", new TreeSet<>(cluster.getBlacklistedHosts()));
+        problem.put("greylisted_supervisors", cluster.getGreyListedSupervisors());
+        List<Object> topologies = new ArrayList<>();
+        Map<String, Object> assignments = new LinkedHashMap<>();
+        for (TopologyDetails topology : sorted(cluster)) {
+            List<ExecutorDetails> order = ExecutorOrder.of(topology);
+            topologies.add(topology(topology, order));
+            SchedulerAssignment assignment = cluster.getAssignmentById(topology.getId());
+            if (assignment != null && !assignment.getExecutorToSlot().isEmpty()) {
+                assignments.put(topology.getId(), assignment(assignment, order));
+            }
+        }
+        problem.put("topologies", topologies);
+        problem.put("assignments", assignments);
+        return problem;
+    }
+
+    private static List<TopologyDetails> sorted(Cluster cluster) {
+        Collection<TopologyDetails> topologies = cluster.getTopologies().getTopologies();
+        return topologies.stream().sorted(Comparator.comparing(TopologyDetails::getId)).toList();
+    }
+
+    private static List<Object> supervisors(Cluster cluster) {
+        Map<String, String> rackOfHost = new HashMap<>();
+        cluster.getNetworkTopography().forEach((rack, hosts) -> hosts.forEach(host -> rackOfHost.put(host, rack)));
+        List<Object> documents = new ArrayList<>();
+        for (SupervisorDetails supervisor : new TreeMap<>(cluster.getSupervisors()).values()) {
+            Map<String, Object> document = new LinkedHashMap<>();
+            document.put("id", supervisor.getId());
+            document.put("host", supervisor.getHost());
+            document.put("rack", rackOfHost.getOrDefault(supervisor.getHost(), "default-rack"));
+            document.put("ports", new TreeSet<>(supervisor.getAllPorts()));
+            document.put("scheduler_meta", texts(supervisor.getSchedulerMeta()));
+            document.put("resources", resources(supervisor.getTotalResources()));
+            documents.add(document);
+        }
+        return documents;
+    }
+
+    private static Map<String, String> texts(Object meta) {
+        if (!(meta instanceof Map<?, ?> map)) {
+            return null;
+        }
+        Map<String, String> texts = new TreeMap<>();
+        map.forEach((key, value) -> texts.put(String.valueOf(key), String.valueOf(value)));
+        return texts;
+    }
+
+    private static Map<String, Double> resources(NormalizedResourceOffer offer) {
+        return offer == null ? Map.of() : offer.toNormalizedMap();
+    }
+
+    static Map<String, Double> resources(NormalizedResourceRequest request) {
+        return request == null ? Map.of() : request.toNormalizedMap();
+    }
+
+    private static Map<String, Object> topology(TopologyDetails topology, List<ExecutorDetails> order) {
+        ComponentDocuments components = new ComponentDocuments(topology, order);
+        Map<String, Object> document = new LinkedHashMap<>();
+        document.put("id", topology.getId());
+        document.put("name", topology.getName());
+        document.put("owner", topology.getTopologySubmitter() == null ? "" : topology.getTopologySubmitter());
+        document.put("launch_time", topology.getLaunchTime());
+        document.put("num_workers", topology.getNumWorkers());
+        Map<String, Object> conf = select(ConfigUtils.maskPasswords(topology.getConf()), TOPOLOGY_CONF);
+        conf.putAll(select(topology.getConf(), OUR_CONF));
+        document.put("conf", conf);
+        document.put("components", components.documents());
+        document.put("executor_runs", runs(topology, order, components.names()));
+        return document;
+    }
+
+    private static Map<String, Object> select(Map<String, Object> conf, String prefix) {
+        Map<String, Object> selected = new TreeMap<>();
+        conf.forEach((key, value) -> {
+            if (key.startsWith(prefix)) {
+                selected.put(key, value);
+            }
+        });
+        return selected;
+    }
+
+    /** Rows of component index, first task, number of executors, tasks of each; expanded they give {@code order}. */
+    private static List<int[]> runs(TopologyDetails topology, List<ExecutorDetails> order, List<String> components) {
+        List<int[]> runs = new ArrayList<>();
+        int[] run = null;
+        for (ExecutorDetails executor : order) {
+            int component = components.indexOf(topology.getComponentFromExecutor(executor));
+            int tasks = executor.getEndTask() - executor.getStartTask() + 1;
+            boolean continues = run != null && run[0] == component && run[3] == tasks
+                    && executor.getStartTask() == run[1] + run[2] * tasks;
+            if (!continues) {
+                run = new int[] {component, executor.getStartTask(), 0, tasks};
+                runs.add(run);
+            }
+            run[2]++;
+        }
+        return runs;
+    }
+
+    private static Map<String, Object> assignment(SchedulerAssignment assignment, List<ExecutorDetails> order) {
+        Map<WorkerSlot, Integer> indexes = new LinkedHashMap<>();
+        int[] slotOfExecutor = new int[order.size()];
+        for (int i = 0; i < slotOfExecutor.length; i++) {
+            WorkerSlot slot = assignment.getExecutorToSlot().get(order.get(i));
+            slotOfExecutor[i] = slot == null ? UNASSIGNED : indexes.computeIfAbsent(slot, key -> indexes.size());
+        }
+        List<Object> slots = new ArrayList<>();
+        indexes.keySet().forEach(slot -> slots.add(List.of(slot.getNodeId(), slot.getPort())));
+        return Map.of("slots", slots, "slot_of_executor", slotOfExecutor);
+    }
+}

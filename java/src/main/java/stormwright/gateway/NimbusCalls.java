@@ -1,0 +1,137 @@
+package stormwright.gateway;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.storm.generated.ClusterSummary;
+import org.apache.storm.generated.ErrorInfo;
+import org.apache.storm.generated.ExecutorSummary;
+import org.apache.storm.generated.GetInfoOptions;
+import org.apache.storm.generated.KillOptions;
+import org.apache.storm.generated.Nimbus;
+import org.apache.storm.generated.NumErrorsChoice;
+import org.apache.storm.generated.RebalanceOptions;
+import org.apache.storm.generated.SupervisorSummary;
+import org.apache.storm.generated.TopologyInfo;
+import org.apache.storm.generated.TopologySummary;
+import org.apache.storm.thrift.TException;
+
+/** The calls of the gateway, each one of Nimbus; results are JSON documents. */
+final class NimbusCalls {
+    private NimbusCalls() {
+    }
+
+    static Object call(Nimbus.Iface nimbus, String call, Map<?, ?> args) throws TException {
+        switch (call) {
+            case "cluster":
+                return cluster(nimbus.getClusterInfo());
+            case "topology":
+                return topology(nimbus, text(args, "id"));
+            case "activate":
+                nimbus.activate(text(args, "name"));
+                return null;
+            case "deactivate":
+                nimbus.deactivate(text(args, "name"));
+                return null;
+            case "rebalance":
+                RebalanceOptions rebalance = new RebalanceOptions();
+                rebalance.set_wait_secs(number(args, "wait_s"));
+                nimbus.rebalance(text(args, "name"), rebalance);
+                return null;
+            case "kill":
+                KillOptions kill = new KillOptions();
+                kill.set_wait_secs(number(args, "wait_s"));
+                nimbus.killTopologyWithOpts(text(args, "name"), kill);
+                return null;
+            default:
+                throw new IllegalArgumentException("there is no call '" + call + "'");
+        }
+    }
+
+    private static String text(Map<?, ?> args, String key) {
+        if (args.get(key) instanceof String text) {
+            return text;
+        }
+        throw new IllegalArgumentException("args." + key + " should be a text");
+    }
+
+    private static int number(Map<?, ?> args, String key) {
+        if (args.get(key) instanceof Integer number && number >= 0) {
+            return number;
+        }
+        throw new IllegalArgumentException("args." + key + " should be a number of at least 0");
+    }
+
+    private static Map<String, Object> cluster(ClusterSummary summary) {
+        List<Object> supervisors = new ArrayList<>();
+        for (SupervisorSummary supervisor : summary.get_supervisors()) {
+            Map<String, Object> document = new LinkedHashMap<>();
+            document.put("id", supervisor.get_supervisor_id());
+            document.put("host", supervisor.get_host());
+            document.put("uptime_s", supervisor.get_uptime_secs());
+            document.put("num_workers", supervisor.get_num_workers());
+            document.put("used_workers", supervisor.get_num_used_workers());
+            supervisors.add(document);
+        }
+        List<Object> topologies = new ArrayList<>();
+        for (TopologySummary topology : summary.get_topologies()) {
+            Map<String, Object> document = new LinkedHashMap<>();
+            document.put("id", topology.get_id());
+            document.put("name", topology.get_name());
+            document.put("status", topology.get_status());
+            document.put("uptime_s", topology.get_uptime_secs());
+            document.put("num_workers", topology.get_num_workers());
+            document.put("num_executors", topology.get_num_executors());
+            document.put("sched_status", topology.get_sched_status());
+            document.put("owner", topology.get_owner());
+            topologies.add(document);
+        }
+        return Map.of("supervisors", supervisors, "topologies", topologies);
+    }
+
+    private static Map<String, Object> topology(Nimbus.Iface nimbus, String id) throws TException {
+        GetInfoOptions options = new GetInfoOptions();
+        options.set_num_err_choice(NumErrorsChoice.ONE);
+        TopologyInfo info = nimbus.getTopologyInfoWithOpts(id, options);
+        List<Object> executors = new ArrayList<>();
+        for (ExecutorSummary executor : info.get_executors()) {
+            Map<String, Object> document = new LinkedHashMap<>();
+            document.put("first_task", executor.get_executor_info().get_task_start());
+            document.put("last_task", executor.get_executor_info().get_task_end());
+            document.put("component", executor.get_component_id());
+            document.put("host", executor.get_host());
+            document.put("port", executor.get_port());
+            document.put("uptime_s", executor.get_uptime_secs());
+            executors.add(document);
+        }
+        Map<String, Object> document = new LinkedHashMap<>();
+        document.put("id", info.get_id());
+        document.put("name", info.get_name());
+        document.put("status", info.get_status());
+        document.put("sched_status", info.get_sched_status());
+        document.put("executors", executors);
+        document.put("errors", errors(info));
+        return document;
+    }
+
+    private static Map<String, Object> errors(TopologyInfo info) {
+        Map<String, Object> errors = new TreeMap<>();
+        info.get_errors().forEach((component, list) -> {
+            List<Object> documents = new ArrayList<>();
+            for (ErrorInfo error : list) {
+                Map<String, Object> document = new LinkedHashMap<>();
+                document.put("error", error.get_error().lines().findFirst().orElse(""));
+                document.put("time_s", error.get_error_time_secs());
+                document.put("host", error.get_host());
+                document.put("port", error.get_port());
+                documents.add(document);
+            }
+            if (!documents.isEmpty()) {
+                errors.put(component, documents);
+            }
+        });
+        return errors;
+    }
+}

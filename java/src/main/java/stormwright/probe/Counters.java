@@ -1,0 +1,80 @@
+package stormwright.probe;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.util.concurrent.atomic.AtomicLongArray;
+
+/**
+ * Cells that only grow. One thread, the owner, adds to them at the price of a plain addition; any other thread adds to
+ * a second set of cells atomically, so that nothing is lost when a bolt emits from threads of its own.
+ */
+final class Counters {
+    private static final VarHandle CELL = MethodHandles.arrayElementVarHandle(long[].class);
+    private static final VarHandle OWNER;
+    private static final VarHandle OTHERS;
+
+    static {
+        try {
+            OWNER = MethodHandles.lookup().findVarHandle(Counters.class, "owner", Thread.class);
+            OTHERS = MethodHandles.lookup().findVarHandle(Counters.class, "others", AtomicLongArray.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
+    private final long[] own;
+    /** A thread that does not see it set tries to claim it and fails: so it may be read plainly. */
+    private Thread owner;
+    private volatile AtomicLongArray others;
+
+    Counters(int size) {
+        own = new long[size];
+    }
+
+    int size() {
+        return own.length;
+    }
+
+    /** Whether the calling thread is the owner; the first executor thread that asks becomes it. */
+    boolean ownedByCaller() {
+        Thread caller = Thread.currentThread();
+        Thread current = owner;
+        return current == caller || current == null && claim(caller);
+    }
+
+    private boolean claim(Thread caller) {
+        return ExecutorThreads.isExecutor(caller) && OWNER.compareAndSet(this, null, caller);
+    }
+
+    /** Adds to a cell; {@code owned} is what {@link #ownedByCaller} said to this thread. */
+    void add(boolean owned, int cell, long amount) {
+        if (owned) {
+            // Opaque: a plain addition on every processor, but never torn and never kept back in a register.
+            CELL.setOpaque(own, cell, (long) CELL.getOpaque(own, cell) + amount);
+        } else {
+            others().getAndAdd(cell, amount);
+        }
+    }
+
+    /** A cell of the owner, as the owner sees it. */
+    long ownCell(int cell) {
+        return own[cell];
+    }
+
+    /** Copies all cells; of each cell every addition is in this copy or in a later one. */
+    void read(long[] into) {
+        AtomicLongArray shared = others;
+        for (int cell = 0; cell < own.length; cell++) {
+            into[cell] = (long) CELL.getOpaque(own, cell) + (shared == null ? 0 : shared.get(cell));
+        }
+    }
+
+    private AtomicLongArray others() {
+        AtomicLongArray shared = others;
+        if (shared == null) {
+            OTHERS.compareAndSet(this, null, new AtomicLongArray(own.length));
+            shared = others;
+        }
+        return shared;
+    }
+}

@@ -1,0 +1,84 @@
+package stormwright.probe;
+
+import com.codahale.metrics.Gauge;
+import java.lang.management.ThreadMXBean;
+import java.util.List;
+import org.apache.storm.utils.Utils;
+
+/** An executor: its tasks, its thread's CPU time at the end of the last interval and now, and its queue. */
+final class ExecutorMeter {
+    static final long NO_THREAD = -1;
+
+    private final int firstTask;
+    private final int lastTask;
+    private final List<TaskMeter> tasks;
+    private final boolean spout;
+    private final Gauge<?> queue;
+    private final long threadId;
+    private long cpuBeforeNs;
+    private long cpuNowNs;
+
+    /**
+     * Makes one.
+     *
+     * @param previous the same executor as it was known before, or null
+     */
+    ExecutorMeter(int firstTask, int lastTask, List<TaskMeter> tasks, boolean spout, long threadId, Gauge<?> queue,
+            ExecutorMeter previous) {
+        this.firstTask = firstTask;
+        this.lastTask = lastTask;
+        this.tasks = tasks;
+        this.spout = spout;
+        this.threadId = threadId;
+        this.queue = queue;
+        if (previous != null && previous.threadId == threadId) {
+            cpuBeforeNs = previous.cpuBeforeNs;
+            cpuNowNs = previous.cpuNowNs;
+        }
+    }
+
+    int firstTask() {
+        return firstTask;
+    }
+
+    boolean hasThread() {
+        return threadId != NO_THREAD;
+    }
+
+    void read(ThreadMXBean threads) {
+        if (hasThread()) {
+            // -1 once the thread has ended: then it stays at what was read last.
+            cpuNowNs = Math.max(cpuNowNs, threads.getThreadCpuTime(threadId));
+        }
+    }
+
+    void commit() {
+        cpuBeforeNs = cpuNowNs;
+    }
+
+    /**
+     * Writes the executor's part of a record.
+     *
+     * @param executionsPerSample how many tuples a sampled execute time stands for
+     */
+    void write(JsonLine json, int executionsPerSample) {
+        String component = tasks.get(0).component();
+        json.open('{').name("component").value(component)
+                .name("type").value(spout ? "spout" : Utils.isSystemId(component) ? "system" : "bolt")
+                .name("first_task").value(firstTask)
+                .name("last_task").value(lastTask)
+                .name("cpu_ns").value(cpuNowNs - cpuBeforeNs)
+                .name("received").value(sum(TaskCounts.RECEIVED))
+                .name("emitted").value(sum(TaskCounts.EMITTED))
+                .name("trees").value(sum(TaskCounts.TREES))
+                .name("acked").value(sum(TaskCounts.ACKED))
+                .name("failed").value(sum(TaskCounts.FAILED))
+                .name("execute_ns").value(sum(TaskCounts.EXECUTED_SAMPLED_MS) * 1_000_000L * executionsPerSample)
+                .name("queue").value(QueueGauges.read(queue))
+                .close('}');
+    }
+
+    private long sum(int cell) {
+        return tasks.stream().mapToLong(task -> task.grown(cell)).sum();
+    }
+}

@@ -1,0 +1,210 @@
+package stormwright.probe;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.channels.FileLock;
+import java.nio.channels.OverlappingFileLockException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Records on disk until they are delivered.
+ *
+ * <p>Every worker has a directory below the common one and holds a lock in it while it lives. Records are appended to
+ * a segment; a segment that is closed can be delivered and deleted. The directory of a worker that has died is free of
+ * its lock: whoever finds it takes its segments over. All directories together stay below the limit: the oldest
+ * segments go first.
+ */
+final class Spool implements Closeable {
+    private static final Logger LOG = LoggerFactory.getLogger(Spool.class);
+    private static final String SUFFIX = ".jsonl";
+    private static final String LOCK = "worker.lock";
+    private static final long LARGEST_SEGMENT = 1 << 20;
+    private static final int SEGMENTS_AT_LIMIT = 8;
+    private static final int TRIES = 5;
+
+    private final Path root;
+    private final Path directory;
+    private final long maxBytes;
+    private final long segmentBytes;
+    private FileChannel lockFile;
+    private FileChannel active;
+    private long segments;
+
+    Spool(Path root, String name, long maxBytes) {
+        this.root = root;
+        this.directory = root.resolve(name);
+        this.maxBytes = maxBytes;
+        this.segmentBytes = Math.max(1, Math.min(LARGEST_SEGMENT, maxBytes / SEGMENTS_AT_LIMIT));
+    }
+
+    /** Adds a line; either all of it is on disk afterwards or, if this throws, nothing. */
+    synchronized void append(byte[] line) throws IOException {
+        open();
+        if (active != null && active.size() > 0 && active.size() + line.length > segmentBytes) {
+            closeSegment();
+        }
+        if (active == null) {
+            makeRoom(line.length);
+            Path segment = directory.resolve("%s-%09d%s".formatted(directory.getFileName(), segments++, SUFFIX));
+            active = FileChannel.open(segment, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
+        }
+        long before = active.size();
+        try {
+            ByteBuffer rest = ByteBuffer.wrap(line);
+            while (rest.hasRemaining()) {
+                active.write(rest);
+            }
+        } catch (IOException e) {
+            active.truncate(before);
+            throw e;
+        }
+    }
+
+    /** All segments with something in them, oldest first; the one being written to is closed for it. */
+    synchronized List<Path> takeSegments() throws IOException {
+        if (lockFile == null) {
+            return List.of();
+        }
+        closeSegment();
+        return segmentsIn(directory);
+    }
+
+    synchronized void delete(Path segment) throws IOException {
+        Files.deleteIfExists(segment);
+    }
+
+    /** Takes over what workers left behind that have died. */
+    synchronized void adoptOrphans() throws IOException {
+        open();
+        try (DirectoryStream<Path> others = Files.newDirectoryStream(root, path -> !path.equals(directory))) {
+            for (Path other : others) {
+                if (Files.exists(other.resolve(LOCK))) {
+                    adopt(other);
+                }
+            }
+        }
+    }
+
+    private void adopt(Path other) throws IOException {
+        FileChannel lock = tryLock(other);
+        if (lock == null) {
+            return;
+        }
+        try (lock) {
+            for (Path segment : segmentsIn(other)) {
+                Files.move(segment, directory.resolve(segment.getFileName()));
+            }
+            Files.deleteIfExists(other.resolve(LOCK));
+            Files.deleteIfExists(other);
+        }
+    }
+
+    /** Ends the use of this spool; what is in it is left to whoever adopts it. */
+    @Override
+    public synchronized void close() throws IOException {
+        closeSegment();
+        if (lockFile == null) {
+            return;
+        }
+        if (segmentsIn(directory).isEmpty()) {
+            Files.deleteIfExists(directory.resolve(LOCK));
+            Files.deleteIfExists(directory);
+        }
+        lockFile.close();
+        lockFile = null;
+    }
+
+    private void open() throws IOException {
+        // Another worker may take our directory for an orphan before it is locked; then it is gone and we try again.
+        for (int tries = 0; lockFile == null && tries < TRIES; tries++) {
+            Files.createDirectories(directory);
+            FileChannel channel = tryLock(directory);
+            if (channel != null && Files.exists(directory.resolve(LOCK))) {
+                lockFile = channel;
+            }
+        }
+        if (lockFile == null) {
+            throw new IOException("cannot lock " + directory);
+        }
+    }
+
+    /** The locked lock file of a directory, or null if somebody else has it. */
+    private static FileChannel tryLock(Path directory) throws IOException {
+        FileChannel channel;
+        try {
+            channel = FileChannel.open(
+                    directory.resolve(LOCK), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+        } catch (NoSuchFileException e) {
+            return null;
+        }
+        FileLock lock = null;
+        try {
+            lock = channel.tryLock();
+        } catch (OverlappingFileLockException e) {
+            LOG.debug("{} belongs to another worker of this JVM", directory);
+        } finally {
+            if (lock == null) {
+                channel.close();
+            }
+        }
+        return lock == null ? null : channel;
+    }
+
+    private void closeSegment() throws IOException {
+        if (active != null) {
+            active.close();
+            active = null;
+        }
+    }
+
+    /** Deletes our oldest segments until a new one fits below the limit. */
+    private void makeRoom(int lineBytes) throws IOException {
+        List<Path> own = segmentsIn(directory);
+        long total = Math.max(segmentBytes, lineBytes);
+        try (DirectoryStream<Path> workers = Files.newDirectoryStream(root, Files::isDirectory)) {
+            for (Path worker : workers) {
+                for (Path segment : segmentsIn(worker)) {
+                    total += sizeOf(segment);
+                }
+            }
+        }
+        for (Path oldest : own) {
+            if (total <= maxBytes) {
+                break;
+            }
+            LOG.warn("the spool is full ({} bytes): {} is lost", maxBytes, oldest.getFileName());
+            total -= sizeOf(oldest);
+            Files.deleteIfExists(oldest);
+        }
+    }
+
+    private static long sizeOf(Path segment) throws IOException {
+        try {
+            return Files.size(segment);
+        } catch (NoSuchFileException e) {
+            return 0; // its owner has just delivered it
+        }
+    }
+
+    private static List<Path> segmentsIn(Path directory) throws IOException {
+        List<Path> found = new ArrayList<>();
+        try (DirectoryStream<Path> files = Files.newDirectoryStream(directory, "*" + SUFFIX)) {
+            files.forEach(found::add);
+        } catch (NoSuchFileException e) {
+            LOG.debug("{} has just been emptied", directory);
+        }
+        Collections.sort(found);
+        return found;
+    }
+}

@@ -1,0 +1,195 @@
+package stormwright.probe;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.storm.hooks.info.BoltExecuteInfo;
+import org.apache.storm.hooks.info.EmitInfo;
+import org.apache.storm.hooks.info.SpoutAckInfo;
+import org.apache.storm.task.TopologyContext;
+import org.apache.storm.utils.Utils;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** What one task has done since its worker started. */
+public final class TaskCounts {
+    private static final Logger LOG = LoggerFactory.getLogger(TaskCounts.class);
+
+    static final int RECEIVED = 0;
+    static final int EMITTED = 1;
+    static final int TREES = 2;
+    static final int ACKED = 3;
+    static final int FAILED = 4;
+    static final int EXECUTED_SAMPLED_MS = 5;
+    static final int LATENCY = 6;
+    private static final int FIRST_STREAM = LATENCY + LatencyHistogram.BUCKETS;
+
+    /** Each stream's first tuple and every 256th after it is sized. */
+    private static final long SAMPLE_MASK = 255;
+
+    final int task;
+    final String component;
+    private final StreamCells[] streams;
+    private final Counters counters;
+    private final PayloadSampler sampler;
+    private final boolean systemComponent;
+    private final boolean tracksTrees;
+    private volatile boolean failedOnce;
+
+    TaskCounts(int task, String component, List<Edge> edges, TopologyContext context, PayloadSampler sampler) {
+        this.task = task;
+        this.component = component;
+        this.sampler = sampler;
+        this.systemComponent = Utils.isSystemId(component);
+        this.streams = layOut(edges, context);
+        this.tracksTrees = Arrays.stream(streams).anyMatch(stream -> stream.beginsTrees);
+        this.counters = new Counters(streams.length == 0 ? FIRST_STREAM : streams[streams.length - 1].endCell());
+    }
+
+    private static StreamCells[] layOut(List<Edge> edges, TopologyContext context) {
+        Map<String, List<Edge>> byStream = new TreeMap<>();
+        edges.forEach(edge -> byStream.computeIfAbsent(edge.stream(), key -> new ArrayList<>()).add(edge));
+        List<StreamCells> streams = new ArrayList<>();
+        int next = FIRST_STREAM;
+        for (Map.Entry<String, List<Edge>> stream : byStream.entrySet()) {
+            int first = Integer.MAX_VALUE;
+            int last = Integer.MIN_VALUE;
+            for (Edge edge : stream.getValue()) {
+                for (int target : Edge.tasksOf(edge.target(), context)) {
+                    first = Math.min(first, target);
+                    last = Math.max(last, target);
+                }
+            }
+            StreamCells cells = new StreamCells(stream.getKey().intern(), stream.getValue(), first, last, next);
+            streams.add(cells);
+            next = cells.endCell();
+        }
+        return streams.toArray(StreamCells[]::new);
+    }
+
+    /** Counts an emission, and a tuple for each task that it goes to. */
+    public void emitted(EmitInfo info) {
+        try {
+            boolean owned = counters.ownedByCaller();
+            StreamCells stream = find(info.stream);
+            if (stream == null || !stream.system || systemComponent) {
+                counters.add(owned, EMITTED, 1);
+            }
+            if (stream == null) {
+                return; // nobody subscribes to it
+            }
+            if (stream.beginsTrees) {
+                counters.add(owned, TREES, 1);
+            }
+            // Only the owner may use the serializer.
+            if (owned && (counters.ownCell(stream.emissions) & SAMPLE_MASK) == 0) {
+                sample(stream, info.values);
+            }
+            counters.add(owned, stream.emissions, 1);
+            countTargets(owned, stream, info.outTasks);
+        } catch (Throwable e) {
+            complain(e);
+        }
+    }
+
+    private void countTargets(boolean owned, StreamCells stream, Collection<Integer> targets) {
+        if (targets instanceof List<Integer> list) {
+            for (int i = 0; i < list.size(); i++) {
+                countTarget(owned, stream, list.get(i));
+            }
+        } else {
+            for (Integer target : targets) {
+                countTarget(owned, stream, target);
+            }
+        }
+    }
+
+    private void countTarget(boolean owned, StreamCells stream, Integer target) {
+        // null: a tuple sent directly to a task that does not subscribe to the stream; Storm drops it
+        if (target != null && target >= stream.firstTarget && target <= stream.lastTarget) {
+            counters.add(owned, stream.cellOf(target), 1);
+        }
+    }
+
+    private void sample(StreamCells stream, List<Object> values) {
+        int bytes = sampler.sizeOf(values);
+        if (bytes != PayloadSampler.UNKNOWN) {
+            counters.add(true, stream.samples, 1);
+            counters.add(true, stream.sampledBytes, bytes);
+        }
+    }
+
+    @SuppressWarnings("StringEquality")
+    private StreamCells find(String name) {
+        for (StreamCells stream : streams) {
+            if (stream.name == name) {
+                return stream;
+            }
+        }
+        for (StreamCells stream : streams) {
+            if (stream.name.equals(name)) {
+                return stream;
+            }
+        }
+        return null;
+    }
+
+    /** Counts a tuple that a bolt has executed; ticks are not from any task and do not count. */
+    public void executed(BoltExecuteInfo info) {
+        try {
+            boolean owned = counters.ownedByCaller();
+            if (info.tuple.getSourceTask() >= 0) {
+                counters.add(owned, RECEIVED, 1);
+            }
+            // Whole ms, but of a clock that does not know when a tuple begins: right on average.
+            if (info.executeLatencyMs != null && info.executeLatencyMs > 0) {
+                counters.add(owned, EXECUTED_SAMPLED_MS, info.executeLatencyMs);
+            }
+        } catch (Throwable e) {
+            complain(e);
+        }
+    }
+
+    /** Counts a tuple that a bolt has acked. */
+    public void acked() {
+        counters.add(counters.ownedByCaller(), ACKED, 1);
+    }
+
+    /** Counts a tuple or a tree that has failed. */
+    public void failed() {
+        counters.add(counters.ownedByCaller(), FAILED, 1);
+    }
+
+    /** Counts a tree that is complete. */
+    public void completed(SpoutAckInfo info) {
+        boolean owned = counters.ownedByCaller();
+        counters.add(owned, ACKED, 1);
+        counters.add(owned, RECEIVED, 1);
+        // Without ackers Storm calls every tuple complete at once, in 0 ms.
+        if (info.completeLatencyMs != null && tracksTrees) {
+            counters.add(owned, LATENCY + LatencyHistogram.bucketOf(info.completeLatencyMs), 1);
+        }
+    }
+
+    private void complain(Throwable e) {
+        if (!failedOnce) {
+            failedOnce = true;
+            LOG.error("counts of task {} may be wrong", task, e);
+        }
+    }
+
+    StreamCells[] streams() {
+        return streams;
+    }
+
+    int cells() {
+        return counters.size();
+    }
+
+    void read(long[] into) {
+        counters.read(into);
+    }
+}

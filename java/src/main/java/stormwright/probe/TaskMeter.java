@@ -1,0 +1,78 @@
+package stormwright.probe;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** The counters of a task at the end of the last interval and now. */
+final class TaskMeter {
+    private final TaskCounts counts;
+    private final Map<Integer, String> taskToComponent;
+    private long[] before;
+    private long[] now;
+
+    TaskMeter(TaskCounts counts, Map<Integer, String> taskToComponent) {
+        this.counts = counts;
+        this.taskToComponent = taskToComponent;
+        before = new long[counts.cells()];
+        now = new long[counts.cells()];
+    }
+
+    int task() {
+        return counts.task;
+    }
+
+    String component() {
+        return counts.component;
+    }
+
+    void read() {
+        counts.read(now);
+    }
+
+    void commit() {
+        long[] old = before;
+        before = now;
+        now = old;
+    }
+
+    /** What a cell has grown by in this interval. */
+    long grown(int cell) {
+        return now[cell] - before[cell];
+    }
+
+    void addStreams(Map<Edge, Integer> streams) {
+        for (StreamCells stream : counts.streams()) {
+            for (Edge edge : stream.edges) {
+                streams.putIfAbsent(edge, streams.size());
+            }
+        }
+    }
+
+    void writePairs(JsonLine json, Map<Edge, Integer> streams) {
+        for (StreamCells stream : counts.streams()) {
+            if (grown(stream.emissions) > 0) {
+                writePairs(json, stream, streams);
+            }
+        }
+    }
+
+    private void writePairs(JsonLine json, StreamCells stream, Map<Edge, Integer> streams) {
+        Map<String, Integer> byTarget = indexByTarget(stream.edges, streams);
+        long samples = now[stream.samples];
+        double meanBytes = samples == 0 ? 0 : (double) now[stream.sampledBytes] / samples;
+        for (int target = stream.firstTarget; target <= stream.lastTarget; target++) {
+            long tuples = grown(stream.cellOf(target));
+            if (tuples > 0) {
+                json.open('[').value(counts.task).value(target).value(byTarget.get(taskToComponent.get(target)))
+                        .value(tuples).value(Math.round(tuples * meanBytes)).close(']');
+            }
+        }
+    }
+
+    private static Map<String, Integer> indexByTarget(List<Edge> edges, Map<Edge, Integer> streams) {
+        Map<String, Integer> indexes = new HashMap<>();
+        edges.forEach(edge -> indexes.put(edge.target(), streams.get(edge)));
+        return indexes;
+    }
+}

@@ -1,0 +1,155 @@
+package stormwright.probe;
+
+import com.codahale.metrics.Gauge;
+import com.sun.management.OperatingSystemMXBean;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.NavigableMap;
+import java.util.Set;
+import java.util.TreeMap;
+import stormwright.probe.ExecutorThreads.ExecutorThread;
+
+/** Turns the counters of a worker's tasks into records, one per interval; for one thread at a time. */
+final class WorkerMeter {
+    private static final int VERSION = 1;
+
+    private final WorkerIdentity identity;
+    private final Set<String> spouts;
+    private final int executionsPerSample;
+    private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+    private final OperatingSystemMXBean system = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+    private final NavigableMap<Integer, TaskMeter> tasks = new TreeMap<>();
+    private List<ExecutorMeter> executors = List.of();
+    private boolean complete;
+    private long seq;
+    private long startMs = System.currentTimeMillis();
+    private long startNs = System.nanoTime();
+    private long startCpuNs = system.getProcessCpuTime();
+    private long endMs;
+    private long endNs;
+    private long endCpuNs;
+
+    WorkerMeter(WorkerIdentity identity, Set<String> spouts, int executionsPerSample) {
+        this.identity = identity;
+        this.spouts = spouts;
+        this.executionsPerSample = executionsPerSample;
+    }
+
+    void add(TaskMeter task) {
+        tasks.put(task.task(), task);
+        complete = false;
+    }
+
+    /** The record of the time since the last {@link #commit}, as a line of JSON. */
+    byte[] record() {
+        if (!complete) {
+            findExecutors();
+        }
+        endMs = System.currentTimeMillis();
+        endNs = System.nanoTime();
+        endCpuNs = system.getProcessCpuTime();
+        executors.forEach(executor -> executor.read(threads));
+        tasks.values().forEach(TaskMeter::read);
+        return write();
+    }
+
+    /** The last record is kept: the next one begins where it ends. */
+    void commit() {
+        executors.forEach(ExecutorMeter::commit);
+        tasks.values().forEach(TaskMeter::commit);
+        startMs = endMs;
+        startNs = endNs;
+        startCpuNs = endCpuNs;
+        seq++;
+    }
+
+    /** Executor threads start after their tasks are prepared, so at first some may be missing. */
+    private void findExecutors() {
+        NavigableMap<Integer, ExecutorThread> found = ExecutorThreads.find();
+        Map<Integer, Gauge<?>> queues = QueueGauges.byTask(identity.topology());
+        Map<Integer, List<TaskMeter>> members = new TreeMap<>();
+        for (TaskMeter task : tasks.values()) {
+            ExecutorThread thread = threadOf(task, found);
+            members.computeIfAbsent(thread == null ? task.task() : thread.firstTask(), key -> new ArrayList<>()).add(task);
+        }
+        Map<Integer, ExecutorMeter> previous = new TreeMap<>();
+        executors.forEach(executor -> previous.put(executor.firstTask(), executor));
+        List<ExecutorMeter> current = new ArrayList<>();
+        members.forEach((first, own) -> {
+            ExecutorThread thread = threadOf(own.get(0), found);
+            current.add(new ExecutorMeter(
+                    first,
+                    thread == null ? first : thread.lastTask(),
+                    own,
+                    spouts.contains(own.get(0).component()),
+                    thread == null ? ExecutorMeter.NO_THREAD : thread.id(),
+                    queues.get(first),
+                    previous.get(first)));
+        });
+        executors = current;
+        complete = executors.stream().allMatch(ExecutorMeter::hasThread);
+    }
+
+    private static ExecutorThread threadOf(TaskMeter task, NavigableMap<Integer, ExecutorThread> threads) {
+        Map.Entry<Integer, ExecutorThread> entry = threads.floorEntry(task.task());
+        return entry != null && entry.getValue().lastTask() >= task.task()
+                && entry.getValue().component().equals(task.component()) ? entry.getValue() : null;
+    }
+
+    private byte[] write() {
+        Map<Edge, Integer> streams = new LinkedHashMap<>();
+        tasks.values().forEach(task -> task.addStreams(streams));
+        JsonLine json = new JsonLine().open('{').name("version").value(VERSION);
+        writeIdentity(json.name("worker"));
+        json.name("seq").value(seq)
+                .name("start_ms").value(startMs)
+                .name("length_ns").value(Math.max(1, endNs - startNs))
+                .name("written_ms").value(System.currentTimeMillis())
+                .name("process_cpu_ns").value(Math.max(0, endCpuNs - startCpuNs))
+                .name("heap_bytes").value(Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory());
+        json.name("executors").open('[');
+        executors.forEach(executor -> executor.write(json, executionsPerSample));
+        json.close(']').name("streams").open('[');
+        // All that there are, not only those with traffic: what is listed tells, for example, that trees are tracked.
+        streams.keySet().forEach(edge -> json.open('[')
+                .value(edge.source()).value(edge.stream()).value(edge.target()).value(edge.grouping()).close(']'));
+        json.close(']').name("pairs").open('[');
+        tasks.values().forEach(task -> task.writePairs(json, streams));
+        writeLatency(json.close(']').name("complete_latency"));
+        return json.close('}').end();
+    }
+
+    private void writeIdentity(JsonLine json) {
+        json.open('{').name("topology").value(identity.topology())
+                .name("supervisor").value(identity.supervisor())
+                .name("host").value(identity.host())
+                .name("port").value(identity.port())
+                .name("pid").value(identity.pid())
+                .name("start_ms").value(identity.startMs())
+                .close('}');
+    }
+
+    private void writeLatency(JsonLine json) {
+        long[] counts = new long[LatencyHistogram.BUCKETS];
+        int used = 0;
+        for (int bucket = 0; bucket < counts.length; bucket++) {
+            for (TaskMeter task : tasks.values()) {
+                counts[bucket] += task.grown(TaskCounts.LATENCY + bucket);
+            }
+            used = counts[bucket] > 0 ? bucket + 1 : used;
+        }
+        json.open('{').name("edges_ms").open('[');
+        for (double edge : LatencyHistogram.edgesMs()) {
+            json.value(edge);
+        }
+        json.close(']').name("counts").open('[');
+        for (int bucket = 0; bucket < used; bucket++) {
+            json.value(counts[bucket]);
+        }
+        json.close(']').close('}');
+    }
+}

@@ -1,0 +1,155 @@
+package stormwright.probe;
+
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import org.apache.storm.Config;
+import org.apache.storm.generated.InvalidTopologyException;
+import org.apache.storm.task.TopologyContext;
+import org.apache.storm.utils.ConfigUtils;
+import org.apache.storm.utils.ObjectReader;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The one probe of a worker: writes a record of all its tasks per interval, and a last one when they have ended.
+ *
+ * <p>A record goes to the {@link Spool} first and from there to the service. If it cannot be written, the next one
+ * covers its time as well: counts are late then, but not lost.
+ */
+public final class WorkerProbe {
+    private static final Logger LOG = LoggerFactory.getLogger(WorkerProbe.class);
+    private static final Map<String, WorkerProbe> PROBES = new HashMap<>();
+
+    /** Storm halts a worker so long after it was told to end. */
+    private static final int DEFAULT_HALT_S = 3;
+    /** Parts of that time that the end of the tasks, and then of shipping, is waited for. */
+    private static final double TASKS_SHARE = 0.5;
+    private static final double SHIPPING_SHARE = 0.3;
+
+    private final Map<String, Object> conf;
+    private final Map<String, List<Edge>> edges;
+    private final WorkerMeter meter;
+    private final Spool spool;
+    private final Shipper shipper;
+    private final ScheduledThreadPoolExecutor timer;
+    private final int haltMs;
+    private final CountDownLatch ended = new CountDownLatch(1);
+    private int runningTasks;
+    private boolean writable = true;
+
+    private WorkerProbe(Map<String, Object> conf, TopologyContext context) throws InvalidTopologyException {
+        this.conf = conf;
+        this.edges = Edge.bySource(conf, context);
+        ProbeSettings settings = ProbeSettings.of(conf);
+        WorkerIdentity identity = WorkerIdentity.of(context);
+        haltMs = 1_000 * ObjectReader.getInt(conf.get(Config.SUPERVISOR_WORKER_SHUTDOWN_SLEEP_SECS), DEFAULT_HALT_S);
+        int executionsPerSample = ConfigUtils.samplingRate(conf);
+        meter = new WorkerMeter(identity, context.getRawTopology().get_spouts().keySet(), executionsPerSample);
+        spool = new Spool(settings.spoolDir(), identity.fileName(), settings.spoolMaxBytes());
+        shipper = settings.perflogUri() == null ? null : new Shipper(spool, settings.perflogUri());
+        timer = new ScheduledThreadPoolExecutor(1, task -> {
+            Thread thread = new Thread(task, "stormwright-probe");
+            thread.setDaemon(true);
+            return thread;
+        });
+        LOG.info("measuring {} with {}", identity, settings);
+        if (shipper != null) {
+            shipper.start();
+        }
+        timer.scheduleAtFixedRate(
+                this::tick, settings.intervalMs(), settings.intervalMs(), TimeUnit.MILLISECONDS);
+        Runtime.getRuntime().addShutdownHook(new Thread(this::jvmEnds, "stormwright-probe-end"));
+    }
+
+    /** The probe of the worker that {@code context} is of. */
+    public static WorkerProbe of(Map<String, Object> conf, TopologyContext context) throws InvalidTopologyException {
+        String worker = context.getStormId() + ":" + context.getThisWorkerPort();
+        synchronized (PROBES) {
+            WorkerProbe probe = PROBES.get(worker);
+            if (probe == null || probe.ended.getCount() == 0) {
+                probe = new WorkerProbe(conf, context);
+                PROBES.put(worker, probe);
+            }
+            return probe;
+        }
+    }
+
+    /** Begins to measure a task. */
+    public synchronized TaskCounts add(TopologyContext context) {
+        int task = context.getThisTaskId();
+        String component = context.getComponentId(task);
+        TaskCounts counts = new TaskCounts(
+                task, component, edges.getOrDefault(component, List.of()), context, new PayloadSampler(conf));
+        meter.add(new TaskMeter(counts, context.getTaskToComponent()));
+        runningTasks++;
+        return counts;
+    }
+
+    /** A task's thread has ended; after the last one the last record is written. */
+    public synchronized void taskEnded() {
+        runningTasks--;
+        if (runningTasks == 0) {
+            end();
+        }
+    }
+
+    private void tick() {
+        try {
+            report();
+        } catch (RuntimeException | LinkageError e) {
+            LOG.error("no record was written", e);
+        }
+    }
+
+    private synchronized void report() {
+        if (ended.getCount() > 0) {
+            writeRecord();
+        }
+    }
+
+    private void writeRecord() {
+        try {
+            spool.append(meter.record());
+            meter.commit();
+            writable = true;
+        } catch (IOException e) {
+            if (writable) {
+                LOG.warn("records cannot be written, counting goes on: {}", e.toString());
+            }
+            writable = false;
+        }
+        if (shipper != null) {
+            shipper.wake();
+        }
+    }
+
+    private synchronized void end() {
+        if (ended.getCount() > 0) {
+            writeRecord();
+            timer.shutdown();
+            if (shipper != null) {
+                shipper.end();
+            }
+            ended.countDown();
+        }
+    }
+
+    /** Storm ends the tasks in a shutdown hook of its own, at the same time as this one runs. */
+    private void jvmEnds() {
+        try {
+            if (!ended.await((long) (haltMs * TASKS_SHARE), TimeUnit.MILLISECONDS)) {
+                end();
+            }
+            if (shipper != null) {
+                shipper.join((long) (haltMs * SHIPPING_SHARE));
+            }
+        } catch (InterruptedException | RuntimeException e) {
+            LOG.warn("the last record may wait in the spool: {}", e.toString());
+        }
+    }
+}

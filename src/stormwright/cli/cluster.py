@@ -1,0 +1,122 @@
+"""``stormwright cluster``: a real Storm cluster on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+_NONE = "no local cluster is up"
+
+
+@click.group()
+def command() -> None:
+    """Bring a real Storm cluster up on this machine, look at it, and take it down."""
+
+
+@command.command()
+@click.option("--nodes", default=3, show_default=True, help="Supervisors.")
+@click.option("--slots", default=4, show_default=True, help="Worker slots a node.")
+@click.option("--link", default="40mbit", show_default=True, help="Link limit a node, both ways; none for no limit.")
+@click.option("--cores-per-node", default=2.0, show_default=True, help="CPU capacity that schedulers see.")
+@click.option("--service-port", default=7070, show_default=True, help="Where Nimbus looks for a stormwright service.")
+@click.option("--json", "as_json", is_flag=True, help="Print the status as JSON; progress goes to standard error.")
+def up(nodes: int, slots: int, link: str, cores_per_node: float, service_port: int, as_json: bool) -> None:
+    """Start ZooKeeper, Nimbus and a supervisor on each node; return when all of them work together."""
+    from stormwright.storm.local import LocalCluster, LocalClusterConfig
+    from stormwright.storm.local.status import describe
+
+    config = LocalClusterConfig(
+        nodes=nodes,
+        slots=slots,
+        link=None if link == "none" else link,
+        cores_per_node=cores_per_node,
+        service_port=service_port,
+    )
+    local = LocalCluster(config, lambda line: click.echo(line, err=as_json))
+    with local as cluster:
+        status = describe(cluster)
+        local.keep()
+    if as_json:
+        click.echo(json.dumps(status, indent=2))
+    else:
+        click.echo(f"Nimbus: {status['nimbus']}; it looks for a stormwright service at {status['service']}")
+        click.echo("`stormwright cluster status` shows it, `stormwright cluster down` ends it")
+
+
+@command.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; null when no cluster is up.")
+def status(as_json: bool) -> None:
+    """Show daemons, nodes and topologies; exits with 1 when no cluster is up or a daemon has ended."""
+    from stormwright.storm.local import RunningCluster
+    from stormwright.storm.local.status import describe
+
+    cluster = RunningCluster.find()
+    found = describe(cluster) if cluster else None
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    elif found is None:
+        click.echo(_NONE)
+    else:
+        _show(found)
+    if found is None or any(daemon["pid"] is None for daemon in found["daemons"]):
+        sys.exit(1)
+
+
+@command.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def down(as_json: bool) -> None:
+    """End the cluster with everything that runs on it; nothing of it is left."""
+    from stormwright.storm.local import stop_running
+
+    was_up = stop_running()
+    if as_json:
+        click.echo(json.dumps({"was_up": was_up}))
+    else:
+        click.echo("the local cluster is down; nothing of it is left" if was_up else _NONE)
+
+
+def _show(found: dict[str, Any]) -> None:
+    console = Console()
+    console.print(
+        f"Nimbus {found['nimbus']}, service {found['service']}, logs under {found['work_dir']}", soft_wrap=True
+    )
+    console.print(found["network"], soft_wrap=True)
+    _table(console, "daemon", ["process"], [[d["name"], _process(d)] for d in found["daemons"]])
+    nodes = [[n["name"], n["address"], _supervisor(n), _slots(n), _traffic(n)] for n in found["nodes"]]
+    _table(console, "node", ["address", "supervisor", "slots used", "sent / received"], nodes)
+    if found["nimbus_error"]:
+        console.print(found["nimbus_error"], style="red", soft_wrap=True)
+    topologies = [[t["id"], t["status"], str(t["num_workers"]), str(t["num_executors"])] for t in found["topologies"]]
+    _table(console, "topology", ["status", "workers", "executors"], topologies)
+
+
+def _table(console: Console, name: str, columns: list[str], rows: list[list[str]]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for column in (name, *columns):
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table if rows else f"no {name}")
+
+
+def _process(daemon: dict[str, Any]) -> str:
+    return f"ended with exit code {daemon['exit_code']}" if daemon["pid"] is None else str(daemon["pid"])
+
+
+def _supervisor(node: dict[str, Any]) -> str:
+    return "registered" if node["registered"] else "not known to Nimbus"
+
+
+def _slots(node: dict[str, Any]) -> str:
+    return f"{node['used_workers']} of {len(node['ports'])}"
+
+
+def _traffic(node: dict[str, Any]) -> str:
+    if node["sent_bytes"] is None:
+        return "not counted"
+    return f"{node['sent_bytes'] / 1e6:.1f} / {node['received_bytes'] / 1e6:.1f} MB"

@@ -1,0 +1,98 @@
+"""``stormwright demo``: the main job on a real local cluster, from end to end."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+
+@click.command()
+@click.option("--scheduler", "scheduler_name", default="online", show_default=True, help="Who decides.")
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
+@click.option(
+    "--topology",
+    "specs",
+    multiple=True,
+    metavar="KIND[:KEY=VALUE,…]",
+    help="A topology to run, as often as wanted: word-count, exclamation, rolling-top-words, reference. "
+    "[default: two word counts]",
+)
+@click.option("--nodes", default=3, show_default=True, help="Supervisors.")
+@click.option("--slots", default=4, show_default=True, help="Worker slots a node.")
+@click.option("--link", default="40mbit", show_default=True, help="Link limit a node.")
+@click.option("--cores-per-node", default=2.0, show_default=True, help="CPU capacity that schedulers see.")
+@click.option("--warm-up", "warm_up_s", default=30.0, show_default=True, help="Seconds before each measurement.")
+@click.option("--measure", "measure_s", default=30.0, show_default=True, help="Seconds measured before and after.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("demo-output"),
+    show_default=True,
+    help="Where report.html and result.json go.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; progress goes to standard error.")
+def command(
+    scheduler_name: str,
+    assignments: tuple[str, ...],
+    specs: tuple[str, ...],
+    nodes: int,
+    slots: int,
+    link: str,
+    cores_per_node: float,
+    warm_up_s: float,
+    measure_s: float,
+    output: Path,
+    as_json: bool,
+) -> None:
+    """Boot a real Storm cluster, run topologies under Even, decide, move them safely, and show what was gained.
+
+    Exits with 1 when tuples were lost or nothing improved.
+    """
+    # Imported here: `stormwright demo --help` needs neither Spark nor a web server.
+    from stormwright.experiments import demo_report
+    from stormwright.experiments.demo import DemoSettings, run_demo
+    from stormwright.experiments.topologies import parse_submissions
+    from stormwright.schedulers import make_scheduler
+    from stormwright.storm.local import LocalClusterConfig
+
+    settings = DemoSettings(
+        cluster=LocalClusterConfig(nodes=nodes, slots=slots, link=link, cores_per_node=cores_per_node),
+        submissions=parse_submissions(list(specs or ("word-count", "word-count"))),
+        scheduler=make_scheduler(scheduler_name, assignments),
+        scheduler_name=scheduler_name,
+        warm_up_s=warm_up_s,
+        measure_s=measure_s,
+    )
+    progress = Console(stderr=as_json, highlight=False)
+    begin = time.monotonic()
+
+    def say(line: str) -> None:
+        progress.print(f"[dim]{time.monotonic() - begin:6.1f} s[/dim]  {line}", soft_wrap=True)
+
+    say(demo_report.network_line(settings))
+    result = run_demo(settings, say)
+    output.mkdir(parents=True, exist_ok=True)
+    document = demo_report.as_dict(result)
+    (output / "result.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    demo_report.write_html(result, settings, output / "report.html")
+    if as_json:
+        click.echo(json.dumps(document))
+    else:
+        table = Table("", "under even", f"under {scheduler_name}", "after / before")
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for row in demo_report.table(result):
+            table.add_row(row.label, row.before, row.after, f"[green]{row.ratio}[/green]" if row.better else row.ratio)
+        progress.print(table)
+        for line in demo_report.counts(result):
+            progress.print(line, soft_wrap=True)
+        progress.print(f"report: {output / 'report.html'}")
+    if result.lost or not result.improved:
+        progress.print("tuples were lost" if result.lost else "nothing improved")
+        sys.exit(1)

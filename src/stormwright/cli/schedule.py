@@ -1,0 +1,135 @@
+"""``stormwright schedule``: place the executors of a problem file."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import numpy as np
+
+from stormwright.cli.output import console, numbers_table, print_json
+from stormwright.formats import assignment_to_dict, read_problem, write_assignment
+from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
+from stormwright.model.arrays import IntArray
+from stormwright.schedulers import make_scheduler, scheduler_names
+
+_SOME_UNPLACED = 1
+
+_MAX_LINES = 10
+
+#: Fields of `Cost` in the order in which they are shown.
+_TRAFFIC = {
+    "same_executor": "tuples/s within an executor",
+    "same_worker": "tuples/s within a worker",
+    "inter_worker": "tuples/s between workers of a node",
+    "inter_node": "tuples/s between nodes of a rack",
+    "inter_rack": "tuples/s between racks",
+    "unplaced": "tuples/s of unplaced executors",
+    "total": "cost",
+}
+
+_COUNTS: dict[str, Callable[[Problem, IntArray], int]] = {
+    "executors placed": lambda _, slots: int(np.count_nonzero(slots != UNPLACED)),
+    "workers": lambda _, slots: len(np.unique(slots[slots != UNPLACED])),
+    "nodes used": lambda problem, slots: len(np.unique(problem.slot_node[slots[slots != UNPLACED]])),
+}
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--scheduler", "name", default="online", show_default=True, help=f"Who decides: {', '.join(scheduler_names())}."
+)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
+@click.option("--seed", type=int, help="For schedulers that draw random numbers.")
+@click.option("--output", type=click.Path(path_type=Path), help="Write the assignment here, gzipped for *.gz.")
+@click.option("--json", "as_json", is_flag=True, help="Print the assignment as JSON.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: Path,
+    name: str,
+    settings: tuple[str, ...],
+    seed: int | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Place the executors of the problem in FILE (stormwright-problem/1, or a case that holds one; gzipped or not).
+
+    Exits with 0 if all are placed, 1 if some are not, 2 if the input is bad.
+    """
+    scheduler = make_scheduler(name, settings, seed)
+    problem = read_problem(file)
+    begin = time.perf_counter()
+    assignment = scheduler.schedule(problem)
+    assignment = replace(assignment, seconds=time.perf_counter() - begin)
+    cost = cost_of(problem, assignment.slot_of_executor)
+    if output:
+        write_assignment(output, problem, assignment, cost)
+    if as_json:
+        print_json(assignment_to_dict(problem, assignment, cost))
+    else:
+        _print_summary(problem, assignment, cost)
+    if assignment.unplaced:
+        ctx.exit(_SOME_UNPLACED)
+
+
+def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None:
+    out = console()
+    out.print(
+        f"{problem.name or 'problem'}: {len(problem.topologies)} topologies, {problem.num_executors} executors, "
+        f"{len(problem.supervisors)} nodes, {len(problem.slots)} slots; "
+        f"{assignment.scheduler} took {assignment.seconds:.3f} s"
+    )
+    after = assignment.slot_of_executor
+    placements = {"after": (after, cost)}
+    if np.any(problem.current_slot != UNPLACED):
+        placements = {"before": (problem.current_slot, cost_of(problem, problem.current_slot)), **placements}
+    table = numbers_table("", *placements)
+    for name, label in _TRAFFIC.items():
+        values = [getattr(of_placement, name) for _, of_placement in placements.values()]
+        if any(values) or name == "total":
+            table.add_row(label, *(f"{value:,.1f}" for value in values))
+    for label, count in _COUNTS.items():
+        table.add_row(label, *(f"{count(problem, slots):,}" for slots, _ in placements.values()))
+    out.print(table)
+    if "before" in placements:
+        out.print(_moves(problem, after))
+    for line in [*_broken_limits(problem, assignment), *_reasons(assignment)]:
+        out.print(line, markup=False)
+
+
+def _moves(problem: Problem, after: IntArray) -> str:
+    changes = diff(problem, problem.current_slot, after)
+    return (
+        f"moved: {len(changes.moved_executors)} executors of {len(changes.topologies)} topologies; "
+        f"workers: {len(changes.kept_workers)} run on, {len(changes.stopped_workers)} stop, "
+        f"{len(changes.started_workers)} start"
+    )
+
+
+def _broken_limits(problem: Problem, assignment: Assignment) -> Iterator[str]:
+    """Limits that the placed executors break: not every scheduler looks at all of them."""
+    left_out = {executor.topology for executor in assignment.unplaced}
+    found = [
+        text for text in violations(problem, assignment.slot_of_executor) if text.partition(":")[0] not in left_out
+    ]
+    if found:
+        yield f"limits broken: {len(found)}"
+        yield from (f"  {text}" for text in found[:_MAX_LINES])
+        if len(found) > _MAX_LINES:
+            yield f"  and {len(found) - _MAX_LINES} more"
+
+
+def _reasons(assignment: Assignment) -> Iterator[str]:
+    """Why executors are unplaced, those with the same reasons together."""
+    if not assignment.unplaced:
+        return
+    yield f"unplaced: {len(assignment.unplaced)} executors"
+    together = Counter((executor.topology, executor.reasons) for executor in assignment.unplaced)
+    for (topology, reasons), count in together.items():
+        yield f"  {count} of {topology}: {'; '.join(reasons)}"

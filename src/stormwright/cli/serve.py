@@ -1,0 +1,79 @@
+"""``stormwright serve``: run beside a Storm cluster and keep its placement good."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address that Nimbus and the probes reach.")
+@click.option("--port", default=7070, show_default=True, help="Its port.")
+@click.option("--scheduler", "scheduler_name", default="online", show_default=True, help="Who decides.")
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
+@click.option("--initial", default="even", show_default=True, help="Scheduler for topologies without a slot.")
+@click.option(
+    "--state",
+    "state_dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Directory for the performance log, checkpoints and profiles.",
+)
+@click.option(
+    "--storm-home",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    required=True,
+    help="Storm installation whose client and storm.yaml reach Nimbus.",
+)
+@click.option("--overload", "overload_s", default=30.0, show_default=True, help="X: seconds of overload that trigger.")
+@click.option("--period", "period_s", default=60.0, show_default=True, help="P: seconds between looks.")
+@click.option("--gain", "min_gain_percent", default=20.0, show_default=True, help="R: percent that is worth a move.")
+@click.option("--cool-down", "cool_down_s", default=60.0, show_default=True, help="T: seconds after a change.")
+@click.option("--max-topologies", default=10, show_default=True, help="Move budget: topologies a decision.")
+@click.option("--max-executors", default=10_000, show_default=True, help="Move budget: executors a decision.")
+def command(
+    host: str,
+    port: int,
+    scheduler_name: str,
+    assignments: tuple[str, ...],
+    initial: str,
+    state_dir: Path,
+    storm_home: Path,
+    overload_s: float,
+    period_s: float,
+    min_gain_percent: float,
+    cool_down_s: float,
+    max_topologies: int,
+    max_executors: int,
+) -> None:
+    """Answer Nimbus, collect the performance log, and move topologies when it pays.
+
+    Storm needs `storm.scheduler: stormwright.PlacementScheduler` and `stormwright.service.url` in storm.yaml, and
+    topologies the probe in `topology.auto.task.hooks`.
+    """
+    from stormwright.controller.plan import MoveBudget
+    from stormwright.controller.runtime import Runtime, RuntimeSettings
+    from stormwright.schedulers import make_scheduler
+    from stormwright.schedulers.support.triggers import TriggerParams
+    from stormwright.storm.gateway import gateway_command
+
+    settings = RuntimeSettings(
+        state_dir=state_dir,
+        host=host,
+        port=port,
+        initial=initial,
+        triggers=TriggerParams(
+            overload_s=overload_s, period_s=period_s, min_gain_percent=min_gain_percent, cool_down_s=cool_down_s
+        ),
+        budget=MoveBudget(max_topologies, max_executors),
+    )
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    scheduler = make_scheduler(scheduler_name, assignments)
+    with Runtime(settings, scheduler, scheduler_name, gateway_command(storm_home), click.echo) as runtime:
+        click.echo(f"serving at http://{host}:{port}, deciding with {scheduler_name}")
+        runtime.run(stop)

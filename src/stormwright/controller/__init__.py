@@ -1,0 +1,1 @@
+"""Closes the loop: when to move, what may move, and how."""

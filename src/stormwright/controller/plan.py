@@ -1,0 +1,146 @@
+"""From a wished placement to moves in an order in which Storm can make them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Assignment, Problem, Topology, TopologyAssignment, WorkerSlot, diff
+from stormwright.model.arrays import IntArray
+from stormwright.model.assignment import name_slots
+
+
+@dataclass(frozen=True)
+class MoveBudget:
+    """How much may move in one decision.
+
+    Parameters
+    ----------
+    max_topologies
+        Topologies that may be paused.
+    max_executors
+        Executors that may change their slot, over all topologies.
+    """
+
+    max_topologies: int = 10
+    max_executors: int = 10_000
+
+
+@dataclass(frozen=True)
+class TopologyMove:
+    """One topology from where it runs to where it shall run."""
+
+    topology: Topology
+    before: TopologyAssignment
+    after: TopologyAssignment
+    moved_executors: int
+    stopped_workers: tuple[WorkerSlot, ...]
+    started_workers: tuple[WorkerSlot, ...]
+    kept_workers: tuple[WorkerSlot, ...]
+
+
+@dataclass(frozen=True)
+class MovePlan:
+    """Moves in the order to make them, and topologies left where they are with the reason."""
+
+    moves: tuple[TopologyMove, ...]
+    left: Mapping[str, str]
+
+
+def plan_moves(problem: Problem, wanted: Assignment, budget: MoveBudget) -> MovePlan:
+    """Order the moves that lead from what runs to `wanted`.
+
+    1. Which port of a node a worker gets is free to choose. A worker whose executors stay together on their node
+       keeps its slot and runs on; any other gets a port that nobody uses now, if the node has one, so that it
+       starts while its predecessor still stops.
+    2. A topology moves when every slot it goes to is free or its own; the others wait until a move has freed theirs.
+       Those that wait for each other stay, and say so.
+    3. Among those that can move, the one with the most moved executors per restarted worker goes first, then the
+       one that comes first in the problem; what is beyond the budget stays.
+    """
+    now = problem.current_slot.copy()
+    waiting = {
+        index: wanted.slot_of_executor[problem.executors_of(index)]
+        for index, topology in enumerate(problem.topologies)
+        if _placed(wanted.slot_of_executor[problem.executors_of(index)]) and _placed(now[problem.executors_of(index)])
+    }
+    moves: list[TopologyMove] = []
+    left: dict[str, str] = {}
+    executors_left = budget.max_executors
+    while waiting:
+        ready = [move for index, target in waiting.items() if (move := _move(problem, now, index, target)) is not None]
+        if not ready:
+            for index in waiting:
+                left[problem.topologies[index].id] = "no free slot on a node it should move to"
+            break
+        move = max(ready, key=lambda m: (m.moved_executors / max(len(m.started_workers), 1), -_index(problem, m)))
+        index = _index(problem, move)
+        del waiting[index]
+        if not move.moved_executors:
+            continue
+        if len(moves) == budget.max_topologies:
+            left[move.topology.id] = f"move budget: {budget.max_topologies} topologies"
+        elif move.moved_executors > executors_left:
+            left[move.topology.id] = f"move budget: {move.moved_executors} executors, {executors_left} left"
+        else:
+            moves.append(move)
+            executors_left -= move.moved_executors
+            now[problem.executors_of(index)] = [
+                problem.slot_index[move.after.slots[s]] for s in move.after.slot_of_executor
+            ]
+    return MovePlan(tuple(moves), left)
+
+
+def _placed(slots: IntArray) -> bool:
+    return bool(np.all(slots != UNPLACED))
+
+
+def _index(problem: Problem, move: TopologyMove) -> int:
+    return problem.topology_index[move.topology.id]
+
+
+def _move(problem: Problem, now: IntArray, index: int, target: IntArray) -> TopologyMove | None:
+    """The move of one topology with its ports chosen, or None while a node has no port for it."""
+    executors = problem.executors_of(index)
+    ported = _choose_ports(problem, now, index, target)
+    if ported is None:
+        return None
+    after = now.copy()
+    after[executors] = ported
+    changes = diff(problem, now, after)
+    kept = tuple(slot for slot in changes.kept_workers if problem.slot_index[slot] in set(ported.tolist()))
+    return TopologyMove(
+        topology=problem.topologies[index],
+        before=name_slots(problem, now[executors]),
+        after=name_slots(problem, ported),
+        moved_executors=len(changes.moved_executors),
+        stopped_workers=changes.stopped_workers,
+        started_workers=changes.started_workers,
+        kept_workers=kept,
+    )
+
+
+def _choose_ports(problem: Problem, now: IntArray, index: int, target: IntArray) -> IntArray | None:
+    """`target` with the ports chosen by rule 1 of `plan_moves`."""
+    executors = problem.executors_of(index)
+    own = now[executors]
+    others = set(now[problem.executor_topology != index].tolist())
+    groups = {int(slot): np.flatnonzero(target == slot) for slot in dict.fromkeys(target.tolist())}
+    chosen: dict[int, int] = {}
+    for slot, members in groups.items():
+        present = np.unique(own[members])
+        same_node = problem.slot_node[present[0]] == problem.slot_node[slot]
+        if len(present) == 1 and same_node and np.count_nonzero(own == present[0]) == len(members):
+            chosen[slot] = int(present[0])
+    for slot in groups:
+        if slot in chosen:
+            continue
+        ports = np.flatnonzero(problem.slot_node == problem.slot_node[slot]).tolist()
+        free = [port for port in ports if port not in others and port not in chosen.values()]
+        if not free:
+            return None
+        unused = [port for port in free if port not in own]
+        chosen[slot] = (unused or free)[0]
+    return np.array([chosen[slot] for slot in target.tolist()], dtype=np.int32)

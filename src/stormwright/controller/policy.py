@@ -1,0 +1,73 @@
+"""When to move: the triggers of Aniello et al. over what is observed, and what a move may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from stormwright.controller.plan import MoveBudget, MovePlan, plan_moves
+from stormwright.model import Assignment, Cost, Problem, cost_of
+from stormwright.schedulers import Scheduler
+from stormwright.schedulers.support.triggers import Observation, TriggerParams, should_reschedule
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What the triggers look back at, in seconds of one clock."""
+
+    now_s: float
+    last_change_s: float
+    last_look_s: float
+
+
+def _nothing() -> MovePlan:
+    return MovePlan((), {})
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided, and everything it was decided by.
+
+    `looked` tells whether the scheduler was asked at all; `plan` is empty where nothing shall move.
+    """
+
+    looked: bool
+    reason: str
+    plan: MovePlan = field(default_factory=_nothing)
+    before: Cost | None = None
+    after: Cost | None = None
+    assignment: Assignment | None = None
+
+
+def decide(
+    problem: Problem, scheduler: Scheduler, triggers: TriggerParams, budget: MoveBudget, clock: Clock
+) -> Decision:
+    """Decide whether and what to move.
+
+    Parameters
+    ----------
+    problem
+        What runs now under the load measured last.
+    """
+    before = cost_of(problem, problem.current_slot)
+    # Whether even a placement without any inter-node traffic would be a reason to move.
+    at_best = Observation(
+        since_change_s=clock.now_s - clock.last_change_s,
+        since_look_s=clock.now_s - clock.last_look_s,
+        overload_s=problem.load.overload_s if problem.load else {},
+        inter_node_now_tps=_inter_node(before),
+        inter_node_new_tps=0.0,
+    )
+    if should_reschedule(triggers, at_best) is None:
+        return Decision(False, "no trigger", before=before)
+    assignment = scheduler.schedule(problem)
+    after = cost_of(problem, assignment.slot_of_executor)
+    reason = should_reschedule(triggers, replace(at_best, inter_node_new_tps=_inter_node(after)))
+    traffic = f"inter-node traffic {_inter_node(before):.0f} → {_inter_node(after):.0f} tuples/s"
+    if reason is None:
+        return Decision(True, f"{traffic}: not worth a move", before=before, after=after, assignment=assignment)
+    plan = plan_moves(problem, assignment, budget)
+    return Decision(True, f"{reason} ({traffic})", plan, before, after, assignment)
+
+
+def _inter_node(cost: Cost) -> float:
+    return cost.inter_node + cost.inter_rack

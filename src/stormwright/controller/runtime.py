@@ -1,0 +1,178 @@
+"""Everything that runs beside a Storm cluster, wired together: bridge, performance log, pipeline, moves."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from stormwright.controller.move import MoveLimits, MoveReport, safe_move
+from stormwright.controller.plan import MoveBudget
+from stormwright.controller.policy import Clock, Decision, decide
+from stormwright.controller.tally import Tally
+from stormwright.errors import MoveError
+from stormwright.model import LoadProfile, Problem
+from stormwright.perflog.landing import Landing
+from stormwright.perflog.records import Rejected, parse_lines
+from stormwright.pipeline.stream import LoadStream, StreamSettings
+from stormwright.schedulers import Scheduler, make_scheduler
+from stormwright.schedulers.support.triggers import TriggerParams
+from stormwright.service.app import HttpServer, make_app
+from stormwright.storm.bridge import Bridge
+from stormwright.storm.gateway import NimbusGateway
+
+
+@dataclass(frozen=True)
+class RuntimeSettings:
+    """What a running service is told.
+
+    Parameters
+    ----------
+    state_dir
+        Landing directory, checkpoints and profiles.
+    host, port
+        Where Nimbus and the probes reach the service.
+    initial
+        Scheduler for topologies without a slot; Storm's own by default.
+    """
+
+    state_dir: Path
+    host: str
+    port: int
+    initial: str = "even"
+    triggers: TriggerParams = field(default_factory=TriggerParams)
+    budget: MoveBudget = field(default_factory=MoveBudget)
+    limits: MoveLimits = field(default_factory=MoveLimits)
+    stream: StreamSettings = field(default_factory=StreamSettings)
+
+
+class Runtime:
+    """The service while it runs; a context manager.
+
+    Parameters
+    ----------
+    scheduler, scheduler_name
+        Decides about placements.
+    gateway_command
+        Starts the Nimbus gateway.
+    say
+        Takes a line of progress.
+    """
+
+    def __init__(
+        self,
+        settings: RuntimeSettings,
+        scheduler: Scheduler,
+        scheduler_name: str,
+        gateway_command: list[str],
+        say: Callable[[str], None],
+    ) -> None:
+        self.settings = settings
+        self.bridge = Bridge(make_scheduler(settings.initial), settings.initial)
+        self.tally = Tally()
+        self._scheduler = scheduler
+        self._scheduler_name = scheduler_name
+        self._say = say
+        self._landing = Landing(settings.state_dir / "landing")
+        self._stream = LoadStream(self._landing.directory, settings.state_dir / "stream", settings.stream)
+        self._http = HttpServer(make_app(self.bridge, self._ingest, self.status), settings.host, settings.port)
+        self._gateway_command = gateway_command
+        self._closing = ExitStack()
+        # A service that has just come up knows nothing yet: the first look waits a whole period.
+        self._last_look_s = time.monotonic()
+        self._last_change_s = float("-inf")
+        self._last_decision: Decision | None = None
+        self._last_moves: list[MoveReport] = []
+
+    def __enter__(self) -> Self:
+        with ExitStack() as starting:
+            starting.enter_context(self._http)
+            self.nimbus = starting.enter_context(NimbusGateway(self._gateway_command))
+            starting.enter_context(self._stream)
+            self._closing = starting.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._closing.close()
+
+    def problem(self, load: LoadProfile | None = None) -> Problem | None:
+        """The cluster as Nimbus showed it last, under `load` or the newest measured one; None while unknown."""
+        snapshot = self.bridge.snapshot()
+        if snapshot is None:
+            return None
+        load = load or self._stream.latest(snapshot)
+        return snapshot.with_load(load) if load else None
+
+    def look(self, triggers: TriggerParams | None = None) -> Decision:
+        """Decide once whether anything should move."""
+        problem = self.problem()
+        if problem is None:
+            return Decision(False, "no snapshot of Nimbus or no measured load yet")
+        clock = Clock(time.monotonic(), self._last_change_s, self._last_look_s)
+        decision = decide(problem, self._scheduler, triggers or self.settings.triggers, self.settings.budget, clock)
+        if decision.looked:
+            self._last_look_s = clock.now_s
+            self._last_decision = decision
+        return decision
+
+    def act(self, decision: Decision) -> list[MoveReport]:
+        """Make the moves of a decision, one topology after the other.
+
+        Raises
+        ------
+        MoveError
+            The last of the topologies that could not be drained; those after it have been tried all the same.
+        """
+        reports: list[MoveReport] = []
+        failure: MoveError | None = None
+        for move in decision.plan.moves:
+            text = f"stormwright: placed by {self._scheduler_name}: {decision.reason}"
+            try:
+                reports.append(
+                    safe_move(move, text, self.nimbus, self.bridge, self.tally, self.settings.limits, self._say)
+                )
+            except MoveError as error:
+                failure = error
+        if decision.plan.moves:
+            self._last_change_s = time.monotonic()
+            self._last_moves = reports
+        if failure:
+            raise failure
+        return reports
+
+    def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
+        """Keep the placement good until `stop` is set."""
+        while not stop.wait(every_s):
+            decision = self.look()
+            if decision.looked:
+                self._say(decision.reason)
+            try:
+                self.act(decision)
+            except MoveError as error:
+                self._say(str(error))
+
+    def stream_progress(self) -> dict[str, Any]:
+        """Where the pipeline stands."""
+        return self._stream.progress()
+
+    def status(self) -> dict[str, Any]:
+        """For the status endpoint."""
+        decision = self._last_decision
+        return {
+            "scheduler": self._scheduler_name,
+            "initial": self.settings.initial,
+            "decision": decision.reason if decision else None,
+            "moves": [report.as_dict() for report in self._last_moves],
+            "pipeline": self.stream_progress(),
+        }
+
+    def _ingest(self, body: bytes) -> None:
+        """Keep a delivery of records: on disk first, whatever it holds, then in the live counts what is valid."""
+        lines = body.split(b"\n")
+        self._landing.write(lines)
+        self.tally.add(record for record in parse_lines(lines) if not isinstance(record, Rejected))

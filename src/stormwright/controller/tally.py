@@ -1,0 +1,143 @@
+"""Live counts from the performance log as it arrives: what a safe move waits for.
+
+The pipeline's windows are for deciding; a drain needs to know within one probe interval whether any tuple tree is
+pending. So this counts each record once, on arrival, in memory.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Record = Mapping[str, Any]
+
+#: Newest records kept for measurements: an hour of ten workers that report twice a second.
+MAX_RECORDS = 72_000
+
+#: The stream on which a spout tells an acker of a new tuple tree.
+ACK_INIT_STREAM = "__ack_init"
+
+
+class WorkerId(NamedTuple):
+    """One life of one worker."""
+
+    topology: str
+    supervisor: str
+    port: int
+    pid: int
+    start_ms: int
+
+
+@dataclass
+class WorkerTally:
+    """What one worker has counted since it started.
+
+    `quiet` is the number of records in a row, up to the newest, in which no tree was begun and no queue held a
+    tuple; `heard` is when the newest came (`time.monotonic`).
+    """
+
+    begun: int = 0
+    acked: int = 0
+    failed: int = 0
+    quiet: int = 0
+    heard: float = 0.0
+    tasks: frozenset[int] = frozenset()
+    seen: set[int] = field(default_factory=set)
+
+
+class Tally:
+    """Counts per worker, and the newest records; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._workers: dict[WorkerId, WorkerTally] = {}
+        self._records: deque[Record] = deque(maxlen=MAX_RECORDS)
+        self._changed = threading.Condition()
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Count valid records; one that came before counts nothing."""
+        with self._changed:
+            for record in records:
+                identity = worker_id(record)
+                worker = self._workers.setdefault(identity, WorkerTally())
+                if record["seq"] in worker.seen:
+                    continue
+                worker.seen.add(record["seq"])
+                self._records.append(record)
+                _count(worker, record)
+            self._changed.notify_all()
+
+    def records(self) -> list[Record]:
+        """The newest records, in order of arrival."""
+        with self._changed:
+            return list(self._records)
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when records arrive, or after `timeout_s` seconds."""
+        with self._changed:
+            self._changed.wait(timeout_s)
+
+    def pending(self, topology: str) -> int:
+        """Tuple trees begun and neither acked nor failed, over all workers there ever were."""
+        with self._changed:
+            workers = [worker for identity, worker in self._workers.items() if identity.topology == topology]
+            return sum(worker.begun - worker.acked - worker.failed for worker in workers)
+
+    def totals(self, topology: str) -> WorkerTally:
+        """Trees begun, acked and failed since the topology started."""
+        total = WorkerTally()
+        with self._changed:
+            for identity, worker in self._workers.items():
+                if identity.topology == topology:
+                    total.begun += worker.begun
+                    total.acked += worker.acked
+                    total.failed += worker.failed
+        return total
+
+    def quiet(self, topology: str, live: Iterable[tuple[str, int]], since: float) -> bool:
+        """Whether every live worker (supervisor, port) has told of one quiet interval begun after `since`.
+
+        The first record heard after `since` covers an interval that began before it, so two quiet ones are asked for.
+        """
+        with self._changed:
+            newest = self._newest(topology)
+            return all(
+                (worker := newest.get(slot)) is not None and worker.quiet >= 2 and worker.heard > since for slot in live
+            )
+
+    def reports(self, topology: str, supervisor: str, port: int, tasks: frozenset[int], since: float) -> bool:
+        """Whether a worker that holds `tasks` has reported from this slot since `since`."""
+        with self._changed:
+            worker = self._newest(topology).get((supervisor, port))
+            return worker is not None and worker.heard > since and worker.tasks >= tasks
+
+    def _newest(self, topology: str) -> dict[tuple[str, int], WorkerTally]:
+        lives = sorted((identity.start_ms, identity) for identity in self._workers if identity.topology == topology)
+        return {(identity.supervisor, identity.port): self._workers[identity] for _, identity in lives}
+
+
+def worker_id(record: Record) -> WorkerId:
+    """The life of the worker that wrote `record`."""
+    worker = record["worker"]
+    return WorkerId(worker["topology"], worker["supervisor"], worker["port"], worker["pid"], worker["start_ms"])
+
+
+def _count(worker: WorkerTally, record: Record) -> None:
+    # Only spouts begin trees; a bolt's acked and failed are of tuples, not of trees.
+    spouts = [executor for executor in record["executors"] if executor["type"] == "spout"]
+    ended = sum(spout["acked"] + spout["failed"] for spout in spouts)
+    # Without ackers Storm acks a tuple as soon as it is emitted: nothing is ever pending.
+    tracked = any(stream[1] == ACK_INIT_STREAM for stream in record["streams"])
+    begun = sum(spout["trees"] for spout in spouts) if tracked else ended
+    worker.begun += begun
+    worker.acked += sum(spout["acked"] for spout in spouts)
+    worker.failed += sum(spout["failed"] for spout in spouts)
+    idle = begun == 0 and all((executor["queue"] or 0.0) == 0.0 for executor in record["executors"])
+    worker.quiet = worker.quiet + 1 if idle else 0
+    worker.heard = time.monotonic()
+    worker.tasks = frozenset(
+        task for executor in record["executors"] for task in range(executor["first_task"], executor["last_task"] + 1)
+    )

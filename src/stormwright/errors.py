@@ -1,0 +1,65 @@
+"""What can go wrong, as one tree.
+
+::
+
+    StormwrightError              anything a user can act on; exit code 2 unless it says otherwise
+    ├── InputError                bad input: every fault of a file at once, each with its path
+    ├── MissingDependencyError    an optional engine or a system tool is absent: says what to install
+    ├── ClusterError              a Storm daemon, namespace or worker did not do what was asked
+    ├── NimbusError               Nimbus refused a call or could not be reached
+    └── MoveError                 a safe move was given up; what ran before runs on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class StormwrightError(Exception):
+    """Base of every error that stormwright raises on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with an input: what, and where (a JSON path such as ``$.supervisors[2].ports``)."""
+
+    message: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.message} @ {self.path}"
+
+
+class InputError(StormwrightError):
+    """Bad input, with all its faults.
+
+    Parameters
+    ----------
+    source
+        The file, option or endpoint that was read.
+    faults
+        Everything found wrong with it.
+    """
+
+    def __init__(self, source: str, faults: Sequence[Fault]) -> None:
+        self.source = source
+        self.faults = tuple(faults)
+        count = "1 fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
+        super().__init__("\n".join([f"{source}: {count}", *(f"  {fault}" for fault in self.faults)]))
+
+
+class MissingDependencyError(StormwrightError):
+    """A package or tool that this part needs is not installed."""
+
+
+class ClusterError(StormwrightError):
+    """The Storm cluster, or the machine under it, did not do what was asked."""
+
+
+class NimbusError(ClusterError):
+    """Nimbus refused a call or could not be reached."""
+
+
+class MoveError(StormwrightError):
+    """A safe move was given up before the swap; the topology runs on where it was."""

@@ -1,0 +1,1 @@
+"""Runs on real and simulated clusters, measured and reported."""

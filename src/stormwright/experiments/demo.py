@@ -1,0 +1,235 @@
+"""The main job from end to end: boot a cluster, run topologies, watch, decide, move, show what was gained."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stormwright.controller.move import MoveReport
+from stormwright.controller.policy import Decision
+from stormwright.controller.runtime import Runtime, RuntimeSettings
+from stormwright.controller.tally import Tally
+from stormwright.errors import ClusterError
+from stormwright.experiments.measure import Measurement, longest_silence_s, measure
+from stormwright.experiments.topologies import Submission
+from stormwright.model import Problem, TopologyAssignment
+from stormwright.schedulers import Scheduler
+from stormwright.schedulers.support.triggers import TriggerParams
+from stormwright.storm.local import LocalCluster, LocalClusterConfig, RunningCluster
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """Size and length of a demonstration; times in seconds."""
+
+    cluster: LocalClusterConfig
+    submissions: Sequence[Submission]
+    scheduler: Scheduler
+    scheduler_name: str
+    warm_up_s: float = 30.0
+    measure_s: float = 30.0
+    probe_interval_ms: int = 500
+
+
+@dataclass(frozen=True)
+class TopologyResult:
+    """One topology before and after."""
+
+    id: str
+    name: str
+    before: Measurement
+    after: Measurement
+    silence_s: float
+    begun: int
+    acked: int
+    failed: int
+    lost: int
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """Everything the table and the report show."""
+
+    topologies: Sequence[TopologyResult]
+    decision: Decision
+    moves: Sequence[MoveReport]
+    problem_before: Problem
+    placement_after: dict[str, TopologyAssignment]
+    records: Sequence[Any]
+    start_ms: float
+    end_ms: float
+    spans_ms: Sequence[tuple[float, float, str]]
+    network: str
+    pipeline: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def lost(self) -> int:
+        """Tuple trees begun that were neither acked nor failed at the end, and failed ones."""
+        return sum(topology.lost + topology.failed for topology in self.topologies)
+
+    @property
+    def throughput_ratio(self) -> float:
+        """Summed throughput after / before."""
+        before = sum(topology.before.acked_tps for topology in self.topologies)
+        return sum(topology.after.acked_tps for topology in self.topologies) / before if before else 0.0
+
+    @property
+    def improved(self) -> bool:
+        """Whether inter-node traffic per tuple fell, and throughput or latency gained without the other losing much."""
+        before, after = (
+            sum(getattr(t, phase).inter_node_per_acked for t in self.topologies) for phase in ("before", "after")
+        )
+        latencies = [(t.before.mean_latency_ms, t.after.mean_latency_ms) for t in self.topologies]
+        faster = [late < early for early, late in latencies if early is not None and late is not None]
+        return after < before and (self.throughput_ratio > 1.05 or (bool(faster) and all(faster)))
+
+
+def run_demo(settings: DemoSettings, say: Say) -> DemoResult:
+    """Run the demonstration.
+
+    Raises
+    ------
+    ClusterError
+        The cluster did not come up, a topology could not be submitted, or its workers never reported.
+    MoveError
+        A topology could not be drained.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="stormwright-demo-") as state,
+        LocalCluster(settings.cluster, say) as cluster,
+    ):
+        runtime_settings = RuntimeSettings(Path(state), cluster.service_host, settings.cluster.service_port)
+        gateway = cluster.gateway_command()
+        with Runtime(runtime_settings, settings.scheduler, settings.scheduler_name, gateway, say) as runtime:
+            return _run(settings, cluster, runtime, say)
+
+
+def _run(settings: DemoSettings, cluster: RunningCluster, runtime: Runtime, say: Say) -> DemoResult:
+    start_ms = _now_ms()
+    ids = _submit(settings, cluster, runtime, say)
+    before = _observe("before, under even", settings, say)
+    problem = runtime.problem()
+    if problem is None:
+        raise ClusterError("the pipeline has not produced a load profile; see the service's log")
+    say(f"deciding with {settings.scheduler_name}")
+    decision = runtime.look(TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=5))
+    say(decision.reason)
+    moving_ms = _now_ms()
+    moves = runtime.act(decision)
+    after = _observe(f"after, under {settings.scheduler_name}", settings, say)
+    end_ms = _now_ms()
+    placement_after = dict(_snapshot(runtime).current)
+    _finish(runtime, list(ids), say)
+    records = runtime.tally.records()
+    results = [
+        _result(runtime.tally, ids[name], name, before, after, (moving_ms, after[0] + settings.warm_up_s * 1000))
+        for name in ids
+    ]
+    return DemoResult(
+        topologies=results,
+        decision=decision,
+        moves=moves,
+        problem_before=problem,
+        placement_after=placement_after,
+        records=records,
+        start_ms=start_ms,
+        end_ms=end_ms,
+        spans_ms=((*before, "measured before"), (*after, "measured after")),
+        network=cluster.describe_network(),
+        pipeline=runtime.stream_progress(),
+    )
+
+
+def _submit(settings: DemoSettings, cluster: RunningCluster, runtime: Runtime, say: Say) -> dict[str, str]:
+    """Submit the topologies; their names → ids, once every executor reports."""
+    for submission in settings.submissions:
+        say(f"submitting {submission.name}")
+        args = {"name": submission.name, **submission.args}
+        conf = {
+            "stormwright.probe.service.url": cluster.service_url,
+            "stormwright.probe.interval.ms": settings.probe_interval_ms,
+        }
+        cluster.run_topology(submission.main_class, [f"{key}={value}" for key, value in args.items()], conf)
+    wanted = {submission.name for submission in settings.submissions}
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        snapshot = runtime.bridge.snapshot()
+        running = [t for t in snapshot.topologies if t.name in wanted and _reports(runtime, t.id)] if snapshot else []
+        if len(running) == len(wanted):
+            say("all workers report")
+            return {topology.name: topology.id for topology in running}
+        runtime.tally.wait(1.0)
+    raise ClusterError(f"not every worker of {', '.join(sorted(wanted))} reported within 60 s")
+
+
+def _reports(runtime: Runtime, topology_id: str) -> bool:
+    placement = _snapshot(runtime).current.get(topology_id)
+    return placement is not None and all(
+        runtime.tally.reports(topology_id, slot.supervisor, slot.port, frozenset(), 0.0) for slot in placement.slots
+    )
+
+
+def _snapshot(runtime: Runtime) -> Problem:
+    snapshot = runtime.bridge.snapshot()
+    if snapshot is None:
+        raise ClusterError("Nimbus has not asked for a placement yet")
+    return snapshot
+
+
+def _observe(phase: str, settings: DemoSettings, say: Say) -> tuple[float, float]:
+    """Let the topologies warm up, then run; the measured stretch in epoch ms."""
+    say(f"{phase}: warming up for {settings.warm_up_s:g} s")
+    time.sleep(settings.warm_up_s)
+    say(f"{phase}: measuring for {settings.measure_s:g} s")
+    start_ms = _now_ms()
+    time.sleep(settings.measure_s)
+    return start_ms, _now_ms()
+
+
+def _finish(runtime: Runtime, names: list[str], say: Say) -> None:
+    """Pause all spouts and let every tuple tree end, so that what is still pending is lost."""
+    say("pausing all spouts to count every tuple")
+    for name in names:
+        runtime.nimbus.deactivate(name)
+    begin = time.monotonic()
+    ids = [topology.id for topology in _snapshot(runtime).topologies if topology.name in names]
+    while time.monotonic() < begin + 35 and any(_unsettled(runtime, topology_id, begin) for topology_id in ids):
+        runtime.tally.wait(1.0)
+
+
+def _unsettled(runtime: Runtime, topology_id: str, since: float) -> bool:
+    slots = [(slot.supervisor, slot.port) for slot in _snapshot(runtime).current[topology_id].slots]
+    return runtime.tally.pending(topology_id) != 0 or not runtime.tally.quiet(topology_id, slots, since)
+
+
+def _result(
+    tally: Tally,
+    topology_id: str,
+    name: str,
+    before: tuple[float, float],
+    after: tuple[float, float],
+    moving: tuple[float, float],
+) -> TopologyResult:
+    records = tally.records()
+    totals = tally.totals(topology_id)
+    return TopologyResult(
+        id=topology_id,
+        name=name,
+        before=measure(records, topology_id, *before),
+        after=measure(records, topology_id, *after),
+        silence_s=longest_silence_s(records, topology_id, *moving),
+        begun=totals.begun,
+        acked=totals.acked,
+        failed=totals.failed,
+        lost=tally.pending(topology_id),
+    )
+
+
+def _now_ms() -> float:
+    return time.time() * 1000

@@ -1,0 +1,153 @@
+"""What a topology did in a stretch of time, from the records of its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One topology between two moments.
+
+    Parameters
+    ----------
+    acked_tps
+        Tuple trees completed per second.
+    inter_node_tps, inter_node_per_acked
+        Tuples per second that crossed between nodes, and how many for each completed tree.
+    mean_latency_ms, p99_latency_ms
+        Complete latency, from Storm's sampled acks; None where none was sampled.
+    nodes, workers
+        How many were in use.
+    """
+
+    acked_tps: float
+    inter_node_tps: float
+    inter_node_per_acked: float
+    mean_latency_ms: float | None
+    p99_latency_ms: float | None
+    nodes: int
+    workers: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def measure(records: Iterable[Record], topology: str, start_ms: float, end_ms: float) -> Measurement:
+    """Measure one topology over the records that lie wholly between two moments (epoch milliseconds)."""
+    inside = [r for r in _of(records, topology) if r["start_ms"] >= start_ms and _end_ms(r) <= end_ms]
+    seconds = (end_ms - start_ms) / 1000
+    if not inside or seconds <= 0:
+        return Measurement(0.0, 0.0, 0.0, None, None, 0, 0)
+    node_of_task = {
+        task: record["worker"]["supervisor"]
+        for record in inside
+        for executor in record["executors"]
+        for task in range(executor["first_task"], executor["last_task"] + 1)
+    }
+    crossing = sum(
+        tuples
+        for record in inside
+        for source, target, _, tuples, _ in record["pairs"]
+        if node_of_task.get(source) != node_of_task.get(target)
+    )
+    acked = sum(_acked(record) for record in inside)
+    # Workers tick at different moments: each one's own covered time is what its counts stand for.
+    covered = _covered_s(inside)
+    acked_tps = sum(_acked(record) / covered[_slot(record)] for record in inside)
+    mean, p99 = _latency(inside)
+    return Measurement(
+        acked_tps=acked_tps,
+        inter_node_tps=crossing / (sum(covered.values()) / len(covered)),
+        inter_node_per_acked=crossing / acked if acked else 0.0,
+        mean_latency_ms=mean,
+        p99_latency_ms=p99,
+        nodes=len(set(node_of_task.values())),
+        workers=len(covered),
+    )
+
+
+def acked_series(
+    records: Iterable[Record], topology: str, start_ms: float, end_ms: float, step_ms: float
+) -> tuple[list[float], list[float]]:
+    """Completed trees per second over time: times in s since `start_ms` (mid of each step), and rates.
+
+    The count of a record is spread evenly over its interval.
+    """
+    edges = np.arange(start_ms, end_ms + step_ms, step_ms)
+    trees = np.zeros(len(edges) - 1)
+    for record in _of(records, topology):
+        begin, end, acked = record["start_ms"], _end_ms(record), _acked(record)
+        if acked and end > begin:
+            overlap = np.clip(np.minimum(edges[1:], end) - np.maximum(edges[:-1], begin), 0, None)
+            trees += acked * overlap / (end - begin)
+    middle = (edges[:-1] + edges[1:]) / 2
+    return ((middle - start_ms) / 1000).tolist(), (trees / (step_ms / 1000)).tolist()
+
+
+def longest_silence_s(records: Iterable[Record], topology: str, start_ms: float, end_ms: float) -> float:
+    """The longest time without a completed tuple tree between two moments, in seconds.
+
+    A record tells how many trees were completed in its interval, not when: so this is an upper bound, from the end
+    of a record with acks to the start of the next such record, plus both their intervals where these have gaps.
+    """
+    spans = sorted((r["start_ms"], _end_ms(r)) for r in _of(records, topology) if _acked(r))
+    spans = [span for span in spans if span[1] > start_ms and span[0] < end_ms]
+    if not spans:
+        return (end_ms - start_ms) / 1000
+    longest = max(spans[0][0] - start_ms, 0.0)
+    # In the worst case the acks of the earlier record all came at its start, those of the later one at its end.
+    reached_start, reached_end = spans[0]
+    for begin, end in spans[1:]:
+        if begin > reached_end:
+            longest = max(longest, end - reached_start)
+        if end > reached_end:
+            reached_start, reached_end = begin, end
+    return float(max(longest, end_ms - reached_end)) / 1000
+
+
+def _of(records: Iterable[Record], topology: str) -> Iterable[Record]:
+    return (record for record in records if record["worker"]["topology"] == topology)
+
+
+def _slot(record: Record) -> tuple[str, int]:
+    return record["worker"]["supervisor"], record["worker"]["port"]
+
+
+def _end_ms(record: Record) -> float:
+    return float(record["start_ms"] + record["length_ns"] / 1e6)
+
+
+def _acked(record: Record) -> int:
+    return sum(executor["acked"] for executor in record["executors"] if executor["type"] == "spout")
+
+
+def _covered_s(records: Sequence[Record]) -> dict[tuple[str, int], float]:
+    covered: dict[tuple[str, int], float] = {}
+    for record in records:
+        covered[_slot(record)] = covered.get(_slot(record), 0.0) + record["length_ns"] / 1e9
+    return covered
+
+
+def _latency(records: Sequence[Record]) -> tuple[float | None, float | None]:
+    """Mean and 99th percentile in ms from the histograms; within a bucket by its geometric middle."""
+    edges = np.array(records[0]["complete_latency"]["edges_ms"], dtype=float)
+    counts = np.zeros(len(edges) + 1)
+    for record in records:
+        own = record["complete_latency"]["counts"]
+        counts[: len(own)] += own
+    total = counts.sum()
+    if not total:
+        return None, None
+    lower = np.concatenate([[edges[0] / 2], edges])
+    upper = np.concatenate([edges, [edges[-1] * 2]])
+    middle = np.sqrt(lower * upper)
+    p99 = middle[int(np.searchsorted(np.cumsum(counts), 0.99 * total))]
+    return float(counts @ middle / total), float(p99)

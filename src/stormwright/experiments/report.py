@@ -1,0 +1,110 @@
+"""One self-contained HTML page: the placement before and after, throughput over time, the figures."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stormwright.errors import MissingDependencyError
+from stormwright.model import Problem, TopologyAssignment
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+#: Distinct on screen and in print, also for most colour-blind readers (Okabe and Ito's palette).
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+
+
+@dataclass(frozen=True)
+class ThroughputCurve:
+    """Completed tuple trees per second of one topology over time."""
+
+    name: str
+    seconds: Sequence[float]
+    acked_tps: Sequence[float]
+
+
+@dataclass(frozen=True)
+class WorkerBox:
+    """A worker as drawn: whose it is, its port, and its executors with their number."""
+
+    topology: str
+    colour: str
+    port: int
+    executors: Sequence[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class NodeBox:
+    """A node as drawn; free slots are only counted."""
+
+    host: str
+    supervisor: str
+    workers: Sequence[WorkerBox]
+    free_slots: int
+
+
+def draw_placement(problem: Problem, placement: Mapping[str, TopologyAssignment]) -> list[NodeBox]:
+    """Arrange a placement for drawing: nodes in the problem's order, workers by port."""
+    workers: dict[str, list[WorkerBox]] = {node.id: [] for node in problem.supervisors}
+    for index, topology in enumerate(problem.topologies):
+        assignment = placement.get(topology.id)
+        if assignment is None:
+            continue
+        for number, slot in enumerate(assignment.slots):
+            components: dict[str, int] = {}
+            for executor, chosen in enumerate(assignment.slot_of_executor):
+                if chosen == number:
+                    name = topology.components[topology.executor_component[executor]].id
+                    components[name] = components.get(name, 0) + 1
+            box = WorkerBox(topology.name, COLOURS[index % len(COLOURS)], slot.port, sorted(components.items()))
+            workers.setdefault(slot.supervisor, []).append(box)
+    return [
+        NodeBox(
+            node.host,
+            node.id,
+            sorted(workers[node.id], key=lambda worker: worker.port),
+            len(node.ports) - len(workers[node.id]),
+        )
+        for node in problem.supervisors
+    ]
+
+
+def draw_throughput(curves: Sequence[ThroughputCurve], spans: Sequence[tuple[float, float, str]]) -> str:
+    """An SVG of throughput over time; `spans` (from s, to s, label) are shaded."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError("the report needs matplotlib: pip install 'stormwright[service]'") from error
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    for index, curve in enumerate(curves):
+        axes.plot(curve.seconds, curve.acked_tps, label=curve.name, color=COLOURS[index % len(COLOURS)], linewidth=1.6)
+    for number, (start, end, label) in enumerate(spans):
+        axes.axvspan(start, end, color="#000000", alpha=0.06 + 0.06 * (number % 2), linewidth=0)
+        axes.annotate(label, ((start + end) / 2, 0.98), xycoords=("data", "axes fraction"), ha="center", va="top")
+    axes.set(xlabel="seconds", ylabel="tuple trees acked / s", ylim=(0, None))
+    axes.legend(loc="lower right", frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    image = io.StringIO()
+    figure.savefig(image, format="svg", metadata={"Date": None})
+    # An SVG inside HTML has neither XML declaration nor document type.
+    return image.getvalue()[image.getvalue().index("<svg") :]
+
+
+def write_report(path: Path, template: str, **content: object) -> None:
+    """Render a template of this package to one file that needs no other."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_environment().get_template(template).render(**content), encoding="utf-8")
+
+
+def _environment() -> Environment:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise MissingDependencyError("the report needs jinja2: pip install 'stormwright[service]'") from error
+    loader = PackageLoader("stormwright.experiments", "templates")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

@@ -1,0 +1,58 @@
+"""The benchmark topologies by the names that `--topology` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from stormwright.errors import Fault, InputError
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A topology to submit: the class that submits itself, and its ``key=value`` arguments."""
+
+    name: str
+    main_class: str
+    args: dict[str, str] = field(default_factory=dict)
+
+
+TOPOLOGIES = {
+    "word-count": "stormwright.topologies.WordCount",
+    "exclamation": "stormwright.topologies.Exclamation",
+    "rolling-top-words": "stormwright.topologies.RollingTopWords",
+    "reference": "stormwright.topologies.Reference",
+}
+
+
+def parse_submissions(specs: list[str]) -> list[Submission]:
+    """Read ``KIND[:key=value,…]`` texts; a topology that gives no ``name`` is called after its kind and number.
+
+    Raises
+    ------
+    InputError
+        An unknown kind, an argument without ``=`` or two topologies of one name, all reported at once.
+    """
+    faults: list[Fault] = []
+    submissions: list[Submission] = []
+    for number, spec in enumerate(specs):
+        kind, _, rest = spec.partition(":")
+        path = f"--topology[{number}]"
+        if kind not in TOPOLOGIES:
+            near = get_close_matches(kind, TOPOLOGIES, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(TOPOLOGIES)}"
+            faults.append(Fault(f"no topology called {kind!r}{hint}", path))
+            continue
+        args: dict[str, str] = {}
+        for part in filter(None, rest.split(",")):
+            key, equals, value = part.partition("=")
+            if not equals:
+                faults.append(Fault(f"{part!r} is not key=value", path))
+            args[key] = value
+        name = args.pop("name", f"{kind}-{number + 1}")
+        if any(name == other.name for other in submissions):
+            faults.append(Fault(f"a second topology called {name!r}", path))
+        submissions.append(Submission(name, TOPOLOGIES[kind], args))
+    if faults:
+        raise InputError("--topology", faults)
+    return submissions

@@ -1,0 +1,26 @@
+"""Files and wire documents to and from the model; each fault of an input comes with its JSON path."""
+
+from stormwright.formats.assignment import (
+    assignment_from_dict,
+    assignment_to_dict,
+    read_assignment,
+    write_assignment,
+)
+from stormwright.formats.files import parse_json, read_json, write_json
+from stormwright.formats.placement import placement_to_dict
+from stormwright.formats.problem import problem_from_dict, problem_to_dict, read_problem, write_problem
+
+__all__ = [
+    "assignment_from_dict",
+    "assignment_to_dict",
+    "parse_json",
+    "placement_to_dict",
+    "problem_from_dict",
+    "problem_to_dict",
+    "read_assignment",
+    "read_json",
+    "read_problem",
+    "write_assignment",
+    "write_json",
+    "write_problem",
+]

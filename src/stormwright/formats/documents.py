@@ -1,0 +1,199 @@
+"""The shape of our JSON formats: one pydantic model an object, keys we do not know forbidden.
+
+The models check one level at a time. Lists of objects (`Each`) are walked by the readers, which go on after a fault and
+know the path; long lists of numbers (`Bulk`) go to NumPy (see `bulk`). Both still appear in the published JSON Schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from stormwright.model.cluster import DEFAULT_CORE_HZ
+
+PROBLEM_SCHEMA = "stormwright-problem/1"
+ASSIGNMENT_SCHEMA = "stormwright-assignment/1"
+CASE_SCHEMA = "stormwright-case/1"
+
+
+@dataclass(frozen=True)
+class Each:
+    """Marks a field whose objects a reader parses one by one: a list of `model`, or an object with such values."""
+
+    model: type[BaseModel]
+    keyed: bool = False
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.any_schema()
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        item = self.model.__pydantic_core_schema__
+        return handler(core_schema.dict_schema(values_schema=item) if self.keyed else core_schema.list_schema(item))
+
+
+def _rows(*columns: JsonSchemaValue) -> JsonSchemaValue:
+    row = {"type": "array", "prefixItems": list(columns), "minItems": len(columns), "maxItems": len(columns)}
+    return {"type": "array", "items": row}
+
+
+_INDEX: JsonSchemaValue = {"type": "integer", "minimum": 0}
+_AMOUNT: JsonSchemaValue = {"type": "number", "minimum": 0}
+_TEXT: JsonSchemaValue = {"type": "string"}
+
+BulkAmounts = Annotated[Any, WithJsonSchema({"type": "array", "items": _AMOUNT})]
+BulkSlots = Annotated[Any, WithJsonSchema({"type": "array", "items": {"type": "integer", "minimum": -1}})]
+BulkPairs = Annotated[Any, WithJsonSchema(_rows(_INDEX, _INDEX, _AMOUNT))]
+BulkFlows = Annotated[Any, WithJsonSchema(_rows(_INDEX, _TEXT, _TEXT, _AMOUNT))]
+
+Name = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+Amount = Annotated[float, Field(ge=0)]
+PositiveAmount = Annotated[float, Field(gt=0)]
+
+
+class Document(BaseModel):
+    """Base of our formats: no unknown keys, no conversions, no NaN."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class SupervisorDocument(Document):
+    """A node. Without `cpu_hz` it has ``cpu.pcore.percent / 100 * core_hz``."""
+
+    id: Name
+    host: Name
+    ports: list[Port]
+    rack: str = "default-rack"
+    scheduler_meta: dict[str, str] | None = None
+    resources: dict[str, Amount] = {}
+    cpu_hz: Amount | None = None
+    core_hz: PositiveAmount | None = None
+    link_bps: PositiveAmount | None = None
+
+
+class InputDocument(Document):
+    """A subscription of a component; groupings as Storm names them, in lower case."""
+
+    source: Name = Field(alias="from")
+    stream: Name = "default"
+    grouping: Literal[
+        "shuffle",
+        "fields",
+        "all",
+        "global",
+        "none",
+        "direct",
+        "local_or_shuffle",
+        "custom",
+        "custom_object",
+        "custom_serialized",
+    ]
+    fields: list[str] = []
+
+
+class ComponentDocument(Document):
+    """A spout, a bolt or a system component; `parallelism` is its number of executors."""
+
+    id: Name
+    type: Literal["spout", "bolt", "system"]
+    parallelism: Count
+    inputs: Annotated[Any, Each(InputDocument)] = []
+    resources: dict[str, Amount] = {}
+    shared_memory: list[dict[str, Any]] = []
+    tags: list[str] = []
+
+
+#: Component index, first start task, number of executors, tasks per executor.
+ExecutorRunDocument = Annotated[tuple[Count, Count, Positive, Positive], Field(strict=False)]
+
+
+class TopologyDocument(Document):
+    """A topology. `executor_runs`, expanded in order, give the order of its executors."""
+
+    id: Name
+    name: Name
+    num_workers: Positive
+    components: Annotated[Any, Each(ComponentDocument)]
+    executor_runs: list[ExecutorRunDocument]
+    owner: str = ""
+    launch_time: Annotated[int, Field(ge=0)] = 0
+    conf: dict[str, Any] = {}
+
+
+SlotDocument = Annotated[tuple[Name, Port], Field(strict=False)]
+
+
+class PlacementDocument(Document):
+    """Where a topology's executors run: an index into `slots` per executor, -1 where it has none."""
+
+    slots: list[SlotDocument]
+    slot_of_executor: BulkSlots
+
+
+class LoadDocument(Document):
+    """Load of a topology: `cpu_hz` and `memory_mb` per executor, traffic in tuples/s.
+
+    A pair is ``[source executor, target executor, tuples/s]``, a flow ``[source executor, component id, grouping,
+    tuples/s]``.
+    """
+
+    cpu_hz: BulkAmounts
+    memory_mb: BulkAmounts
+    pairs: BulkPairs = []
+    flows: BulkFlows = []
+    bytes_per_tuple: Amount | None = None
+
+
+class ProblemDocument(Document):
+    """Topologies, cluster, load and what runs now, at one moment."""
+
+    schema_name: Literal["stormwright-problem/1"] = Field(alias="schema")
+    supervisors: Annotated[Any, Each(SupervisorDocument)]
+    topologies: Annotated[Any, Each(TopologyDocument)]
+    name: str = ""
+    conf: dict[str, Any] = {}
+    core_hz: PositiveAmount = DEFAULT_CORE_HZ
+    blacklisted_hosts: list[str] = []
+    greylisted_supervisors: list[str] = []
+    assignments: Annotated[Any, Each(PlacementDocument, keyed=True)] = {}
+    load: Annotated[Any, Each(LoadDocument, keyed=True)] = {}
+
+
+class UnplacedDocument(Document):
+    """An executor without a slot, numbered within its topology, and the counted reasons."""
+
+    topology: Name
+    executor: Count
+    component: Name
+    reasons: list[str]
+
+
+class CostDocument(Document):
+    """Traffic in tuples/s by how far it goes, and its weighted sum."""
+
+    same_executor: Amount
+    same_worker: Amount
+    inter_worker: Amount
+    inter_node: Amount
+    inter_rack: Amount
+    unplaced: Amount
+    total: Amount
+
+
+class AssignmentDocument(Document):
+    """A scheduler's answer, by topology."""
+
+    schema_name: Literal["stormwright-assignment/1"] = Field(alias="schema")
+    assignments: Annotated[Any, Each(PlacementDocument, keyed=True)]
+    unplaced: Annotated[Any, Each(UnplacedDocument)] = []
+    status: dict[str, str] = {}
+    cost: CostDocument | None = None
+    scheduler: str = ""
+    parameters: dict[str, Any] = {}
+    seconds: Amount = 0.0

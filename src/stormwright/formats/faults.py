@@ -1,0 +1,107 @@
+"""Collects everything wrong with a document, each fault with its JSON path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from stormwright.errors import Fault, InputError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+_MAX_SHOWN = 60
+
+
+def join_path(path: str, *steps: str | int) -> str:
+    """`path` continued by keys and list positions: ``$.a`` and ``"b", 2`` give ``$.a.b[2]``."""
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif _PLAIN_KEY.match(step):
+            path += f".{step}"
+        else:
+            path += f'["{step}"]'
+    return path
+
+
+def shown(value: object) -> str:
+    """`value` as a message quotes it, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
+
+
+class FaultList:
+    """The faults found so far; reading goes on after each, so that a file's faults are reported together."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+
+    def __len__(self) -> int:
+        return len(self.faults)
+
+    def add(self, message: str, path: str) -> None:
+        """Note a fault."""
+        self.faults.append(Fault(message, path))
+
+    def error(self, source: str) -> InputError:
+        """All faults as the error of `source`."""
+        return InputError(source, self.faults)
+
+    def parse(self, model: type[Model], raw: object, path: str) -> Model | None:
+        """`raw` as `model`; None, and a fault for each thing wrong with it, if it is not one."""
+        try:
+            return model.model_validate(raw)
+        except ValidationError as invalid:
+            for error in invalid.errors(include_url=False):
+                self.add(_message(error), join_path(path, *error["loc"]))
+            return None
+
+    def items(self, raw: object, key: str, path: str) -> Iterator[tuple[object, str]]:
+        """Each item of the list `raw[key]` with its path; a fault if it is something else than a list."""
+        path = join_path(path, key)
+        values = raw.get(key, []) if isinstance(raw, Mapping) else []
+        if not isinstance(values, list):
+            self.add(f"should be a list, got {shown(values)}", path)
+            return
+        for position, value in enumerate(values):
+            yield value, join_path(path, position)
+
+    def distinct(self, raw: object, key: str, path: str) -> dict[str, int]:
+        """`id` of each object in the list `raw[key]` → its position; a fault for each that comes twice."""
+        positions: dict[str, int] = {}
+        values = raw.get(key) if isinstance(raw, Mapping) else None
+        for position, value in enumerate(values if isinstance(values, list) else []):
+            name = value.get("id") if isinstance(value, Mapping) else None
+            if not isinstance(name, str):
+                continue
+            first = positions.setdefault(name, position)
+            if first != position:
+                self.add(f"{shown(name)} is the id of item {first} already", join_path(path, key, position, "id"))
+        return positions
+
+    def entries(self, raw: object, key: str, path: str) -> Iterator[tuple[str, object, str]]:
+        """Each key and value of the object `raw[key]` with its path; a fault if it is something else."""
+        path = join_path(path, key)
+        values = raw.get(key, {}) if isinstance(raw, Mapping) else {}
+        if not isinstance(values, Mapping):
+            self.add(f"should be an object, got {shown(values)}", path)
+            return
+        for name, value in values.items():
+            yield name, value, join_path(path, name)
+
+
+def _message(error: ErrorDetails) -> str:
+    match error["type"]:
+        case "missing":
+            return "required field missing"
+        case "extra_forbidden":
+            return "unknown key"
+        case "model_type" | "dict_type":
+            return f"should be an object, got {shown(error['input'])}"
+    wanted = error["msg"].removeprefix("Input ").replace("valid list", "list")
+    return f"{wanted}, got {shown(error['input'])}"

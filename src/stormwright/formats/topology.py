@@ -1,0 +1,130 @@
+"""A topology of a problem document, to and from the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stormwright.formats.documents import ComponentDocument, InputDocument, TopologyDocument
+from stormwright.formats.faults import FaultList, join_path, shown
+from stormwright.model import Component, ExecutorRun, Grouping, Topology
+from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
+
+#: Task ids are Java ints.
+_LAST_TASK = 2**31 - 1
+
+
+def parse_topology(raw: object, path: str, faults: FaultList) -> Topology | None:
+    """The topology that `raw` describes, or None if that added faults."""
+    found_before = len(faults)
+    header = faults.parse(TopologyDocument, raw, path)
+    known = faults.distinct(raw, "components", path)
+    parsed = [_component(item, known, at, faults) for item, at in faults.items(raw, "components", path)]
+    if header is None:
+        return None
+    limit = header.conf.get(MAX_EXECUTORS_PER_WORKER, 1)
+    if type(limit) is not int or limit < 1:
+        at = join_path(path, "conf", MAX_EXECUTORS_PER_WORKER)
+        faults.add(f"should be an integer of at least 1, got {shown(limit)}", at)
+    components = tuple(component for component in parsed if component is not None)
+    runs = tuple(ExecutorRun(*run) for run in header.executor_runs)
+    if len(components) == len(parsed):
+        _check_runs(runs, components, path, faults)
+    if len(faults) > found_before:
+        return None
+    return Topology(
+        id=header.id,
+        name=header.name,
+        num_workers=header.num_workers,
+        components=components,
+        executor_runs=runs,
+        owner=header.owner,
+        launch_time=header.launch_time,
+        conf=header.conf,
+    )
+
+
+def _component(raw: object, known: dict[str, int], path: str, faults: FaultList) -> Component | None:
+    header = faults.parse(ComponentDocument, raw, path)
+    inputs = []
+    for item, at in faults.items(raw, "inputs", path):
+        subscription = faults.parse(InputDocument, item, at)
+        if subscription is not None and subscription.source not in known:
+            faults.add(f"unknown component {shown(subscription.source)}", join_path(at, "from"))
+        inputs.append(subscription)
+    if header is None:
+        return None
+    return Component(
+        id=header.id,
+        type=header.type,
+        parallelism=header.parallelism,
+        inputs=tuple(Grouping(i.source, i.stream, i.grouping, tuple(i.fields)) for i in inputs if i is not None),
+        resources=header.resources,
+        shared_memory=tuple(header.shared_memory),
+        tags=tuple(header.tags),
+    )
+
+
+def _check_runs(runs: Sequence[ExecutorRun], components: Sequence[Component], path: str, faults: FaultList) -> None:
+    """Every component has as many executors in its runs as its parallelism says, and every task one executor."""
+    runs_path = join_path(path, "executor_runs")
+    executors = [0] * len(components)
+    for position, run in enumerate(runs):
+        if run.component < len(components):
+            executors[run.component] += run.count
+        else:
+            faults.add(
+                f"should be the index of one of {len(components)} components, got {run.component}",
+                join_path(runs_path, position, 0),
+            )
+    for position, component in enumerate(components):
+        if executors[position] != component.parallelism:
+            faults.add(
+                f"should be the {executors[position]} executors that executor_runs give, got {component.parallelism}",
+                join_path(path, "components", position, "parallelism"),
+            )
+    next_free = 0
+    for position in sorted(range(len(runs)), key=lambda r: runs[r].start_task):
+        run = runs[position]
+        last = run.start_task + run.count * run.tasks_per_executor - 1
+        if run.start_task < next_free:
+            faults.add(f"task {run.start_task} belongs to another executor", join_path(runs_path, position, 1))
+        if last > _LAST_TASK:
+            faults.add(f"its last task would be {last}, above {_LAST_TASK}", join_path(runs_path, position))
+        next_free = max(next_free, last + 1)
+
+
+def topology_to_dict(topology: Topology) -> dict[str, Any]:
+    """`topology` as a problem document has it."""
+    return {
+        "id": topology.id,
+        "name": topology.name,
+        "owner": topology.owner,
+        "launch_time": topology.launch_time,
+        "num_workers": topology.num_workers,
+        "conf": dict(topology.conf),
+        "components": [_component_to_dict(component) for component in topology.components],
+        "executor_runs": [list(run) for run in topology.executor_runs],
+    }
+
+
+def _component_to_dict(component: Component) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "id": component.id,
+        "type": component.type,
+        "parallelism": component.parallelism,
+        "inputs": [_input_to_dict(grouping) for grouping in component.inputs],
+        "resources": dict(component.resources),
+    }
+    if component.shared_memory:
+        document["shared_memory"] = [dict(region) for region in component.shared_memory]
+    if component.tags:
+        document["tags"] = list(component.tags)
+    return document
+
+
+def _input_to_dict(grouping: Grouping) -> dict[str, Any]:
+    document: dict[str, Any] = {"from": grouping.source, "stream": grouping.stream, "grouping": grouping.kind}
+    if grouping.fields:
+        document["fields"] = list(grouping.fields)
+    return document

@@ -1,0 +1,39 @@
+"""Frozen data that crosses between rooms; no I/O."""
+
+from stormwright.model.assignment import UNPLACED, Assignment, TopologyAssignment, Unplaced
+from stormwright.model.cluster import Supervisor, WorkerSlot
+from stormwright.model.constraints import violations
+from stormwright.model.cost import Cost, CostWeights, cost_of, cost_under
+from stormwright.model.diff import AssignmentDiff, diff
+from stormwright.model.load import LoadProfile, TopologyLoad, assumed_load
+from stormwright.model.problem import Problem
+from stormwright.model.topology import Component, ExecutorRun, Grouping, Topology, default_executor_runs
+from stormwright.model.traffic import Traffic, measured_traffic, traffic_under
+
+__all__ = [
+    "UNPLACED",
+    "Assignment",
+    "AssignmentDiff",
+    "Component",
+    "Cost",
+    "CostWeights",
+    "ExecutorRun",
+    "Grouping",
+    "LoadProfile",
+    "Problem",
+    "Supervisor",
+    "Topology",
+    "TopologyAssignment",
+    "TopologyLoad",
+    "Traffic",
+    "Unplaced",
+    "WorkerSlot",
+    "assumed_load",
+    "cost_of",
+    "cost_under",
+    "default_executor_runs",
+    "diff",
+    "measured_traffic",
+    "traffic_under",
+    "violations",
+]

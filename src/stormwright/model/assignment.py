@@ -1,0 +1,84 @@
+"""Where executors run: by index inside stormwright, by name at its edges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stormwright.model.arrays import IntArray
+from stormwright.model.cluster import WorkerSlot
+
+if TYPE_CHECKING:
+    from stormwright.model.problem import Problem
+
+UNPLACED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyAssignment:
+    """Executor → slot of one topology, by name.
+
+    Parameters
+    ----------
+    slots
+        The worker slots used.
+    slot_of_executor
+        Index into `slots` per executor of the topology, -1 where it has none.
+    """
+
+    slots: tuple[WorkerSlot, ...]
+    slot_of_executor: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """An executor (numbered within its topology) that got no slot, and the counted reasons."""
+
+    topology: str
+    executor: int
+    component: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A scheduler's answer.
+
+    Parameters
+    ----------
+    slot_of_executor
+        Index into the problem's slots for every executor of the problem, -1 where unplaced, shape (E,).
+    unplaced
+        The reasons for every -1.
+    status
+        Topology id → the text that Storm's UI shows for it.
+    scheduler, parameters, seconds
+        Who answered, with what parameters, after how long.
+    """
+
+    slot_of_executor: IntArray
+    unplaced: tuple[Unplaced, ...] = ()
+    status: Mapping[str, str] = field(default_factory=dict)
+    scheduler: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def by_topology(self, problem: Problem) -> dict[str, TopologyAssignment]:
+        """The same answer by name, topology by topology; slots in the order of their first executor."""
+        return {
+            topology.id: name_slots(problem, self.slot_of_executor[problem.executors_of(index)])
+            for index, topology in enumerate(problem.topologies)
+        }
+
+
+def name_slots(problem: Problem, slot_of_executor: IntArray) -> TopologyAssignment:
+    """`slot_of_executor` (indices into the problem's slots) of one topology, by name."""
+    used, first, inverse = np.unique(slot_of_executor, return_index=True, return_inverse=True)
+    order = [rank for rank in np.argsort(first) if used[rank] != UNPLACED]
+    position = np.full(len(used), UNPLACED)
+    position[order] = np.arange(len(order))
+    slots = tuple(problem.slots[used[rank]] for rank in order)
+    return TopologyAssignment(slots, tuple(int(p) for p in position[inverse]))

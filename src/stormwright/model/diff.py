@@ -1,0 +1,70 @@
+"""What it takes to get from one assignment to another: a worker is what Storm restarts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model.arrays import IntArray
+from stormwright.model.assignment import UNPLACED
+from stormwright.model.cluster import WorkerSlot
+from stormwright.model.problem import Problem
+
+
+@dataclass(frozen=True)
+class AssignmentDiff:
+    """The moves between two assignments.
+
+    Parameters
+    ----------
+    moved_executors
+        Executors that had a slot and get another or none, numbered over the problem.
+    started_executors
+        Executors that had no slot and get one.
+    stopped_workers, started_workers, kept_workers
+        Slots whose worker ends, starts, or runs on because neither topology nor executors change. A worker whose
+        executors change is in both of the first two: Storm restarts it.
+    topologies
+        Ids of the topologies that change at all.
+    """
+
+    moved_executors: tuple[int, ...]
+    started_executors: tuple[int, ...]
+    stopped_workers: tuple[WorkerSlot, ...]
+    started_workers: tuple[WorkerSlot, ...]
+    kept_workers: tuple[WorkerSlot, ...]
+    topologies: tuple[str, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing changes."""
+        return not self.topologies
+
+
+def diff(problem: Problem, before: IntArray, after: IntArray) -> AssignmentDiff:
+    """Compare two arrays of slot indices per executor, shape (E,)."""
+    changed = before != after
+    workers_before, workers_after = _workers(before), _workers(after)
+    kept = [slot for slot, worker in workers_after.items() if workers_before.get(slot) == worker]
+    return AssignmentDiff(
+        moved_executors=tuple(np.flatnonzero(changed & (before != UNPLACED)).tolist()),
+        started_executors=tuple(np.flatnonzero(changed & (before == UNPLACED)).tolist()),
+        stopped_workers=_named(problem, workers_before.keys() - kept),
+        started_workers=_named(problem, workers_after.keys() - kept),
+        kept_workers=_named(problem, set(kept)),
+        topologies=tuple(problem.topologies[t].id for t in np.unique(problem.executor_topology[changed])),
+    )
+
+
+def _workers(slot_of_executor: IntArray) -> dict[int, tuple[int, ...]]:
+    """Slot → the executors in it."""
+    workers: dict[int, list[int]] = {}
+    for executor, slot in enumerate(slot_of_executor.tolist()):
+        if slot != UNPLACED:
+            workers.setdefault(slot, []).append(executor)
+    return {slot: tuple(executors) for slot, executors in workers.items()}
+
+
+def _named(problem: Problem, slots: set[int]) -> tuple[WorkerSlot, ...]:
+    return tuple(problem.slots[slot] for slot in sorted(slots))

@@ -1,0 +1,131 @@
+"""What a running topology was measured, or is assumed, to do: CPU per executor and traffic between executors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.model.topology import PLACEMENT_FOLLOWING, Component, Topology
+
+#: Storm's defaults for a component that asks for nothing (defaults.yaml of 2.8.3).
+DEFAULT_CPU_PERCENT = 10.0
+DEFAULT_ONHEAP_MB = 128.0
+
+
+@dataclass(frozen=True)
+class TopologyLoad:
+    """Load of one topology; executors are numbered within the topology.
+
+    Parameters
+    ----------
+    cpu_hz, memory_mb
+        L, per executor, shape (E,).
+    pair_source, pair_target, pair_tps
+        Directed traffic in tuples/s that does not depend on the placement (fields, all, global, direct, acks),
+        shape (P,).
+    flow_source, flow_component, flow_grouping, flow_tps
+        Traffic of one executor towards a component that the grouping spreads according to the placement, shape (F,).
+    bytes_per_tuple
+        Mean size of a tuple on the wire, where measured.
+    """
+
+    cpu_hz: FloatArray
+    memory_mb: FloatArray
+    pair_source: IntArray
+    pair_target: IntArray
+    pair_tps: FloatArray
+    flow_source: IntArray
+    flow_component: IntArray
+    flow_tps: FloatArray
+    flow_grouping: tuple[str, ...]
+    bytes_per_tuple: float | None = None
+
+
+@dataclass(frozen=True)
+class LoadProfile:
+    """Loads of all topologies over a stretch of time, and what their nodes went through.
+
+    Parameters
+    ----------
+    topologies
+        Topology id → its load.
+    node_cpu_hz
+        Supervisor id → CPU used by its workers in Hz, including what no executor accounts for (GC, network).
+    overload_s
+        Supervisor id → seconds for which its CPU has been at or above capacity without a break.
+    start_ms, end_ms
+        The stretch of time, epoch milliseconds.
+    """
+
+    topologies: Mapping[str, TopologyLoad]
+    node_cpu_hz: Mapping[str, float] = field(default_factory=dict)
+    overload_s: Mapping[str, float] = field(default_factory=dict)
+    start_ms: int = 0
+    end_ms: int = 0
+
+
+def assumed_load(topology: Topology, core_hz: float) -> TopologyLoad:
+    """The load a scheduler assumes where none was measured.
+
+    Every spout executor emits 1 tuple/s on each stream, bolts emit what they receive, and what a component
+    receives is spread evenly over its executors. CPU and memory are what the components ask for.
+    """
+    executors_of = [np.flatnonzero(topology.executor_component == c) for c in range(len(topology.components))]
+    emitted_tps = _emitted_tps_per_executor(topology, [len(executors) for executors in executors_of])
+    pairs: list[tuple[int, int, float]] = []
+    flows: list[tuple[int, int, str, float]] = []
+    for target, component in enumerate(topology.components):
+        for grouping in component.inputs:
+            source = topology.component_index.get(grouping.source)
+            if source is None or emitted_tps[source] == 0 or len(executors_of[target]) == 0:
+                continue
+            rate = emitted_tps[source]
+            for executor in executors_of[source]:
+                if grouping.kind in PLACEMENT_FOLLOWING:
+                    flows.append((int(executor), target, grouping.kind, rate))
+                else:
+                    share = rate if grouping.kind in ("all", "global") else rate / len(executors_of[target])
+                    targets = executors_of[target][:1] if grouping.kind == "global" else executors_of[target]
+                    pairs.extend((int(executor), int(receiver), share) for receiver in targets)
+    asked = topology.executor_component
+    return TopologyLoad(
+        cpu_hz=np.array([_cpu_percent(c) / 100 * core_hz for c in topology.components])[asked],
+        memory_mb=np.array([_memory_mb(c) for c in topology.components])[asked],
+        pair_source=np.array([p[0] for p in pairs], np.int32),
+        pair_target=np.array([p[1] for p in pairs], np.int32),
+        pair_tps=np.array([p[2] for p in pairs], float),
+        flow_source=np.array([f[0] for f in flows], np.int32),
+        flow_component=np.array([f[1] for f in flows], np.int32),
+        flow_grouping=tuple(f[2] for f in flows),
+        flow_tps=np.array([f[3] for f in flows], float),
+    )
+
+
+def _emitted_tps_per_executor(topology: Topology, sizes: list[int]) -> list[float]:
+    """Tuples/s that one executor of each component emits; cycles carry what enters them once."""
+    emitted_tps = [1.0 if c.type == "spout" and sizes[i] else 0.0 for i, c in enumerate(topology.components)]
+    # One relaxation per component reaches every bolt of an acyclic topology and stops in a cyclic one.
+    for _ in topology.components:
+        for target, component in enumerate(topology.components):
+            if component.type == "spout" or not sizes[target]:
+                continue
+            received = 0.0
+            for grouping in component.inputs:
+                source = topology.component_index.get(grouping.source)
+                if source is not None:
+                    copies = sizes[target] if grouping.kind == "all" else 1
+                    received += emitted_tps[source] * sizes[source] * copies
+            emitted_tps[target] = received / sizes[target]
+    return emitted_tps
+
+
+def _cpu_percent(component: Component) -> float:
+    return component.resources.get("cpu.pcore.percent", DEFAULT_CPU_PERCENT)
+
+
+def _memory_mb(component: Component) -> float:
+    onheap = component.resources.get("onheap.memory.mb", DEFAULT_ONHEAP_MB)
+    return onheap + component.resources.get("offheap.memory.mb", 0.0)

@@ -1,0 +1,159 @@
+"""The immutable snapshot that every scheduler reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from stormwright.model.arrays import BoolArray, FloatArray, IntArray, frozen_floats, frozen_ints
+from stormwright.model.assignment import UNPLACED, TopologyAssignment
+from stormwright.model.cluster import DEFAULT_CORE_HZ, Supervisor, WorkerSlot
+from stormwright.model.load import LoadProfile, TopologyLoad, assumed_load
+from stormwright.model.topology import Topology
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Topologies, cluster, load and current assignment at one moment.
+
+    People see the objects; schedulers use the arrays, in which executors of all topologies are numbered in one
+    sequence (E in all), slots of all supervisors likewise (S), and nodes are supervisors (N).
+
+    Parameters
+    ----------
+    supervisors, topologies
+        In the order given by Storm or by the file; ties are broken by it where a scheduler says so.
+    current
+        Topology id → what runs now.
+    load
+        Measured load; a topology missing from it has the load that `assumed_load` gives.
+    conf
+        Cluster configuration over Storm's defaults.
+    """
+
+    supervisors: tuple[Supervisor, ...]
+    topologies: tuple[Topology, ...]
+    name: str = ""
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    blacklisted_hosts: frozenset[str] = frozenset()
+    greylisted_supervisors: tuple[str, ...] = ()
+    current: Mapping[str, TopologyAssignment] = field(default_factory=dict)
+    load: LoadProfile | None = None
+    core_hz: float = DEFAULT_CORE_HZ
+
+    def with_load(self, load: LoadProfile) -> Problem:
+        """The same problem under another load."""
+        return replace(self, load=load)
+
+    def with_current(self, current: Mapping[str, TopologyAssignment]) -> Problem:
+        """The same problem with another current assignment."""
+        return replace(self, current=dict(current))
+
+    # Executors -----------------------------------------------------------------------------------
+
+    @cached_property
+    def executor_offset(self) -> IntArray:
+        """Where each topology's executors start, shape (T + 1,)."""
+        return frozen_ints(np.cumsum([0, *(topology.num_executors for topology in self.topologies)]))
+
+    @property
+    def num_executors(self) -> int:
+        """E, over all topologies."""
+        return int(self.executor_offset[-1])
+
+    def executors_of(self, topology: int) -> slice:
+        """The executors of a topology (by index) as a slice of every per-executor array."""
+        return slice(int(self.executor_offset[topology]), int(self.executor_offset[topology + 1]))
+
+    @cached_property
+    def executor_topology(self) -> IntArray:
+        """Topology index of every executor, shape (E,)."""
+        return frozen_ints(np.repeat(np.arange(len(self.topologies)), np.diff(self.executor_offset)))
+
+    @cached_property
+    def topology_index(self) -> Mapping[str, int]:
+        """Topology id → its index."""
+        return {topology.id: index for index, topology in enumerate(self.topologies)}
+
+    # Nodes and slots -----------------------------------------------------------------------------
+
+    @cached_property
+    def slots(self) -> tuple[WorkerSlot, ...]:
+        """Every worker slot, supervisor by supervisor, length S."""
+        return tuple(WorkerSlot(node.id, port) for node in self.supervisors for port in node.ports)
+
+    @cached_property
+    def slot_index(self) -> Mapping[WorkerSlot, int]:
+        """Worker slot → its index."""
+        return {slot: index for index, slot in enumerate(self.slots)}
+
+    @cached_property
+    def slot_node(self) -> IntArray:
+        """Node index of every slot, shape (S,)."""
+        return frozen_ints(np.repeat(np.arange(len(self.supervisors)), [len(s.ports) for s in self.supervisors]))
+
+    @cached_property
+    def node_index(self) -> Mapping[str, int]:
+        """Supervisor id → its index."""
+        return {node.id: index for index, node in enumerate(self.supervisors)}
+
+    @cached_property
+    def node_cpu_hz(self) -> FloatArray:
+        """B_k of every node in Hz, shape (N,)."""
+        return frozen_floats([node.cpu_hz for node in self.supervisors])
+
+    @cached_property
+    def node_memory_mb(self) -> FloatArray:
+        """Memory of every node in MB, shape (N,)."""
+        return frozen_floats([node.memory_mb for node in self.supervisors])
+
+    @cached_property
+    def node_rack(self) -> IntArray:
+        """Rack of every node, racks numbered in order of first appearance, shape (N,)."""
+        numbers: dict[str, int] = {}
+        return frozen_ints([numbers.setdefault(node.rack, len(numbers)) for node in self.supervisors])
+
+    @cached_property
+    def node_usable(self) -> BoolArray:
+        """Whether a node may take new executors: neither its host blacklisted nor itself greylisted, shape (N,)."""
+        return np.array([self._usable(node) for node in self.supervisors], dtype=bool)
+
+    def _usable(self, node: Supervisor) -> bool:
+        return node.host not in self.blacklisted_hosts and node.id not in self.greylisted_supervisors
+
+    # What runs now -------------------------------------------------------------------------------
+
+    @cached_property
+    def current_slot(self) -> IntArray:
+        """Slot index of every executor now, -1 where it has none that still exists, shape (E,)."""
+        current = np.full(self.num_executors, UNPLACED, dtype=np.int32)
+        for topology_id, assignment in self.current.items():
+            index = self.topology_index.get(topology_id)
+            if index is None:
+                continue
+            known = np.array([self.slot_index.get(slot, UNPLACED) for slot in assignment.slots] + [UNPLACED])
+            current[self.executors_of(index)] = known[list(assignment.slot_of_executor)]
+        current.flags.writeable = False
+        return current
+
+    # Load ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def loads(self) -> tuple[TopologyLoad, ...]:
+        """Measured or assumed load of every topology, in order."""
+        measured = self.load.topologies if self.load else {}
+        return tuple(measured.get(t.id) or assumed_load(t, self.core_hz) for t in self.topologies)
+
+    @cached_property
+    def executor_cpu_hz(self) -> FloatArray:
+        """L of every executor in Hz, shape (E,)."""
+        return frozen_floats(np.concatenate([np.empty(0), *(load.cpu_hz for load in self.loads)]))
+
+    @cached_property
+    def executor_memory_mb(self) -> FloatArray:
+        """Memory of every executor in MB, shape (E,)."""
+        return frozen_floats(np.concatenate([np.empty(0), *(load.memory_mb for load in self.loads)]))

@@ -1,0 +1,88 @@
+"""The traffic matrix R under a placement: fixed pairs, and flows that follow the placement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.model.assignment import UNPLACED
+from stormwright.model.problem import Problem
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Directed traffic between executors (numbered over the whole problem).
+
+    Parameters
+    ----------
+    source, target
+        Executors, shape (P,).
+    tps
+        Tuples per second, shape (P,).
+    """
+
+    source: IntArray
+    target: IntArray
+    tps: FloatArray
+
+    def symmetric(self, num_executors: int) -> csr_array:
+        """R + Rᵀ as a CSR matrix, shape (E, E): what two executors exchange in either direction."""
+        one_way = csr_array((self.tps, (self.source, self.target)), shape=(num_executors, num_executors))
+        return (one_way + one_way.T).tocsr()
+
+
+def traffic_under(problem: Problem, slot_of_executor: IntArray) -> Traffic:
+    """The traffic that `problem` would have if its executors sat in `slot_of_executor`.
+
+    A flow goes to the executors of its target component in the nearest scope that has any: the source's own
+    worker, then its node, then its rack, then all; ``local_or_shuffle`` knows only the worker and all. Within the
+    scope it is spread evenly. This is LoadAwareShuffleGrouping of Storm 2.8.3 while no local target is overloaded.
+    Executors without a slot are far from everything, so the flows of an unplaced problem spread evenly.
+    """
+    sources, targets, rates = [], [], []
+    node_of_slot = np.append(problem.slot_node, UNPLACED)
+    rack_of_node = np.append(problem.node_rack, UNPLACED)
+    for index, load in enumerate(problem.loads):
+        offset = problem.executor_offset[index]
+        sources.append(load.pair_source + offset)
+        targets.append(load.pair_target + offset)
+        rates.append(load.pair_tps)
+        slot = slot_of_executor[problem.executors_of(index)]
+        node = node_of_slot[slot]
+        scopes = (slot, node, rack_of_node[node])
+        members = _members(problem.topologies[index].executor_component)
+        for flow, (source, component) in enumerate(zip(load.flow_source, load.flow_component, strict=True)):
+            # local_or_shuffle of Storm never looks at host or rack.
+            usable = scopes[:1] if load.flow_grouping[flow] == "local_or_shuffle" else scopes
+            chosen = _nearest(members.get(int(component), np.empty(0, np.int32)), int(source), usable)
+            sources.append(np.full(len(chosen), source + offset))
+            targets.append(chosen + offset)
+            rates.append(np.full(len(chosen), load.flow_tps[flow] / max(len(chosen), 1)))
+    if not sources:
+        return Traffic(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
+    return Traffic(
+        np.concatenate(sources).astype(np.int32), np.concatenate(targets).astype(np.int32), np.concatenate(rates)
+    )
+
+
+def measured_traffic(problem: Problem) -> Traffic:
+    """The traffic under the current assignment: what the published schedulers take as fixed."""
+    return traffic_under(problem, problem.current_slot)
+
+
+def _members(executor_component: IntArray) -> dict[int, IntArray]:
+    return {int(c): np.flatnonzero(executor_component == c).astype(np.int32) for c in np.unique(executor_component)}
+
+
+def _nearest(members: IntArray, source: int, scopes: tuple[IntArray, ...]) -> IntArray:
+    """The members in the narrowest scope of `source` that has any."""
+    for scope in scopes:
+        if scope[source] == UNPLACED:
+            continue
+        near: IntArray = members[scope[members] == scope[source]]
+        if len(near):
+            return near
+    return members

@@ -1,0 +1,201 @@
+"""The one definition of a performance log record; everything else that knows its shape is derived from it.
+
+A record is one JSON object on one line: what one worker did in one interval. `RECORD` describes it as a small tree
+of types. `json_schema` derives the JSON Schema from it, `stormwright.perflog.records` the validation of a line, and
+`stormwright.pipeline.source` the Spark type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+#: Version of the record that this package writes and reads.
+VERSION = 1
+
+#: Upper edges of the complete-latency buckets in ms: powers of 2^(1/4), so any two neighbours differ by 19 %. A count
+#: more than there are edges is kept; its last one is of what took longer than the last edge.
+LATENCY_EDGES_MS: tuple[float, ...] = tuple(2.0 ** (quarter / 4) for quarter in range(65))
+
+#: Two ways of computing a power differ in the last digits.
+EDGE_TOLERANCE = 1e-6
+
+#: What the texts of one entry of `streams` are.
+STREAM_COLUMNS = ("source", "stream", "target", "grouping")
+
+#: No thread has more CPU time than wall time; both clocks are read one after the other on a busy machine.
+MAX_CPU_PER_WALL = 2.0
+CPU_SLACK_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number of 64 bits."""
+
+    minimum: int = 0
+    maximum: int = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A number from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """A list of numbers that is the same in every record, up to `EDGE_TOLERANCE`."""
+
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list of one type, with limits on its length."""
+
+    element: Type
+    shortest: int = 0
+    longest: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A list of whole numbers, each with a meaning of its own: short where there are many."""
+
+    columns: tuple[tuple[str, Whole], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named part of a `Structure`; a nullable one may be null or left out."""
+
+    name: str
+    type: Type
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """An object with fields."""
+
+    fields: tuple[Field, ...]
+
+
+Type: TypeAlias = Whole | Share | Text | Constants | Listing | Row | Structure
+
+COUNT = Whole()
+
+#: Storm numbers tasks from 1; the one that sends ticks and metrics is -1.
+TASK = Whole(-1, 2**31 - 1)
+
+WORKER = Structure(
+    (
+        Field("topology", Text()),
+        Field("supervisor", Text()),
+        Field("host", Text()),
+        Field("port", Whole(1, 65535)),
+        Field("pid", COUNT),
+        Field("start_ms", COUNT),
+    )
+)
+
+#: `type` is spout, bolt or system. `trees` are tuple trees begun; of a spout `acked` and `failed` count trees, of a
+#: bolt tuples. `execute_ns` is measured on a sample and scaled up, `queue` is the receive queue's population.
+EXECUTOR = Structure(
+    (
+        Field("component", Text()),
+        Field("type", Text(), nullable=True),
+        Field("first_task", TASK),
+        Field("last_task", TASK),
+        Field("cpu_ns", COUNT),
+        Field("received", COUNT),
+        Field("emitted", COUNT),
+        Field("trees", COUNT),
+        Field("acked", COUNT),
+        Field("failed", COUNT),
+        Field("execute_ns", COUNT),
+        Field("queue", Share(), nullable=True),
+    )
+)
+
+#: One entry of `pairs`. `stream` is an index into `streams`; `bytes` is the mean sampled payload times the tuples, 0
+#: where none was sampled.
+PAIR = Row(
+    (("source_task", TASK), ("target_task", TASK), ("stream", Whole(0, 2**31 - 1)), ("tuples", COUNT), ("bytes", COUNT))
+)
+
+LATENCY = Structure(
+    (
+        Field("edges_ms", Constants(LATENCY_EDGES_MS)),
+        # Trailing zeros may be left out.
+        Field("counts", Listing(COUNT, longest=len(LATENCY_EDGES_MS) + 1)),
+    )
+)
+
+#: Worker identity (all of `worker` but `host`) and `seq` name a record once and for all: it counts once, however often
+#: it is delivered, and a gap in `seq` is a loss. `start_ms` and `written_ms` are wall clock, `length_ns` is monotonic.
+RECORD = Structure(
+    (
+        Field("version", Whole(VERSION, VERSION)),
+        Field("worker", WORKER),
+        Field("seq", COUNT),
+        Field("start_ms", Whole(0, 2**52)),
+        Field("length_ns", Whole(1, 3_600_000_000_000)),
+        Field("written_ms", Whole(0, 2**52)),
+        Field("process_cpu_ns", COUNT),
+        Field("heap_bytes", COUNT),
+        Field("executors", Listing(EXECUTOR)),
+        Field("streams", Listing(Listing(Text(), len(STREAM_COLUMNS), len(STREAM_COLUMNS)))),
+        Field("pairs", Listing(PAIR)),
+        Field("complete_latency", LATENCY),
+    )
+)
+
+#: The fields of `worker` that, with `seq`, identify a record.
+IDENTITY = ("topology", "supervisor", "port", "pid", "start_ms")
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of one record; fields that it does not know are left to later versions."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"stormwright performance log record, version {VERSION}",
+        **_json_type(RECORD),
+    }
+
+
+def _json_type(kind: Type) -> dict[str, Any]:
+    match kind:
+        case Whole(minimum, maximum):
+            return {"type": "integer", "minimum": minimum, "maximum": maximum}
+        case Share():
+            return {"type": "number", "minimum": 0, "maximum": 1}
+        case Text():
+            return {"type": "string"}
+        case Constants(values):
+            near = [
+                {"type": "number", "minimum": v * (1 - EDGE_TOLERANCE), "maximum": v * (1 + EDGE_TOLERANCE)}
+                for v in values
+            ]
+            return {"type": "array", "prefixItems": near, "minItems": len(values), "maxItems": len(values)}
+        case Listing(element, shortest, longest):
+            limits = {"minItems": shortest} | ({"maxItems": longest} if longest is not None else {})
+            return {"type": "array", "items": _json_type(element), **limits}
+        case Row(columns):
+            numbers = [_json_type(number) for _, number in columns]
+            return {"type": "array", "prefixItems": numbers, "minItems": len(columns), "maxItems": len(columns)}
+        case Structure(fields):
+            return {
+                "type": "object",
+                "properties": {f.name: _json_field(f) for f in fields},
+                "required": [f.name for f in fields if not f.nullable],
+            }
+
+
+def _json_field(field: Field) -> dict[str, Any]:
+    kind = _json_type(field.type)
+    return {"anyOf": [kind, {"type": "null"}]} if field.nullable else kind

@@ -1,0 +1,15 @@
+"""Performance log → clean → loads, traffic, overloads → `LoadProfile`, on Spark.
+
+Raises
+------
+MissingDependencyError
+    On import, where PySpark or PyArrow is not installed.
+"""
+
+from importlib.util import find_spec
+
+from stormwright.errors import MissingDependencyError
+
+for _package in ("pyspark", "pyarrow"):
+    if find_spec(_package) is None:
+        raise MissingDependencyError(f"the pipeline needs {_package}: pip install 'stormwright[spark]'")

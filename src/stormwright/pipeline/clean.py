@@ -1,0 +1,126 @@
+"""Which lines are records that count, and what becomes of the others.
+
+The rules are those of `stormwright.perflog.records`, in its words. Spark is more lenient in one point: it reads a
+number as a text where a text is due.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from stormwright.perflog.records import (
+    CLOCK_AHEAD,
+    CPU_IMPOSSIBLE,
+    MAX_CLOCK_AHEAD_MS,
+    NOT_A_RECORD,
+    STREAM_UNKNOWN,
+    TASKS_REVERSED,
+    missing,
+)
+from stormwright.perflog.schema import (
+    CPU_SLACK_NS,
+    EDGE_TOLERANCE,
+    IDENTITY,
+    MAX_CPU_PER_WALL,
+    RECORD,
+    Constants,
+    Listing,
+    Row,
+    Share,
+    Structure,
+    Text,
+    Type,
+    Whole,
+)
+from stormwright.pipeline.source import CORRUPT
+
+
+def judged(lines: DataFrame) -> DataFrame:
+    """Add `reason`: why a line is no record, null where it is one."""
+    checks = [
+        F.when(F.col(CORRUPT).isNotNull(), NOT_A_RECORD),
+        *(F.when(~_valid(field.type, F.col(field.name)), missing(field.name)) for field in RECORD.fields),
+        F.when(F.exists("executors", lambda e: e.first_task > e.last_task), TASKS_REVERSED),
+        F.when(F.exists("executors", lambda e: e.cpu_ns > _most_cpu_ns()), CPU_IMPOSSIBLE),
+        F.when(F.exists("pairs", lambda pair: pair[2] >= F.size("streams")), STREAM_UNKNOWN),
+        F.when(
+            F.col("start_ms") + F.col("length_ns") / 1e6 > F.col("landed_ms") + MAX_CLOCK_AHEAD_MS,
+            CLOCK_AHEAD,
+        ),
+    ]
+    return lines.withColumn("reason", F.coalesce(*checks))
+
+
+def accepted(lines: DataFrame, late_s: int) -> DataFrame:
+    """The records among judged lines, each once however often it was delivered, with their `event_time`.
+
+    In a stream, records further than `late_s` behind the newest one of the batch before are dropped.
+    """
+    records = lines.where(F.col("reason").isNull()).select(
+        *(field.name for field in RECORD.fields),
+        F.timestamp_millis("start_ms").alias("event_time"),
+        F.struct(*(F.col(f"worker.{name}") for name in IDENTITY), "seq").alias("identity"),
+    )
+    if not records.isStreaming:
+        return records.dropDuplicates(["identity"])
+    return records.withWatermark("event_time", f"{late_s} seconds").dropDuplicatesWithinWatermark(["identity"])
+
+
+def audited(lines: DataFrame) -> DataFrame:
+    """One short row per judged line, for the books: when it happened, and what it was if it was no record."""
+    whole = F.struct(*(field.name for field in RECORD.fields))
+    rejected = F.col("reason").isNotNull()
+    return lines.select(
+        F.when(~rejected, F.col("start_ms")).alias("start_ms"),
+        "written_ms",
+        "landed_ms",
+        "reason",
+        "file",
+        F.when(rejected, F.coalesce(CORRUPT, F.to_json(whole))).alias("line"),
+    )
+
+
+def _most_cpu_ns() -> Column:
+    return F.col("length_ns") * MAX_CPU_PER_WALL + CPU_SLACK_NS
+
+
+def _valid(kind: Type, value: Column) -> Column:
+    """Whether a value is there and in its range all the way down; never null."""
+    return F.coalesce(_in_range(kind, value), F.lit(False))
+
+
+def _in_range(kind: Type, value: Column) -> Column:
+    match kind:
+        case Whole(minimum, maximum):
+            return value.between(minimum, maximum)
+        case Share():
+            return value.between(0.0, 1.0)
+        case Text():
+            return value.isNotNull()
+        case Constants(values):
+            expected = F.array(*(F.lit(v) for v in values))
+            near = F.zip_with(value, expected, lambda v, w: F.abs(v - w) <= w * EDGE_TOLERANCE)
+            return (F.size(value) == len(values)) & F.forall(near, lambda same: F.coalesce(same, F.lit(False)))
+        case Row(columns):
+            parts = [_valid(number, value[i]) for i, (_, number) in enumerate(columns)]
+            return _all([F.size(value) == len(columns), *parts])
+        case Listing(element, shortest, longest):
+            fits = F.size(value) >= shortest if longest is None else F.size(value).between(shortest, longest)
+            return fits & F.forall(value, lambda v: _valid(element, v))
+        case Structure(fields):
+            return _all(
+                [
+                    value[f.name].isNull() | _in_range(f.type, value[f.name])
+                    if f.nullable
+                    else _valid(f.type, value[f.name])
+                    for f in fields
+                ]
+            )
+
+
+def _all(conditions: list[Column]) -> Column:
+    together = conditions[0]
+    for condition in conditions[1:]:
+        together &= condition
+    return together

@@ -1,0 +1,144 @@
+"""Records to facts, and facts summed over sliding windows.
+
+A record unfolds into facts of five kinds; what a kind leaves out is null.
+
+========  =================================================  ==========================================================
+kind      keys                                               sums
+========  =================================================  ==========================================================
+executor  topology, supervisor, component, first = its       length_ns, cpu_ns, received, emitted, trees, acked,
+          first task, second = its last                      failed, execute_ns
+pair      topology, component and grouping = of the target,  tuples, bytes, sampled (tuples whose bytes are known)
+          first = source task, second = target task
+flow      as pair, without second: the grouping follows the  tuples, bytes, sampled
+          placement, so which target it was says little
+latency   topology, first = bucket                           tuples (trees completed)
+node      supervisor, first = a second since 1970            cpu_ns of its workers' processes in that second; records,
+                                                             each in the second that it begins in
+========  =================================================  ==========================================================
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from stormwright.model.topology import PLACEMENT_FOLLOWING
+from stormwright.pipeline.settings import StreamSettings
+
+KEYS = {
+    "kind": "string",
+    "topology": "string",
+    "supervisor": "string",
+    "component": "string",
+    "grouping": "string",
+    "first": "long",
+    "second": "long",
+}
+SUMS = {
+    "records": "long",
+    "length_ns": "long",
+    # Whole numbers but for nodes, where an interval is cut at full seconds.
+    "cpu_ns": "double",
+    "received": "long",
+    "emitted": "long",
+    "trees": "long",
+    "acked": "long",
+    "failed": "long",
+    "execute_ns": "long",
+    "tuples": "long",
+    "bytes": "long",
+    "sampled": "long",
+}
+
+_SECOND_NS = 1_000_000_000
+
+
+def windowed(records: DataFrame, settings: StreamSettings) -> DataFrame:
+    """The facts of all records, summed per sliding window: `window_ms` (its start), `KEYS`, `SUMS`.
+
+    A record belongs to the windows in which its interval begins. A window that has been emitted before comes again,
+    greater, when more of its records arrive.
+    """
+    window = F.window("event_time", f"{settings.window_s} seconds", f"{settings.slide_s} seconds")
+    return (
+        facts(records)
+        .groupBy(window.alias("window"), *KEYS)
+        .agg(*(F.sum(name).alias(name) for name in SUMS))
+        .select(F.unix_millis("window.start").alias("window_ms"), *KEYS, *SUMS)
+    )
+
+
+def facts(records: DataFrame) -> DataFrame:
+    """Unfold records into facts: `event_time`, `KEYS`, `SUMS`."""
+    everything = F.concat(_executors(), _pairs(), _latencies(), _node_seconds())
+    return records.select("event_time", F.explode(everything).alias("fact")).select("event_time", "fact.*")
+
+
+def _executors() -> Column:
+    return F.transform(
+        "executors",
+        lambda e: _fact(
+            "executor",
+            topology=F.col("worker.topology"),
+            supervisor=F.col("worker.supervisor"),
+            component=e.component,
+            first=e.first_task,
+            second=e.last_task,
+            length_ns=F.col("length_ns"),
+            **{name: e[name] for name in ("cpu_ns", "received", "emitted", "trees", "acked", "failed", "execute_ns")},
+        ),
+    )
+
+
+def _pairs() -> Column:
+    def fact(pair: Column) -> Column:
+        source, target, stream, tuples, size = (pair[column] for column in range(5))
+        _, _, component, grouping = (F.col("streams")[stream.cast("int")][column] for column in range(4))
+        follows = grouping.isin(*sorted(PLACEMENT_FOLLOWING))
+        return _fact(
+            F.when(follows, "flow").otherwise("pair"),
+            topology=F.col("worker.topology"),
+            component=component,
+            grouping=grouping,
+            first=source,
+            second=F.when(~follows, target),
+            tuples=tuples,
+            bytes=size,
+            sampled=F.when(size > 0, tuples).otherwise(0),
+        )
+
+    return F.transform("pairs", fact)
+
+
+def _latencies() -> Column:
+    counted = F.transform(
+        "complete_latency.counts",
+        lambda count, bucket: _fact("latency", topology=F.col("worker.topology"), first=bucket, tuples=count),
+    )
+    return F.filter(counted, lambda fact: fact.tuples > 0)
+
+
+def _node_seconds() -> Column:
+    start_ns = F.col("start_ms") * 1_000_000
+    end_ns = start_ns + F.col("length_ns")
+    first, last = (F.floor(ns / _SECOND_NS) for ns in (start_ns, end_ns - 1))
+
+    def fact(second: Column) -> Column:
+        inside_ns = F.least(end_ns, (second + 1) * _SECOND_NS) - F.greatest(start_ns, second * _SECOND_NS)
+        return _fact(
+            "node",
+            supervisor=F.col("worker.supervisor"),
+            first=second,
+            records=F.when(second == first, 1).otherwise(0),
+            cpu_ns=F.col("process_cpu_ns") * (inside_ns / F.col("length_ns")),
+        )
+
+    return F.transform(F.sequence(first, last), fact)
+
+
+def _fact(kind: str | Column, **values: Column) -> Column:
+    """A fact with every column, in order and in its type."""
+    values["kind"] = F.lit(kind)
+    return F.struct(
+        *(values.get(name, F.lit(None)).cast(column_type).alias(name) for name, column_type in (KEYS | SUMS).items())
+    )

@@ -1,0 +1,101 @@
+"""What the driver knows after a batch, kept on disk as one file so that a restart goes on from it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stormwright.pipeline.ledger import Ledger
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.windows import WINDOWED, merged, records_in, without_closed
+
+_METADATA = b"stormwright"
+
+
+@dataclass(frozen=True)
+class LiveState:
+    """All windows still open, and the ledger, after a batch.
+
+    Parameters
+    ----------
+    batch
+        The last batch that is in here; -1 for none.
+    windows
+        Facts per window, `WINDOWED`.
+    newest_ms, newest_before_ms
+        When the newest record began, up to this batch and up to the one before.
+    """
+
+    batch: int = -1
+    windows: pa.Table = field(default_factory=WINDOWED.empty_table, repr=False)
+    ledger: Ledger = field(default_factory=Ledger)
+    newest_ms: int | None = None
+    newest_before_ms: int | None = None
+
+    def after(self, batch: int, update: pa.Table, audit: pa.Table, settings: StreamSettings) -> LiveState:
+        """The state after one more batch: windows that it updates, and one audit row per line that it read."""
+        windows = merged(self.windows, update)
+        used = records_in(windows, settings) - records_in(self.windows, settings)
+        starts = audit["start_ms"].drop_null()
+        late = self._late(starts, settings)
+        newest = [ms for ms in (self.newest_ms, pc.max(starts).as_py()) if ms is not None]
+        return LiveState(
+            batch=batch,
+            windows=without_closed(windows, settings),
+            ledger=self.ledger
+            + Ledger(
+                read=audit.num_rows,
+                used=used,
+                duplicate=len(starts) - late - used,
+                quarantined=audit.num_rows - len(starts),
+                late=late,
+            ),
+            newest_ms=max(newest, default=None),
+            newest_before_ms=self.newest_ms,
+        )
+
+    def _late(self, starts_ms: pa.ChunkedArray, settings: StreamSettings) -> int:
+        """How many of the records Spark drops as late.
+
+        Its watermark for late records is one batch behind the one for state: it follows from the records up to the
+        batch before the last.
+        """
+        if self.newest_before_ms is None:
+            return 0
+        watermark_ms = self.newest_before_ms - settings.late_s * 1000
+        return int(pc.sum(pc.less_equal(starts_ms, watermark_ms)).as_py() or 0)
+
+    def save(self, path: Path) -> None:
+        """Replace the file at once."""
+        about = {
+            "batch": self.batch,
+            "ledger": asdict(self.ledger),
+            "newest_ms": self.newest_ms,
+            "newest_before_ms": self.newest_before_ms,
+        }
+        table = self.windows.replace_schema_metadata({_METADATA: orjson.dumps(about)})
+        temporary = path.with_name(f".{path.name}")
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with pa.ipc.new_file(temporary, table.schema, options=options) as file:
+            file.write_table(table)
+        temporary.replace(path)
+
+    @staticmethod
+    def load(path: Path) -> LiveState:
+        """What `save` wrote; an empty state where there is no file."""
+        if not path.exists():
+            return LiveState()
+        with pa.ipc.open_file(path) as file:
+            table = file.read_all()
+        about = orjson.loads(table.schema.metadata[_METADATA])
+        return LiveState(
+            batch=about["batch"],
+            windows=table.replace_schema_metadata(None),
+            ledger=Ledger(**about["ledger"]),
+            newest_ms=about["newest_ms"],
+            newest_before_ms=about["newest_before_ms"],
+        )

@@ -1,0 +1,122 @@
+"""What was measured up to a moment, by name; a `LoadProfile` once a problem says what the names stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stormwright.model import LoadProfile, Problem, Topology
+from stormwright.pipeline.activity import TopologyActivity, latency_histogram, topology_activity
+from stormwright.pipeline.overload import NodeSeries
+from stormwright.pipeline.profile import topology_load
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.windows import kind_of, newest_window, of_topology
+
+
+class Profiled(NamedTuple):
+    """A load, and per topology the tuples that it leaves out: their task is in no executor of the problem."""
+
+    load: LoadProfile
+    unknown_tuples: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The newest window of facts and the CPU history of the nodes.
+
+    Parameters
+    ----------
+    start_ms, end_ms
+        The stretch of time that the facts come from.
+    facts
+        As `stormwright.pipeline.derive` describes them, of one window.
+    node_seconds
+        CPU time of every node in every second.
+    """
+
+    start_ms: int
+    end_ms: int
+    facts: pa.Table = field(repr=False)
+    node_seconds: pa.Table = field(repr=False)
+    settings: StreamSettings
+
+    def profile(self, problem: Problem) -> Profiled:
+        """Loads of the problem's topologies that were heard of, and of its nodes."""
+        heard = self._topology_names()
+        loads = {
+            topology.id: topology_load(topology, of_topology(self.facts, topology.id), self.settings, problem.core_hz)
+            for topology in problem.topologies
+            if topology.id in heard
+        }
+        cores = self._nodes.mean_cores(self.start_ms / 1000, self.end_ms / 1000)
+        speed_hz = {node.id: self.settings.core_hz_at(node.id, problem.core_hz) for node in problem.supervisors}
+        load = LoadProfile(
+            topologies={name: load for name, (load, _) in loads.items()},
+            node_cpu_hz={node: cores[node] * hz for node, hz in speed_hz.items() if node in cores},
+            overload_s=self._nodes.overload_s(
+                {node.id: node.cpu_hz / speed_hz[node.id] for node in problem.supervisors}
+            ),
+            start_ms=self.start_ms,
+            end_ms=self.end_ms,
+        )
+        return Profiled(load, {name: unknown for name, (_, unknown) in loads.items()})
+
+    def activity(self, topology: Topology) -> TopologyActivity:
+        """What a topology as a whole did."""
+        return topology_activity(topology, of_topology(self.facts, topology.id))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: CPU in cores, traffic by task."""
+        cores = self._nodes.mean_cores(self.start_ms / 1000, self.end_ms / 1000)
+        return {
+            "start_ms": self.start_ms,
+            "end_ms": self.end_ms,
+            "nodes": {node: {"cpu_cores": used} for node, used in sorted(cores.items())},
+            "topologies": {
+                name: _topology_dict(of_topology(self.facts, name)) for name in sorted(self._topology_names())
+            },
+        }
+
+    @cached_property
+    def _nodes(self) -> NodeSeries:
+        return NodeSeries(self.node_seconds, self.settings.settle_s)
+
+    def _topology_names(self) -> set[str]:
+        return set(pc.unique(kind_of(self.facts, "executor")["topology"]).to_pylist())
+
+
+def measure(windows: pa.Table, node_seconds: pa.Table, settings: StreamSettings) -> Measurement | None:
+    """The newest measurement among windowed facts; None where there are none."""
+    if not windows.num_rows:
+        return None
+    start_ms, facts = newest_window(windows, settings)
+    newest_second = pc.max(kind_of(facts, "node")["first"]).as_py()
+    end_ms = min(start_ms + settings.window_ms, (newest_second + 1) * 1000)
+    return Measurement(start_ms, end_ms, facts, node_seconds, settings)
+
+
+def _topology_dict(facts: pa.Table) -> dict[str, Any]:
+    executors, pairs, flows = (kind_of(facts, kind).to_pylist() for kind in ("executor", "pair", "flow"))
+    latency = latency_histogram(facts)
+    return {
+        "executors": [
+            {
+                "component": e["component"],
+                "first_task": e["first"],
+                "last_task": e["second"],
+                "supervisor": e["supervisor"],
+                "covered_s": e["length_ns"] / 1e9,
+                "cpu_cores": e["cpu_ns"] / e["length_ns"],
+                **{name: e[name] for name in ("received", "emitted", "trees", "acked", "failed")},
+            }
+            for e in executors
+        ],
+        "pairs": [[p["first"], p["second"], p["grouping"], p["tuples"], p["bytes"]] for p in pairs],
+        "flows": [[f["first"], f["component"], f["grouping"], f["tuples"], f["bytes"]] for f in flows],
+        "complete_latency_ms": {f"p{share:g}": latency.quantile_ms(share / 100) for share in (50, 95, 99)},
+    }

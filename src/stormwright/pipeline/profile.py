@@ -1,0 +1,106 @@
+"""Facts of one window and the structure of a topology → its load."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from stormwright.model import Topology, TopologyLoad, assumed_load
+from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.model.topology import PLACEMENT_FOLLOWING
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.windows import kind_of, numbers
+
+UNKNOWN = -1
+
+_GROUPINGS = sorted(PLACEMENT_FOLLOWING)
+
+
+def topology_load(
+    topology: Topology, facts: pa.Table, settings: StreamSettings, core_hz: float
+) -> tuple[TopologyLoad, int]:
+    """Load of one topology, and how many tuples of the window went from or to no known executor of it.
+
+    Rates are per second of the time that an executor's records cover, so a lost record does not lower them.
+    An executor without a record gets the CPU of its component's others on average, or else what it asks for. Memory
+    is what the executors ask for: nothing measures it per executor.
+    """
+    executors, pairs, flows = (kind_of(facts, kind) for kind in ("executor", "pair", "flow"))
+    index = _executor_of_run(topology, executors)
+    covered_s = _sum_by(index, numbers(executors, "length_ns") / 1e9, topology.num_executors)
+    core_speeds = np.array([settings.core_hz_at(s, core_hz) for s in executors["supervisor"].to_pylist()])
+    cycles = _sum_by(index, numbers(executors, "cpu_ns") / 1e9 * core_speeds, topology.num_executors)
+
+    pair_keys = (_executor_of_task(topology, pairs["first"]), _executor_of_task(topology, pairs["second"]))
+    (pair_source, pair_target), pair_tps, pairs_unknown = _rates(pair_keys, numbers(pairs, "tuples"), covered_s)
+    flow_keys = (
+        _executor_of_task(topology, flows["first"]),
+        np.array([topology.component_index.get(c, UNKNOWN) for c in flows["component"].to_pylist()], np.int32),
+        np.array([_GROUPINGS.index(g) for g in flows["grouping"].to_pylist()], np.int32),
+    )
+    (flow_source, flow_component, grouping), flow_tps, flows_unknown = _rates(
+        flow_keys, numbers(flows, "tuples"), covered_s
+    )
+    assumed = assumed_load(topology, core_hz)
+    load = TopologyLoad(
+        cpu_hz=_cpu_hz(topology, cycles, covered_s, assumed.cpu_hz),
+        memory_mb=assumed.memory_mb,
+        pair_source=pair_source,
+        pair_target=pair_target,
+        pair_tps=pair_tps,
+        flow_source=flow_source,
+        flow_component=flow_component,
+        flow_tps=flow_tps,
+        flow_grouping=tuple(_GROUPINGS[g] for g in grouping),
+        bytes_per_tuple=_bytes_per_tuple(pa.concat_tables([pairs, flows])),
+    )
+    return load, pairs_unknown + flows_unknown
+
+
+def _executor_of_task(topology: Topology, tasks: pa.ChunkedArray) -> IntArray:
+    """Index of the executor that runs each task, `UNKNOWN` where the topology has no such task."""
+    wanted = tasks.to_numpy()
+    order = np.argsort(topology.executor_start_task)
+    place = np.searchsorted(topology.executor_start_task[order], wanted, side="right") - 1
+    executor = order[np.maximum(place, 0)]
+    return np.where((place >= 0) & (wanted <= topology.executor_end_task[executor]), executor, UNKNOWN).astype(np.int32)
+
+
+def _executor_of_run(topology: Topology, executors: pa.Table) -> IntArray:
+    """Index of each measured executor, `UNKNOWN` where the topology has none with exactly its tasks."""
+    index = _executor_of_task(topology, executors["first"])
+    first, last = executors["first"].to_numpy(), executors["second"].to_numpy()
+    same = (topology.executor_start_task[index] == first) & (topology.executor_end_task[index] == last)
+    return np.where(same, index, UNKNOWN).astype(np.int32)
+
+
+def _sum_by(index: IntArray, values: FloatArray, length: int) -> FloatArray:
+    known = index != UNKNOWN
+    return np.bincount(index[known], weights=values[known], minlength=length).astype(np.float64)
+
+
+def _rates(
+    keys: tuple[IntArray, ...], tuples: FloatArray, covered_s: FloatArray
+) -> tuple[tuple[IntArray, ...], FloatArray, int]:
+    """Tuples/s for each combination of keys, whose first one is the source executor; and the tuples left out."""
+    table = np.stack(keys)
+    known = np.all(table != UNKNOWN, axis=0) & (covered_s[keys[0]] > 0)
+    counted = known & (tuples > 0)
+    combinations, inverse = np.unique(table[:, counted], axis=1, return_inverse=True)
+    totals = np.bincount(inverse.ravel(), weights=tuples[counted], minlength=combinations.shape[1])
+    return tuple(combinations), totals / covered_s[combinations[0]], int(tuples[~known].sum())
+
+
+def _cpu_hz(topology: Topology, cycles: FloatArray, covered_s: FloatArray, assumed_hz: FloatArray) -> FloatArray:
+    measured = covered_s > 0
+    cpu_hz = np.where(measured, cycles / np.where(measured, covered_s, 1.0), assumed_hz)
+    for executor in np.flatnonzero(~measured):
+        others = measured & (topology.executor_component == topology.executor_component[executor])
+        if others.any():
+            cpu_hz[executor] = cpu_hz[others].mean()
+    return cpu_hz
+
+
+def _bytes_per_tuple(traffic: pa.Table) -> float | None:
+    sampled = numbers(traffic, "sampled").sum()
+    return float(numbers(traffic, "bytes").sum() / sampled) if sampled else None

@@ -1,0 +1,72 @@
+"""Everything about the pipeline that can be set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stormwright.errors import Fault, InputError
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """How the performance log becomes a `LoadProfile`.
+
+    Parameters
+    ----------
+    window_s, slide_s
+        Length of the sliding windows that loads are averaged over, and how far apart they begin. The newest profile
+        always holds the newest record; it averages over at least ``window_s - slide_s``. State and work grow with
+        ``window_s / slide_s``.
+    late_s
+        How far a record may lie behind the newest one and still count.
+    settle_s
+        The last seconds of a node's CPU series are not judged for overload: its workers have not all reported yet.
+    history_s
+        How far back the overload of a node is followed.
+    core_hz, core_hz_of
+        Speed of one core, and of those supervisors whose cores differ. Without it the problem's own `core_hz`.
+    trigger_s
+        Time between two batches.
+    max_files_per_batch
+        Landed files taken up by one batch; the others wait for the next.
+    heap_mb, niceness
+        Of the Spark JVM, which shares its machine with what it watches.
+    """
+
+    window_s: int = 15
+    slide_s: int = 3
+    late_s: int = 30
+    settle_s: int = 3
+    history_s: int = 900
+    core_hz: float | None = None
+    core_hz_of: Mapping[str, float] = field(default_factory=dict)
+    trigger_s: float = 2.0
+    max_files_per_batch: int = 1000
+    heap_mb: int = 1024
+    niceness: int = 10
+
+    def __post_init__(self) -> None:
+        faults = [
+            Fault(f"{name} is {getattr(self, name)}, must be positive", f"$.{name}")
+            for name in ("window_s", "slide_s", "late_s", "trigger_s", "max_files_per_batch", "heap_mb")
+            if getattr(self, name) <= 0
+        ]
+        if not faults and self.window_s % self.slide_s:
+            faults.append(Fault(f"window_s {self.window_s} is no multiple of slide_s {self.slide_s}", "$.window_s"))
+        if faults:
+            raise InputError("stream settings", faults)
+
+    @property
+    def window_ms(self) -> int:
+        """Length of a window in ms."""
+        return self.window_s * 1000
+
+    @property
+    def state_name(self) -> str:
+        """Names the state that these settings can continue: windows of another shape do not add up."""
+        return f"windows-{self.window_s}-{self.slide_s}-{self.late_s}"
+
+    def core_hz_at(self, supervisor: str, default: float) -> float:
+        """Speed of one core of a supervisor, `default` where nothing is set."""
+        return self.core_hz_of.get(supervisor, self.core_hz or default)

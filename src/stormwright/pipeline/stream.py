@@ -1,0 +1,145 @@
+"""The running pipeline: landed files in, the newest `LoadProfile` out, from inside another process."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from stormwright.errors import StormwrightError
+from stormwright.model import LoadProfile, Problem
+from stormwright.pipeline.measurement import Measurement
+from stormwright.pipeline.plan import pipeline
+from stormwright.pipeline.session import spark_session
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.sink import ProfileSink
+from stormwright.pipeline.source import read_stream
+
+__all__ = ["LoadStream", "StreamSettings"]
+
+
+class LoadStream:
+    """Keeps the newest `LoadProfile` while records land; a context manager.
+
+    Every method may be called from any thread; `start` and `stop` take seconds.
+
+    Parameters
+    ----------
+    landing
+        Directory that `stormwright.perflog.Landing` writes to. Files are deleted once they are processed.
+    state_dir
+        For checkpoint, windows, ledger, quarantine, ``latest.json`` and Spark's log. A stream started again over the
+        same directory goes on where the last one ended, even if that one was killed.
+    spark
+        A session to use; without it the stream starts its own and stops it.
+    """
+
+    def __init__(
+        self,
+        landing: Path,
+        state_dir: Path,
+        settings: StreamSettings | None = None,
+        spark: SparkSession | None = None,
+    ) -> None:
+        self.settings = settings or StreamSettings()
+        self._landing = landing
+        self._state_dir = state_dir
+        self._given_spark = spark
+        self._own_spark: SparkSession | None = None
+        self._query: StreamingQuery | None = None
+        self._sink: ProfileSink | None = None
+        self._unknown_tuples: dict[str, int] = {}
+
+    def start(self) -> None:
+        """Start Spark and the stream; profiles follow as records land.
+
+        Raises
+        ------
+        MissingDependencyError
+            There is no Java, or it is too old.
+        StormwrightError
+            Spark did not come up.
+        """
+        self._landing.mkdir(parents=True, exist_ok=True)
+        directory = self._state_dir / self.settings.state_name
+        checkpoint = directory / "checkpoint"
+        self._sink = ProfileSink(
+            directory, fresh=not checkpoint.exists(), latest=self._state_dir / "latest.json", settings=self.settings
+        )
+        spark = self._given_spark or self._start_spark()
+        try:
+            self._query = (
+                pipeline(read_stream(spark, self._landing, self.settings), self.settings)
+                .writeStream.outputMode("update")
+                .trigger(processingTime=f"{self.settings.trigger_s} seconds")
+                .option("checkpointLocation", str(checkpoint))
+                .foreachBatch(self._sink)
+                .start()
+            )
+        except PySparkException as error:
+            self.stop()
+            raise StormwrightError(f"the stream over {self._landing} did not start: {error}") from error
+
+    def stop(self) -> None:
+        """Stop the stream, and Spark if it is the stream's own; what was measured last can still be read."""
+        if self._query is not None:
+            self._query.stop()
+            self._query = None
+        if self._own_spark is not None:
+            self._own_spark.stop()
+            self._own_spark = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.stop()
+
+    def measurement(self) -> Measurement | None:
+        """What was measured last, by name; None before the first record."""
+        return self._sink.measurement if self._sink else None
+
+    def latest(self, problem: Problem) -> LoadProfile | None:
+        """What was measured last, in the problem's numbering; None before the first record."""
+        measurement = self.measurement()
+        if measurement is None:
+            return None
+        profiled = measurement.profile(problem)
+        self._unknown_tuples = dict(profiled.unknown_tuples)
+        return profiled.load
+
+    def progress(self) -> dict[str, Any]:
+        """Where the stream stands.
+
+        ``running`` and ``error`` (why it is not), ``batch`` (the last one) and ``batch_ms`` (how long it took),
+        ``profile_age_s`` (since the last profile), ``lag_ms`` (p50 and p95 of the time from a record's writing until
+        a profile held it), ``ledger`` (lines by what became of them), ``unknown_tuples`` (per topology, in the last
+        profile: tuples from or to tasks of no known executor).
+        """
+        sink, query = self._sink, self._query
+        if sink is None:
+            return {"running": False, "error": None, "batch": -1}
+        running = query is not None and query.isActive
+        failure = query.exception() if query is not None and not running else None
+        last = query.lastProgress if query is not None and running else None
+        return {
+            "running": running,
+            "error": str(failure).partition("\n")[0] if failure else None,
+            "batch": sink.state.batch,
+            "batch_ms": last.durationMs.get("triggerExecution") if last else None,
+            "profile_age_s": time.time() - sink.updated if sink.updated else None,
+            "lag_ms": sink.lag_ms(),
+            "ledger": asdict(sink.state.ledger),
+            "unknown_tuples": self._unknown_tuples,
+        }
+
+    def _start_spark(self) -> SparkSession:
+        self._own_spark = spark_session(self._state_dir / "spark", self.settings)
+        return self._own_spark

@@ -1,0 +1,303 @@
+"""The online scheduler of Aniello, Baldoni, Querzoni: traffic decides who shares a worker, then who shares a node."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from stormwright.model import (
+    UNPLACED,
+    Assignment,
+    CostWeights,
+    Problem,
+    Traffic,
+    Unplaced,
+    cost_under,
+    measured_traffic,
+    violations,
+)
+from stormwright.model.arrays import BoolArray, IndexArray, IntArray
+from stormwright.model.constraints import RELATIVE_TOLERANCE
+from stormwright.schedulers.support.admission import Wanted, admit, leave_out
+from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.greedy import NOWHERE, Bins, Greedy, Items
+from stormwright.schedulers.support.limits import max_executors_per_worker, num_workers
+from stormwright.schedulers.support.params import param
+from stormwright.schedulers.support.rates import Rates
+from stormwright.schedulers.support.repair import Repair
+from stormwright.schedulers.support.staying import choose_slots, restore_cheaper, running_workers, swap_nodes
+from stormwright.schedulers.support.triggers import TriggerParams
+
+_WEIGHTS = CostWeights()
+
+#: Passes over all pairs of workers in phase 2; few problems still change after the fourth.
+_MAX_PASSES = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnlineParams(TriggerParams):
+    """Parameters of the scheduler, and of the triggers that go with it."""
+
+    alpha: float = param(1.0, "0: workers hold equally many executors; 1: as many as `gamma` allows", low=0, high=1)
+    beta: float = param(1.0, "0: a topology gets as few nodes as have its slots; 1: as many as pay", low=0, high=1)
+    gamma: float = param(1.5, "CPU load that a worker may have, in parts of its topology's mean", low=1)
+    delta: float = param(1.0, "0: nodes use equally many slots; 1: as many as they have", low=0, high=1)
+    capacity: float = param(100.0, "percent of a node's CPU that executors may use", low=1, high=100)
+    keep_running: bool = param(False, "true: only place what has no slot, around what runs")
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A finished placement: slot of every executor, and topology index → why it is left out."""
+
+    slots: IntArray
+    reasons: dict[int, tuple[str, ...]]
+
+
+class OnlineScheduler:
+    """Puts executors that exchange much traffic into one worker, then such workers onto one node.
+
+    L. Aniello, R. Baldoni, L. Querzoni, "Adaptive online scheduling in Storm", DEBS 2013,
+    https://doi.org/10.1145/2488222.2488267. The paper states the problem in §3.2.2, equations 1 to 3; the rule of both
+    phases, which its text leaves to the authors' code, is `Greedy.place_pairs`. Traffic is taken as measured, so it is
+    held to stay what it is under the current placement.
+
+    Different from the paper and the authors' code:
+
+    1. Traffic between racks counts twice, as in the cost of a placement. With one rack nothing changes.
+    2. Phase 2 goes through the pairs of workers again while that lowers the cost, and with several racks also tries
+       the least loaded node of the racks at hand; the cheaper of both results counts.
+    3. Where the greedy rule leaves a worker without a node although the cluster has room, `Repair` makes some.
+    4. Memory is a hard limit, as is the topology's own limit on executors in a worker. `alpha`, `beta`, `gamma` and
+       `delta` are wishes, given up for what would find no place otherwise.
+    5. What runs is moved only if the whole placement then costs less, or is valid where it was not; of a topology that
+       lost workers only these are placed. Without a gain no worker changes its slot.
+    6. Of a topology all executors are placed, also those without traffic, or none.
+
+    Deterministic. Ties go to what stays, then to the lower index of executor, worker, node or topology. So names have
+    no influence; the order of supervisors and topologies in the problem has one among equals.
+    """
+
+    params_type = OnlineParams
+
+    def __init__(self, params: OnlineParams | None = None) -> None:
+        self.params = params or OnlineParams()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place every topology, as a whole or not at all."""
+        problem = _with_capacity(problem, self.params.capacity / 100)
+        traffic = measured_traffic(problem)
+        rates = Rates.of(problem, traffic)
+        plan = self._plan(problem, rates, keep_running=True)
+        if not self.params.keep_running and np.any(problem.current_slot != UNPLACED):
+            moved = self._plan(problem, rates, keep_running=False)
+            if _is_better(problem, traffic, moved, plan):
+                plan = moved
+        return Assignment(
+            slot_of_executor=plan.slots,
+            unplaced=tuple(_unplaced(problem, plan)),
+            status={problem.topologies[t].id: f"online: {'; '.join(why)}" for t, why in sorted(plan.reasons.items())},
+            scheduler="online",
+            parameters=asdict(self.params),
+        )
+
+    def _plan(self, problem: Problem, rates: Rates, *, keep_running: bool) -> _Plan:
+        plan = self._plan_on(problem, rates, keep_running, problem.node_usable)
+        if plan.reasons and problem.greylisted_supervisors:
+            # Storm greylists a node when it needs it back from the blacklist: a last resort, but one.
+            listed = np.array([node.host in problem.blacklisted_hosts for node in problem.supervisors], dtype=bool)
+            resort = self._plan_on(problem, rates, keep_running, ~listed)
+            plan = resort if len(resort.reasons) < len(plan.reasons) else plan
+        return plan
+
+    def _plan_on(self, problem: Problem, rates: Rates, keep_running: bool, usable: BoolArray) -> _Plan:
+        draft = Draft.empty(problem, usable)
+        for wanted in admit(draft, _wanted(draft, keep_running)):
+            for executors in self._workers(draft, rates, wanted):
+                draft.add_worker(wanted.topology, executors)
+        self._choose_nodes(draft, rates)
+        if not keep_running:
+            restore_cheaper(draft, rates, _WEIGHTS)
+            swap_nodes(draft)
+        return _Plan(choose_slots(draft), draft.reasons)
+
+    # Phase 1 -------------------------------------------------------------------------------------
+
+    def _workers(self, draft: Draft, rates: Rates, wanted: Wanted) -> Iterator[IndexArray]:
+        """Phase 1: executors of one topology → exactly as many workers as wanted, each given by its executors."""
+        problem, members, count = draft.problem, wanted.executors, wanted.workers
+        pairs, neighbours = rates.within(wanted.topology, members)
+        cpu_hz, memory_mb = problem.executor_cpu_hz[members], problem.executor_memory_mb[members]
+        items = Items(cpu_hz.tolist(), memory_mb.tolist(), neighbours, [0] * len(members))
+        hard_limit = max_executors_per_worker(problem.topologies[wanted.topology])
+        largest = draft.capacity[:, draft.usable].max(axis=1).tolist()
+
+        def workers(executors: int, load_hz: float, memory_mb: float) -> Bins:
+            return Bins([executors] * count, [load_hz] * count, [memory_mb] * count, [0] * count)
+
+        load_hz = min(self.params.gamma * float(cpu_hz.sum()) / count, largest[0])
+        greedy = Greedy(items, workers(min(self._most_executors(len(members), count), hard_limit), load_hz, largest[1]))
+        greedy.place_pairs(pairs)
+        if greedy.place_rest():
+            greedy.relax(workers(hard_limit, math.inf, math.inf))
+            greedy.place_rest()
+        _fill_empty(greedy)
+        worker = np.array(greedy.bin_of)
+        for number in range(count):
+            yield members[worker == number]
+
+    def _most_executors(self, executors: int, workers: int) -> int:
+        """M(alpha) of the paper, §3: executors that a worker may hold."""
+        fewest = math.ceil(executors / workers)
+        return fewest + math.ceil(self.params.alpha * (executors - workers + 1 - fewest))
+
+    # Phase 2 -------------------------------------------------------------------------------------
+
+    def _choose_nodes(self, draft: Draft, rates: Rates) -> None:
+        """Phase 2: workers of all topologies → nodes."""
+        problem = draft.problem
+        pairs, neighbours = rates.between(draft.worker, len(draft.node))
+        items = Items(
+            draft.worker_sum(problem.executor_cpu_hz).tolist(),
+            draft.worker_sum(problem.executor_memory_mb).tolist(),
+            neighbours,
+            draft.topology,
+        )
+        ports = np.where(draft.usable, [len(node.ports) for node in problem.supervisors], 0)
+        nodes = Bins(
+            ports.tolist(), problem.node_cpu_hz.tolist(), problem.node_memory_mb.tolist(), problem.node_rack.tolist()
+        )
+        several_racks = len(set(nodes.zone)) > 1
+        results = [
+            self._packed(draft, items, nodes, pairs, near) for near in ((False, True) if several_racks else (False,))
+        ]
+        best = min(results, key=lambda greedy: (greedy.bin_of.count(NOWHERE), greedy.cost()))
+        draft.node = best.bin_of
+        if NOWHERE in draft.node:
+            _make_room(draft)
+
+    def _packed(self, draft: Draft, items: Items, nodes: Bins, pairs: list[tuple[int, int]], near: bool) -> Greedy:
+        wish = replace(nodes, items=self._most_slots(nodes.items, len(draft.node)))
+        zone_weight = _WEIGHTS.inter_rack / _WEIGHTS.inter_node - 1
+        greedy = Greedy(items, wish, zone_weight, self._most_nodes(draft, nodes.items))
+        for worker, node in enumerate(draft.node):
+            if draft.fixed[worker]:
+                greedy.fix(worker, node)
+        for _ in range(_MAX_PASSES):
+            changed = greedy.place_pairs(pairs, near=near)
+            greedy.place_rest()
+            if not changed:
+                break
+        greedy.relax(nodes)
+        greedy.place_rest()
+        return greedy
+
+    def _most_slots(self, ports: Sequence[float], workers: int) -> list[float]:
+        """Slots to use on each node: from the level at which equally many on every node suffice, up to all."""
+        highest = int(np.max(ports, initial=0))
+        level = next((m for m in range(highest) if np.minimum(ports, m).sum() >= workers), highest)
+        most = level + math.ceil(self.params.delta * (highest - level))
+        return [min(port, most) for port in ports]
+
+    def _most_nodes(self, draft: Draft, ports: Sequence[float]) -> dict[int, int]:
+        """Nodes that each topology may use: from as few as have its slots, up to one a worker."""
+        if self.params.beta == 1:
+            return {}
+        reach = np.cumsum(sorted(ports, reverse=True))
+        most: dict[int, int] = {}
+        for topology, workers in Counter(draft.topology).items():
+            fewest = int(np.searchsorted(reach, workers)) + 1
+            widest = max(fewest, min(int(np.count_nonzero(ports)), workers))
+            most[topology] = fewest + math.ceil(self.params.beta * (widest - fewest))
+        return most
+
+
+def _wanted(draft: Draft, keep_running: bool) -> list[Wanted]:
+    """Which executors want workers; topologies that run come first, then the problem's order.
+
+    To keep what runs, live workers are fixed in the draft, and a topology that lost workers wants only these. It
+    wants all if the lost executors cannot fill as many workers as it lacks.
+    """
+    problem = draft.problem
+    running = running_workers(problem)
+    first: list[Wanted] = []
+    then: list[Wanted] = []
+    for index, topology in enumerate(problem.topologies):
+        own = problem.executors_of(index)
+        executors = np.arange(own.start, own.stop)
+        slots = problem.current_slot[executors]
+        live = np.unique(slots[slots != UNPLACED]).tolist()
+        lost = executors[slots == UNPLACED]
+        missing = num_workers(topology) - len(live)
+        fills = 1 <= missing <= len(lost) <= missing * max_executors_per_worker(topology)
+        if keep_running and live and (fills or not len(lost)):
+            for slot in live:
+                draft.add_worker(index, running[slot], int(problem.slot_node[slot]), fixed=True)
+            if len(lost):
+                first.append(Wanted(index, lost, missing))
+        elif len(executors):
+            (first if live else then).append(Wanted(index, executors, num_workers(topology)))
+    return first + then
+
+
+def _fill_empty(greedy: Greedy) -> None:
+    """Give every empty bin the item whose move costs least, so that all bins are used; paper, equation 2."""
+    for empty in [bin_ for bin_, count in enumerate(greedy.count) if count == 0]:
+        spare = [item for item, bin_ in enumerate(greedy.bin_of) if greedy.count[bin_] > 1]
+        greedy.put(min(spare, key=lambda item: greedy.traffic_with(item, greedy.bin_of[item])), empty)
+
+
+def _make_room(draft: Draft) -> None:
+    """Put workers without a node where most CPU is free, then mend what that overloads, or leave topologies out."""
+    room = draft.capacity - draft.node_use()
+    room[0, ~draft.usable | (room[2] < 1)] = -math.inf
+    cpu_hz, memory_mb = (draft.worker_sum(d) for d in (draft.problem.executor_cpu_hz, draft.problem.executor_memory_mb))
+    for worker in sorted(np.flatnonzero(np.array(draft.node) == UNPLACED), key=lambda w: -cpu_hz[w]):
+        node = draft.node[worker] = int(np.argmax(room[0]))
+        room[:, node] -= cpu_hz[worker], memory_mb[worker], 1
+        if room[2, node] < 1:
+            room[0, node] = -math.inf
+    while True:
+        overloaded = Repair(draft).run()
+        movable = {
+            t
+            for t, n, fixed in zip(draft.topology, draft.node, draft.fixed, strict=True)
+            if n in overloaded and not fixed
+        }
+        if not movable:
+            return
+        leave_out(draft, max(movable))
+
+
+def _with_capacity(problem: Problem, part: float) -> Problem:
+    """The same problem with that part of each node's CPU."""
+    if part == 1:
+        return problem
+    nodes = tuple(replace(node, cpu_hz=node.cpu_hz * part) for node in problem.supervisors)
+    return replace(problem, supervisors=nodes)
+
+
+def _is_better(problem: Problem, traffic: Traffic, moved: _Plan, stay: _Plan) -> bool:
+    """Whether moving pays: more executors placed, else fewer limits broken, else less cost; all that runs runs on."""
+    stopped = (moved.slots == UNPLACED) & (problem.current_slot != UNPLACED)
+    if stopped.any():
+        return False
+
+    def rank(plan: _Plan) -> tuple[int, int, float]:
+        unplaced = int(np.count_nonzero(plan.slots == UNPLACED))
+        return unplaced, len(violations(problem, plan.slots)), cost_under(problem, plan.slots, traffic, _WEIGHTS).total
+
+    unplaced, broken, cost = rank(stay)
+    return rank(moved) < (unplaced, broken, cost * (1 - RELATIVE_TOLERANCE))
+
+
+def _unplaced(problem: Problem, plan: _Plan) -> Iterator[Unplaced]:
+    for index, reasons in sorted(plan.reasons.items()):
+        topology = problem.topologies[index]
+        for executor in np.flatnonzero(plan.slots[problem.executors_of(index)] == UNPLACED).tolist():
+            component = topology.components[topology.executor_component[executor]]
+            yield Unplaced(topology.id, executor, component.id, reasons)

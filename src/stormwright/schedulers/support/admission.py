@@ -1,0 +1,105 @@
+"""What cannot be placed is left out before anything is tried; and what nodes lack for a worker, counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import Problem
+from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.limits import max_executors_per_worker
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Executors of a topology (by index) that want as many workers as `workers` says."""
+
+    topology: int
+    executors: IndexArray
+    workers: int
+
+
+def admit(draft: Draft, wanted: Iterable[Wanted]) -> list[Wanted]:
+    """Those of `wanted`, in order, that the cluster as a whole has room for; the draft notes why not the others."""
+    left = np.maximum(draft.capacity - draft.node_use(), 0)[:, draft.usable].sum(axis=1)
+    admitted = []
+    for group in wanted:
+        reasons = tuple(_shortages(draft, group, left))
+        if reasons:
+            draft.reasons[group.topology] = (*reasons, *_unusable(draft))
+        else:
+            left = left - _demand(draft.problem, group)
+            admitted.append(group)
+    return admitted
+
+
+def _demand(problem: Problem, wanted: Wanted) -> FloatArray:
+    cpu_hz, memory_mb = problem.executor_cpu_hz[wanted.executors], problem.executor_memory_mb[wanted.executors]
+    return np.array([cpu_hz.sum(), memory_mb.sum(), wanted.workers])
+
+
+def _shortages(draft: Draft, wanted: Wanted, left: FloatArray) -> Iterator[str]:
+    problem = draft.problem
+    limit = max_executors_per_worker(problem.topologies[wanted.topology])
+    if wanted.workers * limit < len(wanted.executors):
+        yield f"{wanted.workers} workers of at most {limit} executors do not take {len(wanted.executors)}"
+    cpu_hz, memory_mb, slots = _demand(problem, wanted).tolist()
+    nodes = f"on {np.count_nonzero(draft.usable)} usable nodes together"
+    if slots > left[2]:
+        yield f"{slots:.0f} worker slots wanted, {int(left[2])} free {nodes}"
+    if cpu_hz > left[0]:
+        yield f"CPU short by {cpu_hz - left[0]:.4g} Hz {nodes}"
+    if memory_mb > left[1]:
+        yield f"memory short by {memory_mb - left[1]:.4g} MB {nodes}"
+    largest = draft.capacity[:, draft.usable].max(axis=1, initial=0)
+    for what, unit, demand, most in (
+        ("CPU", "Hz", problem.executor_cpu_hz, largest[0]),
+        ("memory", "MB", problem.executor_memory_mb, largest[1]),
+    ):
+        most_asked = demand[wanted.executors].max()
+        if most_asked > most:
+            yield f"one executor asks for {most_asked:.4g} {unit} of {what}, the largest usable node has {most:.4g}"
+
+
+def _unusable(draft: Draft) -> Iterator[str]:
+    """Nodes ruled out, counted by why."""
+    total = len(draft.usable)
+    for why, count in sorted(
+        Counter(_why_unusable(draft, node) for node in np.flatnonzero(~draft.usable).tolist()).items()
+    ):
+        yield f"{count} of {total} nodes: {why}"
+
+
+def _why_unusable(draft: Draft, node: int) -> str:
+    host = draft.problem.supervisors[node].host
+    return "blacklisted" if host in draft.problem.blacklisted_hosts else "greylisted"
+
+
+def leave_out(draft: Draft, topology: int) -> None:
+    """Take a topology out of the draft and note what the nodes lack for its largest worker, counted."""
+    problem = draft.problem
+    workers = [w for w, t in enumerate(draft.topology) if t == topology and not draft.fixed[w]]
+    sums = np.stack([draft.worker_sum(problem.executor_cpu_hz), draft.worker_sum(problem.executor_memory_mb)])
+    cpu_hz, memory_mb = sums[:, max(workers, key=lambda w: sums[0, w])].tolist()
+    draft.take_out(topology)
+    room = (draft.capacity - draft.node_use())[:, draft.usable]
+    full = room[2] < 1
+    short_of_cpu = ~full & (room[0] < cpu_hz)
+    short_of_memory = ~full & ~short_of_cpu & (room[1] < memory_mb)
+    fits = ~full & ~short_of_cpu & ~short_of_memory
+    counts = [
+        (full, "no free worker slot"),
+        (short_of_cpu, f"CPU short by at least {(cpu_hz - room[0])[short_of_cpu].min(initial=np.inf):.4g} Hz"),
+        (
+            short_of_memory,
+            f"memory short by at least {(memory_mb - room[1])[short_of_memory].min(initial=np.inf):.4g} MB",
+        ),
+        (fits, f"room for its largest worker, but not for all {len(workers)} together"),
+    ]
+    of_nodes = f"of {len(draft.usable)} nodes"
+    found = [f"{np.count_nonzero(nodes)} {of_nodes}: {why}" for nodes, why in counts if nodes.any()]
+    draft.reasons[topology] = (*found, *_unusable(draft))

@@ -1,0 +1,93 @@
+"""A placement in the making: executors in workers, workers on nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.model.constraints import RELATIVE_TOLERANCE
+
+
+@dataclass
+class Draft:
+    """Executors in workers, workers on nodes; -1 is in none and on none.
+
+    Parameters
+    ----------
+    usable
+        Whether a node may get workers that are not there already, shape (N,).
+    worker
+        Worker of every executor, shape (E,).
+    topology, node
+        Topology and node of every worker.
+    fixed
+        Whether a worker runs and stays as it is, of every worker.
+    reasons
+        Topology index → why it is not placed.
+    """
+
+    problem: Problem
+    usable: BoolArray
+    worker: IndexArray
+    topology: list[int] = field(default_factory=list)
+    node: list[int] = field(default_factory=list)
+    fixed: list[bool] = field(default_factory=list)
+    reasons: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, problem: Problem, usable: BoolArray) -> Draft:
+        """Nothing placed."""
+        return cls(problem, usable, np.full(problem.num_executors, UNPLACED))
+
+    def add_worker(
+        self, topology: int, executors: Sequence[int] | IndexArray, node: int = UNPLACED, *, fixed: bool = False
+    ) -> None:
+        """Add a worker of `executors` (numbered over the problem)."""
+        self.worker[executors] = len(self.node)
+        self.topology.append(topology)
+        self.node.append(node)
+        self.fixed.append(fixed)
+
+    def take_out(self, topology: int) -> None:
+        """Take a topology's workers, except fixed ones, off their nodes and its executors out of them."""
+        leaving = [t == topology and not fixed for t, fixed in zip(self.topology, self.fixed, strict=True)]
+        self.node = [UNPLACED if leaves else node for node, leaves in zip(self.node, leaving, strict=True)]
+        self.worker[np.array([*leaving, False])[self.worker]] = UNPLACED
+
+    def node_of_executor(self) -> IndexArray:
+        """Node of every executor, shape (E,)."""
+        return np.array([*self.node, UNPLACED])[self.worker]
+
+    def worker_sum(self, demand: FloatArray) -> FloatArray:
+        """Sum of a demand per executor over workers, shape (W,)."""
+        placed = self.worker != UNPLACED
+        return np.bincount(self.worker[placed], demand[placed], len(self.node)).astype(np.float64)
+
+    def node_sum(self, demand: FloatArray) -> FloatArray:
+        """Sum of a demand per executor over nodes, shape (N,)."""
+        node = self.node_of_executor()
+        placed = node != UNPLACED
+        return np.bincount(node[placed], demand[placed], len(self.problem.supervisors)).astype(np.float64)
+
+    @cached_property
+    def capacity(self) -> FloatArray:
+        """CPU, memory and slots of every node, with room for rounding, shape (3, N)."""
+        ports = [len(supervisor.ports) for supervisor in self.problem.supervisors]
+        rows = [self.problem.node_cpu_hz, self.problem.node_memory_mb, np.array(ports, dtype=np.float64)]
+        return np.stack(rows) * (1 + RELATIVE_TOLERANCE)
+
+    def node_use(self) -> FloatArray:
+        """CPU, memory and slots taken on every node, shape (3, N)."""
+        problem = self.problem
+        rows = [self.node_sum(problem.executor_cpu_hz), self.node_sum(problem.executor_memory_mb), self.slots_used()]
+        return np.stack(rows)
+
+    def slots_used(self) -> IndexArray:
+        """Workers on every node, shape (N,)."""
+        nodes = [node for node in self.node if node != UNPLACED]
+        return np.bincount(np.array(nodes, dtype=np.intp), minlength=len(self.problem.supervisors))

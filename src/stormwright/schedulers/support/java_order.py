@@ -1,0 +1,45 @@
+"""The order in which Java's `HashMap` goes through its keys, which Storm's answers depend on.
+
+Checked against JDK 17. Left out: buckets that turn into trees, which takes eight colliding ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_MAX_LOAD = 0.75
+_DEFAULT_CAPACITY = 16
+
+
+def java_string_hash(text: str) -> int:
+    """`String.hashCode`, as an unsigned 32-bit number; over UTF-16 code units, as Java counts characters."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for position in range(0, len(units), 2):
+        value = (31 * value + (units[position] << 8 | units[position + 1])) & 0xFFFF_FFFF
+    return value
+
+
+def topologies_order(ids: Sequence[str]) -> list[int]:
+    """Positions of `ids` in the order in which Storm's `Topologies` goes through them.
+
+    `Topologies` copies a map that grew entry by entry, so ids that share a bucket of the copy come in the order of the
+    map they were copied from.
+    """
+    grown, copied = _grown_capacity(len(ids)), _copied_capacity(len(ids))
+    spread = [value ^ value >> 16 for value in map(java_string_hash, ids)]
+    return sorted(range(len(ids)), key=lambda i: (spread[i] & copied - 1, spread[i] & grown - 1, i))
+
+
+def _grown_capacity(size: int) -> int:
+    """Buckets of a map that doubled whenever it held more than three quarters of its capacity."""
+    capacity = _DEFAULT_CAPACITY
+    while size > _MAX_LOAD * capacity:
+        capacity *= 2
+    return capacity
+
+
+def _copied_capacity(size: int) -> int:
+    """Buckets of a map made from another one of `size` entries: the next power of two of size / 0.75 + 1."""
+    wanted = int(size / _MAX_LOAD + 1.0)
+    return 1 << (wanted - 1).bit_length()

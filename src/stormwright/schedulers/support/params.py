@@ -1,0 +1,97 @@
+"""Parameters of schedulers: frozen dataclasses whose ranges are checked on creation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, Self
+
+from stormwright.errors import Fault, InputError
+
+
+def param(default: float | int | str | bool, text: str, *, low: float | None = None, high: float | None = None) -> Any:
+    """A field of a `Params` dataclass: its default, what it does, and its range, both ends included."""
+    return field(default=default, metadata={"text": text, "low": low, "high": high})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """Base of every scheduler's parameters.
+
+    Raises
+    ------
+    InputError
+        On creation: a value of the wrong type or out of its range; all faults at once.
+    """
+
+    def __post_init__(self) -> None:
+        faults = [Fault(wrong, f.name) for f in fields(self) if (wrong := _wrong(f, getattr(self, f.name)))]
+        if faults:
+            raise InputError("scheduler parameters", faults)
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, object]) -> Self:
+        """The parameters with `settings` laid over their defaults; values may be text, as from ``--set``.
+
+        Raises
+        ------
+        InputError
+            An unknown name, a value that is none of its type, or one out of its range; all faults at once.
+        """
+        known = {f.name: f for f in fields(cls)}
+        faults = []
+        values = {}
+        for name, setting in settings.items():
+            if name not in known:
+                faults.append(Fault(_unknown(name, known), name))
+                continue
+            value = _parsed(known[name], setting) if isinstance(setting, str) else setting
+            if wrong := _wrong(known[name], value):
+                faults.append(Fault(wrong, name))
+            else:
+                values[name] = value
+        if faults:
+            raise InputError("scheduler parameters", faults)
+        return cls(**values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoParams(Params):
+    """Of a scheduler that has no parameters."""
+
+
+def _parsed(parameter: Field[Any], text: str) -> object:
+    """`text` as a value of the parameter's type; as it is where it is none, for `_wrong` to name."""
+    kind: Callable[[str], object] = type(parameter.default)
+    if kind is bool:
+        return {"true": True, "false": False}.get(text.lower(), text)
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
+def _wrong(parameter: Field[Any], value: object) -> str | None:
+    kind = type(parameter.default)
+    wanted = {float: "a number", int: "an integer", bool: "true or false", str: "a string"}[kind]
+    if not (type(value) is kind or (kind is float and type(value) is int)):
+        return f"should be {wanted}, got {value!r}"
+    low, high = parameter.metadata["low"], parameter.metadata["high"]
+    # Written so that NaN, which compares with nothing, is out of every range.
+    if (low is not None and not value >= low) or (high is not None and not value <= high):
+        return f"should be {_range(low, high)}, got {value}"
+    return None
+
+
+def _range(low: float | None, high: float | None) -> str:
+    if high is None:
+        return f"at least {low:g}"
+    return f"at most {high:g}" if low is None else f"from {low:g} to {high:g}"
+
+
+def _unknown(name: str, known: Mapping[str, object]) -> str:
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"unknown parameter; did you mean {close[0]!r}?"
+    return f"unknown parameter; there are {', '.join(known)}" if known else "unknown parameter; there are none"

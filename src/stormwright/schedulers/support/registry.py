@@ -1,0 +1,121 @@
+"""Schedulers by name: ours, and those of other packages (entry-point group `stormwright.schedulers`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Protocol, cast
+
+from stormwright.errors import Fault, InputError, MissingDependencyError
+from stormwright.model import Assignment, Problem
+from stormwright.schedulers.support.params import Params
+
+ENTRY_POINT_GROUP = "stormwright.schedulers"
+
+#: Name → where its class is; imported when asked for.
+SCHEDULERS: Mapping[str, str] = {
+    "even": "stormwright.schedulers.even:EvenScheduler",
+    "online": "stormwright.schedulers.online:OnlineScheduler",
+}
+
+
+class Scheduler(Protocol):
+    """A placement policy: pure, deterministic for its parameters, without I/O or clock."""
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place every executor of `problem` or say why not."""
+        ...
+
+
+class SchedulerType(Protocol):
+    """What a registered name stands for: a class whose parameters are a `Params` dataclass."""
+
+    params_type: type[Params]
+
+    def __call__(self, params: Params) -> Scheduler:
+        """The scheduler with these parameters."""
+        ...
+
+
+def scheduler_names() -> tuple[str, ...]:
+    """Every name that `make_scheduler` knows, ours first."""
+    return (*SCHEDULERS, *(name for name in sorted(_plugins()) if name not in SCHEDULERS))
+
+
+def scheduler_type(name: str) -> SchedulerType:
+    """The class that `name` stands for.
+
+    Raises
+    ------
+    InputError
+        There is none of this name.
+    MissingDependencyError
+        It is another package's, and cannot be imported.
+    """
+    if name in SCHEDULERS:
+        module, _, attribute = SCHEDULERS[name].partition(":")
+        return cast(SchedulerType, getattr(import_module(module), attribute))
+    plugin = _plugins().get(name)
+    if plugin is None:
+        raise InputError("--scheduler", [Fault(_unknown(name), name)])
+    try:
+        return cast(SchedulerType, plugin.load())
+    except (ImportError, AttributeError) as error:
+        raise MissingDependencyError(f"scheduler {name!r} ({plugin.value}) cannot be loaded: {error}") from error
+
+
+def make_scheduler(
+    name: str, settings: Mapping[str, object] | Sequence[str] = (), seed: int | None = None
+) -> Scheduler:
+    """The scheduler `name`.
+
+    Parameters
+    ----------
+    settings
+        Parameters by name, or as ``key=value`` texts.
+    seed
+        The parameter `seed` of a scheduler that draws random numbers; others have no use for it.
+
+    Raises
+    ------
+    InputError
+        An unknown name, or parameters that are unknown or out of range; all faults at once.
+    MissingDependencyError
+        The scheduler is another package's, and cannot be imported.
+    """
+    kind = scheduler_type(name)
+    values = dict(settings) if isinstance(settings, Mapping) else parse_settings(settings)
+    if seed is not None and any(field.name == "seed" for field in fields(kind.params_type)):
+        values["seed"] = seed
+    return kind(kind.params_type.from_settings(values))
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, object]:
+    """``key=value`` texts as a mapping; the last of equal keys counts.
+
+    Raises
+    ------
+    InputError
+        A text without ``=``.
+    """
+    faults = [Fault("should be key=value", text) for text in settings if "=" not in text]
+    if faults:
+        raise InputError("--set", faults)
+    return {key.strip(): value.strip() for key, _, value in (text.partition("=") for text in settings)}
+
+
+def _plugins() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def _unknown(name: str) -> str:
+    names = scheduler_names()
+    close = get_close_matches(name, names, n=1)
+    return (
+        f"unknown scheduler; did you mean {close[0]!r}?"
+        if close
+        else f"unknown scheduler; there are {', '.join(names)}"
+    )

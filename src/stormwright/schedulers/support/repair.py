@@ -1,0 +1,158 @@
+"""Makes a placement that overloads nodes valid, by few small steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import Enum, auto
+from typing import NamedTuple
+
+import numpy as np
+
+from stormwright.model import UNPLACED
+from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.constraints import RELATIVE_TOLERANCE
+from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.limits import max_executors_per_worker
+
+#: An overload, as a part of the cluster's capacity, below which it is rounding.
+_NOISE = 1e-12
+
+
+class _Kind(Enum):
+    MOVE_WORKER = auto()
+    SWAP_WORKERS = auto()
+    MOVE_EXECUTOR = auto()
+    SWAP_EXECUTORS = auto()
+
+
+class _Step(NamedTuple):
+    """A change, and by how much it lowers the overload of all nodes together."""
+
+    gain: float
+    kind: _Kind
+    subject: int
+    target: int
+
+
+class _Resource:
+    """CPU or memory: what executors ask for and nodes have; overload is counted in parts of all capacity."""
+
+    def __init__(self, demand: FloatArray, capacity: FloatArray) -> None:
+        self.demand = demand
+        self.capacity = capacity * (1 + RELATIVE_TOLERANCE)
+        self.unit = max(float(capacity[np.isfinite(capacity)].sum()), 1.0)
+        self.of_worker = self.of_node = np.empty(0)
+
+    def overload(self, used: FloatArray | float, node: IndexArray | int) -> FloatArray:
+        over: FloatArray = np.maximum(used - self.capacity[node], 0.0) / self.unit
+        return over
+
+    def gain(self, node: int, others: IndexArray, amount: FloatArray | float) -> FloatArray:
+        """How much overload goes away when `amount` goes from `node` to each of `others`."""
+        before = self.overload(self.of_node[node], node) + self.overload(self.of_node[others], others)
+        after = self.overload(self.of_node[node] - amount, node) + self.overload(self.of_node[others] + amount, others)
+        return before - after
+
+
+class Repair:
+    """Takes overload away: the steepest step on the most overloaded node, until none is left or none helps.
+
+    The steps on a node: a worker goes to a node with a free slot; two workers change nodes; an executor goes to
+    another worker of its topology; two executors of a topology change workers. Fixed workers take no part. Of equal
+    steps the one in that order wins, then the one with the lower index.
+    """
+
+    def __init__(self, draft: Draft) -> None:
+        problem = draft.problem
+        self._draft = draft
+        self._resources = (
+            _Resource(problem.executor_cpu_hz, problem.node_cpu_hz),
+            _Resource(problem.executor_memory_mb, problem.node_memory_mb),
+        )
+        self._ports = np.array([len(supervisor.ports) for supervisor in problem.supervisors])
+        self._topology = np.array(draft.topology)
+        self._movable = ~np.array(draft.fixed, dtype=bool)
+        self._max_executors = np.array([max_executors_per_worker(problem.topologies[t]) for t in draft.topology])
+        self._measure()
+
+    def run(self) -> IndexArray:
+        """Take all steps that help; the nodes that stay overloaded."""
+        while True:
+            overload = self._overload()
+            overloaded = np.flatnonzero(overload > _NOISE)
+            hardest_first = overloaded[np.argsort(-overload[overloaded], kind="stable")].tolist()
+            best = next((step for node in hardest_first if (step := self._best(node)) is not None), None)
+            if best is None:
+                return overloaded
+            self._apply(best)
+
+    def _measure(self) -> None:
+        self._node = np.array(self._draft.node, dtype=np.int64)
+        self._free = (self._draft.slots_used() < self._ports) & self._draft.usable
+        placed = self._draft.worker >= 0
+        self._count = np.bincount(self._draft.worker[placed], minlength=len(self._node))
+        for resource in self._resources:
+            resource.of_worker = self._draft.worker_sum(resource.demand)
+            resource.of_node = self._draft.node_sum(resource.demand)
+
+    def _overload(self) -> FloatArray:
+        every = np.arange(len(self._ports))
+        return sum((r.overload(r.of_node, every) for r in self._resources), start=np.zeros(len(every)))
+
+    def _best(self, node: int) -> _Step | None:
+        best = None
+        for worker in np.flatnonzero((self._node == node) & self._movable).tolist():
+            for step in self._steps(node, worker):
+                if step.gain > (_NOISE if best is None else best.gain):
+                    best = step
+        return best
+
+    def _steps(self, node: int, worker: int) -> Iterator[_Step]:
+        """The best step of each kind for a worker on `node`."""
+        nodes = np.flatnonzero(self._free)
+        nodes = nodes[nodes != node]
+        amounts = [resource.of_worker[worker] for resource in self._resources]
+        yield from self._steepest(_Kind.MOVE_WORKER, worker, nodes, self._gains(node, nodes, amounts))
+
+        elsewhere = self._movable & (self._node != node) & (self._node != UNPLACED)
+        others = np.flatnonzero(elsewhere)
+        amounts = [resource.of_worker[worker] - resource.of_worker[others] for resource in self._resources]
+        yield from self._steepest(_Kind.SWAP_WORKERS, worker, others, self._gains(node, self._node[others], amounts))
+
+        executors = np.flatnonzero(self._draft.worker == worker).tolist()
+        siblings = np.flatnonzero(elsewhere & (self._topology == self._topology[worker]))
+        partners = np.flatnonzero(np.isin(self._draft.worker, siblings))
+        roomy = siblings[self._count[siblings] < self._max_executors[siblings]]
+        for executor in executors:
+            demands = [resource.demand[executor] for resource in self._resources]
+            if len(executors) > 1:
+                gains = self._gains(node, self._node[roomy], demands)
+                yield from self._steepest(_Kind.MOVE_EXECUTOR, executor, roomy, gains)
+            amounts = [
+                demand - resource.demand[partners] for demand, resource in zip(demands, self._resources, strict=True)
+            ]
+            gains = self._gains(node, self._node[self._draft.worker[partners]], amounts)
+            yield from self._steepest(_Kind.SWAP_EXECUTORS, executor, partners, gains)
+
+    def _gains(self, node: int, others: IndexArray, amounts: Sequence[FloatArray | float]) -> FloatArray:
+        gains = np.zeros(len(others))
+        for resource, amount in zip(self._resources, amounts, strict=True):
+            gains += resource.gain(node, others, amount)
+        return gains
+
+    def _steepest(self, kind: _Kind, subject: int, targets: IndexArray, gains: FloatArray) -> Iterator[_Step]:
+        if len(targets):
+            steepest = int(np.argmax(gains))
+            yield _Step(float(gains[steepest]), kind, subject, int(targets[steepest]))
+
+    def _apply(self, step: _Step) -> None:
+        draft, (_, kind, subject, target) = self._draft, step
+        if kind is _Kind.MOVE_WORKER:
+            draft.node[subject] = target
+        elif kind is _Kind.SWAP_WORKERS:
+            draft.node[subject], draft.node[target] = draft.node[target], draft.node[subject]
+        elif kind is _Kind.MOVE_EXECUTOR:
+            draft.worker[subject] = target
+        else:
+            draft.worker[[subject, target]] = draft.worker[[target, subject]]
+        self._measure()

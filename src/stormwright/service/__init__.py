@@ -1,0 +1,1 @@
+"""What Storm and people reach over HTTP."""

@@ -1,0 +1,104 @@
+"""The HTTP endpoints that Storm talks to: Nimbus asks for placements, probes deliver the performance log."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from stormwright.errors import ClusterError, InputError
+from stormwright.formats import placement_to_dict, problem_from_dict
+from stormwright.storm.bridge import Bridge
+
+#: Takes the body of a perflog delivery; returns once it is safe on disk.
+Ingest = Callable[[bytes], None]
+
+
+def make_app(bridge: Bridge, ingest: Ingest, status: Callable[[], dict[str, Any]]) -> Starlette:
+    """The service's routes."""
+
+    async def schedule(request: Request) -> Response:
+        body = await request.body()
+        return await run_in_threadpool(_schedule, bridge, body)
+
+    async def perflog(request: Request) -> Response:
+        body = await request.body()
+        await run_in_threadpool(ingest, body)
+        return Response(status_code=204)
+
+    async def show_status(_: Request) -> Response:
+        return _json(await run_in_threadpool(status))
+
+    return Starlette(
+        routes=[
+            Route("/v1/schedule", schedule, methods=["POST"]),
+            Route("/v1/perflog", perflog, methods=["POST"]),
+            Route("/v1/status", show_status, methods=["GET"]),
+        ]
+    )
+
+
+def _schedule(bridge: Bridge, body: bytes) -> Response:
+    try:
+        snapshot = orjson.loads(body)
+        problem = problem_from_dict(snapshot["problem"], source="snapshot of Nimbus")
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        return _json({"error": f"not a snapshot: {error}"}, status_code=400)
+    except InputError as error:
+        return _json({"error": str(error)}, status_code=400)
+    answer = bridge.answer(problem)
+    return _json(
+        {
+            "schema": "stormwright-assignment/1",
+            "assignments": {name: placement_to_dict(placement) for name, placement in answer.assignments.items()},
+            "status": dict(answer.status),
+        }
+    )
+
+
+def _json(content: dict[str, Any], status_code: int = 200) -> Response:
+    return Response(orjson.dumps(content), status_code, media_type="application/json")
+
+
+class HttpServer:
+    """Serves an app from a thread of its own while the `with` block runs.
+
+    Raises
+    ------
+    ClusterError
+        On entering, where the address cannot be had.
+    """
+
+    def __init__(self, app: Starlette, host: str, port: int) -> None:
+        self._address = f"{host}:{port}"
+        config = uvicorn.Config(app, host=host, port=port, log_level="warning", access_log=False, lifespan="off")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="stormwright-http", daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self._server.run()
+        except SystemExit:
+            # uvicorn's way of saying that the address is taken; __enter__ reports it.
+            return
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        while not self._server.started:
+            self._thread.join(0.05)
+            if not self._thread.is_alive():
+                raise ClusterError(f"cannot listen on {self._address}: is another stormwright service running there?")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._server.should_exit = True
+        self._thread.join(10)

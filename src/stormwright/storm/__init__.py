@@ -1,0 +1,1 @@
+"""The real cluster: Nimbus calls, the bridge that Nimbus asks, local clusters."""

@@ -1,0 +1,135 @@
+"""What Nimbus is told when it asks where a topology should run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Assignment, Problem, Topology, TopologyAssignment
+
+
+class Scheduler(Protocol):
+    """A placement policy."""
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place the executors of `problem`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Topology id → assignment for those that should change, and the status text of every topology."""
+
+    assignments: Mapping[str, TopologyAssignment] = field(default_factory=dict)
+    status: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Order:
+    """Where the controller wants a topology, and why."""
+
+    assignment: TopologyAssignment
+    reason: str
+
+
+class Bridge:
+    """Answers Nimbus: what runs is left alone, what has no slot gets one.
+
+    A topology that runs completely is never touched here, whatever anybody ordered: only a safe move takes a
+    placement away, by a rebalance, and then Nimbus asks again with the topology unassigned. For such a topology
+
+    1. an order of the controller holds as long as all its slots can be had;
+    2. otherwise the initial scheduler places what has no slot, around everything that runs.
+
+    Parameters
+    ----------
+    initial
+        The scheduler for topologies that nobody ordered anything for.
+    initial_name
+        Its name, for the status text.
+    """
+
+    def __init__(self, initial: Scheduler, initial_name: str) -> None:
+        self._initial = initial
+        self._initial_name = initial_name
+        self._orders: dict[str, Order] = {}
+        self._status: dict[str, str] = {}
+        self._snapshot: Problem | None = None
+        self._snapshot_time = 0.0
+        self._changed = threading.Condition()
+
+    def order(self, topology_id: str, order: Order) -> None:
+        """Place `topology_id` like this the next time that it has no slots."""
+        with self._changed:
+            self._orders[topology_id] = order
+
+    def snapshot(self) -> Problem | None:
+        """The cluster as Nimbus showed it last."""
+        return self._snapshot
+
+    def wait_for_snapshot(self, after: float, timeout_s: float) -> Problem | None:
+        """The first snapshot taken later than `after` (`time.monotonic`), or None after `timeout_s` seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._snapshot_time > after, timeout_s)
+            return self._snapshot if self._snapshot_time > after else None
+
+    def answer(self, problem: Problem) -> Answer:
+        """Decide about one snapshot of Nimbus."""
+        with self._changed:
+            known = {topology.id for topology in problem.topologies}
+            self._orders = {t: order for t, order in self._orders.items() if t in known}
+            self._status = {t: text for t, text in self._status.items() if t in known}
+            answer = self._decide(problem)
+            self._snapshot = problem.with_current({**problem.current, **answer.assignments})
+            self._snapshot_time = time.monotonic()
+            self._changed.notify_all()
+            return answer
+
+    def _decide(self, problem: Problem) -> Answer:
+        assignments: dict[str, TopologyAssignment] = {}
+        incomplete = [topology for topology in problem.topologies if _incomplete(problem, topology)]
+        for topology in incomplete:
+            order = self._orders.get(topology.id)
+            ordered = problem.with_current({**problem.current, **assignments})
+            if order and _obtainable(ordered, topology, order.assignment):
+                assignments[topology.id] = order.assignment
+                self._status[topology.id] = order.reason
+        rest = [topology for topology in incomplete if topology.id not in assignments]
+        if rest:
+            around = replace(problem, current={**problem.current, **assignments})
+            placed = self._initial.schedule(around)
+            by_topology = placed.by_topology(around)
+            for topology in rest:
+                answer = by_topology[topology.id]
+                if UNPLACED in answer.slot_of_executor or not answer.slots:
+                    self._status[topology.id] = placed.status.get(topology.id, f"{self._initial_name}: no slot for it")
+                else:
+                    assignments[topology.id] = answer
+                    self._status[topology.id] = f"stormwright: placed by {self._initial_name}"
+        return Answer(assignments, dict(self._status))
+
+
+def _incomplete(problem: Problem, topology: Topology) -> bool:
+    """Whether any executor of a topology has no live slot."""
+    current = problem.current_slot[problem.executors_of(problem.topology_index[topology.id])]
+    return bool(np.any(current == UNPLACED))
+
+
+def _obtainable(problem: Problem, topology: Topology, wanted: TopologyAssignment) -> bool:
+    """Whether every slot of `wanted` exists and no other topology is in it, and no live executor would move."""
+    if len(wanted.slot_of_executor) != topology.num_executors:
+        return False
+    index = problem.topology_index[topology.id]
+    others = problem.executor_topology != index
+    taken = set(problem.current_slot[others].tolist())
+    slots = [problem.slot_index.get(slot) for slot in wanted.slots]
+    if any(slot is None or slot in taken for slot in slots):
+        return False
+    current = problem.current_slot[problem.executors_of(index)]
+    after = np.array(slots, dtype=np.int32)[list(wanted.slot_of_executor)]
+    return bool(np.all((current == UNPLACED) | (current == after)))

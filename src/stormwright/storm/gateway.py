@@ -1,0 +1,119 @@
+"""Calls to Nimbus through Storm's own Java client, kept warm in one helper JVM.
+
+Storm's client brings every authentication that Storm has (SASL, Kerberos, TLS) and reads the storm.yaml that the
+operator already maintains; the price is one small JVM.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from stormwright.errors import NimbusError
+
+
+def gateway_command(storm_home: Path) -> list[str]:
+    """Argument vector that starts the gateway from a Storm installation, with the storm.yaml in its ``conf/``."""
+    parts = ("lib/*", "extlib/*", "extlib-daemon/*", "conf")
+    class_path = ":".join(str(storm_home / part) for part in parts)
+    return ["java", "-Xmx128m", f"-Dstorm.home={storm_home}", "-cp", class_path, "stormwright.NimbusGateway"]
+
+
+class NimbusGateway:
+    """Nimbus as Python calls; safe to use from several threads.
+
+    Parameters
+    ----------
+    command
+        Argument vector that starts ``stormwright.NimbusGateway``.
+
+    Raises
+    ------
+    NimbusError
+        From every call: Nimbus refused it (with Storm's reason), or the JVM ended.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._lock = threading.Lock()
+        self._next_id = 0
+        # A file, not a pipe: nobody reads the JVM's log while it runs, and a full pipe would stop it.
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        self._process = subprocess.Popen(
+            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, encoding="utf-8"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the JVM; it stops by itself when its input closes."""
+        if self._process.stdin:
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout:
+            self._process.stdout.close()
+        self._log.close()
+
+    def cluster(self) -> dict[str, Any]:
+        """Supervisors and topologies as Nimbus sees them."""
+        return dict(self._call("cluster"))
+
+    def topology(self, topology_id: str) -> dict[str, Any]:
+        """Status and executors of one topology."""
+        return dict(self._call("topology", id=topology_id))
+
+    def activate(self, name: str) -> None:
+        """Let the spouts of a topology emit."""
+        self._call("activate", name=name)
+
+    def deactivate(self, name: str) -> None:
+        """Pause the spouts of a topology."""
+        self._call("deactivate", name=name)
+
+    def rebalance(self, name: str, wait_s: int) -> None:
+        """Drop a topology's assignment after `wait_s` seconds and have it scheduled again."""
+        self._call("rebalance", name=name, wait_s=wait_s)
+
+    def kill(self, name: str, wait_s: int) -> None:
+        """End a topology after `wait_s` seconds."""
+        self._call("kill", name=name, wait_s=wait_s)
+
+    def _call(self, call: str, **args: Any) -> Any:
+        with self._lock:
+            self._next_id += 1
+            request = {"id": self._next_id, "call": call, "args": args}
+            stdin, stdout = self._process.stdin, self._process.stdout
+            if stdin is None or stdout is None:  # both are pipes since __init__; the type checker cannot know
+                raise NimbusError(f"{call}: the Nimbus gateway has no pipes")
+            try:
+                stdin.write(json.dumps(request) + "\n")
+                stdin.flush()
+                line = stdout.readline()
+            except (OSError, ValueError) as error:
+                raise NimbusError(f"{call}: the Nimbus gateway has ended ({error}): {self._log_tail()}") from error
+        if not line:
+            raise NimbusError(f"{call}: the Nimbus gateway has ended: {self._log_tail()}")
+        response = json.loads(line)
+        if "error" in response:
+            raise NimbusError(f"Nimbus refused {call}: {response['error']} ({response.get('type', 'unknown error')})")
+        return response.get("result")
+
+    def _log_tail(self) -> str:
+        if self._log.closed:
+            return "it was closed"
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"exit code {self._process.poll()}"

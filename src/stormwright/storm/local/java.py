@@ -1,0 +1,73 @@
+"""Where Java, Storm's jars and our own jar are, and how a JVM of the cluster is started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from stormwright.errors import MissingDependencyError
+
+#: The clone that this file lies in: Storm's jars and ours are built there, not shipped in the Python package.
+_CLONE = Path(__file__).resolve().parents[4]
+
+#: What bin/storm would call STORM_HOME: ``lib`` for daemons, ``lib-worker`` for workers and clients.
+STORM_HOME = _CLONE / "build" / "storm"
+
+#: Classes of a worker, ready to be mapped into memory: starting one takes two thirds of the CPU time. May be missing.
+WORKER_ARCHIVE = STORM_HOME / "worker.jsa"
+
+#: Scheduler plugin, probe, Nimbus gateway and benchmark topologies.
+STORMWRIGHT_JAR = _CLONE / "java" / "target" / "stormwright-storm-0.1.0.jar"
+
+# A JVM that is killed leaves the perf data file behind that it keeps in /tmp for jps.
+_FLAGS = ("-XX:+UseSerialGC", "-XX:-UsePerfData")
+
+#: For JVMs that live long but do little: compiling with the second compiler would only take cores from workers.
+LIGHT = (*_FLAGS, "-XX:TieredStopAtLevel=1")
+
+#: For workers, whose throughput is what this is about.
+FULL = _FLAGS
+
+
+def require_java() -> str:
+    """The ``java`` to use.
+
+    Raises
+    ------
+    MissingDependencyError
+        If there is none, or Storm's or our jars have not been built.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
+    if java is None:
+        where = f"under JAVA_HOME={home}" if home else "on PATH"
+        raise MissingDependencyError(f"no java {where}: install a JDK 17 or later (Debian: openjdk-17-jdk-headless)")
+    for path in (STORM_HOME / "lib", STORM_HOME / "lib-worker", STORMWRIGHT_JAR):
+        if not path.exists():
+            raise MissingDependencyError(f"{path} is missing: run `make setup` in the clone")
+    return java
+
+
+def java_command(
+    java: str,
+    *,
+    main: str,
+    class_path: Sequence[Path | str],
+    flags: Sequence[str],
+    heap_mb: int,
+    properties: Mapping[str, object],
+    args: Sequence[str] = (),
+) -> list[str]:
+    """Argument vector of a JVM."""
+    return [
+        java,
+        *flags,
+        f"-Xmx{heap_mb}m",
+        *(f"-D{key}={value}" for key, value in properties.items()),
+        "-cp",
+        os.pathsep.join(str(entry) for entry in class_path),
+        main,
+        *args,
+    ]

@@ -1,0 +1,75 @@
+"""Processes of a cluster as ``/proc`` shows them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+#: In the environment of every process of a cluster: its work directory.
+MARK = "STORMWRIGHT_CLUSTER"
+
+
+def pids_seen_from_here(namespace_of: int) -> dict[int, int]:
+    """Process ids inside the process namespace of `namespace_of` → the same processes' ids out here."""
+    inside: dict[int, int] = {}
+    for pid in _pids():
+        try:
+            status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+            if _pid_namespace(pid) != _pid_namespace(namespace_of):
+                continue
+        except OSError:  # it has ended meanwhile
+            continue
+        numbers = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
+        inside[int(numbers[-1])] = pid
+    return inside
+
+
+def only_child(pid: int) -> int | None:
+    """The child of a process that has at most one."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+    except OSError:
+        return None
+    return int(children[0]) if children else None
+
+
+def marked(work: Path) -> list[int]:
+    """Processes, other than this one, that belong to the cluster with this work directory."""
+    entry = f"{MARK}={work}".encode()
+    found = []
+    for pid in _pids():
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            continue
+        if entry in environment.split(b"\0") and pid != os.getpid():
+            found.append(pid)
+    return found
+
+
+def kill_all_marked(work: Path, timeout_s: float = 10.0) -> None:
+    """Kill a cluster's processes until none is left; they may be starting others meanwhile."""
+    deadline = time.monotonic() + timeout_s
+    while (pids := marked(work)) and time.monotonic() < deadline:
+        for pid in pids:
+            kill(pid)
+        time.sleep(0.02)
+
+
+def kill(pid: int) -> None:
+    """Kill one process, if it is still there."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _pids() -> Iterator[int]:
+    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+
+
+def _pid_namespace(pid: int) -> Path:
+    return Path(f"/proc/{pid}/ns/pid").readlink()

@@ -1,0 +1,186 @@
+"""A local cluster that runs: what can be asked of it and done with it, by whichever process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+from urllib.parse import quote
+
+from stormwright.errors import ClusterError
+from stormwright.storm.gateway import NimbusGateway
+from stormwright.storm.local import conf, state
+from stormwright.storm.local.events import daemon_pids, exit_codes, namespace_holders, read_events
+from stormwright.storm.local.java import STORMWRIGHT_JAR
+from stormwright.storm.local.plan import ClusterPlan
+from stormwright.storm.local.processes import MARK, only_child, pids_seen_from_here
+
+#: A topology's main builds it, uploads the jar and returns; this long even on a machine that is very busy.
+_SUBMIT_S = 120.0
+
+
+class LinkBytes(NamedTuple):
+    """What went over a node's link since the cluster came up, as the node sees it."""
+
+    sent: int
+    received: int
+
+
+class RunningCluster:
+    """A running local cluster.
+
+    Attributes
+    ----------
+    plan
+        Its addresses, ports and places.
+    """
+
+    def __init__(self, plan: ClusterPlan, keeper_pid: int) -> None:
+        self.plan = plan
+        self._keeper_pid = keeper_pid
+
+    @classmethod
+    def find(cls) -> Self | None:
+        """This user's running cluster, if there is one."""
+        if state.sweep():
+            return None
+        running = state.load()
+        return cls(ClusterPlan.load(state.work_dir()), running.keeper_pid) if running else None
+
+    @property
+    def service_host(self) -> str:
+        """Address of this machine at which the nodes reach a service."""
+        return self.plan.service_host
+
+    @property
+    def service_port(self) -> int:
+        """Port at which the cluster expects the stormwright service."""
+        return self.plan.config.service_port
+
+    @property
+    def service_url(self) -> str:
+        """Where the nodes, and Nimbus, look for the stormwright service."""
+        return f"http://{self.service_host}:{self.service_port}"
+
+    @property
+    def nimbus_host(self) -> str:
+        """Nimbus' address."""
+        return self.plan.nimbus_host
+
+    @property
+    def nimbus_port(self) -> int:
+        """Nimbus' Thrift port."""
+        return self.plan.nimbus_port
+
+    def describe_network(self) -> str:
+        """One line for people on what connects the nodes."""
+        if self.plan.namespaces:
+            limit = f"each limited to {self.plan.link} both ways" if self.plan.link else "without limits"
+            return f"{len(self.plan.nodes)} network namespaces in {self.plan.subnet}.0/24, links {limit}"
+        return f"{len(self.plan.nodes)} loopback addresses, without link limits: {self.plan.loopback_reason}"
+
+    def warden_pid(self) -> int:
+        """The process that the cluster lives and dies with.
+
+        Raises
+        ------
+        ClusterError
+            If it has ended.
+        """
+        pid = only_child(self._keeper_pid) if self.plan.namespaces else self._keeper_pid
+        if pid is None or not Path(f"/proc/{pid}").exists():
+            raise ClusterError("the local cluster has ended")
+        return pid
+
+    def daemon_pids(self) -> dict[str, int | None]:
+        """Process id of every daemon, in the count of this machine; None for one that has ended."""
+        events = read_events(self.plan)
+        ended = exit_codes(events)
+        here = pids_seen_from_here(self.warden_pid())
+        return {name: None if name in ended else here.get(pid) for name, pid in daemon_pids(events).items()}
+
+    def command_beside_nimbus(self) -> tuple[str, ...]:
+        """Prefix of a command that shall run where Nimbus runs, and end with the cluster."""
+        if not self.plan.namespaces:
+            return ()
+        return ("nsenter", f"--target={self.warden_pid()}", "--net", "--pid", "--mount", "--")
+
+    def command_on_node(self, node: str) -> tuple[str, ...]:
+        """Prefix of a command that shall run on a node, and end with the cluster."""
+        if not self.plan.namespaces:
+            return ()
+        holder = pids_seen_from_here(self.warden_pid())[namespace_holders(read_events(self.plan))[node]]
+        # The namespace of the node, but processes and mounts of the warden: a node has none of its own.
+        return ("nsenter", f"--target={self.warden_pid()}", f"--net=/proc/{holder}/ns/net", "--pid", "--mount", "--")
+
+    def gateway_command(self) -> list[str]:
+        """Argument vector that starts the Nimbus gateway for this cluster."""
+        command = conf.client_command(self.plan, "stormwright.NimbusGateway")
+        return [*self.command_beside_nimbus(), *command]
+
+    def gateway(self) -> NimbusGateway:
+        """A new connection to Nimbus; close it."""
+        return NimbusGateway(self.gateway_command())
+
+    def run_topology(self, class_name: str, args: Sequence[str] = (), conf_: Mapping[str, Any] | None = None) -> None:
+        """Run the ``main`` of a topology class of our jar, which submits the topology.
+
+        Parameters
+        ----------
+        class_name
+            For instance ``stormwright.topologies.WordCount``.
+        args
+            What it is called with.
+        conf_
+            Topology configuration that wins over the topology's own.
+
+        Raises
+        ------
+        ClusterError
+            If it fails, with Java's message.
+        """
+        options = ",".join(quote(f"{key}={json.dumps(value)}", safe="") for key, value in (conf_ or {}).items())
+        command = conf.client_command(
+            self.plan,
+            class_name,
+            tuple(args),
+            **{"storm.jar": self.plan.lib / STORMWRIGHT_JAR.name, "storm.options": options},
+        )
+        try:
+            done = subprocess.run(
+                [*self.command_beside_nimbus(), *command],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_SUBMIT_S,
+                env={**os.environ, MARK: str(self.plan.work)},
+            )
+        except subprocess.TimeoutExpired:
+            raise ClusterError(f"{class_name}: not submitted within {_SUBMIT_S:.0f} s") from None
+        if done.returncode != 0:
+            raise ClusterError(f"{class_name}: not submitted: {_java_message(done.stdout + done.stderr)}")
+
+    def net_bytes(self) -> dict[str, LinkBytes]:
+        """Bytes over every node's link since the cluster came up; empty on loopback, where there are no links."""
+        if not self.plan.namespaces:
+            return {}
+        text = Path(f"/proc/{self.warden_pid()}/net/dev").read_text(encoding="utf-8")
+        counters = {
+            name.strip(): fields.split() for name, _, fields in (line.partition(":") for line in text.splitlines())
+        }
+        # What the switch's end of a link receives (field 0) is what the node has sent (field 8 the other way).
+        return {
+            node.name: LinkBytes(sent=int(counters[node.name][0]), received=int(counters[node.name][8]))
+            for node in self.plan.nodes
+        }
+
+
+def _java_message(output: str) -> str:
+    """The line of a Java program's output that says why it failed."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith(("Caused by:", "Exception in thread"))]
+    return (causes or lines or ["it printed nothing"])[-1]

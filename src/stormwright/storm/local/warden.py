@@ -1,0 +1,136 @@
+"""The process that a local cluster lives and dies with; run as ``python -m stormwright.storm.local.warden WORK``.
+
+As root it is the first process of a process namespace inside a network namespace of its own, so that its end, of
+whatever cause, ends every process of the cluster and takes down every link. Without namespaces it does by hand what
+it can: orphans are handed to it, and it kills by the mark that all processes of the cluster carry.
+
+It lays the network, starts the daemons and then waits for one of two ends: SIGTERM, or the end of its standard input,
+which is a pipe from the process that owns the cluster. A line ``keep`` on that pipe means that the owner may leave.
+What it does is told in ``events.jsonl``; it never waits for a reader.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from stormwright.errors import StormwrightError
+from stormwright.storm.local import conf, network, state
+from stormwright.storm.local.plan import ClusterPlan
+from stormwright.storm.local.processes import MARK, kill_all_marked
+
+_PR_SET_CHILD_SUBREAPER = 36
+_KEEP = b"keep\n"
+_POLL_S = 0.2
+
+
+class Warden:
+    """Starts a planned cluster, reports the end of its daemons, and ends it."""
+
+    def __init__(self, plan: ClusterPlan) -> None:
+        self._plan = plan
+        self._events = (plan.work / "events.jsonl").open("a", encoding="utf-8", buffering=1)
+        self._names: dict[int, str] = {}
+        self._holders: dict[str, int] = {}
+
+    def run(self) -> NoReturn:
+        """Do all of it; returns only by ending the process."""
+        signal.signal(signal.SIGTERM, lambda *_: self._end())
+        try:
+            self._start()
+        except StormwrightError as error:
+            # The owner reads this, and the logs, before it lets go.
+            self._tell(error=str(error))
+        self._watch()
+        self._end()
+
+    def _start(self) -> None:
+        if self._plan.namespaces:
+            network.lay_master(self._plan.nimbus_host)
+            for node in self._plan.nodes:
+                self._holders[node.name] = holder = self._hold_namespace(node.name)
+                network.lay_node(node.name, node.address, holder, self._plan.link)
+                self._tell(node=node.name, holder=holder)
+            self._tell(network="laid")
+        else:
+            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        for daemon in conf.daemons(self._plan):
+            self._start_daemon(daemon)
+
+    def _hold_namespace(self, name: str) -> int:
+        """Make a network namespace that lasts as long as the process whose id is returned."""
+        holder = subprocess.Popen(
+            ["unshare", "--net", "--", "sh", "-ec", f"{network.FORGET_THE_DEAD}; echo made; exec sleep infinity"],
+            stdout=subprocess.PIPE,
+        )
+        stdout = holder.stdout
+        if stdout is None or stdout.readline() != b"made\n":
+            raise StormwrightError(f"{name}: its network namespace could not be made")
+        return holder.pid
+
+    def _start_daemon(self, daemon: str) -> None:
+        prefix = network.in_namespace(self._holders[daemon]) if daemon in self._holders else ()
+        home = self._plan.daemon_dir(daemon)
+        with (home / "logs" / "printed.log").open("ab") as printed:
+            process = subprocess.Popen(
+                [*prefix, *conf.daemon_command(self._plan, daemon)],
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
+                cwd=home,
+                env={**os.environ, **conf.daemon_environment(self._plan, daemon)},
+            )
+        self._names[process.pid] = daemon
+        self._tell(daemon=daemon, pid=process.pid)
+
+    def _watch(self) -> None:
+        """Return when the owner has gone without leaving the cluster to itself."""
+        owner: list[int] = [sys.stdin.fileno()]
+        while True:
+            readable, _, _ = select.select(owner, [], [], _POLL_S)
+            if readable:
+                said = os.read(owner[0], 64)
+                if said == b"":
+                    return
+                if said == _KEEP:
+                    owner = []
+            self._reap()
+
+    def _reap(self) -> None:
+        """Collect ended processes, orphans too: nobody else would."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if daemon := self._names.pop(pid, None):
+                self._tell(daemon=daemon, exit=os.waitstatus_to_exitcode(status))
+
+    def _tell(self, **event: Any) -> None:
+        self._events.write(json.dumps(event) + "\n")
+
+    def _end(self) -> NoReturn:
+        if os.getpid() == 1:
+            os.kill(-1, signal.SIGKILL)  # everyone in this process namespace but this process
+        kill_all_marked(self._plan.work)
+        if self._plan.namespaces:
+            with suppress(StormwrightError):  # not laid yet
+                network.take_down()
+        state.clear()
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    work = Path(sys.argv[1])
+    os.environ[MARK] = str(work)
+    Warden(ClusterPlan.load(work)).run()

@@ -1,0 +1,91 @@
+"""The safe move: in order, complete, and never leaving a topology paused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stormwright.controller.move import MoveLimits, safe_move
+from stormwright.controller.plan import MoveBudget, TopologyMove, plan_moves
+from stormwright.controller.tally import Tally
+from stormwright.errors import MoveError, NimbusError
+from stormwright.model import Assignment
+from stormwright.storm.bridge import Bridge
+from tests.controller.builders import place, problem, record, topology
+
+LIMITS = MoveLimits(drain_s=0.3, swap_s=0.3)
+
+
+class FakeStorm:
+    """Nimbus and workers in one: reports what workers would after each call."""
+
+    def __init__(self, tally: Tally, pending_after_pause: int = 0, refuse: str = "") -> None:
+        self.calls: list[str] = []
+        self._tally = tally
+        self._pending = pending_after_pause
+        self._refuse = refuse
+
+    def deactivate(self, name: str) -> None:
+        self.calls.append(f"deactivate {name}")
+        for seq in (1, 2, 3):
+            acked = 10 - self._pending if seq == 1 else 0
+            self._tally.add([record("t-1-0", "n0", seq, tasks=(1, 4), acked=acked)])
+
+    def rebalance(self, name: str, wait_s: int) -> None:
+        self.calls.append(f"rebalance {name} {wait_s}")
+        if self._refuse:
+            raise NimbusError(self._refuse)
+        self._tally.add([record("t-1-0", "n1", 0, tasks=(1, 4))])
+
+    def activate(self, name: str) -> None:
+        self.calls.append(f"activate {name}")
+
+
+@pytest.fixture
+def tally() -> Tally:
+    counted = Tally()
+    counted.add([record("t-1-0", "n0", 0, tasks=(1, 4), trees=10)])
+    return counted
+
+
+@pytest.fixture
+def move() -> TopologyMove:
+    t = topology("t", workers=1)
+    now = problem([t], current={t.id: place([("n0", 6700)], [0] * 4)})
+    (planned,) = plan_moves(now, Assignment(np.full(4, 2, dtype=np.int32)), MoveBudget()).moves
+    return planned
+
+
+@pytest.fixture
+def bridge() -> Bridge:
+    class Nothing:
+        def schedule(self, problem: object) -> Assignment:
+            raise AssertionError("a move orders its placement itself")
+
+    return Bridge(Nothing(), "nothing")
+
+
+def run(move: TopologyMove, storm: FakeStorm, bridge: Bridge, tally: Tally) -> None:
+    safe_move(move, "because", storm, bridge, tally, LIMITS, lambda _: None)
+
+
+def test_pause_drain_swap_resume(move: TopologyMove, bridge: Bridge, tally: Tally) -> None:
+    storm = FakeStorm(tally)
+    report = safe_move(move, "because", storm, bridge, tally, LIMITS, lambda _: None)
+    assert storm.calls == ["deactivate t", "rebalance t 0", "activate t"]
+    assert report.complete
+    assert report.moved_executors == 4
+
+
+def test_pending_trees_stop_the_move_and_resume_the_spouts(move: TopologyMove, bridge: Bridge, tally: Tally) -> None:
+    storm = FakeStorm(tally, pending_after_pause=3)
+    with pytest.raises(MoveError, match="3 tuple trees still pending"):
+        run(move, storm, bridge, tally)
+    assert storm.calls == ["deactivate t", "activate t"]
+
+
+def test_a_refusal_of_nimbus_resumes_the_spouts(move: TopologyMove, bridge: Bridge, tally: Tally) -> None:
+    storm = FakeStorm(tally, refuse="not the leader")
+    with pytest.raises(NimbusError, match="not the leader"):
+        run(move, storm, bridge, tally)
+    assert storm.calls[-1] == "activate t"

@@ -1,0 +1,95 @@
+"""Moves come in an order that Storm can make, keep what need not move, and stay within the budget."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stormwright.controller.plan import MoveBudget, plan_moves
+from stormwright.model import Assignment, Problem, WorkerSlot
+from tests.controller.builders import place, problem, topology
+
+
+def wanted(of: Problem, *slots: str) -> Assignment:
+    """An assignment by ``node:port`` per executor."""
+    indices = [of.slot_index[WorkerSlot(name.split(":")[0], int(name.split(":")[1]))] for name in slots]
+    return Assignment(np.array(indices, dtype=np.int32))
+
+
+def test_a_worker_that_stays_together_keeps_its_slot() -> None:
+    t = topology("t")
+    now = problem([t], current={t.id: place([("n0", 6700), ("n1", 6700)], [0, 0, 1, 1])})
+    plan = plan_moves(now, wanted(now, "n0:6701", "n0:6701", "n2:6700", "n2:6700"), MoveBudget())
+    (move,) = plan.moves
+    assert move.kept_workers == (WorkerSlot("n0", 6700),)
+    assert move.started_workers == (WorkerSlot("n2", 6700),)
+    assert move.stopped_workers == (WorkerSlot("n1", 6700),)
+    assert move.moved_executors == 2
+
+
+def test_a_changed_worker_starts_on_a_port_that_is_free_now() -> None:
+    t = topology("t")
+    now = problem([t], current={t.id: place([("n0", 6700), ("n1", 6700)], [0, 0, 1, 1])})
+    plan = plan_moves(now, wanted(now, "n0:6700", "n0:6700", "n0:6700", "n1:6700"), MoveBudget())
+    (move,) = plan.moves
+    assert set(move.started_workers) == {WorkerSlot("n0", 6701), WorkerSlot("n1", 6701)}
+
+
+def test_nothing_to_move_is_an_empty_plan() -> None:
+    t = topology("t")
+    now = problem([t], current={t.id: place([("n0", 6700), ("n1", 6700)], [0, 0, 1, 1])})
+    plan = plan_moves(now, wanted(now, "n0:6700", "n0:6700", "n1:6701", "n1:6701"), MoveBudget())
+    assert plan.moves == ()
+    assert plan.left == {}
+
+
+def test_a_move_waits_for_the_one_that_frees_its_slot() -> None:
+    a, b = topology("a", workers=1), topology("b", workers=1)
+    now = problem(
+        [a, b], nodes=3, slots=1, current={a.id: place([("n0", 6700)], [0] * 4), b.id: place([("n1", 6700)], [0] * 4)}
+    )
+    plan = plan_moves(now, wanted(now, *["n1:6700"] * 4, *["n2:6700"] * 4), MoveBudget())
+    assert [move.topology.id for move in plan.moves] == [b.id, a.id]
+
+
+def test_topologies_that_wait_for_each_other_stay_and_say_so() -> None:
+    a, b = topology("a", workers=1), topology("b", workers=1)
+    now = problem(
+        [a, b], nodes=2, slots=1, current={a.id: place([("n0", 6700)], [0] * 4), b.id: place([("n1", 6700)], [0] * 4)}
+    )
+    plan = plan_moves(now, wanted(now, *["n1:6700"] * 4, *["n0:6700"] * 4), MoveBudget())
+    assert plan.moves == ()
+    assert set(plan.left) == {a.id, b.id}
+
+
+def test_what_is_beyond_the_budget_stays() -> None:
+    a, b = topology("a", workers=1), topology("b", workers=1)
+    now = problem([a, b], current={a.id: place([("n0", 6700)], [0] * 4), b.id: place([("n1", 6700)], [0] * 4)})
+    target = wanted(now, *["n2:6700"] * 4, *["n2:6701"] * 4)
+    assert len(plan_moves(now, target, MoveBudget(max_topologies=1)).moves) == 1
+    plan = plan_moves(now, target, MoveBudget(max_executors=5))
+    assert len(plan.moves) == 1
+    assert list(plan.left.values()) == ["move budget: 4 executors, 1 left"]
+
+
+@given(st.lists(st.integers(0, 5), min_size=8, max_size=8), st.lists(st.integers(0, 5), min_size=8, max_size=8))
+def test_every_step_is_one_storm_can_make(before: list[int], after: list[int]) -> None:
+    """No move ever goes into a slot that another topology holds at that moment, and nodes are as wished."""
+    # Topology a on even slots, b on odd ones, so that each side is a valid placement.
+    a, b = topology("a"), topology("b")
+    empty = problem([a, b])
+    sides = [[2 * (s % 3) for s in side[:4]] + [2 * (s % 3) + 1 for s in side[4:]] for side in (before, after)]
+    current = Assignment(np.array(sides[0], dtype=np.int32)).by_topology(empty)
+    now = empty.with_current(current)
+    target = Assignment(np.array(sides[1], dtype=np.int32))
+    plan = plan_moves(now, target, MoveBudget())
+    held = {slot: t for t, placement in current.items() for slot in placement.slots}
+    for move in plan.moves:
+        held = {slot: t for slot, t in held.items() if t != move.topology.id}
+        for slot in move.after.slots:
+            assert slot not in held
+            held[slot] = move.topology.id
+        node = [move.after.slots[s].supervisor for s in move.after.slot_of_executor]
+        executors = now.executors_of(now.topology_index[move.topology.id])
+        assert node == [now.slots[s].supervisor for s in target.slot_of_executor[executors]]

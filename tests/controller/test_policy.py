@@ -1,0 +1,64 @@
+"""The paper's triggers: overload for X, gain of R every P, never within T."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stormwright.controller.plan import MoveBudget
+from stormwright.controller.policy import Clock, decide
+from stormwright.model import Assignment, LoadProfile, Problem
+from stormwright.schedulers.support.triggers import TriggerParams
+from tests.controller.builders import place, problem, topology
+
+TRIGGERS = TriggerParams(overload_s=10, period_s=60, min_gain_percent=20, cool_down_s=30)
+
+
+class OnOneNode:
+    """Puts every executor into the two workers of the first node."""
+
+    def schedule(self, problem: Problem) -> Assignment:
+        return Assignment(np.array([0, 0, 1, 1], dtype=np.int32))
+
+
+@pytest.fixture
+def spread() -> Problem:
+    t = topology("t")
+    return problem([t], current={t.id: place([("n0", 6700), ("n1", 6700)], [0, 0, 1, 1])}, load=LoadProfile({}))
+
+
+def ask(now: Problem, since_change: float, since_look: float) -> tuple[bool, int]:
+    decision = decide(now, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 1000 - since_change, 1000 - since_look))
+    return decision.looked, len(decision.plan.moves)
+
+
+def test_the_period_moves_what_gains_enough(spread: Problem) -> None:
+    assert ask(spread, since_change=500, since_look=61) == (True, 1)
+
+
+def test_between_periods_nothing_is_looked_at(spread: Problem) -> None:
+    assert ask(spread, since_change=500, since_look=59) == (False, 0)
+
+
+def test_overload_triggers_between_periods_but_only_after_x(spread: Problem) -> None:
+    for seconds, expected in ((10.0, (False, 0)), (10.5, (True, 1))):
+        loaded = spread.with_load(replace(spread.load or LoadProfile({}), overload_s={"n1": seconds}))
+        assert ask(loaded, since_change=500, since_look=5) == expected
+
+
+def test_nothing_happens_while_cooling_down(spread: Problem) -> None:
+    loaded = spread.with_load(LoadProfile({}, overload_s={"n1": 99.0}))
+    assert ask(loaded, since_change=29, since_look=500) == (False, 0)
+
+
+def test_a_gain_under_r_moves_nothing_and_says_so(spread: Problem) -> None:
+    class AsItIs:
+        def schedule(self, problem: Problem) -> Assignment:
+            return Assignment(problem.current_slot)
+
+    decision = decide(spread, AsItIs(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0))
+    assert decision.looked
+    assert decision.plan.moves == ()
+    assert "not worth a move" in decision.reason

@@ -1,0 +1,113 @@
+"""Traffic, cost and limits once more, by plain loops over names: slow, and sharing no code with the model."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from stormwright.model import Problem, TopologyLoad
+
+CLASS_WEIGHTS = {"executor": 0.0, "worker": 0.0, "node": 0.2, "rack": 1.0, "cluster": 2.0, "nowhere": 0.0}
+
+
+def executors(problem: Problem) -> list[tuple[str, int]]:
+    """Every executor as (topology id, number within it), in the model's order."""
+    return [
+        (topology.id, number)
+        for topology in problem.topologies
+        for number in range(sum(run.count for run in topology.executor_runs))
+    ]
+
+
+def traffic(problem: Problem, slots: Sequence[int]) -> dict[tuple[int, int], float]:
+    """(source, target) executor → tuples/s, under the placement `slots` (index into all slots, -1 for none)."""
+    found: dict[tuple[int, int], float] = defaultdict(float)
+    first = 0
+    for topology, load in zip(problem.topologies, problem.loads, strict=True):
+        components = [run.component for run in topology.executor_runs for _ in range(run.count)]
+        for source, target, tps in zip(load.pair_source, load.pair_target, load.pair_tps, strict=True):
+            found[first + int(source), first + int(target)] += float(tps)
+        for source, component, grouping, tps in _flows(load):
+            targets = [first + e for e, c in enumerate(components) if c == component]
+            near = _nearest(problem, slots, first + source, targets, grouping == "local_or_shuffle")
+            for target in near:
+                found[first + source, target] += tps / len(near)
+        first += len(components)
+    return dict(found)
+
+
+def _flows(load: TopologyLoad) -> Iterator[tuple[int, int, str, float]]:
+    for source, component, grouping, tps in zip(
+        load.flow_source, load.flow_component, load.flow_grouping, load.flow_tps, strict=True
+    ):
+        yield int(source), int(component), grouping, float(tps)
+
+
+def _nearest(problem: Problem, slots: Sequence[int], source: int, targets: list[int], local: bool) -> list[int]:
+    for scope in ("worker",) if local else ("worker", "node", "rack"):
+        near = [t for t in targets if distance(problem, slots, source, t) in _within(scope)]
+        if near:
+            return near
+    return targets
+
+
+def _within(scope: str) -> tuple[str, ...]:
+    order = ("executor", "worker", "node", "rack")
+    return order[: order.index(scope) + 1]
+
+
+def distance(problem: Problem, slots: Sequence[int], a: int, b: int) -> str:
+    """How far apart two executors are: the narrowest thing that holds both."""
+    if slots[a] < 0 or slots[b] < 0:
+        return "nowhere"
+    if a == b:
+        return "executor"
+    slot_a, slot_b = problem.slots[slots[a]], problem.slots[slots[b]]
+    if slot_a == slot_b:
+        return "worker"
+    if slot_a.supervisor == slot_b.supervisor:
+        return "node"
+    racks = {node.id: node.rack for node in problem.supervisors}
+    return "rack" if racks[slot_a.supervisor] == racks[slot_b.supervisor] else "cluster"
+
+
+def cost_by_distance(problem: Problem, slots: Sequence[int], rates: dict[tuple[int, int], float]) -> dict[str, float]:
+    """Tuples/s by distance."""
+    found = dict.fromkeys(CLASS_WEIGHTS, 0.0)
+    for (source, target), tps in rates.items():
+        found[distance(problem, slots, source, target)] += tps
+    return found
+
+
+def cost(problem: Problem, slots: Sequence[int]) -> float:
+    """Cost of a placement under the traffic that it brings about."""
+    by_distance = cost_by_distance(problem, slots, traffic(problem, slots))
+    return sum(CLASS_WEIGHTS[name] * tps for name, tps in by_distance.items())
+
+
+def is_valid(problem: Problem, slots: Sequence[int]) -> bool:
+    """Whether a placement keeps every limit."""
+    cpu: dict[str, float] = defaultdict(float)
+    memory: dict[str, float] = defaultdict(float)
+    owner: dict[int, str] = {}
+    workers: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for position, (topology, number) in enumerate(executors(problem)):
+        slot = slots[position]
+        if slot < 0 or owner.setdefault(slot, topology) != topology:
+            return False
+        load = problem.loads[[t.id for t in problem.topologies].index(topology)]
+        cpu[problem.slots[slot].supervisor] += load.cpu_hz[number]
+        memory[problem.slots[slot].supervisor] += load.memory_mb[number]
+        workers[topology][slot] += 1
+    for node in problem.supervisors:
+        if cpu[node.id] > node.cpu_hz * (1 + 1e-9):
+            return False
+        if memory[node.id] > node.resources.get("memory.mb", float("inf")) * (1 + 1e-9):
+            return False
+    for topology in problem.topologies:
+        sizes = workers[topology.id]
+        if len(sizes) != min(topology.num_workers, sum(sizes.values())):
+            return False
+        if max(sizes.values(), default=0) > topology.conf.get("stormwright.max.executors.per.worker", 10**9):
+            return False
+    return True

@@ -1,0 +1,148 @@
+"""A real Storm cluster for the whole test session, and what it takes to see whether one has left anything behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from stormwright.storm.local import LocalCluster, LocalClusterConfig, RunningCluster
+from stormwright.storm.local.network import why_no_namespaces
+from stormwright.storm.local.plan import ClusterPlan
+from stormwright.storm.local.processes import MARK
+
+#: The kinds of network that this machine can do.
+NETWORKS = ["loopback"] if why_no_namespaces() else ["loopback", "namespaces"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every test that takes a `network` with each kind that this machine can do."""
+    if "network" in metafunc.fixturenames:
+        metafunc.parametrize("network", NETWORKS)
+
+
+@pytest.fixture(scope="session")
+def storm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """Three nodes, four slots each, links of 40 Mbit where possible; Nimbus asks a service, if one runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        # A place of its own, so that the tests leave a developer's running cluster alone.
+        directory = tmp_path_factory.mktemp("cluster")
+        patch.setenv("TMPDIR", str(directory))
+        patch.setattr(tempfile, "tempdir", str(directory))
+        with LocalCluster(LocalClusterConfig()) as cluster:
+            yield cluster
+
+
+@dataclass(frozen=True)
+class Place:
+    """A temporary directory in which a test runs clusters of its own, in other processes."""
+
+    directory: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment for those processes."""
+        return {**os.environ, "TMPDIR": str(self.directory)}
+
+    def command(self, *args: str) -> subprocess.CompletedProcess[str]:
+        """Run ``stormwright cluster`` with these arguments."""
+        return subprocess.run(self.argv(*args), capture_output=True, text=True, check=False, env=self.environment)
+
+    def argv(self, *args: str) -> list[str]:
+        """What `command` runs."""
+        return [str(Path(sys.executable).with_name("stormwright")), "cluster", *args]
+
+    def start_owner(self, network: str) -> subprocess.Popen[str]:
+        """Start a process that owns a cluster; it prints a line when the cluster is up, and stays."""
+        return subprocess.Popen(
+            [sys.executable, "-c", _OWNER, network],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def processes(self) -> set[int]:
+        """Processes that were told of this directory: all of the cluster's inherit its environment."""
+        told = f"TMPDIR={self.directory}".encode()
+        found = set()
+        for process in Path("/proc").iterdir():
+            try:
+                if process.name.isdigit() and told in (process / "environ").read_bytes().split(b"\0"):
+                    found.add(int(process.name))
+            except OSError:  # it has ended, or belongs to someone else
+                continue
+        return found
+
+
+_OWNER = """
+import sys, time
+from stormwright.storm.local import LocalCluster, LocalClusterConfig
+with LocalCluster(LocalClusterConfig(nodes=2, slots=1, network=sys.argv[1])):
+    print("up", flush=True)
+    time.sleep(600)
+"""
+
+
+def traces(place: Place) -> dict[str, object]:
+    """All that a cluster could leave on this machine; addresses and routes go with their links."""
+    return {
+        "processes": place.processes(),
+        "links": {link["ifname"] for link in json.loads(_print("ip", "-json", "link"))} - _links_of_others(place),
+        "named namespaces": _print("ip", "netns"),
+        "files": set(place.directory.rglob("*")),
+        "files elsewhere": {path for path in Path("/tmp").iterdir() if "storm" in path.name or "rocksdb" in path.name},  # noqa: S108
+    }
+
+
+def _links_of_others(place: Place) -> set[str]:
+    """Links of clusters that a developer runs beside the tests."""
+    links = set()
+    for process in Path("/proc").iterdir():
+        try:
+            environment = (process / "environ").read_bytes().split(b"\0") if process.name.isdigit() else []
+            works = [
+                Path(entry.partition(b"=")[2].decode()) for entry in environment if entry.startswith(MARK.encode())
+            ]
+            links |= {ClusterPlan.load(work).host_link for work in works if place.directory not in work.parents}
+        except OSError:  # the process, or its cluster, has ended
+            continue
+    return links
+
+
+def _print(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A directory for clusters of the test's own; at its end nothing of them may be left on the machine."""
+    place = Place(tmp_path)
+    before = traces(place)
+    yield place
+    after = traces(place)
+    deadline = time.monotonic() + 15
+    while after != before and time.monotonic() < deadline:
+        time.sleep(0.1)
+        after = traces(place)
+    assert after == before
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], bool], str], None]:
+    """Wait for something that must happen within half a minute."""
+
+    def wait(happens: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + 30
+        while not happens():
+            assert time.monotonic() < deadline, f"did not happen within 30 s: {what}"
+            time.sleep(0.05)
+
+    return wait

@@ -1,0 +1,74 @@
+"""What runs is never touched; what has no slot gets the ordered one, or the initial scheduler's."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stormwright.model import Assignment, Problem, WorkerSlot
+from stormwright.storm.bridge import Bridge, Order
+from tests.controller.builders import place, problem, topology
+
+A, B = topology("a", workers=1), topology("b", workers=1)
+ON_N0 = place([("n0", 6700)], [0] * 4)
+ON_N1 = place([("n1", 6700)], [0] * 4)
+
+
+class FirstFreeSlot:
+    """Puts each unplaced topology into the first slot that nobody has."""
+
+    def schedule(self, problem: Problem) -> Assignment:
+        slots = problem.current_slot.copy()
+        for index in range(len(problem.topologies)):
+            executors = problem.executors_of(index)
+            if (slots[executors] == -1).any():
+                slots[executors] = min(set(range(len(problem.slots))) - set(slots.tolist()))
+        return Assignment(slots)
+
+
+def bridge() -> Bridge:
+    return Bridge(FirstFreeSlot(), "first-free")
+
+
+def test_a_topology_that_runs_is_left_alone_whatever_was_ordered() -> None:
+    asked = bridge()
+    asked.order(A.id, Order(ON_N1, "better"))
+    assert asked.answer(problem([A], current={A.id: ON_N0})).assignments == {}
+
+
+def test_an_order_holds_once_the_topology_has_no_slots() -> None:
+    asked = bridge()
+    asked.order(A.id, Order(ON_N1, "better"))
+    answer = asked.answer(problem([A]))
+    assert answer.assignments == {A.id: ON_N1}
+    assert answer.status == {A.id: "better"}
+
+
+def test_without_an_order_the_initial_scheduler_places_around_what_runs() -> None:
+    answer = bridge().answer(problem([A, B], current={A.id: ON_N0}))
+    assert answer.assignments == {B.id: place([("n0", 6701)], [0] * 4)}
+    assert answer.status[B.id] == "stormwright: placed by first-free"
+
+
+def test_an_order_for_a_taken_or_vanished_slot_gives_way() -> None:
+    for wanted in (ON_N0, place([("gone", 6700)], [0] * 4)):
+        asked = bridge()
+        asked.order(B.id, Order(wanted, "better"))
+        answer = asked.answer(problem([A, B], current={A.id: ON_N0}))
+        assert answer.assignments[B.id].slots == (WorkerSlot("n0", 6701),)
+
+
+def test_two_orders_for_one_slot_are_not_both_given() -> None:
+    asked = bridge()
+    for t in (A, B):
+        asked.order(t.id, Order(ON_N1, "better"))
+    answer = asked.answer(problem([A, B]))
+    assert answer.assignments[A.id] == ON_N1
+    assert answer.assignments[B.id].slots != ON_N1.slots
+
+
+def test_the_snapshot_shows_the_answer() -> None:
+    asked = bridge()
+    asked.answer(problem([A]))
+    snapshot = asked.snapshot()
+    assert snapshot is not None
+    assert np.all(snapshot.current_slot == 0)

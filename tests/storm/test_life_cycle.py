@@ -1,0 +1,104 @@
+"""A local cluster comes up, is refused a second time, and leaves nothing behind, however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.storm
+
+
+def test_up_status_down(place):
+    up = place.command("up", "--nodes", "2", "--slots", "3", "--cores-per-node", "1.5", "--json")
+    assert up.returncode == 0, up.stderr
+
+    status = place.command("status", "--json")
+    found = json.loads(status.stdout)
+    assert status.returncode == 0
+    assert [daemon["name"] for daemon in found["daemons"]] == ["zookeeper", "nimbus", "node1", "node2"]
+    assert {daemon["pid"] for daemon in found["daemons"]} <= place.processes()
+    assert [(node["registered"], len(node["ports"]), node["used_workers"]) for node in found["nodes"]] == [
+        (True, 3, 0),
+        (True, 3, 0),
+    ]
+    assert found["topologies"] == []
+    assert "node2" in place.command("status").stdout
+
+    again = place.command("up")
+    assert again.returncode == 2
+    assert "a local cluster is up already" in again.stderr
+    assert "stormwright cluster down" in again.stderr
+
+    down = place.command("down")
+    assert down.returncode == 0
+    assert not place.processes()
+    assert not list(place.directory.iterdir())
+
+
+def test_nothing_is_up(place):
+    status, down = place.command("status"), place.command("down")
+    assert (status.returncode, status.stdout) == (1, "no local cluster is up\n")
+    assert (down.returncode, down.stdout) == (0, "no local cluster is up\n")
+
+
+def test_owner_is_killed(place, network):
+    owner = place.start_owner(network)
+    assert owner.stdout.readline() == "up\n"
+    assert len(place.processes()) > 4
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    # The fixture waits until nothing is left; no command helps here.
+
+
+def test_warden_is_killed(place, network, eventually):
+    owner = place.start_owner(network)
+    assert owner.stdout.readline() == "up\n"
+    owner.send_signal(signal.SIGSTOP)  # it shall not clear up
+    told = json.loads(next(place.directory.glob("stormwright-*/cluster.json")).read_text())
+    os.kill(told["keeper_pid"], signal.SIGKILL)
+    eventually(lambda: place.command("status").returncode == 1, "the next command sees that the cluster has ended")
+    assert place.processes() == {owner.pid}
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+
+
+@pytest.mark.parametrize("reached", ["work", "work/nimbus/logs/daemon.log"])
+def test_interrupted_while_coming_up(place, eventually, reached):
+    up = subprocess.Popen(place.argv("up"), env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    eventually(lambda: any(place.directory.glob(f"stormwright-*/{reached}")), f"{reached} appears")
+    up.send_signal(signal.SIGINT)
+    up.communicate()
+    assert up.returncode != 0
+    assert not place.processes()
+    assert not list(place.directory.iterdir())
+
+
+def test_two_start_at_once(place):
+    both = [
+        subprocess.Popen(place.argv("up", "--nodes", "1"), env=place.environment, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    errors = [process.communicate()[1] for process in both]
+    assert sorted(process.returncode for process in both) == [0, 2]
+    assert any("a local cluster is up already" in error for error in errors)
+    assert place.command("down").returncode == 0
+
+
+def test_daemon_that_cannot_start_is_told_with_its_log(place):
+    program = (
+        "from stormwright.storm.local import *\n"
+        "with LocalCluster(LocalClusterConfig(nodes=1, storm_conf={'nimbus.thrift.port': 'none'})): pass"
+    )
+    failed = subprocess.run(
+        [sys.executable, "-c", program], env=place.environment, capture_output=True, text=True, check=False
+    )
+    assert failed.returncode == 1
+    assert "ended with exit code" in failed.stderr
+    assert "nimbus.thrift.port" in failed.stderr.lower() or "NIMBUS_THRIFT_PORT" in failed.stderr

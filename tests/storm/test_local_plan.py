@@ -1,0 +1,76 @@
+"""What is decided before a local cluster is started."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+import yaml
+
+from stormwright.errors import InputError
+from stormwright.storm.local import LocalClusterConfig, link_bits_per_s, network
+from stormwright.storm.local.conf import storm_conf, write_homes
+from stormwright.storm.local.plan import ClusterPlan, make_plan
+
+
+def test_all_faults_of_a_configuration_are_told_at_once():
+    with pytest.raises(InputError) as caught:
+        LocalClusterConfig(nodes=0, slots=-1, link="fast", cores_per_node=0)
+    assert {fault.path for fault in caught.value.faults} == {"$.nodes", "$.slots", "$.link", "$.cores_per_node"}
+
+
+@pytest.mark.parametrize(
+    ("link", "bits"), [("40mbit", 40e6), ("2.5mbit", 2.5e6), ("512kbit", 512e3), ("1gbit", 1e9), ("40", 0), ("mbit", 0)]
+)
+def test_link_rates(link, bits):
+    assert link_bits_per_s(link) == bits
+
+
+def test_who_is_not_root_gets_loopback_addresses_without_limits(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    reason = network.why_no_namespaces()
+    assert "root" in reason
+    plan = make_plan(LocalClusterConfig(nodes=2, slots=3, link="40mbit"), tmp_path, "java", reason)
+    assert not plan.namespaces
+    assert plan.link is None
+    assert len({node.address for node in plan.nodes}) == 2
+    assert all(node.address.startswith("127.0.0.") for node in plan.nodes)
+    ports = [plan.nimbus_port, plan.zookeeper_port]
+    for node in plan.nodes:
+        ports += [node.thrift_port, *node.ports]
+    assert len(set(ports)) == 2 + 2 * (1 + 3)
+
+
+def test_ports_in_use_are_left_out():
+    (port,) = network.free_ports(1, first=20_000)
+    with socket.create_server(("127.0.0.1", port)):
+        assert network.free_ports(1, first=port) > [port]
+
+
+def test_plan_survives_being_written(tmp_path):
+    config = LocalClusterConfig(nodes=2, link=None, storm_conf={"topology.debug": True})
+    plan = make_plan(config, tmp_path, "java", "asked for")
+    plan.save()
+    assert ClusterPlan.load(tmp_path) == plan
+
+
+def test_storm_yaml_is_read_as_meant(tmp_path, monkeypatch):
+    jar = tmp_path / "our.jar"
+    jar.touch()
+    monkeypatch.setattr("stormwright.storm.local.conf.STORMWRIGHT_JAR", jar)
+    config = LocalClusterConfig(nodes=2, slots=2, cores_per_node=1.5, storm_conf={"nimbus.monitor.freq.secs": 99})
+    plan = make_plan(config, tmp_path / "work", "java", "asked for")
+    write_homes(plan)
+    node = plan.nodes[1]
+    read = yaml.safe_load((plan.daemon_dir(node.name) / "conf" / "storm.yaml").read_text())
+    assert read == storm_conf(plan, node.name)
+    assert read["storm.local.hostname"] == node.address
+    assert read["supervisor.slots.ports"] == list(node.ports)
+    assert read["supervisor.cpu.capacity"] == 150.0
+    assert read["nimbus.monitor.freq.secs"] == 99
+    assert read["storm.scheduler"] == "stormwright.PlacementScheduler"
+
+
+def test_storms_own_scheduler_can_be_kept(tmp_path):
+    plan = make_plan(LocalClusterConfig(scheduler=False), tmp_path, "java", "asked for")
+    assert "storm.scheduler" not in storm_conf(plan, "nimbus")

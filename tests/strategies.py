@@ -1,0 +1,183 @@
+"""Hypothesis strategies for problems.
+
+Names follow from positions, so they take no part in the search and failures shrink to small numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from stormwright.model import (
+    UNPLACED,
+    Component,
+    Grouping,
+    LoadProfile,
+    Problem,
+    Supervisor,
+    Topology,
+    TopologyAssignment,
+    TopologyLoad,
+    WorkerSlot,
+    default_executor_runs,
+)
+from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+GROUPINGS = ("shuffle", "fields", "all", "global", "none", "direct", "local_or_shuffle")
+GHZ = 1e9
+
+
+@st.composite
+def supervisors(draw: Draw, max_nodes: int = 5) -> tuple[Supervisor, ...]:
+    """Nodes of up to three racks, some without a slot."""
+    return tuple(
+        Supervisor(
+            id=f"sup-{n}",
+            host=f"host-{n}",
+            ports=tuple(range(6700, 6700 + draw(st.integers(0, 4)))),
+            cpu_hz=draw(st.integers(1, 12)) * GHZ,
+            rack=f"rack-{draw(st.integers(0, 2))}",
+            resources={"memory.mb": draw(st.integers(2, 40)) * 128.0},
+        )
+        for n in range(draw(st.integers(1, max_nodes)))
+    )
+
+
+@st.composite
+def topologies(draw: Draw, number: int, max_components: int = 4, max_parallelism: int = 4) -> Topology:
+    """A topology whose components subscribe to components before them, the first being a spout."""
+    components: list[Component] = []
+    for c in range(draw(st.integers(1, max_components))):
+        sources = draw(st.lists(st.integers(0, c - 1), max_size=2, unique=True)) if c else []
+        components.append(
+            Component(
+                id=f"c{c}",
+                type="bolt" if c else "spout",
+                parallelism=draw(st.integers(0 if c else 1, max_parallelism)),
+                inputs=tuple(Grouping(f"c{s}", kind=draw(st.sampled_from(GROUPINGS))) for s in sources),
+                resources={"cpu.pcore.percent": 10.0 * draw(st.integers(0, 5))},
+            )
+        )
+    conf = draw(st.sampled_from([{}, {MAX_EXECUTORS_PER_WORKER: 2}, {MAX_EXECUTORS_PER_WORKER: 4}]))
+    return Topology(
+        id=f"t{number}-{number}-1600000000",
+        name=f"t{number}",
+        num_workers=draw(st.integers(1, 5)),
+        components=tuple(components),
+        executor_runs=tuple(run for run in default_executor_runs(components) if run.count),
+        conf=conf,
+    )
+
+
+@st.composite
+def loads(draw: Draw, topology: Topology, flows: bool = True) -> TopologyLoad:
+    """A measured load of `topology`: any pairs, and flows if asked for."""
+    executors = topology.num_executors
+    amounts = st.integers(0, 3000)
+    an_executor = st.integers(0, executors - 1)
+    pairs = draw(st.lists(st.tuples(an_executor, an_executor, amounts), max_size=2 * executors))
+    a_component = st.integers(0, len(topology.components) - 1)
+    a_flow = st.tuples(an_executor, a_component, st.sampled_from(["shuffle", "none", "local_or_shuffle"]), amounts)
+    flowing = draw(st.lists(a_flow, max_size=executors)) if flows else []
+    cpu_mhz = draw(st.lists(amounts, min_size=executors, max_size=executors))
+    memory_mb = draw(st.lists(st.integers(0, 400), min_size=executors, max_size=executors))
+    return TopologyLoad(
+        cpu_hz=np.array(cpu_mhz, np.float64) * 1e6,
+        memory_mb=np.array(memory_mb, np.float64),
+        pair_source=np.array([p[0] for p in pairs], np.int32),
+        pair_target=np.array([p[1] for p in pairs], np.int32),
+        pair_tps=np.array([p[2] / 10 for p in pairs], np.float64),
+        flow_source=np.array([f[0] for f in flowing], np.int32),
+        flow_component=np.array([f[1] for f in flowing], np.int32),
+        flow_grouping=tuple(f[2] for f in flowing),
+        flow_tps=np.array([f[3] / 10 for f in flowing], np.float64),
+    )
+
+
+@st.composite
+def placements(draw: Draw, problem: Problem) -> dict[str, TopologyAssignment]:
+    """Something that may run now: each slot for one topology, some executors lost, some slots dead."""
+    free = draw(st.permutations([*problem.slots, WorkerSlot("sup-dead", 6700), WorkerSlot("sup-0", 9999)]))
+    current = {}
+    for topology in problem.topologies:
+        workers = min(draw(st.integers(0, topology.num_workers)), len(free))
+        if workers == 0:
+            continue
+        slots, free = tuple(free[:workers]), free[workers:]
+        positions = st.integers(-1 if draw(st.booleans()) else 0, workers - 1)
+        of_executor = draw(st.lists(positions, min_size=topology.num_executors, max_size=topology.num_executors))
+        current[topology.id] = TopologyAssignment(slots, tuple(of_executor))
+    return current
+
+
+@st.composite
+def problems(draw: Draw, *, flows: bool = True, running: bool = True, max_topologies: int = 3, **size: int) -> Problem:
+    """Problems of every kind: too small clusters, blacklisted hosts, no load, things running."""
+    nodes = draw(supervisors(max_nodes=size.get("max_nodes", 5)))
+    number = draw(st.integers(0, max_topologies))
+    sizes = {key: value for key, value in size.items() if key != "max_nodes"}
+    placed = tuple(draw(topologies(k, **sizes)) for k in range(number))
+    blacklisted = draw(st.lists(st.sampled_from(nodes), max_size=1))
+    greylisted = draw(st.lists(st.sampled_from(nodes), max_size=1))
+    problem = Problem(
+        supervisors=nodes,
+        topologies=placed,
+        blacklisted_hosts=frozenset(node.host for node in blacklisted),
+        greylisted_supervisors=tuple(node.id for node in greylisted),
+    )
+    if not flows or draw(st.booleans()):
+        problem = problem.with_load(LoadProfile({t.id: draw(loads(t, flows)) for t in placed}))
+    if running and draw(st.booleans()):
+        problem = problem.with_current(draw(placements(problem)))
+    return problem
+
+
+def slots_of(problem: Problem) -> st.SearchStrategy[np.ndarray[Any, np.dtype[np.int32]]]:
+    """Any placement as an array of slot indices, with no regard to limits."""
+    slot = st.integers(UNPLACED, len(problem.slots) - 1)
+    whole = st.lists(slot, min_size=problem.num_executors, max_size=problem.num_executors)
+    return whole.map(lambda values: np.array(values, dtype=np.int32))
+
+
+def renamed(problem: Problem) -> Problem:
+    """The same problem under other names, whose order is the reverse."""
+
+    def other(name: str) -> str:
+        return "".join(chr(ord("z") - (ord(char) - ord("0")) % 26) for char in name) + f"-{name[::-1]}"
+
+    def rename_topology(topology: Topology) -> Topology:
+        components = tuple(
+            replace(
+                component,
+                id=other(component.id),
+                inputs=tuple(replace(grouping, source=other(grouping.source)) for grouping in component.inputs),
+            )
+            for component in topology.components
+        )
+        return replace(topology, id=other(topology.id), name=other(topology.name), components=components)
+
+    return replace(
+        problem,
+        supervisors=tuple(
+            replace(node, id=other(node.id), host=other(node.host), rack=other(node.rack))
+            for node in problem.supervisors
+        ),
+        topologies=tuple(rename_topology(topology) for topology in problem.topologies),
+        blacklisted_hosts=frozenset(other(host) for host in problem.blacklisted_hosts),
+        greylisted_supervisors=tuple(other(node) for node in problem.greylisted_supervisors),
+        current={
+            other(topology): TopologyAssignment(
+                tuple(WorkerSlot(other(slot.supervisor), slot.port) for slot in placement.slots),
+                placement.slot_of_executor,
+            )
+            for topology, placement in problem.current.items()
+        },
+        load=problem.load
+        and replace(problem.load, topologies={other(t): load for t, load in problem.load.topologies.items()}),
+    )
