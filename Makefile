@@ -25,7 +25,7 @@ demo: setup ## real Storm cluster: run, observe, decide, move, and show what was
 
 test: setup ## Java and Python tests, some on a real Storm cluster (options for pytest: ARGS="-k cluster")
 	@echo "test: Java"
-	@mvn -q -B -Dstyle.color=never -f java/pom.xml test
+	@mvn -q -B -f java/pom.xml test
 	@grep -h '^Tests run' java/target/surefire-reports/*.txt
 	@echo "test: Python"
 	@$(BIN)/python -m pytest $(ARGS)

@@ -17,8 +17,9 @@ from statistics import median
 from results import write_results
 
 from stormwright.controller.runtime import Runtime, RuntimeSettings
+from stormwright.experiments.demo import demo_cluster
 from stormwright.schedulers import make_scheduler
-from stormwright.storm.local import LocalCluster, LocalClusterConfig, RunningCluster
+from stormwright.storm.local import LocalCluster, RunningCluster
 
 #: How often workers report Storm's metrics; the default of 60 s is too coarse for a run of half a minute.
 METRICS_S = 5
@@ -30,7 +31,7 @@ def main() -> None:
     parser.add_argument("--warm-up", type=float, default=25)
     parser.add_argument("--measure", type=float, default=25)
     options = parser.parse_args()
-    config = LocalClusterConfig(link=None, storm_conf={"executor.metrics.frequency.secs": METRICS_S})
+    config = demo_cluster(link=None, storm_conf={"executor.metrics.frequency.secs": METRICS_S})
     tps: dict[bool, list[float]] = {True: [], False: []}
     with tempfile.TemporaryDirectory() as state, LocalCluster(config, print) as cluster:
         settings = RuntimeSettings(Path(state), cluster.service_host, config.service_port)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stormwright.schedulers import make_scheduler, scheduler_names
+from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.support.registry import SCHEDULERS
 from tests.contract.suite import SchedulerContract
 
 
@@ -41,4 +42,4 @@ class TestOnlineWithNarrowWishes(SchedulerContract):
 
 
 def test_every_registered_scheduler_is_here():
-    assert set(scheduler_names()) == {"even", "online"}
+    assert set(SCHEDULERS) == {"even", "online"}

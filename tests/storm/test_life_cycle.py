@@ -51,8 +51,6 @@ def test_owner_is_killed(place, network):
     assert owner.stdout.readline() == "up\n"
     assert len(place.processes()) > 4
     owner.kill()
-    owner.wait()
-    owner.stdout.close()
     # The fixture waits until nothing is left; no command helps here.
 
 
@@ -64,14 +62,11 @@ def test_warden_is_killed(place, network, eventually):
     os.kill(told["keeper_pid"], signal.SIGKILL)
     eventually(lambda: place.command("status").returncode == 1, "the next command sees that the cluster has ended")
     assert place.processes() == {owner.pid}
-    owner.kill()
-    owner.wait()
-    owner.stdout.close()
 
 
 @pytest.mark.parametrize("reached", ["work", "work/nimbus/logs/daemon.log"])
 def test_interrupted_while_coming_up(place, eventually, reached):
-    up = subprocess.Popen(place.argv("up"), env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    up = place.start(*place.argv("up"))
     eventually(lambda: any(place.directory.glob(f"stormwright-*/{reached}")), f"{reached} appears")
     up.send_signal(signal.SIGINT)
     up.communicate()
@@ -81,13 +76,10 @@ def test_interrupted_while_coming_up(place, eventually, reached):
 
 
 def test_two_start_at_once(place):
-    both = [
-        subprocess.Popen(place.argv("up", "--nodes", "1"), env=place.environment, stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    errors = [process.communicate()[1] for process in both]
+    both = [place.start(*place.argv("up", "--nodes", "1")) for _ in range(2)]
+    told = [process.communicate()[0] for process in both]
     assert sorted(process.returncode for process in both) == [0, 2]
-    assert any("a local cluster is up already" in error for error in errors)
+    assert any("a local cluster is up already" in text for text in told)
     assert place.command("down").returncode == 0
 
 

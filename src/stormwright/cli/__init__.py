@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
@@ -64,36 +65,45 @@ def cli(debug: bool) -> None:
 def main() -> NoReturn:
     """Run the command line; every failure ends in one message and an exit code."""
     try:
-        sys.exit(_run(sys.argv[1:]))
-    except BrokenPipeError:
-        # Nobody reads on. Python flushes standard output at exit and must not fail there once more.
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+    except OSError as error:  # standard output: nobody reads on, or its disk is full
+        code = BROKEN_PIPE if isinstance(error, BrokenPipeError) else BAD_INPUT
+        if code != BROKEN_PIPE:
+            click.echo(f"stormwright: {error}", err=True)
+        # Python flushes at exit, and must not fail there once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(BROKEN_PIPE)
+    sys.exit(code)
 
 
-def _run(arguments: list[str]) -> int:
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb that `arguments` name; its exit code."""
     debug = "--debug" in arguments
     try:
-        code = cli.main(arguments, prog_name="stormwright", standalone_mode=False)
-        sys.stdout.flush()
+        with cli.make_context("stormwright", list(arguments)) as context:
+            cli.invoke(context)
+    except click.exceptions.Exit as finished:
+        return finished.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except click.Abort:
+    except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except BrokenPipeError:
         raise
     except Exception as error:
-        if debug:
-            traceback.print_exc()
-            return BAD_INPUT if isinstance(error, StormwrightError) else BUG
-        if isinstance(error, StormwrightError):
-            click.echo(f"stormwright: {error}", err=True)
-            return BAD_INPUT
-        extra = _EXTRAS.get((error.name or "").partition(".")[0]) if isinstance(error, ModuleNotFoundError) else None
+        message, code = _told(error)
+        click.echo(traceback.format_exc() if debug else f"stormwright: {message}", err=True)
+        return code
+    return 0
+
+
+def _told(error: Exception) -> tuple[str, int]:
+    """What a user is told of an error, and the exit code."""
+    if isinstance(error, (StormwrightError, OSError)):
+        return str(error), BAD_INPUT
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        extra = _EXTRAS.get(error.name.partition(".")[0])
         if extra:
-            click.echo(f"stormwright: {error}; install it with: pip install 'stormwright[{extra}]'", err=True)
-            return BAD_INPUT
-        click.echo(f"stormwright: {type(error).__name__}: {error} (a bug; --debug shows the traceback)", err=True)
-        return BUG
-    return code if isinstance(code, int) else 0
+            return f"{error}; install it with: pip install 'stormwright[{extra}]'", BAD_INPUT
+    return f"{type(error).__name__}: {error} (a bug; --debug shows the traceback)", BUG

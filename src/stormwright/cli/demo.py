@@ -56,13 +56,12 @@ def command(
     """
     # Imported here: `stormwright demo --help` needs neither Spark nor a web server.
     from stormwright.experiments import demo_report
-    from stormwright.experiments.demo import DemoSettings, run_demo
+    from stormwright.experiments.demo import DemoSettings, demo_cluster, run_demo
     from stormwright.experiments.topologies import parse_submissions
     from stormwright.schedulers import make_scheduler
-    from stormwright.storm.local import LocalClusterConfig
 
     settings = DemoSettings(
-        cluster=LocalClusterConfig(nodes=nodes, slots=slots, link=link, cores_per_node=cores_per_node),
+        cluster=demo_cluster(nodes=nodes, slots=slots, link=link, cores_per_node=cores_per_node),
         submissions=parse_submissions(list(specs or ("word-count", "word-count"))),
         scheduler=make_scheduler(scheduler_name, assignments),
         scheduler_name=scheduler_name,

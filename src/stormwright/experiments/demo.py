@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ class DemoSettings:
     scheduler_name: str
     warm_up_s: float = 30.0
     measure_s: float = 30.0
-    probe_interval_ms: int = 500
+    probe_interval_ms: int = 250
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,15 @@ class DemoResult:
         return after < before and (self.throughput_ratio > 1.05 or (bool(faster) and all(faster)))
 
 
+def demo_cluster(**sizes: Any) -> LocalClusterConfig:
+    """The demonstration's cluster; its service gets a port that is free now, whatever else runs on this machine."""
+    with socket.socket() as probing:
+        probing.bind(("", 0))
+        return LocalClusterConfig(**sizes, service_port=probing.getsockname()[1])
+
+
 def run_demo(settings: DemoSettings, say: Say) -> DemoResult:
-    """Run the demonstration.
+    """Boot a cluster and run the demonstration on it.
 
     Raises
     ------
@@ -100,11 +108,14 @@ def run_demo(settings: DemoSettings, say: Say) -> DemoResult:
     MoveError
         A topology could not be drained.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="stormwright-demo-") as state,
-        LocalCluster(settings.cluster, say) as cluster,
-    ):
-        runtime_settings = RuntimeSettings(Path(state), cluster.service_host, settings.cluster.service_port)
+    with LocalCluster(settings.cluster, say) as cluster:
+        return run_demo_on(cluster, settings, say)
+
+
+def run_demo_on(cluster: RunningCluster, settings: DemoSettings, say: Say) -> DemoResult:
+    """Run the demonstration on a cluster that is up; it raises what `run_demo` raises."""
+    with tempfile.TemporaryDirectory(prefix="stormwright-demo-") as state:
+        runtime_settings = RuntimeSettings(Path(state), cluster.service_host, cluster.service_port)
         gateway = cluster.gateway_command()
         with Runtime(runtime_settings, settings.scheduler, settings.scheduler_name, gateway, say) as runtime:
             return _run(settings, cluster, runtime, say)
@@ -114,9 +125,7 @@ def _run(settings: DemoSettings, cluster: RunningCluster, runtime: Runtime, say:
     start_ms = _now_ms()
     ids = _submit(settings, cluster, runtime, say)
     before = _observe("before, under even", settings, say)
-    problem = runtime.problem()
-    if problem is None:
-        raise ClusterError("the pipeline has not produced a load profile; see the service's log")
+    problem = _measured_problem(runtime, since_ms=before[0])
     say(f"deciding with {settings.scheduler_name}")
     decision = runtime.look(TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=5))
     say(decision.reason)
@@ -173,6 +182,17 @@ def _reports(runtime: Runtime, topology_id: str) -> bool:
     return placement is not None and all(
         runtime.tally.reports(topology_id, slot.supervisor, slot.port, frozenset(), 0.0) for slot in placement.slots
     )
+
+
+def _measured_problem(runtime: Runtime, since_ms: float) -> Problem:
+    """The problem under a load measured since then; on a busy machine the pipeline may lag."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        problem = runtime.problem()
+        if problem is not None and problem.load is not None and problem.load.end_ms > since_ms:
+            return problem
+        time.sleep(0.5)
+    raise ClusterError(f"the pipeline has produced no load profile: {runtime.stream_progress()}")
 
 
 def _snapshot(runtime: Runtime) -> Problem:

@@ -14,6 +14,8 @@ from stormwright.errors import Fault, InputError
 Model = TypeVar("Model", bound=BaseModel)
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+#: Pydantic begins with what it takes the value for ("Input should", "String should"); the path tells that.
+_SUBJECT = re.compile(r"\A\w+ should ")
 _MAX_SHOWN = 60
 
 
@@ -103,5 +105,5 @@ def _message(error: ErrorDetails) -> str:
             return "unknown key"
         case "model_type" | "dict_type":
             return f"should be an object, got {shown(error['input'])}"
-    wanted = error["msg"].removeprefix("Input ").replace("valid list", "list")
+    wanted = _SUBJECT.sub("should ", error["msg"]).replace("valid list", "list")
     return f"{wanted}, got {shown(error['input'])}"

@@ -64,7 +64,7 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
         blacklisted_hosts=frozenset(header.blacklisted_hosts),
         greylisted_supervisors=tuple(header.greylisted_supervisors),
         current=current,
-        load=LoadProfile(load) if load else None,
+        load=LoadProfile(load) if "load" in header.model_fields_set else None,
         core_hz=header.core_hz,
     )
 

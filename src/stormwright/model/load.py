@@ -105,21 +105,31 @@ def assumed_load(topology: Topology, core_hz: float) -> TopologyLoad:
 
 
 def _emitted_tps_per_executor(topology: Topology, sizes: list[int]) -> list[float]:
-    """Tuples/s that one executor of each component emits; cycles carry what enters them once."""
-    emitted_tps = [1.0 if c.type == "spout" and sizes[i] else 0.0 for i, c in enumerate(topology.components)]
-    # One relaxation per component reaches every bolt of an acyclic topology and stops in a cyclic one.
-    for _ in topology.components:
-        for target, component in enumerate(topology.components):
-            if component.type == "spout" or not sizes[target]:
-                continue
-            received = 0.0
-            for grouping in component.inputs:
-                source = topology.component_index.get(grouping.source)
-                if source is not None:
-                    copies = sizes[target] if grouping.kind == "all" else 1
-                    received += emitted_tps[source] * sizes[source] * copies
-            emitted_tps[target] = received / sizes[target]
-    return emitted_tps
+    """Tuples/s that one executor of each component emits.
+
+    Sources come first. In a cycle one component is worked out before all its sources are, and what comes back to it is
+    not emitted again.
+    """
+    inputs = [
+        [(topology.component_index[g.source], g.kind) for g in component.inputs if g.source in topology.component_index]
+        for component in topology.components
+    ]
+    emitted_tps: dict[int, float] = {}
+    waiting = list(range(len(inputs)))
+    while waiting:
+        known = [[source in emitted_tps for source, _ in inputs[target]] for target in waiting]
+        ready = [target for target, each in zip(waiting, known, strict=True) if all(each)]
+        reached = [target for target, each in zip(waiting, known, strict=True) if any(each)]
+        target = (ready or reached or waiting)[0]
+        waiting.remove(target)
+        received_tps = 0.0
+        for source, kind in inputs[target]:
+            copies = sizes[target] if kind == "all" else 1
+            received_tps += emitted_tps.get(source, 0.0) * sizes[source] * copies
+        if topology.components[target].type == "spout":
+            received_tps = 1.0 * sizes[target]
+        emitted_tps[target] = received_tps / sizes[target] if sizes[target] else 0.0
+    return [emitted_tps[component] for component in range(len(inputs))]
 
 
 def _cpu_percent(component: Component) -> float:

@@ -30,10 +30,10 @@ CPU_SLACK_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A whole number of 64 bits."""
+    """A whole number."""
 
-    minimum: int = 0
-    maximum: int = 2**63 - 1
+    minimum: int
+    maximum: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,8 @@ class Structure:
 
 Type: TypeAlias = Whole | Share | Text | Constants | Listing | Row | Structure
 
-COUNT = Whole()
+#: No count of one interval comes near, and thousands of them still add up in 64 bits.
+COUNT = Whole(0, 10**15)
 
 #: Storm numbers tasks from 1; the one that sends ticks and metrics is -1.
 TASK = Whole(-1, 2**31 - 1)
@@ -124,9 +125,7 @@ EXECUTOR = Structure(
 
 #: One entry of `pairs`. `stream` is an index into `streams`; `bytes` is the mean sampled payload times the tuples, 0
 #: where none was sampled.
-PAIR = Row(
-    (("source_task", TASK), ("target_task", TASK), ("stream", Whole(0, 2**31 - 1)), ("tuples", COUNT), ("bytes", COUNT))
-)
+PAIR = Row((("source_task", TASK), ("target_task", TASK), ("stream", COUNT), ("tuples", COUNT), ("bytes", COUNT)))
 
 LATENCY = Structure(
     (

@@ -27,7 +27,7 @@ def measure_files(
     settings = settings or StreamSettings()
     facts, audit = unpacked(pipeline(read_files(spark, files), settings).toArrow())
     state = LiveState().after(0, facts, audit, settings)
-    return measure(state.windows, node_seconds(facts), settings), state.ledger
+    return measure(state.panes, node_seconds(facts), settings), state.ledger
 
 
 def load_profile(

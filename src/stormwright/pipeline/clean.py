@@ -6,6 +6,11 @@ number as a text where a text is due.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial, reduce
+from operator import and_
+
+import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -99,28 +104,32 @@ def _in_range(kind: Type, value: Column) -> Column:
         case Text():
             return value.isNotNull()
         case Constants(values):
-            expected = F.array(*(F.lit(v) for v in values))
-            near = F.zip_with(value, expected, lambda v, w: F.abs(v - w) <= w * EDGE_TOLERANCE)
-            return (F.size(value) == len(values)) & F.forall(near, lambda same: F.coalesce(same, F.lit(False)))
+            near = F.zip_with(value, F.lit(np.array(values)), lambda v, w: F.abs(v - w) <= w * EDGE_TOLERANCE)
+            return F.forall(near, lambda same: F.coalesce(same, F.lit(False)))
         case Row(columns):
-            parts = [_valid(number, value[i]) for i, (_, number) in enumerate(columns)]
-            return _all([F.size(value) == len(columns), *parts])
+            parts = [(number, value[place]) for place, (_, number) in enumerate(columns)]
+            return (F.size(value) == len(columns)) & _all_in_range(parts)
         case Listing(element, shortest, longest):
             fits = F.size(value) >= shortest if longest is None else F.size(value).between(shortest, longest)
             return fits & F.forall(value, lambda v: _valid(element, v))
         case Structure(fields):
-            return _all(
-                [
-                    value[f.name].isNull() | _in_range(f.type, value[f.name])
-                    if f.nullable
-                    else _valid(f.type, value[f.name])
-                    for f in fields
-                ]
-            )
+            optional = [
+                value[field.name].isNull() | _in_range(field.type, value[field.name])
+                for field in fields
+                # A text has no range to be out of.
+                if field.nullable and field.type != Text()
+            ]
+            required = [(field.type, value[field.name]) for field in fields if not field.nullable]
+            return reduce(and_, optional, _all_in_range(required))
 
 
-def _all(conditions: list[Column]) -> Column:
-    together = conditions[0]
-    for condition in conditions[1:]:
-        together &= condition
-    return together
+def _all_in_range(parts: Sequence[tuple[Type, Column]]) -> Column:
+    """Whether all parts are valid; those of one type are checked by one short expression: Spark plans it per batch."""
+    by_type: dict[Type, list[Column]] = {}
+    for kind, value in parts:
+        by_type.setdefault(kind, []).append(value)
+    checks = [
+        F.forall(F.array(*values), partial(_valid, kind)) if len(values) > 1 else _valid(kind, values[0])
+        for kind, values in by_type.items()
+    ]
+    return reduce(and_, checks)

@@ -1,12 +1,16 @@
-"""Records to facts, and facts summed over sliding windows.
+"""Records to facts, and facts summed over panes, which sliding windows are made of.
+
+A window that slides by 3 s and holds 15 s is the sum of five panes of 3 s. Spark keeps the panes, so a fact is in one
+place only; adding five of them up is left to `stormwright.pipeline.windows`. (Li, Maier, Tufte, Papadimos, Tucker,
+"No pane, no gain", SIGMOD Record 34(1), 2005, https://doi.org/10.1145/1058150.1058158.)
 
 A record unfolds into facts of five kinds; what a kind leaves out is null.
 
 ========  =================================================  ==========================================================
 kind      keys                                               sums
 ========  =================================================  ==========================================================
-executor  topology, supervisor, component, first = its       length_ns, cpu_ns, received, emitted, trees, acked,
-          first task, second = its last                      failed, execute_ns
+executor  topology, supervisor, component, first = its       length_ns, cpu_ns, emitted, trees, acked, failed
+          first task, second = its last
 pair      topology, component and grouping = of the target,  tuples, bytes, sampled (tuples whose bytes are known)
           first = source task, second = target task
 flow      as pair, without second: the grouping follows the  tuples, bytes, sampled
@@ -39,12 +43,10 @@ SUMS = {
     "length_ns": "long",
     # Whole numbers but for nodes, where an interval is cut at full seconds.
     "cpu_ns": "double",
-    "received": "long",
     "emitted": "long",
     "trees": "long",
     "acked": "long",
     "failed": "long",
-    "execute_ns": "long",
     "tuples": "long",
     "bytes": "long",
     "sampled": "long",
@@ -53,18 +55,17 @@ SUMS = {
 _SECOND_NS = 1_000_000_000
 
 
-def windowed(records: DataFrame, settings: StreamSettings) -> DataFrame:
-    """The facts of all records, summed per sliding window: `window_ms` (its start), `KEYS`, `SUMS`.
+def panes(records: DataFrame, settings: StreamSettings) -> DataFrame:
+    """The facts of all records, summed per pane: `pane_ms` (its start), `KEYS`, `SUMS`.
 
-    A record belongs to the windows in which its interval begins. A window that has been emitted before comes again,
+    A record belongs to the pane in which its interval begins. A pane that has been emitted before comes again,
     greater, when more of its records arrive.
     """
-    window = F.window("event_time", f"{settings.window_s} seconds", f"{settings.slide_s} seconds")
     return (
         facts(records)
-        .groupBy(window.alias("window"), *KEYS)
+        .groupBy(F.window("event_time", f"{settings.slide_s} seconds").alias("pane"), *KEYS)
         .agg(*(F.sum(name).alias(name) for name in SUMS))
-        .select(F.unix_millis("window.start").alias("window_ms"), *KEYS, *SUMS)
+        .select(F.unix_millis("pane.start").alias("pane_ms"), *KEYS, *SUMS)
     )
 
 
@@ -85,7 +86,7 @@ def _executors() -> Column:
             first=e.first_task,
             second=e.last_task,
             length_ns=F.col("length_ns"),
-            **{name: e[name] for name in ("cpu_ns", "received", "emitted", "trees", "acked", "failed", "execute_ns")},
+            **{name: e[name] for name in ("cpu_ns", "emitted", "trees", "acked", "failed")},
         ),
     )
 

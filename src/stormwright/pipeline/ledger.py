@@ -14,13 +14,13 @@ class Ledger:
     read
         All lines of the landed files that are not blank.
     used
-        Records that the windows hold.
+        Records that are in the loads of their time.
     duplicate
         Records delivered again.
     quarantined
         Lines that are no records; kept with the reason.
     late
-        Records that came when their windows were closed.
+        Records that came when the loads of their time were closed.
     """
 
     read: int = 0

@@ -11,41 +11,41 @@ import pyarrow.compute as pc
 
 from stormwright.pipeline.ledger import Ledger
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.windows import WINDOWED, merged, records_in, without_closed
+from stormwright.pipeline.windows import PANES, merged, records_in, without_closed
 
 _METADATA = b"stormwright"
 
 
 @dataclass(frozen=True)
 class LiveState:
-    """All windows still open, and the ledger, after a batch.
+    """All panes still open, and the ledger, after a batch.
 
     Parameters
     ----------
     batch
         The last batch that is in here; -1 for none.
-    windows
-        Facts per window, `WINDOWED`.
+    panes
+        Facts per pane, `PANES`.
     newest_ms, newest_before_ms
         When the newest record began, up to this batch and up to the one before.
     """
 
     batch: int = -1
-    windows: pa.Table = field(default_factory=WINDOWED.empty_table, repr=False)
+    panes: pa.Table = field(default_factory=PANES.empty_table, repr=False)
     ledger: Ledger = field(default_factory=Ledger)
     newest_ms: int | None = None
     newest_before_ms: int | None = None
 
     def after(self, batch: int, update: pa.Table, audit: pa.Table, settings: StreamSettings) -> LiveState:
-        """The state after one more batch: windows that it updates, and one audit row per line that it read."""
-        windows = merged(self.windows, update)
-        used = records_in(windows, settings) - records_in(self.windows, settings)
+        """The state after one more batch: panes that it updates, and one audit row per line that it read."""
+        panes = merged(self.panes, update)
+        used = records_in(panes) - records_in(self.panes)
         starts = audit["start_ms"].drop_null()
         late = self._late(starts, settings)
         newest = [ms for ms in (self.newest_ms, pc.max(starts).as_py()) if ms is not None]
         return LiveState(
             batch=batch,
-            windows=without_closed(windows, settings),
+            panes=without_closed(panes, self.newest_ms, settings),
             ledger=self.ledger
             + Ledger(
                 read=audit.num_rows,
@@ -77,7 +77,7 @@ class LiveState:
             "newest_ms": self.newest_ms,
             "newest_before_ms": self.newest_before_ms,
         }
-        table = self.windows.replace_schema_metadata({_METADATA: orjson.dumps(about)})
+        table = self.panes.replace_schema_metadata({_METADATA: orjson.dumps(about)})
         temporary = path.with_name(f".{path.name}")
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         with pa.ipc.new_file(temporary, table.schema, options=options) as file:
@@ -94,7 +94,7 @@ class LiveState:
         about = orjson.loads(table.schema.metadata[_METADATA])
         return LiveState(
             batch=about["batch"],
-            windows=table.replace_schema_metadata(None),
+            panes=table.replace_schema_metadata(None),
             ledger=Ledger(**about["ledger"]),
             newest_ms=about["newest_ms"],
             newest_before_ms=about["newest_before_ms"],

@@ -90,11 +90,11 @@ class Measurement:
         return set(pc.unique(kind_of(self.facts, "executor")["topology"]).to_pylist())
 
 
-def measure(windows: pa.Table, node_seconds: pa.Table, settings: StreamSettings) -> Measurement | None:
-    """The newest measurement among windowed facts; None where there are none."""
-    if not windows.num_rows:
+def measure(panes: pa.Table, node_seconds: pa.Table, settings: StreamSettings) -> Measurement | None:
+    """The newest measurement among facts per pane; None where there are none."""
+    if not panes.num_rows:
         return None
-    start_ms, facts = newest_window(windows, settings)
+    start_ms, facts = newest_window(panes, settings)
     newest_second = pc.max(kind_of(facts, "node")["first"]).as_py()
     end_ms = min(start_ms + settings.window_ms, (newest_second + 1) * 1000)
     return Measurement(start_ms, end_ms, facts, node_seconds, settings)
@@ -112,7 +112,7 @@ def _topology_dict(facts: pa.Table) -> dict[str, Any]:
                 "supervisor": e["supervisor"],
                 "covered_s": e["length_ns"] / 1e9,
                 "cpu_cores": e["cpu_ns"] / e["length_ns"],
-                **{name: e[name] for name in ("received", "emitted", "trees", "acked", "failed")},
+                **{name: e[name] for name in ("emitted", "trees", "acked", "failed")},
             }
             for e in executors
         ],

@@ -16,8 +16,7 @@ class StreamSettings:
     ----------
     window_s, slide_s
         Length of the sliding windows that loads are averaged over, and how far apart they begin. The newest profile
-        always holds the newest record; it averages over at least ``window_s - slide_s``. State and work grow with
-        ``window_s / slide_s``.
+        always holds the newest record and reaches back at least ``window_s - slide_s``.
     late_s
         How far a record may lie behind the newest one and still count.
     settle_s
@@ -44,7 +43,7 @@ class StreamSettings:
     trigger_s: float = 2.0
     max_files_per_batch: int = 1000
     heap_mb: int = 1024
-    niceness: int = 10
+    niceness: int = 0
 
     def __post_init__(self) -> None:
         faults = [
@@ -64,8 +63,8 @@ class StreamSettings:
 
     @property
     def state_name(self) -> str:
-        """Names the state that these settings can continue: windows of another shape do not add up."""
-        return f"windows-{self.window_s}-{self.slide_s}-{self.late_s}"
+        """Names the state that these settings can continue: panes of another length do not add up."""
+        return f"panes-{self.slide_s}-{self.late_s}"
 
     def core_hz_at(self, supervisor: str, default: float) -> float:
         """Speed of one core of a supervisor, `default` where nothing is set."""

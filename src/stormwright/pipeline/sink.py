@@ -1,4 +1,4 @@
-"""Where batches end: quarantine, windows and ledger on disk, the newest measurement in memory."""
+"""Where batches end: quarantine, panes and ledger on disk, the newest measurement in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stormwright.pipeline.measurement import Measurement, measure
 from stormwright.pipeline.plan import unpacked
 from stormwright.pipeline.quarantine import Quarantine
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.windows import merged_seconds, node_seconds
+from stormwright.pipeline.windows import node_seconds, with_history
 
 #: Records whose delay is remembered.
 LAGS_KEPT = 5_000
@@ -29,7 +29,7 @@ LAGS_KEPT = 5_000
 class ProfileSink:
     """Takes the batches of the stream in order; what it knows may be read from other threads.
 
-    Each batch writes the quarantine first and then, in one file, windows and ledger. So a batch that is repeated after
+    Each batch writes the quarantine first and then, in one file, panes and ledger. So a batch that is repeated after
     a crash either finds no trace of itself but a quarantine file that it replaces, or is known and changes nothing.
 
     Parameters
@@ -44,13 +44,13 @@ class ProfileSink:
 
     def __init__(self, directory: Path, fresh: bool, latest: Path, settings: StreamSettings) -> None:
         self._settings = settings
-        self._state_path = directory / "windows.arrow"
+        self._state_path = directory / "panes.arrow"
         self._latest = latest
         self._quarantine = Quarantine(directory / "quarantine")
         self._lags_ms: deque[float] = deque(maxlen=LAGS_KEPT)
         self.state = LiveState() if fresh else LiveState.load(self._state_path)
-        self._seconds = node_seconds(self.state.windows)
-        self.measurement: Measurement | None = measure(self.state.windows, self._seconds, settings)
+        self._seconds = node_seconds(self.state.panes)
+        self.measurement: Measurement | None = measure(self.state.panes, self._seconds, settings)
         self.updated: float | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -62,8 +62,8 @@ class ProfileSink:
         self._quarantine.keep(batch, audit)
         state = self.state.after(batch, facts, audit, self._settings)
         state.save(self._state_path)
-        self._seconds = self._recent(merged_seconds(self._seconds, node_seconds(facts)))
-        self.measurement = measure(state.windows, self._seconds, self._settings)
+        self._seconds = with_history(node_seconds(state.panes), self._seconds, self._settings.history_s)
+        self.measurement = measure(state.panes, self._seconds, self._settings)
         self.state = state
         self._write_latest()
         self.updated = time.time()
@@ -73,12 +73,6 @@ class ProfileSink:
         """Quantiles of the time from a record's writing until a profile held it, over the last records."""
         lags = list(self._lags_ms)
         return {f"p{share}": float(np.percentile(lags, share)) for share in (50, 95)} if lags else {}
-
-    def _recent(self, seconds: pa.Table) -> pa.Table:
-        if not seconds.num_rows:
-            return seconds
-        oldest = pc.max(seconds["second"]).as_py() - self._settings.history_s
-        return seconds.filter(pc.greater_equal(seconds["second"], oldest))
 
     def _write_latest(self) -> None:
         if self.measurement is None:

@@ -34,7 +34,7 @@ class LoadStream:
     landing
         Directory that `stormwright.perflog.Landing` writes to. Files are deleted once they are processed.
     state_dir
-        For checkpoint, windows, ledger, quarantine, ``latest.json`` and Spark's log. A stream started again over the
+        For checkpoint, panes, ledger, quarantine, ``latest.json`` and Spark's log. A stream started again over the
         same directory goes on where the last one ended, even if that one was killed.
     spark
         A session to use; without it the stream starts its own and stops it.

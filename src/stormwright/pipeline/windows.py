@@ -1,4 +1,4 @@
-"""Tables of windowed facts on this side of Spark: merging updates, choosing the window that speaks for now."""
+"""Facts on this side of Spark: panes brought up to date, and the window that speaks for now made of them."""
 
 from __future__ import annotations
 
@@ -12,51 +12,61 @@ from stormwright.pipeline.settings import StreamSettings
 
 _ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}
 
-#: What `derive.windowed` gives, in Arrow's types.
-WINDOWED = pa.schema([("window_ms", pa.int64()), *((n, _ARROW_TYPES[t]) for n, t in (KEYS | SUMS).items())])
+#: What `derive.panes` gives, in Arrow's types.
+PANES = pa.schema([("pane_ms", pa.int64()), *((n, _ARROW_TYPES[t]) for n, t in (KEYS | SUMS).items())])
 
 
 def merged(before: pa.Table, update: pa.Table) -> pa.Table:
-    """One row per window and key. Sums only grow while records arrive, so the greatest is the newest."""
-    grouped = pa.concat_tables([before, update]).group_by(["window_ms", *KEYS])
-    newest = grouped.aggregate([(name, "max") for name in SUMS])
-    return newest.rename_columns([name.removesuffix("_max") for name in newest.column_names]).select(WINDOWED.names)
+    """One row per pane and key. Sums only grow while records arrive, so the greatest is the newest."""
+    return _grouped(pa.concat_tables([before, update]), ["pane_ms", *KEYS], list(SUMS), "max")
 
 
-def without_closed(windows: pa.Table, settings: StreamSettings) -> pa.Table:
-    """Leave out the windows that no record can reach any more."""
-    if not windows.num_rows:
-        return windows
-    oldest_ms = pc.max(windows["window_ms"]).as_py() - settings.late_s * 1000 - settings.window_ms
-    return windows.filter(pc.greater_equal(windows["window_ms"], oldest_ms))
+def without_closed(panes: pa.Table, newest_before_ms: int | None, settings: StreamSettings) -> pa.Table:
+    """Leave out the panes that no window needs and no record can reach any more.
 
-
-def records_in(windows: pa.Table, settings: StreamSettings) -> int:
-    """Records in the windows that do not overlap: each record once."""
-    nodes = kind_of(windows, "node")
-    starts = nodes["window_ms"].to_numpy()
-    return int(nodes["records"].to_numpy()[starts % settings.window_ms == 0].sum())
-
-
-def newest_window(windows: pa.Table, settings: StreamSettings) -> tuple[int, pa.Table]:
-    """Start (ms) and facts of the window that reaches back furthest among those that hold the newest record."""
-    start_ms = pc.max(windows["window_ms"]).as_py() - (settings.window_s - settings.slide_s) * 1000
-    return start_ms, windows.filter(pc.equal(windows["window_ms"], start_ms))
-
-
-def node_seconds(windows: pa.Table) -> pa.Table:
-    """CPU time of every node in every second: `supervisor`, `second`, `cpu_ns`.
-
-    At its edges a window lacks what intervals begun in the next one add to a second; another window has it all.
+    `newest_before_ms` is when the newest record of the batches before began: what Spark drops as late follows from it.
     """
-    nodes = kind_of(windows, "node").select(["supervisor", "first", "cpu_ns"])
-    return merged_seconds(nodes.rename_columns(["supervisor", "second", "cpu_ns"]))
+    if newest_before_ms is None or not panes.num_rows:
+        return panes
+    slide_ms = settings.slide_s * 1000
+    newest_pane_ms = pc.max(panes["pane_ms"]).as_py()
+    oldest_ms = min(newest_pane_ms - settings.window_ms, newest_before_ms - settings.late_s * 1000 - slide_ms)
+    return panes.filter(pc.greater(panes["pane_ms"], oldest_ms))
 
 
-def merged_seconds(*tables: pa.Table) -> pa.Table:
-    """Tables of node seconds as one, of each second what is most complete."""
-    fullest = pa.concat_tables(tables).group_by(["supervisor", "second"]).aggregate([("cpu_ns", "max")])
-    return fullest.rename_columns(["supervisor", "second", "cpu_ns"])
+def records_in(panes: pa.Table) -> int:
+    """How many records the panes hold."""
+    return pc.sum(panes["records"]).as_py() or 0
+
+
+def newest_window(panes: pa.Table, settings: StreamSettings) -> tuple[int, pa.Table]:
+    """Start (ms) and facts (`KEYS`, `SUMS`) of the window that ends with the newest pane."""
+    start_ms = pc.max(panes["pane_ms"]).as_py() - settings.window_ms + settings.slide_s * 1000
+    inside = panes.filter(pc.greater_equal(panes["pane_ms"], start_ms))
+    return start_ms, _grouped(inside, list(KEYS), list(SUMS), "sum")
+
+
+def node_seconds(panes: pa.Table) -> pa.Table:
+    """CPU time of every node in every second: `supervisor`, `second`, `cpu_ns`."""
+    nodes = kind_of(panes, "node").select(["supervisor", "first", "cpu_ns"])
+    return _grouped(
+        nodes.rename_columns(["supervisor", "second", "cpu_ns"]), ["supervisor", "second"], ["cpu_ns"], "sum"
+    )
+
+
+def with_history(seconds: pa.Table, earlier: pa.Table, history_s: int) -> pa.Table:
+    """`seconds` and those before them; of a second that has lost a pane since, what was known of it earlier."""
+    both = _grouped(pa.concat_tables([earlier, seconds]), ["supervisor", "second"], ["cpu_ns"], "max")
+    if not both.num_rows:
+        return both
+    return both.filter(pc.greater(both["second"], pc.max(both["second"]).as_py() - history_s))
+
+
+def _grouped(table: pa.Table, keys: list[str], values: list[str], how: str) -> pa.Table:
+    """One row per combination of keys, the values aggregated, columns named as before."""
+    return (
+        table.group_by(keys, use_threads=False).aggregate([(v, how) for v in values]).rename_columns([*keys, *values])
+    )
 
 
 def kind_of(facts: pa.Table, kind: str) -> pa.Table:

@@ -22,14 +22,14 @@ from stormwright.model import (
 )
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
-from stormwright.schedulers.support.admission import Wanted, admit, leave_out
+from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.greedy import NOWHERE, Bins, Greedy, Items
-from stormwright.schedulers.support.limits import max_executors_per_worker, num_workers
+from stormwright.schedulers.support.limits import max_executors_per_worker
 from stormwright.schedulers.support.params import param
 from stormwright.schedulers.support.rates import Rates
-from stormwright.schedulers.support.repair import Repair
-from stormwright.schedulers.support.staying import choose_slots, restore_cheaper, running_workers, swap_nodes
+from stormwright.schedulers.support.repair import make_room
+from stormwright.schedulers.support.staying import choose_slots, restore_cheaper, swap_nodes
 from stormwright.schedulers.support.triggers import TriggerParams
 
 _WEIGHTS = CostWeights()
@@ -71,7 +71,7 @@ class OnlineScheduler:
     1. Traffic between racks counts twice, as in the cost of a placement. With one rack nothing changes.
     2. Phase 2 goes through the pairs of workers again while that lowers the cost, and with several racks also tries
        the least loaded node of the racks at hand; the cheaper of both results counts.
-    3. Where the greedy rule leaves a worker without a node although the cluster has room, `Repair` makes some.
+    3. Where the greedy rule leaves a worker without a node although the cluster has room, `make_room` finds it.
     4. Memory is a hard limit, as is the topology's own limit on executors in a worker. `alpha`, `beta`, `gamma` and
        `delta` are wishes, given up for what would find no place otherwise.
     5. What runs is moved only if the whole placement then costs less, or is valid where it was not; of a topology that
@@ -116,7 +116,7 @@ class OnlineScheduler:
 
     def _plan_on(self, problem: Problem, rates: Rates, keep_running: bool, usable: BoolArray) -> _Plan:
         draft = Draft.empty(problem, usable)
-        for wanted in admit(draft, _wanted(draft, keep_running)):
+        for wanted in admit(draft, find_wanted(draft, keep_running)):
             for executors in self._workers(draft, rates, wanted):
                 draft.add_worker(wanted.topology, executors)
         self._choose_nodes(draft, rates)
@@ -178,7 +178,7 @@ class OnlineScheduler:
         best = min(results, key=lambda greedy: (greedy.bin_of.count(NOWHERE), greedy.cost()))
         draft.node = best.bin_of
         if NOWHERE in draft.node:
-            _make_room(draft)
+            make_room(draft)
 
     def _packed(self, draft: Draft, items: Items, nodes: Bins, pairs: list[tuple[int, int]], near: bool) -> Greedy:
         wish = replace(nodes, items=self._most_slots(nodes.items, len(draft.node)))
@@ -216,61 +216,11 @@ class OnlineScheduler:
         return most
 
 
-def _wanted(draft: Draft, keep_running: bool) -> list[Wanted]:
-    """Which executors want workers; topologies that run come first, then the problem's order.
-
-    To keep what runs, live workers are fixed in the draft, and a topology that lost workers wants only these. It
-    wants all if the lost executors cannot fill as many workers as it lacks.
-    """
-    problem = draft.problem
-    running = running_workers(problem)
-    first: list[Wanted] = []
-    then: list[Wanted] = []
-    for index, topology in enumerate(problem.topologies):
-        own = problem.executors_of(index)
-        executors = np.arange(own.start, own.stop)
-        slots = problem.current_slot[executors]
-        live = np.unique(slots[slots != UNPLACED]).tolist()
-        lost = executors[slots == UNPLACED]
-        missing = num_workers(topology) - len(live)
-        fills = 1 <= missing <= len(lost) <= missing * max_executors_per_worker(topology)
-        if keep_running and live and (fills or not len(lost)):
-            for slot in live:
-                draft.add_worker(index, running[slot], int(problem.slot_node[slot]), fixed=True)
-            if len(lost):
-                first.append(Wanted(index, lost, missing))
-        elif len(executors):
-            (first if live else then).append(Wanted(index, executors, num_workers(topology)))
-    return first + then
-
-
 def _fill_empty(greedy: Greedy) -> None:
     """Give every empty bin the item whose move costs least, so that all bins are used; paper, equation 2."""
     for empty in [bin_ for bin_, count in enumerate(greedy.count) if count == 0]:
         spare = [item for item, bin_ in enumerate(greedy.bin_of) if greedy.count[bin_] > 1]
         greedy.put(min(spare, key=lambda item: greedy.traffic_with(item, greedy.bin_of[item])), empty)
-
-
-def _make_room(draft: Draft) -> None:
-    """Put workers without a node where most CPU is free, then mend what that overloads, or leave topologies out."""
-    room = draft.capacity - draft.node_use()
-    room[0, ~draft.usable | (room[2] < 1)] = -math.inf
-    cpu_hz, memory_mb = (draft.worker_sum(d) for d in (draft.problem.executor_cpu_hz, draft.problem.executor_memory_mb))
-    for worker in sorted(np.flatnonzero(np.array(draft.node) == UNPLACED), key=lambda w: -cpu_hz[w]):
-        node = draft.node[worker] = int(np.argmax(room[0]))
-        room[:, node] -= cpu_hz[worker], memory_mb[worker], 1
-        if room[2, node] < 1:
-            room[0, node] = -math.inf
-    while True:
-        overloaded = Repair(draft).run()
-        movable = {
-            t
-            for t, n, fixed in zip(draft.topology, draft.node, draft.fixed, strict=True)
-            if n in overloaded and not fixed
-        }
-        if not movable:
-            return
-        leave_out(draft, max(movable))
 
 
 def _with_capacity(problem: Problem, part: float) -> Problem:

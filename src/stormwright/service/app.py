@@ -80,7 +80,7 @@ class HttpServer:
 
     def __init__(self, app: Starlette, host: str, port: int) -> None:
         self._address = f"{host}:{port}"
-        config = uvicorn.Config(app, host=host, port=port, log_level="warning", access_log=False, lifespan="off")
+        config = uvicorn.Config(app, host=host, port=port, log_level="critical", access_log=False, lifespan="off")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="stormwright-http", daemon=True)
 

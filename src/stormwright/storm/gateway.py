@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -57,7 +58,8 @@ class NimbusGateway:
     def close(self) -> None:
         """End the JVM; it stops by itself when its input closes."""
         if self._process.stdin:
-            self._process.stdin.close()
+            with suppress(BrokenPipeError):  # it has ended already
+                self._process.stdin.close()
         try:
             self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""What cannot be placed is left out before anything is tried; and what nodes lack for a worker, counted."""
+"""What wants a place, what of it the cluster has room for, and the counted reasons for the rest."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stormwright.model import Problem
+from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.schedulers.support.draft import Draft
-from stormwright.schedulers.support.limits import max_executors_per_worker
+from stormwright.schedulers.support.limits import max_executors_per_worker, num_workers
+from stormwright.schedulers.support.staying import running_workers
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,34 @@ class Wanted:
     topology: int
     executors: IndexArray
     workers: int
+
+
+def find_wanted(draft: Draft, keep_running: bool) -> list[Wanted]:
+    """Which executors want workers; of topologies that run first, then in the problem's order.
+
+    To keep what runs, live workers are fixed in the draft, and a topology that lost workers wants only these. It
+    wants all if the lost executors cannot fill as many workers as it lacks.
+    """
+    problem = draft.problem
+    running = running_workers(problem)
+    first: list[Wanted] = []
+    then: list[Wanted] = []
+    for index, topology in enumerate(problem.topologies):
+        own = problem.executors_of(index)
+        executors = np.arange(own.start, own.stop)
+        slots = problem.current_slot[executors]
+        live = np.unique(slots[slots != UNPLACED]).tolist()
+        lost = executors[slots == UNPLACED]
+        missing = num_workers(topology) - len(live)
+        fills = 1 <= missing <= len(lost) <= missing * max_executors_per_worker(topology)
+        if keep_running and live and (fills or not len(lost)):
+            for slot in live:
+                draft.add_worker(index, running[slot], int(problem.slot_node[slot]), fixed=True)
+            if len(lost):
+                first.append(Wanted(index, lost, missing))
+        elif len(executors):
+            (first if live else then).append(Wanted(index, executors, num_workers(topology)))
+    return first + then
 
 
 def admit(draft: Draft, wanted: Iterable[Wanted]) -> list[Wanted]:

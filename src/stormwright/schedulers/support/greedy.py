@@ -77,8 +77,8 @@ class Greedy:
     def __init__(
         self, items: Items, bins: Bins, zone_weight: float = 0.0, spread: dict[int, int] | None = None
     ) -> None:
-        self._items, self._bins = items, bins
-        self._spread = spread or {}
+        self._items = items
+        self._set_limits(bins, spread or {})
         self.bin_of = [NOWHERE] * len(items.cpu_hz)
         self.count = [0] * len(bins.items)
         self.cpu_hz = [0.0] * len(bins.items)
@@ -113,7 +113,11 @@ class Greedy:
 
     def relax(self, bins: Bins) -> None:
         """From now on bins take what `bins` says, and groups use as many as they like."""
-        self._bins, self._spread = bins, {}
+        self._set_limits(bins, {})
+
+    def _set_limits(self, bins: Bins, spread: dict[int, int]) -> None:
+        self._bins, self._spread = bins, spread
+        self._largest_hz = max(bins.cpu_hz, default=0.0) * _TOLERANCE
 
     def place_pairs(self, pairs: Iterable[tuple[int, int]], *, near: bool = False) -> bool:
         """Place the items of `pairs`, which come heaviest first; whether anything changed.
@@ -207,40 +211,46 @@ class Greedy:
         return (a == b) + self._zone_weight * (self._bins.zone[a] == self._bins.zone[b])
 
     def _least_loaded(self, items: Sequence[int], zone: int = _ALL_ZONES) -> int | None:
-        for _, bin_ in self._by_load[zone]:
-            if self._has_room(bin_, items, []):
+        cpu_hz = sum(self._items.cpu_hz[item] for item in items)
+        memory_mb = sum(self._items.memory_mb[item] for item in items)
+        for load_hz, bin_ in self._by_load[zone]:
+            if load_hz + cpu_hz > self._largest_hz:
+                return None  # and all that follow are fuller
+            if self._takes(bin_, len(items), cpu_hz, memory_mb) and all(self._may_use(item, bin_) for item in items):
                 return bin_
         return None
 
     def _pair_fits(self, i: int, j: int, x: int, y: int) -> bool:
-        at_i, at_j = self.bin_of[i], self.bin_of[j]
-        if x == y:
-            return self._has_room(x, [item for item, at in ((i, at_i), (j, at_j)) if at != x], [])
-        return (at_i == x or self._has_room(x, [i], [j] if at_j == x else [])) and (
-            at_j == y or self._has_room(y, [j], [i] if at_i == y else [])
+        """Whether `i` can go to `x` while `j` goes to `y`."""
+        at_i, at_j, items = self.bin_of[i], self.bin_of[j], self._items
+        if x != y:
+            return self._can_enter(i, x, at_i, j, at_j) and self._can_enter(j, y, at_j, i, at_i)
+        coming = [item for item, at in ((i, at_i), (j, at_j)) if at != x]
+        cpu_hz = sum(items.cpu_hz[item] for item in coming)
+        memory_mb = sum(items.memory_mb[item] for item in coming)
+        return not coming or (
+            self._takes(x, len(coming), cpu_hz, memory_mb) and all(self._may_use(item, x) for item in coming)
         )
 
-    def _has_room(self, bin_: int, coming: Sequence[int], going: Sequence[int]) -> bool:
-        if not coming:
+    def _can_enter(self, item: int, to: int, at: int, other: int, other_at: int) -> bool:
+        """Whether `item` can go from `at` to `to` if `other`, which is at `other_at`, is then elsewhere."""
+        if at == to:
             return True
-        items, bins = self._items, self._bins
-        count = self.count[bin_] + len(coming) - len(going)
-        if count > bins.items[bin_]:
-            return False
-        cpu_hz, memory_mb = self.cpu_hz[bin_], self.memory_mb[bin_]
-        for item in coming:
-            cpu_hz += items.cpu_hz[item]
-            memory_mb += items.memory_mb[item]
-        for item in going:
-            cpu_hz -= items.cpu_hz[item]
-            memory_mb -= items.memory_mb[item]
+        cpu_hz, memory_mb, count = self._items.cpu_hz[item], self._items.memory_mb[item], 1
+        if other_at == to:
+            cpu_hz, memory_mb, count = cpu_hz - self._items.cpu_hz[other], memory_mb - self._items.memory_mb[other], 0
+        return self._takes(to, count, cpu_hz, memory_mb) and self._may_use(item, to)
+
+    def _takes(self, bin_: int, count: int, cpu_hz: float, memory_mb: float) -> bool:
         return (
-            cpu_hz <= bins.cpu_hz[bin_] * _TOLERANCE
-            and memory_mb <= bins.memory_mb[bin_] * _TOLERANCE
-            and (not self._spread or all(self._may_use(item, bin_) for item in coming))
+            self.count[bin_] + count <= self._bins.items[bin_]
+            and self.cpu_hz[bin_] + cpu_hz <= self._bins.cpu_hz[bin_] * _TOLERANCE
+            and self.memory_mb[bin_] + memory_mb <= self._bins.memory_mb[bin_] * _TOLERANCE
         )
 
     def _may_use(self, item: int, bin_: int) -> bool:
+        if not self._spread:
+            return True
         group = self._items.group[item]
         used = self._bins_of_group[group]
         return bin_ in used or len(used) < self._spread.get(group, math.inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
+from stormwright.schedulers.support.admission import leave_out
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker
 
@@ -156,3 +158,25 @@ class Repair:
         else:
             draft.worker[[subject, target]] = draft.worker[[target, subject]]
         self._measure()
+
+
+def make_room(draft: Draft) -> None:
+    """Put workers without a node where most CPU is free, then mend what that overloads, or leave topologies out."""
+    room = draft.capacity - draft.node_use()
+    room[0, ~draft.usable | (room[2] < 1)] = -math.inf
+    cpu_hz, memory_mb = (draft.worker_sum(d) for d in (draft.problem.executor_cpu_hz, draft.problem.executor_memory_mb))
+    for worker in sorted(np.flatnonzero(np.array(draft.node) == UNPLACED), key=lambda w: -cpu_hz[w]):
+        node = draft.node[worker] = int(np.argmax(room[0]))
+        room[:, node] -= cpu_hz[worker], memory_mb[worker], 1
+        if room[2, node] < 1:
+            room[0, node] = -math.inf
+    while True:
+        overloaded = Repair(draft).run()
+        movable = {
+            t
+            for t, n, fixed in zip(draft.topology, draft.node, draft.fixed, strict=True)
+            if n in overloaded and not fixed
+        }
+        if not movable:
+            return
+        leave_out(draft, max(movable))

@@ -59,7 +59,7 @@ def should_reschedule(params: TriggerParams, seen: Observation) -> str | None:
         return f"{', '.join(overloaded)}: over CPU capacity for more than {params.overload_s:g} s"
     if seen.since_look_s < params.period_s or seen.inter_node_now_tps <= 0:
         return None
-    gain = 100 * (1 - seen.inter_node_new_tps / seen.inter_node_now_tps)
+    gain = 100 * (seen.inter_node_now_tps - seen.inter_node_new_tps) / seen.inter_node_now_tps
     if gain < params.min_gain_percent or gain <= 0:  # 3
         return None
     return f"inter-node traffic falls by {gain:.0f} %, at least {params.min_gain_percent:g} % wanted"

@@ -14,13 +14,12 @@ from pathlib import Path
 from types import TracebackType
 
 from stormwright.errors import ClusterError, NimbusError
-from stormwright.storm.gateway import NimbusGateway
-from stormwright.storm.local import conf, network, state
+from stormwright.storm.local import daemons, network, state
 from stormwright.storm.local.config import LocalClusterConfig
 from stormwright.storm.local.events import exit_codes, log_tail, read_events, warden_tail
 from stormwright.storm.local.java import require_java
 from stormwright.storm.local.plan import ClusterPlan, make_plan
-from stormwright.storm.local.processes import kill
+from stormwright.storm.local.processes import kill, wait_until_ended
 from stormwright.storm.local.running import RunningCluster
 
 Say = Callable[[str], None]
@@ -95,7 +94,7 @@ class LocalCluster:
         lock = _own_the_place()
         try:
             self._plan = plan = self._make_plan(java)
-            conf.write_homes(plan)
+            daemons.write_homes(plan)
             plan.save()
             self._keeper = _start_warden(plan, lock)
         except BaseException:
@@ -120,12 +119,12 @@ class LocalCluster:
         if plan.namespaces:
             wait.until("the network is laid", lambda: any("network" in event for event in read_events(plan)))
             network.lay_host(plan.host_link, plan.service_host, keeper.pid)
-        wait.until("ZooKeeper answers", lambda: _answers(plan.nimbus_host, plan.zookeeper_port), conf.ZOOKEEPER)
+        wait.until("ZooKeeper answers", lambda: _answers(plan.nimbus_host, plan.zookeeper_port), daemons.ZOOKEEPER)
         self._say("ZooKeeper answers")
-        wait.until("Nimbus answers", lambda: _answers(plan.nimbus_host, plan.nimbus_port), conf.NIMBUS)
+        wait.until("Nimbus answers", lambda: _answers(plan.nimbus_host, plan.nimbus_port), daemons.NIMBUS)
         self._say(f"Nimbus answers at {plan.nimbus_host}:{plan.nimbus_port}")
-        with RunningCluster(plan, keeper.pid).gateway() as gateway:
-            wait.until("all supervisors are registered", lambda: _registered(gateway) == len(plan.nodes), conf.NIMBUS)
+        running = RunningCluster(plan, keeper.pid)
+        wait.until("all supervisors are registered", lambda: _registered(running) == len(plan.nodes), daemons.NIMBUS)
         self._say(f"{len(plan.nodes)} supervisors are registered, {plan.config.slots} worker slots each")
 
 
@@ -178,6 +177,7 @@ def stop_running() -> bool:
     if lock is None:
         raise ClusterError(f"the local cluster does not end; its work directory is {state.work_dir()}")
     state.release(lock)
+    wait_until_ended(told.keeper_pid)
     _wait_for_link(running.plan)
     return True
 
@@ -230,8 +230,10 @@ def _wait_for_link(plan: ClusterPlan) -> None:
         time.sleep(_POLL_S)
 
 
-def _registered(gateway: NimbusGateway) -> int:
-    return len(gateway.cluster()["supervisors"])
+def _registered(running: RunningCluster) -> int:
+    # A new gateway each time: one that came before Nimbus led may have ended.
+    with running.gateway() as gateway:
+        return len(gateway.cluster()["supervisors"])
 
 
 def _answers(host: str, port: int) -> bool:

@@ -11,6 +11,9 @@ from stormwright.storm.local.plan import ClusterPlan
 
 Event = dict[str, Any]
 
+#: Of a log line in an error message; daemons log their whole configuration in one line.
+_WIDTH = 300
+
 
 def read_events(plan: ClusterPlan) -> list[Event]:
     """Everything the warden has told, oldest first."""
@@ -53,4 +56,4 @@ def _tail(path: Path, lines: int) -> str:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
-    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])
+    return "\n".join(f"    {line[:_WIDTH]}" for line in text.splitlines()[-lines:])

@@ -59,6 +59,19 @@ def kill_all_marked(work: Path, timeout_s: float = 10.0) -> None:
         time.sleep(0.02)
 
 
+def wait_until_ended(pid: int, timeout_s: float = 10.0) -> None:
+    """Return when a process, of whichever parent, has ended; whether it has been collected does not matter."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2][0]
+        except OSError:
+            return
+        if state == "Z":
+            return
+        time.sleep(0.02)
+
+
 def kill(pid: int) -> None:
     """Kill one process, if it is still there."""
     try:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from stormwright.errors import ClusterError
 from stormwright.storm.gateway import NimbusGateway
-from stormwright.storm.local import conf, state
+from stormwright.storm.local import daemons, state
 from stormwright.storm.local.events import daemon_pids, exit_codes, namespace_holders, read_events
 from stormwright.storm.local.java import STORMWRIGHT_JAR
 from stormwright.storm.local.plan import ClusterPlan
@@ -118,14 +118,14 @@ class RunningCluster:
 
     def gateway_command(self) -> list[str]:
         """Argument vector that starts the Nimbus gateway for this cluster."""
-        command = conf.client_command(self.plan, "stormwright.NimbusGateway")
+        command = daemons.client_command(self.plan, "stormwright.NimbusGateway")
         return [*self.command_beside_nimbus(), *command]
 
     def gateway(self) -> NimbusGateway:
         """A new connection to Nimbus; close it."""
         return NimbusGateway(self.gateway_command())
 
-    def run_topology(self, class_name: str, args: Sequence[str] = (), conf_: Mapping[str, Any] | None = None) -> None:
+    def run_topology(self, class_name: str, args: Sequence[str] = (), conf: Mapping[str, Any] | None = None) -> None:
         """Run the ``main`` of a topology class of our jar, which submits the topology.
 
         Parameters
@@ -134,7 +134,7 @@ class RunningCluster:
             For instance ``stormwright.topologies.WordCount``.
         args
             What it is called with.
-        conf_
+        conf
             Topology configuration that wins over the topology's own.
 
         Raises
@@ -142,8 +142,8 @@ class RunningCluster:
         ClusterError
             If it fails, with Java's message.
         """
-        options = ",".join(quote(f"{key}={json.dumps(value)}", safe="") for key, value in (conf_ or {}).items())
-        command = conf.client_command(
+        options = ",".join(quote(f"{key}={json.dumps(value)}", safe="") for key, value in (conf or {}).items())
+        command = daemons.client_command(
             self.plan,
             class_name,
             tuple(args),

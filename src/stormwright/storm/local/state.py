@@ -14,6 +14,7 @@ import shutil
 import stat
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -60,7 +61,8 @@ def acquire() -> int | None:
             break
         os.close(lock)
     kill_all_marked(work_dir())
-    shutil.rmtree(work_dir(), ignore_errors=True)
+    for left in (work_dir(), *place().parent.glob(place().name + ".*")):
+        shutil.rmtree(left, ignore_errors=True)
     (place() / "cluster.json").unlink(missing_ok=True)
     return lock
 
@@ -81,12 +83,11 @@ def release(lock: int) -> None:
 
 def clear() -> None:
     """Remove the place with everything in it; for its owner only."""
-    # Files may still appear while the last processes end; so once more if the first try was disturbed.
-    for _ in range(20):
-        shutil.rmtree(place(), ignore_errors=True)
-        if not place().exists():
-            return
-        time.sleep(0.05)
+    # Moved away first: the next owner may make it again at once, and that one's is not ours to remove.
+    grave = Path(tempfile.mkdtemp(prefix=place().name + ".", dir=place().parent))
+    with suppress(FileNotFoundError):
+        place().rename(grave / "place")
+    shutil.rmtree(grave, ignore_errors=True)
 
 
 def acquire_within(timeout_s: float) -> int | None:

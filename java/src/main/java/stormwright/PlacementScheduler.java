@@ -137,20 +137,22 @@ public final class PlacementScheduler implements IScheduler {
         return ids;
     }
 
-    private static void placeEvenly(Topologies topologies, Cluster cluster, Set<String> left, Map<String, String> notes) {
+    private static void placeEvenly(
+            Topologies topologies, Cluster cluster, Set<String> left, Map<String, String> notes) {
         if (left.isEmpty()) {
             return;
         }
         EvenScheduler.scheduleTopologiesEvenly(topologies, cluster);
         Set<String> still = unplaced(cluster);
         for (String topology : left) {
-            String outcome = still.contains(topology) ? "EvenScheduler found no slots for it" : "placed by EvenScheduler";
-            notes.put(topology, notes.getOrDefault(topology, "stormwright: the service left it out") + "; " + outcome);
+            String why = notes.getOrDefault(topology, "stormwright: the service left it out");
+            boolean placed = !still.contains(topology);
+            notes.put(topology, why + (placed ? "; placed by EvenScheduler" : "; EvenScheduler found no slots for it"));
         }
     }
 
     /** Sets a status where it says something new; Nimbus logs each that is set. */
-    private static void describe(Cluster cluster, Set<String> waiting, Set<String> left, Map<String, String> notes) {
+    private void describe(Cluster cluster, Set<String> waiting, Set<String> left, Map<String, String> notes) {
         for (TopologyDetails topology : cluster.getTopologies()) {
             String id = topology.getId();
             String note = notes.get(id);
@@ -159,7 +161,8 @@ public final class PlacementScheduler implements IScheduler {
             boolean knownOutage = known != null && known.startsWith(OUTAGE);
             if (outage && !left.contains(id)) {
                 // The seconds until the next try change each round, which is no news for a topology that just runs.
-                note = knownOutage ? known : note + "; left as it is";
+                boolean told = knownOutage && known.startsWith(OUTAGE + url + ": " + lastFailure);
+                note = told ? known : note + "; left as it is";
             } else if (note == null && waiting.contains(id)) {
                 note = "stormwright: placed by the service";
             } else if (note == null && knownOutage) {

@@ -78,8 +78,8 @@ class ExecutorProbeTest {
     void recordHasItsShape() throws Exception {
         Map<?, ?> record = record();
         assertEquals(
-                Set.of("version", "worker", "seq", "start_ms", "length_ns", "written_ms", "process_cpu_ns", "heap_bytes",
-                        "executors", "streams", "pairs", "complete_latency"),
+                Set.of("version", "worker", "seq", "start_ms", "length_ns", "written_ms", "process_cpu_ns",
+                        "heap_bytes", "executors", "streams", "pairs", "complete_latency"),
                 record.keySet());
         Map<?, ?> worker = (Map<?, ?>) record.get("worker");
         assertEquals(Set.of("topology", "supervisor", "host", "port", "pid", "start_ms"), worker.keySet());
@@ -87,8 +87,8 @@ class ExecutorProbeTest {
         assertEquals(TestTopology.PORT, worker.get("port"));
         assertEquals(0, record.get("seq"));
         assertEquals(
-                Set.of("component", "type", "first_task", "last_task", "cpu_ns", "received", "emitted", "trees", "acked",
-                        "failed", "execute_ns", "queue"),
+                Set.of("component", "type", "first_task", "last_task", "cpu_ns", "received", "emitted", "trees",
+                        "acked", "failed", "execute_ns", "queue"),
                 executor(record, 4).keySet());
         assertEquals("system", executor(record, 1).get("type"));
         assertEquals("bolt", executor(record, 2).get("type"));

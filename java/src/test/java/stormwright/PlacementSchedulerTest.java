@@ -9,7 +9,6 @@ import java.io.IOException;
 import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.HashMap;
 import java.util.Map;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
@@ -100,7 +99,7 @@ class PlacementSchedulerTest {
     @Test
     void endless() {
         try (FakeService service = FakeService.endless(new byte[1 << 20], 0)) {
-            assertFallsBack(scheduler(service.url(), LONG_DEADLINE_MS), service.url(), "an answer of more than 33554432 bytes");
+            assertFallsBack(scheduler(service.url(), LONG_DEADLINE_MS), service.url(), "more than 33554432 bytes");
         }
     }
 
@@ -185,7 +184,7 @@ class PlacementSchedulerTest {
     @Test
     void uselessConfiguration() {
         PlacementScheduler scheduler = new PlacementScheduler();
-        scheduler.prepare(new HashMap<>(Map.of("stormwright.service.url", "http://[nowhere")), new StormMetricsRegistry());
+        scheduler.prepare(Map.of("stormwright.service.url", "http://[nowhere"), new StormMetricsRegistry());
         Cluster cluster = schedule(scheduler, nodes());
         assertEquals(evenAlone(nodes()), TestCluster.placements(cluster));
         assertTrue(cluster.getStatusMap().get("new").contains("not usable as configured"));

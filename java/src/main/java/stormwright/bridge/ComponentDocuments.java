@@ -31,7 +31,8 @@ final class ComponentDocuments {
         StormTopology structure = topology.getTopology();
         this.declared = structure == null ? Map.of() : StormCommon.allComponents(structure);
         for (ExecutorDetails executor : order) {
-            executors.computeIfAbsent(topology.getComponentFromExecutor(executor), key -> new ArrayList<>()).add(executor);
+            String component = topology.getComponentFromExecutor(executor);
+            executors.computeIfAbsent(component, key -> new ArrayList<>()).add(executor);
         }
     }
 

@@ -7,7 +7,7 @@ import java.util.HashMap;
 import java.util.Map;
 import org.apache.storm.Constants;
 
-/** The population of receive queues, which Storm keeps as metrics called {@code ….TASK.PORT-receive-queue-pct_full}. */
+/** The population of receive queues; Storm keeps it as metrics called {@code ….TASK.PORT-receive-queue-pct_full}. */
 final class QueueGauges {
     private static final String SUFFIX = "-receive-queue-pct_full";
 

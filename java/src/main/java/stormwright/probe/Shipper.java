@@ -16,7 +16,7 @@ import org.slf4j.LoggerFactory;
 final class Shipper {
     private static final Logger LOG = LoggerFactory.getLogger(Shipper.class);
     private static final int CONNECT_TIMEOUT_MS = 1_000;
-    private static final int READ_TIMEOUT_MS = 5_000;
+    private static final int READ_TIMEOUT_MS = 10_000;
     private static final int LONGEST_ANSWER = 1 << 16;
     private static final long SHORTEST_PAUSE_MS = 250;
     private static final long LONGEST_PAUSE_MS = 5_000;
@@ -87,7 +87,7 @@ final class Shipper {
         }
     }
 
-    /** Waits until a try that failed is due again, else for work; returns at once, with true, when it is time to end. */
+    /** Waits until a failed try is due again, else for work; returns at once, with true, when it is time to end. */
     private synchronized boolean pause(long retryMs) throws InterruptedException {
         long due = System.nanoTime() + retryMs * 1_000_000;
         for (long rest = retryMs; rest > 0 && !ending; rest = (due - System.nanoTime()) / 1_000_000) {

@@ -74,7 +74,8 @@ final class WorkerMeter {
         Map<Integer, List<TaskMeter>> members = new TreeMap<>();
         for (TaskMeter task : tasks.values()) {
             ExecutorThread thread = threadOf(task, found);
-            members.computeIfAbsent(thread == null ? task.task() : thread.firstTask(), key -> new ArrayList<>()).add(task);
+            int first = thread == null ? task.task() : thread.firstTask();
+            members.computeIfAbsent(first, key -> new ArrayList<>()).add(task);
         }
         Map<Integer, ExecutorMeter> previous = new TreeMap<>();
         executors.forEach(executor -> previous.put(executor.firstTask(), executor));

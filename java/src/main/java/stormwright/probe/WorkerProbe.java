@@ -61,8 +61,7 @@ public final class WorkerProbe {
         if (shipper != null) {
             shipper.start();
         }
-        timer.scheduleAtFixedRate(
-                this::tick, settings.intervalMs(), settings.intervalMs(), TimeUnit.MILLISECONDS);
+        timer.scheduleAtFixedRate(this::tick, settings.intervalMs(), settings.intervalMs(), TimeUnit.MILLISECONDS);
         Runtime.getRuntime().addShutdownHook(new Thread(this::jvmEnds, "stormwright-probe-end"));
     }
 
@@ -98,15 +97,7 @@ public final class WorkerProbe {
         }
     }
 
-    private void tick() {
-        try {
-            report();
-        } catch (RuntimeException | LinkageError e) {
-            LOG.error("no record was written", e);
-        }
-    }
-
-    private synchronized void report() {
+    private synchronized void tick() {
         if (ended.getCount() > 0) {
             writeRecord();
         }
@@ -117,9 +108,9 @@ public final class WorkerProbe {
             spool.append(meter.record());
             meter.commit();
             writable = true;
-        } catch (IOException e) {
+        } catch (IOException | RuntimeException | LinkageError e) {
             if (writable) {
-                LOG.warn("records cannot be written, counting goes on: {}", e.toString());
+                LOG.warn("records cannot be written, counting goes on", e);
             }
             writable = false;
         }

@@ -2,6 +2,7 @@ package stormwright.topologies;
 
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
@@ -20,9 +21,8 @@ final class Book {
 
     /** The lines of a text file that are not blank; of the book in our jar where {@code path} is empty. */
     static String[] sentences(String path) {
-        try (BufferedReader reader = path.isEmpty()
-                ? new BufferedReader(new InputStreamReader(Book.class.getResourceAsStream(OURS), StandardCharsets.UTF_8))
-                : Files.newBufferedReader(Path.of(path))) {
+        try (InputStream bytes = open(path);
+                BufferedReader reader = new BufferedReader(new InputStreamReader(bytes, StandardCharsets.UTF_8))) {
             String[] lines = reader.lines().map(String::strip).filter(line -> !line.isEmpty()).toArray(String[]::new);
             if (lines.length == 0) {
                 throw new IllegalArgumentException("no text in " + path);
@@ -31,6 +31,10 @@ final class Book {
         } catch (IOException e) {
             throw new UncheckedIOException("cannot read " + path, e);
         }
+    }
+
+    private static InputStream open(String path) throws IOException {
+        return path.isEmpty() ? Book.class.getResourceAsStream(OURS) : Files.newInputStream(Path.of(path));
     }
 
     /** All words of a text in their order. */

@@ -18,8 +18,9 @@ public final class Exclamation {
 
     /** Submits the topology. */
     public static void main(String[] args) {
-        Submission.run(args,
-                Submission.defaults("exclamation", "spouts", "10", "exclaim1", "3", "exclaim2", "2"), Exclamation::build);
+        Map<String, String> defaults =
+                Submission.defaults("exclamation", "spouts", "10", "exclaim1", "3", "exclaim2", "2");
+        Submission.run(args, defaults, Exclamation::build);
     }
 
     static StormTopology build(Arguments arguments) {

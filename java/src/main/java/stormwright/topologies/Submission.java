@@ -26,7 +26,7 @@ final class Submission {
         return defaults;
     }
 
-    /** Submits a topology; ends the JVM with code 2 and one sentence where the arguments are wrong or Nimbus refuses. */
+    /** Submits a topology; ends the JVM with code 2 and a sentence if the arguments are wrong or Nimbus refuses. */
     static void run(String[] args, Map<String, String> defaults, Function<Arguments, StormTopology> build) {
         try {
             Arguments arguments = Arguments.parse(args, defaults);

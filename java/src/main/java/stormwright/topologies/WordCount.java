@@ -21,7 +21,8 @@ public final class WordCount {
 
     /** Submits the topology. */
     public static void main(String[] args) {
-        Submission.run(args, Submission.defaults("word-count", "spouts", "2", "split", "4", "count", "4"), WordCount::build);
+        Map<String, String> defaults = Submission.defaults("word-count", "spouts", "2", "split", "4", "count", "4");
+        Submission.run(args, defaults, WordCount::build);
     }
 
     static StormTopology build(Arguments arguments) {

@@ -54,7 +54,8 @@ class SnapshotTest {
         assertEquals(List.of("__ack_ack", "__ack_ack", "__ack_init"),
                 ((List<?>) acker.get("inputs")).stream().map(input -> ((Map<?, ?>) input).get("stream")).toList());
         Map<?, ?> count = (Map<?, ?>) components.get(1);
-        assertEquals(List.of(Map.of("from", "split", "stream", "default", "grouping", "fields", "fields", List.of("word"))),
+        assertEquals(
+                List.of(Map.of("from", "split", "stream", "default", "grouping", "fields", "fields", List.of("word"))),
                 count.get("inputs"));
         assertEquals(3, count.get("parallelism"));
         Map<?, ?> split = (Map<?, ?>) components.get(2);

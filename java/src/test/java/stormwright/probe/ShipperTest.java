@@ -98,8 +98,10 @@ class ShipperTest {
 
     @Test
     void aRefusedSegmentDoesNotKeepOthersBack() throws Exception {
-        try (FakeService service = new FakeService(exchange ->
-                exchange.sendResponseHeaders(exchange.getRequestHeaders().getFirst("Content-Length").equals("4") ? 400 : 200, -1))) {
+        try (FakeService service = new FakeService(exchange -> {
+            boolean bad = exchange.getRequestHeaders().getFirst("Content-Length").equals("4");
+            exchange.sendResponseHeaders(bad ? 400 : 200, -1);
+        })) {
             Spool spool = new Spool(root, "w", 1 << 20);
             spool.append(line("bad"));
             spool.takeSegments();

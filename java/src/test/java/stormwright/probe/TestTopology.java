@@ -23,7 +23,7 @@ import org.apache.storm.tuple.Values;
 import org.apache.storm.utils.Utils;
 import stormwright.bridge.TestCluster;
 
-/** Contexts of the tasks of a topology, as Storm hands them to hooks: 1 acker (1), 2 count (2-3), 2 split (4-5), 1 spout (6). */
+/** Contexts as Storm hands them to hooks, of a topology with tasks 1 acker, 2 and 3 count, 4 and 5 split, 6 spout. */
 public final class TestTopology {
     public static final String ID = "wc-1-1600000000";
     public static final int PORT = 6700;
@@ -61,7 +61,7 @@ public final class TestTopology {
 
     /** A tuple that a bolt has executed. */
     public BoltExecuteInfo executed(int source, int task, long sampledMs) {
-        String component = source == Constants.SYSTEM_TASK_ID ? Constants.SYSTEM_COMPONENT_ID : taskToComponent.get(source);
+        String component = taskToComponent.getOrDefault(source, Constants.SYSTEM_COMPONENT_ID);
         return new BoltExecuteInfo(
                 new TupleImpl(context(task), new Values("word"), component, source, "default"), task, sampledMs);
     }

@@ -36,8 +36,9 @@ class ArgumentsTest {
 
     @Test
     void allFaultsAtOnce() {
-        String message = assertThrows(IllegalArgumentException.class,
-                () -> Arguments.parse(new String[] {"splits=8", "fast", "conf.topology.name=wc"}, DEFAULTS)).getMessage();
+        String[] args = {"splits=8", "fast", "conf.topology.name=wc"};
+        String message = assertThrows(
+                IllegalArgumentException.class, () -> Arguments.parse(args, DEFAULTS)).getMessage();
         assertTrue(message.contains("there is no 'splits', only name, workers"), message);
         assertTrue(message.contains("'fast' is not key=value"), message);
         assertTrue(message.contains("conf.topology.name is not JSON: wc"), message);

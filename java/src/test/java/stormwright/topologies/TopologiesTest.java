@@ -19,8 +19,8 @@ class TopologiesTest {
         StormCommon.validateBasic(topology);
         StormCommon.systemTopology(Utils.readDefaultConfig(), topology);
         Map<String, Integer> parallelism = new HashMap<>();
-        topology.get_spouts().forEach((name, spout) -> parallelism.put(name, spout.get_common().get_parallelism_hint()));
-        topology.get_bolts().forEach((name, bolt) -> parallelism.put(name, bolt.get_common().get_parallelism_hint()));
+        StormCommon.allComponents(topology).forEach((name, component) ->
+                parallelism.put(name, StormCommon.getComponentCommon(component).get_parallelism_hint()));
         return parallelism;
     }
 
@@ -40,7 +40,8 @@ class TopologiesTest {
     void rollingTopWords() throws Exception {
         Map<String, String> defaults = Submission.defaults(
                 "r", "spouts", "5", "count", "4", "rank", "4", "window", "9", "top", "10");
-        assertEquals(Map.of("word", 5, "count", 4, "rank", 4, "total", 1), parallelism(RollingTopWords::build, defaults));
+        assertEquals(
+                Map.of("word", 5, "count", 4, "rank", 4, "total", 1), parallelism(RollingTopWords::build, defaults));
     }
 
     @Test

@@ -93,7 +93,7 @@ def write_homes(plan: ClusterPlan) -> None:
     """Give every daemon its directory with a storm.yaml, and keep a copy of our jar for the cluster's life."""
     plan.lib.mkdir(parents=True)
     shutil.copy2(STORMWRIGHT_JAR, plan.lib)
-    for daemon in daemons(plan):
+    for daemon in names(plan):
         home = plan.daemon_dir(daemon)
         for part in ("conf", "logs", "tmp"):
             (home / part).mkdir(parents=True)
@@ -102,12 +102,12 @@ def write_homes(plan: ClusterPlan) -> None:
         (home / "conf" / "storm.yaml").write_text("".join(lines), encoding="utf-8")
 
 
-def daemons(plan: ClusterPlan) -> tuple[str, ...]:
+def names(plan: ClusterPlan) -> tuple[str, ...]:
     """Names of all daemons, in the order in which they start; a supervisor is called as its node."""
     return (ZOOKEEPER, NIMBUS, *(node.name for node in plan.nodes))
 
 
-def daemon_command(plan: ClusterPlan, daemon: str) -> list[str]:
+def command(plan: ClusterPlan, daemon: str) -> list[str]:
     """Argument vector of a daemon."""
     home = plan.daemon_dir(daemon)
     kind = daemon if daemon in _MAIN else "supervisor"
@@ -127,7 +127,7 @@ def daemon_command(plan: ClusterPlan, daemon: str) -> list[str]:
     )
 
 
-def daemon_environment(plan: ClusterPlan, daemon: str) -> Mapping[str, str]:
+def environment(plan: ClusterPlan, daemon: str) -> Mapping[str, str]:
     """What a daemon finds in its environment; supervisors hand it on to their workers."""
     return {
         # Instead of STORM_HOME/conf, which all nodes share, and STORM_HOME/extlib.

@@ -1,0 +1,245 @@
+"""``stormwright schedule``: exit codes, what is printed, what is written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import orjson
+import pytest
+
+from stormwright import __version__, cli
+from stormwright.formats import read_assignment, read_problem
+from stormwright.model import violations
+from tests.case_files import case_files
+from tests.formats.documents import SMALL, small
+from tests.formats.test_files import RUBBISH
+
+CASES = {path.name.split(".")[0]: path for path in case_files("peer") + case_files("placement")}
+PLACEABLE = str(CASES["m03_5topo100_n12_r2"])
+TOO_SMALL = str(CASES["m11-isolation-not-enough"])
+PARTLY_RUNNING = str(CASES["m37-two-lost-executors"])
+
+PROGRAM = [sys.executable, "-c", "from stormwright.cli import main; main()"]
+
+
+@pytest.fixture
+def run(capsys):
+    def run_it(*arguments: object) -> tuple[int, str, str]:
+        code = cli.run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_it
+
+
+@pytest.fixture
+def small_file(tmp_path):
+    path = tmp_path / "small.json"
+    path.write_bytes(orjson.dumps(SMALL))
+    return path
+
+
+# Exit codes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheduler", ["even", "online"])
+def test_all_placed(run, scheduler):
+    code, out, err = run("schedule", PLACEABLE, "--scheduler", scheduler)
+    assert (code, err) == (0, "")
+    assert f"{scheduler} took" in out
+    assert "unplaced" not in out
+
+
+@pytest.mark.parametrize("scheduler", ["even", "online"])
+def test_some_unplaced(run, scheduler):
+    code, out, err = run("schedule", TOO_SMALL, "--scheduler", scheduler)
+    assert (code, err) == (1, "")
+    assert "unplaced: " in out
+    assert "of t" in out
+
+
+@pytest.mark.parametrize("kind", RUBBISH)
+def test_broken_files(run, tmp_path, kind):
+    path = tmp_path / "problem.json"
+    path.write_bytes(RUBBISH[kind][0])
+    code, out, err = run("schedule", path)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"stormwright: {path}: 1 fault\n")
+
+
+@pytest.mark.parametrize(
+    ("document", "faults"),
+    [
+        (small("supervisors", 0, "id", value=1), ["$.supervisors[0].id"]),
+        (small("topologies", 0, "num_workers", drop=True), ["$.topologies[0].num_workers"]),
+        ([], ["@ $"]),
+        ({**small("extra", value=1), "name": 3}, ["$.extra", "$.name"]),
+    ],
+)
+def test_faults_of_the_content(run, tmp_path, document, faults):
+    path = tmp_path / "problem.json.gz"
+    path.write_bytes(gzip.compress(orjson.dumps(document)))
+    code, out, err = run("schedule", path)
+    assert (code, out) == (2, "")
+    assert all(fault in err for fault in faults)
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["schedule", "no-such-file"], "cannot be read: No such file"),
+        (["schedule", "/"], "cannot be read: Is a directory"),
+        (["schedule"], "Missing argument 'FILE'"),
+        (["schedule", PLACEABLE, "--scheduler", "onlin"], "did you mean 'online'?"),
+        (["schedule", PLACEABLE, "--set", "alpha=2", "--set", "gama=1"], "scheduler parameters: 2 faults"),
+        (["schedule", PLACEABLE, "--set", "alpha"], "should be key=value @ alpha"),
+        (["schedule", PLACEABLE, "--seed", "x"], "'x' is not a valid integer"),
+        (["schedule", PLACEABLE, "--output", "/no/such/directory/out.json"], "cannot be written: No such file"),
+        (["shedule", PLACEABLE], "No such command 'shedule'"),
+        (["--nonsense"], "No such option '--nonsense'"),
+    ],
+)
+def test_bad_arguments(run, arguments, message):
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+# What is printed and written ---------------------------------------------------------------------
+
+
+def test_summary_of_what_runs_shows_before_and_after(run):
+    code, out, _ = run("schedule", PARTLY_RUNNING)
+    assert code == 0
+    assert "before" in out
+    assert "after" in out
+    assert "moved: " in out
+
+
+def test_limits_that_a_scheduler_does_not_look_at_are_told(run):
+    _, out, _ = run("schedule", PLACEABLE, "--scheduler", "even")
+    assert "limits broken: 5\n  sup-00002: CPU 1.4459e+10 Hz of 1.28e+10" in out
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.json.gz"])
+def test_output_is_an_assignment(run, tmp_path, name):
+    code, _, _ = run("schedule", PLACEABLE, "--output", tmp_path / name)
+    problem = read_problem(CASES["m03_5topo100_n12_r2"])
+    answer = read_assignment(tmp_path / name, problem)
+    assert code == 0
+    assert violations(problem, answer.slot_of_executor) == []
+    assert (answer.scheduler, answer.parameters["alpha"]) == ("online", 1.0)
+
+
+def test_json_is_one_document_for_programs(run):
+    code, out, err = run("schedule", TOO_SMALL, "--scheduler", "even", "--json", "--seed", "3")
+    document = json.loads(out)
+    assert (code, err, out.count("\n")) == (1, "", 1)
+    assert document["schema"] == "stormwright-assignment/1"
+    assert document["seconds"] > 0
+    assert len(document["unplaced"]) == 12
+    assert document["cost"]["total"] > 0
+
+
+def test_parameters_reach_the_scheduler(run):
+    _, out, _ = run("schedule", PLACEABLE, "--json", "--set", "alpha=0", "--set", "gamma=1.25")
+    parameters = json.loads(out)["parameters"]
+    assert (parameters["alpha"], parameters["gamma"]) == (0.0, 1.25)
+
+
+def test_problem_file_alone(run, small_file):
+    code, out, _ = run("schedule", small_file)
+    assert code == 0
+    assert out.startswith("small: 1 topologies, 4 executors, 2 nodes, 3 slots; online took")
+
+
+# The group ---------------------------------------------------------------------------------------
+
+
+def test_version(run):
+    assert run("--version") == (0, f"stormwright, version {__version__}\n", "")
+
+
+def test_help_names_every_verb_without_importing_it(run):
+    code, out, _ = run("--help")
+    assert code == 0
+    assert all(verb in out for verb in cli.VERBS)
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_every_verb_has_help(run, verb):
+    code, out, _ = run(verb, "--help")
+    assert code == 0
+    assert out.startswith(f"Usage: stormwright {verb}")
+
+
+def test_a_bug_is_one_line_and_a_traceback_on_request(run, monkeypatch, small_file):
+    def fail(*_):
+        raise ValueError("surprise")
+
+    monkeypatch.setattr("stormwright.cli.schedule.read_problem", fail)
+    code, _, err = run("schedule", small_file)
+    assert (code, err) == (70, "stormwright: ValueError: surprise (a bug; --debug shows the traceback)\n")
+    code, _, err = run("--debug", "schedule", small_file)
+    assert code == 70
+    assert "Traceback" in err
+
+
+def test_traceback_of_bad_input_on_request(run):
+    code, _, err = run("--debug", "schedule", "no-such-file")
+    assert code == 2
+    assert "Traceback" in err
+
+
+@pytest.mark.parametrize(("module", "extra"), [("pyspark.sql", "spark"), ("uvicorn", "service")])
+def test_missing_extra_says_what_to_install(run, monkeypatch, small_file, module, extra):
+    def fail(*_):
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    monkeypatch.setattr("stormwright.cli.schedule.read_problem", fail)
+    code, _, err = run("schedule", small_file)
+    assert code == 2
+    assert f"pip install 'stormwright[{extra}]'" in err
+
+
+# As a program ------------------------------------------------------------------------------------
+
+
+def test_reader_that_goes_away(small_file):
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = subprocess.run(
+        [*PROGRAM, "schedule", small_file, "--json"], stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+    assert (result.returncode, result.stderr) == (141, b"")
+
+
+def test_full_disk(small_file):
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(
+            [*PROGRAM, "schedule", small_file, "--json"], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert result.returncode == 2
+    assert result.stderr == b"stormwright: [Errno 28] No space left on device\n"
+
+
+def test_interrupt_is_quiet(tmp_path):
+    pipe = tmp_path / "never-written"
+    os.mkfifo(pipe)
+    process = subprocess.Popen([*PROGRAM, "schedule", pipe], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    with pipe.open("wb"):  # opens once the program reads, so it is where it should be
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, b"")
+    assert b"Traceback" not in err

@@ -1,0 +1,25 @@
+"""An answer by index and by name."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stormwright.model import UNPLACED, Assignment
+from tests import oracles
+from tests.strategies import problems, slots_of
+
+
+@given(problems(), st.data())
+def test_by_topology_names_each_slot_once_in_the_order_of_its_first_executor(problem, data):
+    slots = data.draw(slots_of(problem))
+    named = Assignment(slots).by_topology(problem)
+    assert list(named) == [topology.id for topology in problem.topologies]
+    for (topology, executor), slot in zip(oracles.executors(problem), slots, strict=True):
+        position = named[topology].slot_of_executor[executor]
+        assert (position == UNPLACED) == (slot == UNPLACED)
+        assert position == UNPLACED or named[topology].slots[position] == problem.slots[slot]
+    for placement in named.values():
+        assert len(set(placement.slots)) == len(placement.slots)
+        used = [position for position in placement.slot_of_executor if position != UNPLACED]
+        assert list(dict.fromkeys(used)) == list(range(len(placement.slots)))

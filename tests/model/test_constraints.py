@@ -1,0 +1,47 @@
+"""Limits: the same verdict as the oracle, and messages that carry numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stormwright.model import violations
+from tests import oracles
+from tests.case_files import case_files, case_name, case_problem
+from tests.schedulers.builders import load, nodes, problem, topology
+from tests.strategies import problems, slots_of
+
+
+@given(problems(), st.data())
+def test_valid_means_what_the_oracle_says(of, data):
+    slots = data.draw(slots_of(of))
+    assert (violations(of, slots) == []) == oracles.is_valid(of, slots.tolist())
+
+
+@pytest.mark.parametrize("path", case_files("placement")[:6], ids=case_name)
+def test_one_slot_for_all_breaks_limits(path):
+    of = case_problem(path)
+    assert violations(of, np.zeros(of.num_executors, np.int32))
+
+
+@pytest.mark.parametrize(
+    ("slots", "message"),
+    [
+        ([0, 0, 1, -1], "t: 1 of 4 executors have no slot"),
+        ([0, 0, 0, 1], "t: 3 executors in s0:6700, limit 2"),
+        ([0, 0, 1, 1], "s0: CPU 1.2e+09 Hz of 1e+09"),
+        ([4, 4, 5, 5], "s1: memory 400 MB of 300"),
+        ([0, 1, 4, 5], "t: 4 workers, wanted 2"),
+    ],
+)
+def test_messages(slots, message):
+    tight = (*nodes(1.0), *nodes(9.0, 9.0, memory_mb=300.0)[1:])
+    of = problem(tight, (topology("t", 4, 2, **{"stormwright.max.executors.per.worker": 2}), load(4, cpu_ghz=0.3)))
+    assert message in violations(of, np.array(slots, np.int32))
+
+
+def test_shared_slot():
+    of = problem(nodes(9.0), *((topology(name, 1, 1), load(1)) for name in "ab"))
+    assert violations(of, np.zeros(2, np.int32)) == ["s0:6700: shared by a, b"]

@@ -1,0 +1,83 @@
+"""The arrays that a problem compiles to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from stormwright.model import UNPLACED, LoadProfile, Problem, Supervisor, TopologyAssignment, WorkerSlot
+from tests import oracles
+from tests.strategies import problems
+
+
+@given(problems())
+def test_arrays_agree_with_the_objects(problem):
+    named = oracles.executors(problem)
+    assert problem.num_executors == len(named)
+    assert [problem.topologies[t].id for t in problem.executor_topology] == [topology for topology, _ in named]
+    for index, topology in enumerate(problem.topologies):
+        own = problem.executors_of(index)
+        assert [name for name, _ in named[own]] == [topology.id] * topology.num_executors
+    assert [
+        (problem.supervisors[n].id, slot.port) for n, slot in zip(problem.slot_node, problem.slots, strict=True)
+    ] == [(node.id, port) for node in problem.supervisors for port in node.ports]
+    assert all(problem.slot_index[slot] == index for index, slot in enumerate(problem.slots))
+    racks = [node.rack for node in problem.supervisors]
+    same = np.array([[a == b for b in racks] for a in racks])
+    assert np.array_equal(problem.node_rack[:, None] == problem.node_rack[None, :], same)
+
+
+@given(problems())
+def test_current_slot_by_name(problem):
+    for (topology, executor), slot in zip(oracles.executors(problem), problem.current_slot, strict=True):
+        now = problem.current.get(topology)
+        position = now.slot_of_executor[executor] if now else UNPLACED
+        runs_in = now.slots[position] if now and position != UNPLACED else None
+        assert (problem.slots[slot] if slot != UNPLACED else None) == (runs_in if runs_in in problem.slots else None)
+
+
+@given(problems())
+def test_loads_are_measured_or_assumed(problem):
+    assert len(problem.executor_cpu_hz) == len(problem.executor_memory_mb) == problem.num_executors
+    if problem.load is not None:
+        expected = [problem.load.topologies[t.id].cpu_hz for t in problem.topologies]
+        assert problem.executor_cpu_hz.tolist() == [hz for of_topology in expected for hz in of_topology]
+
+
+def test_usable_nodes():
+    nodes = tuple(Supervisor(f"s{n}", f"h{n}", (1,), 1.0) for n in range(3))
+    problem = Problem(nodes, (), blacklisted_hosts=frozenset({"h0"}), greylisted_supervisors=("s1",))
+    assert problem.node_usable.tolist() == [False, False, True]
+
+
+def test_an_assignment_of_an_unknown_topology_is_nothing():
+    problem = Problem(
+        (Supervisor("s", "h", (1,), 1.0),), (), current={"t": TopologyAssignment((WorkerSlot("s", 1),), (0,))}
+    )
+    assert problem.current_slot.tolist() == []
+
+
+@given(problems())
+def test_other_load_and_other_placement(problem):
+    nothing = problem.with_current({}).with_load(LoadProfile({}))
+    assert np.all(nothing.current_slot == UNPLACED)
+    assert nothing.supervisors == problem.supervisors
+
+
+@given(problems())
+def test_shared_arrays_cannot_be_written_to(problem):
+    shared = [problem.executor_offset, problem.executor_topology, problem.slot_node, problem.current_slot]
+    for array in [*shared, problem.node_cpu_hz, problem.node_memory_mb, problem.node_rack, problem.executor_cpu_hz]:
+        if len(array):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 0
+
+
+def test_empty_problem_has_empty_arrays():
+    problem = Problem((), ())
+    for name in ("executor_topology", "slot_node", "node_cpu_hz", "node_rack", "current_slot", "executor_cpu_hz"):
+        assert len(getattr(problem, name)) == 0
+    assert replace(problem, name="x").num_executors == 0

@@ -1,0 +1,324 @@
+"""A small cluster with known loads and traffic, and the performance log that it writes.
+
+Counts follow from rates by whole numbers (what has come up to the end of an interval, minus what had come up to its
+start), so any stretch of records gives a rate back to within one tuple or nanosecond.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stormwright.model import Component, ExecutorRun, Grouping, Problem, Supervisor, Topology, TopologyAssignment
+from stormwright.model.cluster import WorkerSlot
+from stormwright.perflog.records import (
+    CLOCK_AHEAD,
+    CPU_IMPOSSIBLE,
+    NOT_A_RECORD,
+    STREAM_UNKNOWN,
+    TASKS_REVERSED,
+    missing,
+)
+from stormwright.perflog.schema import LATENCY_EDGES_MS
+from tests.pipeline.oracle import Expected
+
+Record = dict[str, Any]
+
+CORE_HZ = 2e9
+STREAMS = [
+    ["sentences", "default", "split", "shuffle"],
+    ["split", "default", "count", "fields"],
+    ["split", "__ack_ack", "__acker", "fields"],
+    ["count", "default", "report", "local_or_shuffle"],
+]
+
+
+@dataclass
+class World:
+    """What the generator put in: rates by task, CPU in cores by first task of an executor."""
+
+    problem: Problem
+    cpu_cores: dict[tuple[str, int], float] = field(default_factory=dict)
+    pair_tps: dict[tuple[str, int, int, int], float] = field(default_factory=dict)
+    overhead_cores: float = 0.3
+    tuple_bytes: int = 60
+
+
+def dice(seed: int) -> random.Random:
+    """The chance in a test, the same every time."""
+    return random.Random(seed)  # noqa: S311 - nothing to keep secret
+
+
+def make_world(seed: int) -> World:
+    """Two topologies on three nodes, with skewed fields groupings and executors of one and of two tasks."""
+    rng = dice(seed)
+    # One node always over its capacity, one about at it, one never.
+    supervisors = tuple(
+        Supervisor(f"sup-{n}", f"10.0.0.{n}", (6700, 6701, 6702), cpu_hz=cores * CORE_HZ)
+        for n, cores in enumerate((1, 5, 100))
+    )
+    topologies = tuple(_topology(f"words-{number}", rng) for number in (1, 2))
+    current = {}
+    for number, topology in enumerate(topologies):
+        port = 6700 + number
+        slots = tuple(WorkerSlot(node.id, port) for node in supervisors)
+        slot_of_executor = [executor % len(slots) for executor in range(topology.num_executors)]
+        rng.shuffle(slot_of_executor)
+        current[topology.id] = TopologyAssignment(slots, tuple(slot_of_executor))
+    world = World(Problem(supervisors, topologies, current=current, core_hz=CORE_HZ))
+    for topology in topologies:
+        _fill(world, topology, rng)
+    return world
+
+
+def _topology(name: str, rng: random.Random) -> Topology:
+    components = (
+        Component("__acker", "system", 2, (Grouping("split", "__ack_ack", "fields"),)),
+        Component("count", "bolt", rng.randint(2, 4), (Grouping("split", "default", "fields", ("word",)),)),
+        Component("report", "bolt", 2, (Grouping("count", "default", "local_or_shuffle"),)),
+        Component("sentences", "spout", 2),
+        Component("split", "bolt", 3, (Grouping("sentences", "default", "shuffle"),)),
+    )
+    runs, next_task = [], 1
+    for index, component in enumerate(components):
+        tasks = 2 if component.id == "split" else 1
+        runs.append(ExecutorRun(index, next_task, component.parallelism, tasks))
+        next_task += component.parallelism * tasks
+    return Topology(name, name, 3, components, tuple(runs))
+
+
+def tasks_of(topology: Topology, component: str) -> list[int]:
+    """Task ids of a component."""
+    index = topology.component_index[component]
+    return [
+        task
+        for run in topology.executor_runs
+        if run.component == index
+        for task in range(run.start_task, run.start_task + run.count * run.tasks_per_executor)
+    ]
+
+
+def _fill(world: World, topology: Topology, rng: random.Random) -> None:
+    for first in topology.executor_start_task.tolist():
+        world.cpu_cores[topology.id, first] = rng.uniform(0.05, 0.9)
+    for index, (source, _, target, _) in enumerate(STREAMS):
+        targets = tasks_of(topology, target)
+        for task in tasks_of(topology, source):
+            rate = rng.uniform(500, 3000)
+            # As words are: the target of rank r gets a share of about 1/r.
+            weights = [1 / rank for rank in range(1, len(targets) + 1)]
+            for receiver, weight in zip(targets, weights, strict=True):
+                world.pair_tps[topology.id, task, receiver, index] = rate * weight / sum(weights)
+
+
+def known_profile(world: World) -> Expected:
+    """What was put in, in the shape in which profiles are compared."""
+    known = Expected()
+    cores = dict.fromkeys((node.id for node in world.problem.supervisors), 0.0)
+    for topology in world.problem.topologies:
+        starts = topology.executor_start_task.tolist()
+        own_cores = [world.cpu_cores[topology.id, first] for first in starts]
+        known.cpu_hz[topology.id] = {executor: used * CORE_HZ for executor, used in enumerate(own_cores)}
+        pairs: dict[tuple[int, int], float] = defaultdict(float)
+        flows: dict[tuple[int, str, str], float] = defaultdict(float)
+        for (name, source, target, stream), tps in world.pair_tps.items():
+            _, _, component, grouping = STREAMS[stream]
+            if name == topology.id and grouping == "fields":
+                pairs[_executor(topology, source), _executor(topology, target)] += tps
+            elif name == topology.id:
+                flows[_executor(topology, source), component, grouping] += tps
+        known.pairs[topology.id], known.flows[topology.id] = dict(pairs), dict(flows)
+        placement = world.problem.current[topology.id]
+        for executor, slot in enumerate(placement.slot_of_executor):
+            cores[placement.slots[slot].supervisor] += own_cores[executor]
+        for slot in placement.slots:
+            cores[slot.supervisor] += world.overhead_cores
+    known.node_cpu_hz = {node: used * CORE_HZ for node, used in cores.items()}
+    return known
+
+
+def _executor(topology: Topology, task: int) -> int:
+    return int(np.flatnonzero((topology.executor_start_task <= task) & (task <= topology.executor_end_task))[0])
+
+
+def records(world: World, start_ms: int, seconds: float, rng: random.Random) -> list[Record]:
+    """All records of all workers over a time, in the order in which they were written."""
+    written = []
+    for topology in world.problem.topologies:
+        placement = world.problem.current[topology.id]
+        for number, slot in enumerate(placement.slots):
+            members = [e for e, s in enumerate(placement.slot_of_executor) if s == number]
+            written += _worker_records(world, topology, slot, members, start_ms, seconds, rng)
+    return sorted(written, key=lambda record: record["written_ms"])
+
+
+def _worker_records(
+    world: World,
+    topology: Topology,
+    slot: WorkerSlot,
+    members: list[int],
+    start_ms: int,
+    seconds: float,
+    rng: random.Random,
+) -> list[Record]:
+    written: list[Record] = []
+    clock_ns = rng.randrange(1_000_000_000)
+    worker = {
+        "topology": topology.id, "supervisor": slot.supervisor, "host": f"host-of-{slot.supervisor}",
+        "port": slot.port, "pid": rng.randrange(1000, 30000), "start_ms": start_ms - 60_000,
+    }  # fmt: skip
+    while clock_ns < seconds * 1e9:
+        # Whole milliseconds: the start of an interval is told no finer.
+        length_ns = rng.randrange(900, 1101) * 1_000_000
+        start = clock_ns // 1_000_000 * 1_000_000
+        written.append(_record(world, topology, members, worker, len(written), start_ms, start, start + length_ns, rng))
+        clock_ns = start + length_ns
+    return written
+
+
+def _record(
+    world: World,
+    topology: Topology,
+    members: list[int],
+    worker: dict[str, Any],
+    seq: int,
+    origin_ms: int,
+    start_ns: int,
+    end_ns: int,
+    rng: random.Random,
+) -> Record:
+    def during(per_second: float) -> int:
+        return int(per_second * end_ns / 1e9) - int(per_second * start_ns / 1e9)
+
+    executors, pairs = [], []
+    for member in members:
+        first, last = int(topology.executor_start_task[member]), int(topology.executor_end_task[member])
+        component = topology.components[topology.executor_component[member]]
+        sent = [
+            [task, target, stream, during(tps), during(tps) * world.tuple_bytes * (rng.random() < 0.5)]
+            for (name, task, target, stream), tps in world.pair_tps.items()
+            if name == topology.id and first <= task <= last
+        ]
+        pairs += sent
+        trees = sum(pair[3] for pair in sent) if component.type == "spout" else 0
+        executors.append(
+            {
+                "component": component.id, "type": component.type, "first_task": first, "last_task": last,
+                "cpu_ns": during(world.cpu_cores[topology.id, first] * 1e9), "received": 0,
+                "emitted": sum(pair[3] for pair in sent), "trees": trees, "acked": trees * 9 // 10,
+                "failed": trees // 10, "execute_ns": 0, "queue": rng.choice([None, rng.random()]),
+            }
+        )  # fmt: skip
+    counts = [0] * 20 + [rng.randrange(50) for _ in range(10)]
+    return {
+        "version": 1,
+        "worker": worker,
+        "seq": seq,
+        "start_ms": origin_ms + start_ns // 1_000_000,
+        "length_ns": end_ns - start_ns,
+        "written_ms": origin_ms + end_ns // 1_000_000 + rng.randrange(5),
+        "process_cpu_ns": sum(e["cpu_ns"] for e in executors) + during(world.overhead_cores * 1e9),
+        "heap_bytes": rng.randrange(10**9),
+        "executors": executors,
+        "streams": STREAMS,
+        "pairs": pairs,
+        "complete_latency": {"edges_ms": list(LATENCY_EDGES_MS), "counts": counts},
+    }
+
+
+@dataclass
+class Delivery:
+    """Lines as they arrive, and what must become of them."""
+
+    lines: list[bytes] = field(default_factory=list)
+    used: list[Record] = field(default_factory=list)
+    duplicate: int = 0
+    reasons: list[str] = field(default_factory=list)
+
+
+def deliver(written: Iterable[Record], rng: random.Random, spoil: float = 0.05, shuffle_over: int = 12) -> Delivery:
+    """Of all records let a share arrive spoilt and a share twice, and all of them somewhat out of order."""
+    delivery = Delivery()
+    arriving: list[tuple[float, bytes]] = []
+    for place, record in enumerate(written):
+        moved = place + rng.uniform(0, shuffle_over)
+        if rng.random() < spoil:
+            line, reason = rng.choice(SPOILERS)(record)
+            delivery.reasons.append(reason)
+            arriving.append((moved, line))
+            continue
+        delivery.used.append(record)
+        arriving.append((moved, encoded(record)))
+        if rng.random() < spoil:
+            delivery.duplicate += 1
+            arriving.append((moved + rng.uniform(0, 3 * shuffle_over), encoded(record)))
+    delivery.lines = [line for _, line in sorted(arriving)]
+    return delivery
+
+
+def encoded(record: Record) -> bytes:
+    """A record as one line, by another JSON writer than the package's."""
+    return json.dumps(record).encode()
+
+
+def _edited(path: str, value: object, reason: str) -> Any:
+    """A spoiler that sets one part of a record; ``...`` removes it."""
+
+    def spoil(record: Record) -> tuple[bytes, str]:
+        record = copy.deepcopy(record)
+        part: Any = record
+        *parents, last = (int(step) if step.isdigit() else step for step in path.split("."))
+        for step in parents:
+            part = part[step]
+        if value is ...:
+            del part[last]
+        else:
+            part[last] = value
+        return encoded(record), reason
+
+    return spoil
+
+
+SPOILERS = [
+    lambda record: (encoded(record)[:-7], NOT_A_RECORD),
+    lambda record: (b"GET / HTTP/1.1", NOT_A_RECORD),
+    lambda record: (b"42", NOT_A_RECORD),
+    lambda record: (b'"text"', NOT_A_RECORD),
+    lambda record: (b"{}", missing("version")),
+    _edited("version", 2, missing("version")),
+    _edited("version", "1", NOT_A_RECORD),
+    _edited("worker", None, missing("worker")),
+    _edited("worker.port", 70000, missing("worker")),
+    _edited("worker.supervisor", ..., missing("worker")),
+    _edited("seq", -1, missing("seq")),
+    _edited("seq", 1.5, NOT_A_RECORD),
+    _edited("start_ms", ..., missing("start_ms")),
+    _edited("start_ms", 2**51, CLOCK_AHEAD),
+    _edited("start_ms", 2**62, missing("start_ms")),
+    _edited("length_ns", 0, missing("length_ns")),
+    _edited("length_ns", 2**70, NOT_A_RECORD),
+    _edited("process_cpu_ns", 2**62, missing("process_cpu_ns")),
+    _edited("executors", {}, NOT_A_RECORD),
+    _edited("executors.0", None, missing("executors")),
+    _edited("executors.0.component", None, missing("executors")),
+    _edited("executors.0.emitted", ..., missing("executors")),
+    _edited("executors.0.queue", 1.5, missing("executors")),
+    _edited("executors.0.first_task", 999, TASKS_REVERSED),
+    _edited("executors.0.cpu_ns", 10**12, CPU_IMPOSSIBLE),
+    _edited("streams.0", ["a", "b"], missing("streams")),
+    _edited("streams", [], STREAM_UNKNOWN),
+    _edited("pairs", [[1, 2, 0, 4]], missing("pairs")),
+    _edited("pairs", [[1, 2, 0, -4, 0]], missing("pairs")),
+    _edited("pairs", [[1, 2, None, 4, 0]], missing("pairs")),
+    _edited("pairs", [None], missing("pairs")),
+    _edited("complete_latency.edges_ms.3", 99, missing("complete_latency")),
+    _edited("complete_latency.edges_ms", [1.0], missing("complete_latency")),
+    _edited("complete_latency.counts", [1] * 70, missing("complete_latency")),
+]

@@ -1,0 +1,137 @@
+"""What a `LoadProfile` must say of a list of records, worked out in plain Python from the definitions.
+
+It shares no code with the pipeline: dictionaries and loops, one record after the other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from stormwright.model import LoadProfile, Problem, Topology
+
+Record = Mapping[str, Any]
+
+FOLLOWING = ("shuffle", "local_or_shuffle", "none")
+
+
+@dataclass
+class Expected:
+    """A load profile as dictionaries, everything by executor index."""
+
+    cpu_hz: dict[str, dict[int, float]] = field(default_factory=dict)
+    pairs: dict[str, dict[tuple[int, int], float]] = field(default_factory=dict)
+    flows: dict[str, dict[tuple[int, str, str], float]] = field(default_factory=dict)
+    bytes_per_tuple: dict[str, float] = field(default_factory=dict)
+    node_cpu_hz: dict[str, float] = field(default_factory=dict)
+    overload_s: dict[str, float] = field(default_factory=dict)
+    start_ms: int = 0
+
+
+def expected_profile(records: list[Record], problem: Problem, window_s: int, slide_s: int, settle_s: int) -> Expected:
+    """The profile of the newest window of `records`, of which each counts."""
+    newest_ms = max(record["start_ms"] for record in records)
+    end_ms = (newest_ms // (slide_s * 1000) + 1) * slide_s * 1000
+    expected = Expected(start_ms=end_ms - window_s * 1000)
+    inside = [record for record in records if expected.start_ms <= record["start_ms"] < end_ms]
+    for topology in problem.topologies:
+        _add_topology(
+            expected, topology, [r for r in inside if r["worker"]["topology"] == topology.id], problem.core_hz
+        )
+    _add_nodes(expected, records, problem, end_ms, settle_s)
+    return expected
+
+
+def _add_topology(expected: Expected, topology: Topology, records: list[Record], core_hz: float) -> None:
+    executor_of = {
+        task: executor
+        for executor, (first, last) in enumerate(
+            zip(topology.executor_start_task.tolist(), topology.executor_end_task.tolist(), strict=True)
+        )
+        for task in range(first, last + 1)
+    }
+    covered_s: dict[int, float] = defaultdict(float)
+    cpu_s: dict[int, float] = defaultdict(float)
+    pairs: dict[tuple[int, int], float] = defaultdict(float)
+    flows: dict[tuple[int, str, str], float] = defaultdict(float)
+    size, sampled = 0, 0
+    for record in records:
+        for executor in record["executors"]:
+            index = executor_of[executor["first_task"]]
+            covered_s[index] += record["length_ns"] / 1e9
+            cpu_s[index] += executor["cpu_ns"] / 1e9
+        for source, target, stream, tuples, size_bytes in record["pairs"]:
+            _, _, component, grouping = record["streams"][stream]
+            if size_bytes:
+                size, sampled = size + size_bytes, sampled + tuples
+            if grouping in FOLLOWING:
+                flows[executor_of[source], component, grouping] += tuples
+            else:
+                pairs[executor_of[source], executor_of[target]] += tuples
+    expected.cpu_hz[topology.id] = {e: cpu_s[e] / covered_s[e] * core_hz for e in covered_s}
+    expected.pairs[topology.id] = {key: n / covered_s[key[0]] for key, n in pairs.items() if n}
+    expected.flows[topology.id] = {key: n / covered_s[key[0]] for key, n in flows.items() if n}
+    expected.bytes_per_tuple[topology.id] = size / sampled
+
+
+def _add_nodes(expected: Expected, records: list[Record], problem: Problem, end_ms: int, settle_s: int) -> None:
+    used: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for record in records:
+        # Whole nanoseconds: seconds since 1970 as a float are no finer than 0.2 µs.
+        begin = record["start_ms"] * 10**6
+        end = begin + record["length_ns"]
+        for second in range(begin // 10**9, end // 10**9 + 1):
+            overlap = min(end, (second + 1) * 10**9) - max(begin, second * 10**9)
+            if overlap > 0:
+                cpu_s = record["process_cpu_ns"] * overlap / record["length_ns"] / 1e9
+                used[record["worker"]["supervisor"]][second] += cpu_s
+    newest = max(second for seconds in used.values() for second in seconds)
+    last = newest - settle_s
+    for node in problem.supervisors:
+        cores = used[node.id]
+        judged = [s for s in cores if expected.start_ms <= s * 1000 < min(end_ms, (newest + 1) * 1000) and s <= last]
+        expected.node_cpu_hz[node.id] = sum(cores[s] for s in judged) / len(judged) * problem.core_hz
+        run, second = 0, last
+        while cores.get(second, 0.0) * problem.core_hz >= node.cpu_hz:
+            run, second = run + 1, second - 1
+        expected.overload_s[node.id] = float(run)
+
+
+def found_profile(profile: LoadProfile, problem: Problem) -> Expected:
+    """A `LoadProfile` in the shape that `expected_profile` has."""
+    found = Expected(
+        start_ms=profile.start_ms, node_cpu_hz=dict(profile.node_cpu_hz), overload_s=dict(profile.overload_s)
+    )
+    for topology in problem.topologies:
+        load = profile.topologies[topology.id]
+        names = [component.id for component in topology.components]
+        found.cpu_hz[topology.id] = dict(enumerate(load.cpu_hz.tolist()))
+        found.pairs[topology.id] = dict(
+            zip(
+                zip(load.pair_source.tolist(), load.pair_target.tolist(), strict=True),
+                load.pair_tps.tolist(),
+                strict=True,
+            )
+        )
+        keys = zip(load.flow_source.tolist(), (names[c] for c in load.flow_component), load.flow_grouping, strict=True)
+        found.flows[topology.id] = dict(zip(keys, load.flow_tps.tolist(), strict=True))
+        assert load.bytes_per_tuple is not None
+        found.bytes_per_tuple[topology.id] = load.bytes_per_tuple
+    return found
+
+
+def assert_equal(found: Expected, expected: Expected, relative: float) -> None:
+    """Compare every number; what is missing on either side is a difference."""
+    for name in ("cpu_hz", "pairs", "flows"):
+        ours, theirs = getattr(found, name), getattr(expected, name)
+        assert ours.keys() == theirs.keys()
+        for topology in theirs:
+            assert ours[topology] == pytest.approx(theirs[topology], rel=relative), (name, topology)
+    assert found.bytes_per_tuple == pytest.approx(expected.bytes_per_tuple, rel=relative)
+    assert found.node_cpu_hz == pytest.approx(expected.node_cpu_hz, rel=relative)
+    assert found.overload_s == expected.overload_s
+    assert found.start_ms == expected.start_ms

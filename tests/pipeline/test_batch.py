@@ -1,0 +1,67 @@
+"""Files at rest: loads and traffic against the oracle and against what the generator put in."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stormwright.perflog import Landing
+from stormwright.pipeline.batch import load_profile, measure_files
+from stormwright.pipeline.settings import StreamSettings
+from tests.pipeline.generator import deliver, dice, known_profile, make_world, records
+from tests.pipeline.oracle import assert_equal, expected_profile, found_profile
+
+pytestmark = pytest.mark.spark
+
+SETTINGS = StreamSettings()
+START_MS = 1_690_000_000_000
+
+
+def land(directory: Path, lines: list[bytes], per_file: int) -> list[Path]:
+    landing = Landing(directory)
+    for begin in range(0, len(lines), per_file):
+        landing.write(lines[begin : begin + per_file])
+    return landing.files()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_profile_equals_the_oracle_and_every_line_is_accounted_for(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    rng = dice(seed)
+    world = make_world(seed)
+    delivery = deliver(records(world, START_MS, 40, rng), rng, spoil=0.2)
+    measurement, ledger = measure_files(spark, land(tmp_path, delivery.lines, 20), SETTINGS)
+    assert measurement is not None
+    profiled = measurement.profile(world.problem)
+    expected = expected_profile(delivery.used, world.problem, SETTINGS.window_s, SETTINGS.slide_s, SETTINGS.settle_s)
+    assert_equal(found_profile(profiled.load, world.problem), expected, relative=1e-9)
+    assert profiled.unknown_tuples == dict.fromkeys((t.id for t in world.problem.topologies), 0)
+    assert asdict(ledger) == {
+        "read": len(delivery.lines),
+        "used": len(delivery.used),
+        "duplicate": delivery.duplicate,
+        "quarantined": len(delivery.reasons),
+        "late": 0,
+    }
+
+
+@pytest.mark.parametrize("spoil", [0.0, 0.05])
+def test_what_the_generator_put_in_comes_out(spark: SparkSession, tmp_path: Path, spoil: float) -> None:
+    rng = dice(3)
+    world = make_world(3)
+    delivery = deliver(records(world, START_MS, 30, rng), rng, spoil)
+    profile = load_profile(spark, land(tmp_path, delivery.lines, 40), world.problem, SETTINGS)
+    assert profile is not None
+    found = found_profile(profile, world.problem)
+    put_in = known_profile(world)
+    for topology in world.problem.topologies:
+        assert found.cpu_hz[topology.id] == pytest.approx(put_in.cpu_hz[topology.id], rel=0.01)
+        assert found.pairs[topology.id] == pytest.approx(put_in.pairs[topology.id], rel=0.01)
+        assert found.flows[topology.id] == pytest.approx(put_in.flows[topology.id], rel=0.01)
+        assert found.bytes_per_tuple[topology.id] == pytest.approx(world.tuple_bytes)
+    # A node's CPU is what was reported: with a spoilt record its worker's share of that second is missing.
+    assert found.node_cpu_hz == pytest.approx(put_in.node_cpu_hz, rel=0.01 + spoil)

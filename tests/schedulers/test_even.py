@@ -1,0 +1,93 @@
+"""EvenScheduler against what Storm 2.8.3's own class answered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stormwright.model import (
+    UNPLACED,
+    Component,
+    Problem,
+    Supervisor,
+    Topology,
+    TopologyAssignment,
+    WorkerSlot,
+    default_executor_runs,
+)
+from stormwright.schedulers.even import EvenScheduler
+from tests.case_files import case_files, case_name, case_problem, read_case
+
+
+@pytest.mark.parametrize("path", case_files("peer"), ids=case_name)
+def test_same_slot_for_every_executor_as_storm(path):
+    problem = case_problem(path)
+    expected = read_case(path)["answers"]["EvenScheduler"]
+    answer = EvenScheduler().schedule(problem).by_topology(problem)
+    for topology in problem.topologies:
+        theirs = expected["assignments"].get(
+            topology.id, {"slots": [], "slot_of_executor": [-1] * topology.num_executors}
+        )
+        slots = [WorkerSlot(*slot) for slot in theirs["slots"]]
+        ours = answer[topology.id]
+        assert [ours.slots[s] if s >= 0 else None for s in ours.slot_of_executor] == [
+            slots[s] if s is not None and s >= 0 else None for s in theirs["slot_of_executor"]
+        ]
+    unplaced = {t: n for t, n in expected["unplaced_executors"].items() if n}
+    ours_unplaced = [executor.topology for executor in EvenScheduler().schedule(problem).unplaced]
+    assert {t: ours_unplaced.count(t) for t in ours_unplaced} == unplaced
+
+
+def cluster(*ports: int) -> tuple[Supervisor, ...]:
+    return tuple(Supervisor(f"s{n}", f"h{n}", tuple(range(6700, 6700 + p)), 1e9) for n, p in enumerate(ports))
+
+
+def topology(name: str, executors: int, workers: int) -> Topology:
+    components = (Component("c", "spout", executors),)
+    return Topology(name, name, workers, components, default_executor_runs(components))
+
+
+def test_a_topology_short_of_workers_with_nothing_to_place_takes_no_slots():
+    """Storm counts it as needing scheduling; the slots must still go to the next one."""
+    wide, next_one = topology("wide", 2, 5), topology("next", 2, 2)
+    current = {"wide": TopologyAssignment((WorkerSlot("s0", 6700), WorkerSlot("s0", 6701)), (0, 1))}
+    problem = Problem(cluster(4), (wide, next_one), current=current)
+    assert EvenScheduler().schedule(problem).slot_of_executor.tolist() == [0, 1, 2, 3]
+
+
+def test_lost_executor_without_a_lost_worker_stays_unplaced():
+    """Storm 2.8.3 throws here; its caller would end Nimbus."""
+    current = {"t": TopologyAssignment((WorkerSlot("s0", 6700),), (0, -1))}
+    answer = EvenScheduler().schedule(Problem(cluster(4), (topology("t", 2, 1),), current=current))
+    assert answer.slot_of_executor.tolist() == [0, UNPLACED]
+    assert answer.unplaced[0].reasons == (
+        "its 1 workers all live, and EvenScheduler adds no executor to a live worker",
+    )
+
+
+def test_slots_on_blacklisted_hosts_are_counted_in_the_reason():
+    problem = Problem(cluster(2, 1), (topology("t", 2, 1),), blacklisted_hosts=frozenset({"h0", "h1"}))
+    answer = EvenScheduler().schedule(problem)
+    reason = "no free worker slot: 0 of 3 in use, 3 on blacklisted hosts"
+    assert answer.unplaced[0].reasons == (reason,)
+    assert answer.status == {
+        "t": "2 of 2 executors unplaced: no free worker slot: 0 of 3 in use, 3 on blacklisted hosts"
+    }
+
+
+def test_supervisor_ids_are_ordered_as_java_orders_strings():
+    """By UTF-16 code units: an emoji sorts before U+FFxx, by code points it would sort after."""
+    nodes = (Supervisor("\uff5a", "a", (1,), 1e9), Supervisor("\U0001f600", "b", (1,), 1e9))
+    answer = EvenScheduler().schedule(Problem(nodes, (topology("t", 2, 2),)))
+    assert answer.slot_of_executor.tolist() == [1, 0]
+
+
+def test_executors_go_by_task_not_by_position():
+    components = (Component("a", "spout", 1), Component("b", "bolt", 2))
+    runs = default_executor_runs(components)
+    mixed = replace(topology("t", 3, 3), components=components, executor_runs=runs[::-1])
+    answer = EvenScheduler().schedule(Problem(cluster(1, 1, 1), (mixed,)))
+    by_task = np.argsort(mixed.executor_start_task)
+    assert answer.slot_of_executor[by_task].tolist() == [0, 1, 2]

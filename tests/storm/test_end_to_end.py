@@ -1,0 +1,69 @@
+"""The demonstration on a real cluster, in short: run, observe, decide, move; and no tuple is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from stormwright.experiments.demo import DemoResult, DemoSettings, run_demo_on
+from stormwright.experiments.demo_report import as_dict, write_html
+from stormwright.experiments.topologies import parse_submissions
+from stormwright.schedulers import make_scheduler
+
+pytestmark = [pytest.mark.storm, pytest.mark.spark]
+
+#: The spouts are slowed down: what is tested is that all of it works, on a machine that is busy with other tests.
+TOPOLOGY = "word-count:name=moved,rate=1000"
+
+
+@pytest.fixture(scope="module")
+def settings(storm_cluster) -> DemoSettings:
+    return DemoSettings(
+        cluster=storm_cluster.plan.config,
+        submissions=parse_submissions([TOPOLOGY]),
+        scheduler=make_scheduler("online"),
+        scheduler_name="online",
+        warm_up_s=15,
+        measure_s=10,
+    )
+
+
+@pytest.fixture(scope="module")
+def result(storm_cluster, settings) -> DemoResult:
+    found = run_demo_on(storm_cluster, settings, print)
+    with storm_cluster.gateway() as gateway:
+        gateway.kill("moved", 0)
+    return found
+
+
+def test_no_tuple_is_lost_or_failed(result):
+    (topology,) = result.topologies
+    assert topology.begun > 10_000
+    assert (topology.lost, topology.failed) == (0, 0)
+    assert topology.acked == topology.begun
+
+
+def test_the_topology_runs_where_the_decision_put_it(result):
+    (move,) = result.decision.plan.moves
+    assert result.placement_after[move.topology.id] == move.after
+    assert result.moves[0].complete
+
+
+def test_tuples_stay_on_their_node_after_the_move(result):
+    (topology,) = result.topologies
+    assert topology.after.inter_node_per_acked < 0.2 * topology.before.inter_node_per_acked
+
+
+def test_the_pipeline_measures_what_the_workers_counted(result):
+    """Traffic between nodes in the profile that was decided on, against plain sums over the records."""
+    (topology,) = result.topologies
+    assert result.decision.before is not None
+    assert result.decision.before.inter_node == pytest.approx(topology.before.inter_node_tps, rel=0.1)
+
+
+def test_the_report_is_one_file_that_holds_everything(result, settings, tmp_path):
+    write_html(result, settings, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for expected in ("<svg", "moved", "under online", "under even"):
+        assert expected in text
+    assert "http://" not in text.replace("http://www.w3.org", "")
+    assert as_dict(result)["lost"] == 0

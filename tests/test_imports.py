@@ -1,0 +1,104 @@
+"""Which room may import which, and what `import stormwright` may bring along."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stormwright
+
+ROOT = Path(stormwright.__file__).parent
+
+EVERYTHING = frozenset(path.name for path in ROOT.iterdir() if path.is_dir() and any(path.rglob("*.py")))
+FOUNDATION = frozenset({"model", "perflog"})
+
+#: Room → rooms that it may import; its own and `errors` everyone may.
+MAY_IMPORT = {
+    "model": frozenset(),
+    "perflog": frozenset(),
+    "formats": FOUNDATION,
+    "schedulers": FOUNDATION | {"optimize"},
+    "optimize": FOUNDATION,
+    "simulator": FOUNDATION,
+    "pipeline": FOUNDATION,
+    "storm": FOUNDATION | {"formats"},
+    "controller": EVERYTHING,
+    "experiments": EVERYTHING,
+    "service": EVERYTHING,
+    "cli": EVERYTHING,
+}
+
+MODULES = sorted(ROOT.rglob("*.py"))
+
+
+def imported(module: Path) -> set[str]:
+    """Full names of what a module imports, wherever in it the import stands."""
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: relative import"
+            assert node.module is not None
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_rooms_import_only_what_they_may(module):
+    place = module.relative_to(ROOT)
+    ours = {name.split(".")[1] for name in imported(module) if name.startswith("stormwright.")}
+    if len(place.parts) == 1:
+        assert not ours, "errors and the package itself import no room"
+        return
+    room = place.parts[0]
+    assert ours <= MAY_IMPORT[room] | {room, "errors", "__version__"}
+
+
+def test_every_room_has_a_rule():
+    assert set(MAY_IMPORT) >= EVERYTHING
+
+
+@pytest.mark.parametrize(
+    "module", [path for path in MODULES if path.relative_to(ROOT).parts[0] != "pipeline"], ids=lambda path: path.stem
+)
+def test_only_the_pipeline_touches_spark_when_it_is_imported(module):
+    """Others may start Spark through it, inside a function."""
+    at_import = {
+        name.name
+        for node in ast.parse(module.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Import)
+        for name in node.names
+    }
+    assert not {name for name in at_import if name.split(".")[0] == "pyspark"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import stormwright",
+        "import stormwright.model, stormwright.formats, stormwright.schedulers",
+        "import stormwright.cli",
+        "import stormwright.cli.schedule",
+        "from stormwright.schedulers import make_scheduler; make_scheduler('online'); make_scheduler('even')",
+    ],
+)
+def test_neither_spark_nor_a_web_framework_comes_along(statement):
+    check = (
+        f"{statement}\n"
+        "import sys\n"
+        "heavy = {'pyspark', 'pandas', 'starlette', 'uvicorn', 'jinja2', 'matplotlib'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-W", "error", "-c", check], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_the_package_itself_imports_nothing():
+    check = "import sys; before = set(sys.modules); import stormwright; print(sorted(set(sys.modules) - before))"
+    result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "['stormwright']"
