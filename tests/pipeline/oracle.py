@@ -5,6 +5,7 @@ It shares no code with the pipeline: dictionaries and loops, one record after th
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -79,26 +80,43 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
 
 
 def _add_nodes(expected: Expected, records: list[Record], problem: Problem, end_ms: int, settle_s: int) -> None:
-    used: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    cpu_s: dict[tuple[str, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    told_s: dict[tuple[str, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for record in records:
+        worker = record["worker"]["supervisor"], record["worker"]["port"]
         # Whole nanoseconds: seconds since 1970 as a float are no finer than 0.2 µs.
         begin = record["start_ms"] * 10**6
         end = begin + record["length_ns"]
         for second in range(begin // 10**9, end // 10**9 + 1):
             overlap = min(end, (second + 1) * 10**9) - max(begin, second * 10**9)
             if overlap > 0:
-                cpu_s = record["process_cpu_ns"] * overlap / record["length_ns"] / 1e9
-                used[record["worker"]["supervisor"]][second] += cpu_s
-    newest = max(second for seconds in used.values() for second in seconds)
+                cpu_s[worker][second] += record["process_cpu_ns"] * overlap / record["length_ns"] / 1e9
+                told_s[worker][second] += overlap / 1e9
+    newest = max(second for seconds in cpu_s.values() for second in seconds)
     last = newest - settle_s
     for node in problem.supervisors:
-        cores = used[node.id]
+        cores: dict[int, float] = defaultdict(float)
+        for worker in cpu_s:
+            if worker[0] == node.id:
+                known = {second: cpu_s[worker][second] / told_s[worker][second] for second in cpu_s[worker]}
+                for second, used in _without_short_gaps(known, settle_s).items():
+                    cores[second] += used
         judged = [s for s in cores if expected.start_ms <= s * 1000 < min(end_ms, (newest + 1) * 1000) and s <= last]
         expected.node_cpu_hz[node.id] = sum(cores[s] for s in judged) / len(judged) * problem.core_hz
         run, second = 0, last
         while cores.get(second, 0.0) * problem.core_hz >= node.cpu_hz:
             run, second = run + 1, second - 1
         expected.overload_s[node.id] = float(run)
+
+
+def _without_short_gaps(known: dict[int, float], longest: int) -> dict[int, float]:
+    filled = dict(known)
+    for before, after in itertools.pairwise(sorted(known)):
+        if after - before - 1 <= longest:
+            for second in range(before + 1, after):
+                share = (second - before) / (after - before)
+                filled[second] = known[before] * (1 - share) + known[after] * share
+    return filled
 
 
 def found_profile(profile: LoadProfile, problem: Problem) -> Expected:

@@ -14,7 +14,7 @@ from stormwright.pipeline.measurement import Measurement, measure
 from stormwright.pipeline.plan import pipeline, unpacked
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.source import read_files
-from stormwright.pipeline.windows import node_seconds
+from stormwright.pipeline.windows import worker_seconds
 
 
 def measure_files(
@@ -27,7 +27,7 @@ def measure_files(
     settings = settings or StreamSettings()
     facts, audit = unpacked(pipeline(read_files(spark, files), settings).toArrow())
     state = LiveState().after(0, facts, audit, settings)
-    return measure(state.panes, node_seconds(facts), settings), state.ledger
+    return measure(state.panes, worker_seconds(facts), settings), state.ledger
 
 
 def load_profile(

@@ -16,8 +16,9 @@ pair      topology, component and grouping = of the target,  tuples, bytes, samp
 flow      as pair, without second: the grouping follows the  tuples, bytes, sampled
           placement, so which target it was says little
 latency   topology, first = bucket                           tuples (trees completed)
-node      supervisor, first = a second since 1970            cpu_ns of its workers' processes in that second; records,
-                                                             each in the second that it begins in
+node      topology, supervisor, first = a second since       cpu_ns of the worker's process and length_ns of its
+          1970, second = the worker's port                   intervals in that second; records, each in the second
+                                                             that it begins in
 ========  =================================================  ==========================================================
 """
 
@@ -128,8 +129,11 @@ def _node_seconds() -> Column:
         inside_ns = F.least(end_ns, (second + 1) * _SECOND_NS) - F.greatest(start_ns, second * _SECOND_NS)
         return _fact(
             "node",
+            topology=F.col("worker.topology"),
             supervisor=F.col("worker.supervisor"),
             first=second,
+            second=F.col("worker.port"),
+            length_ns=inside_ns,
             records=F.when(second == first, 1).otherwise(0),
             cpu_ns=F.col("process_cpu_ns") * (inside_ns / F.col("length_ns")),
         )

@@ -35,14 +35,14 @@ class Measurement:
         The stretch of time that the facts come from.
     facts
         As `stormwright.pipeline.derive` describes them, of one window.
-    node_seconds
-        CPU time of every node in every second.
+    seconds
+        CPU time of every worker in every second, longer back than the facts.
     """
 
     start_ms: int
     end_ms: int
     facts: pa.Table = field(repr=False)
-    node_seconds: pa.Table = field(repr=False)
+    seconds: pa.Table = field(repr=False)
     settings: StreamSettings
 
     def profile(self, problem: Problem) -> Profiled:
@@ -84,20 +84,20 @@ class Measurement:
 
     @cached_property
     def _nodes(self) -> NodeSeries:
-        return NodeSeries(self.node_seconds, self.settings.settle_s)
+        return NodeSeries(self.seconds, self.settings.settle_s)
 
     def _topology_names(self) -> set[str]:
         return set(pc.unique(kind_of(self.facts, "executor")["topology"]).to_pylist())
 
 
-def measure(panes: pa.Table, node_seconds: pa.Table, settings: StreamSettings) -> Measurement | None:
+def measure(panes: pa.Table, seconds: pa.Table, settings: StreamSettings) -> Measurement | None:
     """The newest measurement among facts per pane; None where there are none."""
     if not panes.num_rows:
         return None
     start_ms, facts = newest_window(panes, settings)
     newest_second = pc.max(kind_of(facts, "node")["first"]).as_py()
     end_ms = min(start_ms + settings.window_ms, (newest_second + 1) * 1000)
-    return Measurement(start_ms, end_ms, facts, node_seconds, settings)
+    return Measurement(start_ms, end_ms, facts, seconds, settings)
 
 
 def _topology_dict(facts: pa.Table) -> dict[str, Any]:

@@ -12,14 +12,16 @@ from stormwright.model.arrays import FloatArray
 
 
 class NodeSeries:
-    """CPU time of every node in every second.
+    """Cores that every node's workers use, second by second.
 
     Parameters
     ----------
     seconds
-        Columns `supervisor`, `second` (since 1970), `cpu_ns`.
+        Per worker (`topology`, `supervisor`, `port`) and second (`at`, since 1970) its `cpu_ns` and the `length_ns` of
+        the intervals that tell of it.
     settle_s
-        The last seconds are left out: not every worker has reported them.
+        The last seconds are left out: not every worker has reported them. A worker's silence that is no longer is
+        bridged: its records were lost. A longer one counts as no worker.
     """
 
     def __init__(self, seconds: pa.Table, settle_s: int) -> None:
@@ -27,15 +29,14 @@ class NodeSeries:
         self._first = 0
         if not seconds.num_rows:
             return
-        self._first = pc.min(seconds["second"]).as_py()
-        length = max(pc.max(seconds["second"]).as_py() - settle_s + 1 - self._first, 0)
-        for supervisor in pc.unique(seconds["supervisor"]).to_pylist():
-            own = seconds.filter(pc.equal(seconds["supervisor"], supervisor))
-            position = own["second"].to_numpy() - self._first
-            settled = position < length
-            cores = np.full(length, np.nan)
-            cores[position[settled]] = own["cpu_ns"].to_numpy()[settled] / 1e9
-            self._cores[supervisor] = cores
+        self._first = pc.min(seconds["at"]).as_py()
+        length = pc.max(seconds["at"]).as_py() + 1 - self._first
+        position = seconds["at"].to_numpy() - self._first
+        cores = seconds["cpu_ns"].to_numpy() / seconds["length_ns"].to_numpy()
+        for (supervisor, _, _), rows in _rows_by_worker(seconds).items():
+            own = _bridged(position[rows], cores[rows], length, settle_s)[: max(length - settle_s, 0)]
+            others = self._cores.get(supervisor)
+            self._cores[supervisor] = own if others is None else _sum_of_known(own, others)
 
     def mean_cores(self, start_s: float, end_s: float) -> dict[str, float]:
         """Cores in use per supervisor on average over a stretch of time (seconds since 1970)."""
@@ -52,6 +53,30 @@ class NodeSeries:
             supervisor: _run_at_end(self._cores[supervisor] >= capacity) if supervisor in self._cores else 0.0
             for supervisor, capacity in capacity_cores.items()
         }
+
+
+def _rows_by_worker(seconds: pa.Table) -> dict[tuple[str, str, int], list[int]]:
+    workers = zip(*(seconds[name].to_pylist() for name in ("supervisor", "topology", "port")), strict=True)
+    rows: dict[tuple[str, str, int], list[int]] = {}
+    for row, worker in enumerate(workers):
+        rows.setdefault(worker, []).append(row)
+    return rows
+
+
+def _bridged(position: np.ndarray, cores: FloatArray, length: int, longest: int) -> FloatArray:
+    """Values at positions as a series with NaN elsewhere, gaps up to `longest` filled on a straight line."""
+    order = np.argsort(position)
+    position, cores = position[order], cores[order]
+    series = np.full(length, np.nan)
+    series[position] = cores
+    for gap in np.flatnonzero((np.diff(position) > 1) & (np.diff(position) <= longest + 1)):
+        inside = np.arange(position[gap] + 1, position[gap + 1])
+        series[inside] = np.interp(inside, position, cores)
+    return series
+
+
+def _sum_of_known(one: FloatArray, other: FloatArray) -> FloatArray:
+    return np.where(np.isnan(one), other, np.where(np.isnan(other), one, one + other))
 
 
 def _run_at_end(over: np.ndarray) -> float:

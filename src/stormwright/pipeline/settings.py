@@ -20,7 +20,8 @@ class StreamSettings:
     late_s
         How far a record may lie behind the newest one and still count.
     settle_s
-        The last seconds of a node's CPU series are not judged for overload: its workers have not all reported yet.
+        The last seconds of a node's CPU are not judged for overload: its workers have not all reported yet. A silence
+        of a worker no longer than this is bridged as lost records.
     history_s
         How far back the overload of a node is followed.
     core_hz, core_hz_of
@@ -37,7 +38,7 @@ class StreamSettings:
     slide_s: int = 3
     late_s: int = 30
     settle_s: int = 3
-    history_s: int = 900
+    history_s: int = 300
     core_hz: float | None = None
     core_hz_of: Mapping[str, float] = field(default_factory=dict)
     trigger_s: float = 2.0

@@ -20,7 +20,7 @@ from stormwright.pipeline.measurement import Measurement, measure
 from stormwright.pipeline.plan import unpacked
 from stormwright.pipeline.quarantine import Quarantine
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.windows import node_seconds, with_history
+from stormwright.pipeline.windows import with_history, worker_seconds
 
 #: Records whose delay is remembered.
 LAGS_KEPT = 5_000
@@ -49,7 +49,7 @@ class ProfileSink:
         self._quarantine = Quarantine(directory / "quarantine")
         self._lags_ms: deque[float] = deque(maxlen=LAGS_KEPT)
         self.state = LiveState() if fresh else LiveState.load(self._state_path)
-        self._seconds = node_seconds(self.state.panes)
+        self._seconds = worker_seconds(self.state.panes)
         self.measurement: Measurement | None = measure(self.state.panes, self._seconds, settings)
         self.updated: float | None = None
 
@@ -62,7 +62,7 @@ class ProfileSink:
         self._quarantine.keep(batch, audit)
         state = self.state.after(batch, facts, audit, self._settings)
         state.save(self._state_path)
-        self._seconds = with_history(node_seconds(state.panes), self._seconds, self._settings.history_s)
+        self._seconds = with_history(worker_seconds(state.panes), self._seconds, self._settings.history_s)
         self.measurement = measure(state.panes, self._seconds, self._settings)
         self.state = state
         self._write_latest()

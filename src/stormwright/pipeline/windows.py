@@ -15,6 +15,11 @@ _ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64(
 #: What `derive.panes` gives, in Arrow's types.
 PANES = pa.schema([("pane_ms", pa.int64()), *((n, _ARROW_TYPES[t]) for n, t in (KEYS | SUMS).items())])
 
+#: A worker's second (`at`, since 1970), and what is known of it.
+SECOND_KEYS = ["topology", "supervisor", "port", "at"]
+SECOND_SUMS = ["cpu_ns", "length_ns"]
+SECONDS = [*SECOND_KEYS, *SECOND_SUMS]
+
 
 def merged(before: pa.Table, update: pa.Table) -> pa.Table:
     """One row per pane and key. Sums only grow while records arrive, so the greatest is the newest."""
@@ -46,20 +51,18 @@ def newest_window(panes: pa.Table, settings: StreamSettings) -> tuple[int, pa.Ta
     return start_ms, _grouped(inside, list(KEYS), list(SUMS), "sum")
 
 
-def node_seconds(panes: pa.Table) -> pa.Table:
-    """CPU time of every node in every second: `supervisor`, `second`, `cpu_ns`."""
-    nodes = kind_of(panes, "node").select(["supervisor", "first", "cpu_ns"])
-    return _grouped(
-        nodes.rename_columns(["supervisor", "second", "cpu_ns"]), ["supervisor", "second"], ["cpu_ns"], "sum"
-    )
+def worker_seconds(panes: pa.Table) -> pa.Table:
+    """CPU time and covered time of every worker in every second, `SECONDS`."""
+    nodes = kind_of(panes, "node").rename_columns({"first": "at", "second": "port"}).select(SECONDS)
+    return _grouped(nodes, SECOND_KEYS, SECOND_SUMS, "sum")
 
 
 def with_history(seconds: pa.Table, earlier: pa.Table, history_s: int) -> pa.Table:
     """`seconds` and those before them; of a second that has lost a pane since, what was known of it earlier."""
-    both = _grouped(pa.concat_tables([earlier, seconds]), ["supervisor", "second"], ["cpu_ns"], "max")
+    both = _grouped(pa.concat_tables([earlier, seconds]), SECOND_KEYS, SECOND_SUMS, "max")
     if not both.num_rows:
         return both
-    return both.filter(pc.greater(both["second"], pc.max(both["second"]).as_py() - history_s))
+    return both.filter(pc.greater(both["at"], pc.max(both["at"]).as_py() - history_s))
 
 
 def _grouped(table: pa.Table, keys: list[str], values: list[str], how: str) -> pa.Table:

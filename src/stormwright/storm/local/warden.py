@@ -30,7 +30,7 @@ from stormwright.storm.local.processes import MARK, kill_all_marked
 _PR_SET_CHILD_SUBREAPER = 36
 _KEEP = b"keep\n"
 _POLL_S = 0.2
-_NODE_NICENESS = 10
+_NICENESS = 10
 
 
 class Warden:
@@ -79,7 +79,6 @@ class Warden:
 
     def _start_daemon(self, daemon: str) -> None:
         prefix = network.in_namespace(self._holders[daemon]) if daemon in self._holders else ()
-        is_node = daemon not in (daemons.ZOOKEEPER, daemons.NIMBUS)
         home = self._plan.daemon_dir(daemon)
         with (home / "logs" / "printed.log").open("ab") as printed:
             process = subprocess.Popen(
@@ -89,10 +88,7 @@ class Warden:
                 stderr=printed,
                 cwd=home,
                 env={**os.environ, **daemons.environment(self._plan, daemon)},
-                start_new_session=is_node,
             )
-        if is_node:
-            _yield_cpu(process.pid)
         self._names[process.pid] = daemon
         self._tell(daemon=daemon, pid=process.pid)
 
@@ -136,19 +132,19 @@ class Warden:
         os._exit(0)
 
 
-def _yield_cpu(pid: int) -> None:
-    """Let a node's processes, those to come too, have the CPU that nobody else wants.
+def _yield_cpu() -> None:
+    """Let the whole cluster have the CPU that nobody else wants.
 
     A busy topology has dozens of runnable threads: without this, what watches the cluster from the same machine waits
     for minutes. Linux shares CPU between sessions before it looks at the niceness of processes, so both are set.
     """
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, pid, _NODE_NICENESS)
+    os.nice(_NICENESS)
     with suppress(OSError):  # a kernel without autogroups
-        Path(f"/proc/{pid}/autogroup").write_text(str(_NODE_NICENESS), encoding="ascii")
+        Path("/proc/self/autogroup").write_text(str(_NICENESS), encoding="ascii")
 
 
 if __name__ == "__main__":
     work = Path(sys.argv[1])
     os.environ[MARK] = str(work)
+    _yield_cpu()
     Warden(ClusterPlan.load(work)).run()

@@ -1,0 +1,82 @@
+"""Everything that is derived from the definition of a record agrees with it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import jsonschema
+import pytest
+from pyspark.sql.types import ArrayType, DataType, DoubleType, LongType, StringType, StructType
+
+from stormwright.perflog import LATENCY_EDGES_MS, Rejected, json_schema, parse
+from stormwright.pipeline.source import record_type
+from tests.perflog.samples import RECORD, edited, encoded
+
+VALIDATOR = jsonschema.Draft202012Validator(json_schema())
+
+SPARK_TYPES = {
+    "integer": LongType,
+    "number": DoubleType,
+    "string": StringType,
+    "array": ArrayType,
+    "object": StructType,
+}
+
+
+def test_latency_edges_are_quarter_powers_of_two() -> None:
+    assert len(LATENCY_EDGES_MS) == 65
+    assert LATENCY_EDGES_MS[0] == 1
+    assert LATENCY_EDGES_MS[-1] == 65536
+    assert LATENCY_EDGES_MS[::4] == tuple(2**power for power in range(17))
+
+
+def test_json_schema_is_one_and_takes_the_sample() -> None:
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+    VALIDATOR.validate(RECORD)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("version", 2),
+        ("worker", None),
+        ("worker.port", 0),
+        ("worker.host", ...),
+        ("seq", -1),
+        ("length_ns", 0),
+        ("executors.0.cpu_ns", 10**16),
+        ("executors.0.queue", 1.01),
+        ("executors.0.queue", ...),
+        ("executors.0.type", None),
+        ("executors.0.component", None),
+        ("streams.0", ["a"]),
+        ("pairs.0", [1, 2, 0, 3]),
+        ("pairs.0", [-2, 2, 0, 3, 4]),
+        ("pairs.0", [-1, 2, 0, 3, 4]),
+        ("complete_latency.edges_ms.5", 2.5),
+        ("complete_latency.edges_ms", []),
+        ("complete_latency.counts", []),
+        ("complete_latency.counts", [0] * 67),
+        ("something_new", 1),
+    ],
+)
+def test_reader_and_json_schema_say_the_same(path: str, value: Any) -> None:
+    record = edited(RECORD, path, value)
+    assert isinstance(parse(encoded(record)), Rejected) != VALIDATOR.is_valid(copy.deepcopy(record))
+
+
+def test_spark_type_equals_json_schema() -> None:
+    assert_same_shape(record_type(), json_schema())
+
+
+def assert_same_shape(spark_type: DataType, schema: dict[str, Any]) -> None:
+    schema = schema["anyOf"][0] if "anyOf" in schema else schema
+    assert isinstance(spark_type, SPARK_TYPES[schema["type"]]), schema
+    if isinstance(spark_type, StructType):
+        assert spark_type.names == list(schema["properties"])
+        for field in spark_type.fields:
+            assert_same_shape(field.dataType, schema["properties"][field.name])
+    if isinstance(spark_type, ArrayType):
+        for element in schema.get("prefixItems", [schema.get("items")]):
+            assert_same_shape(spark_type.elementType, element)

@@ -1,0 +1,141 @@
+"""What is worked out from tables of facts, without Spark."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stormwright.perflog.schema import LATENCY_EDGES_MS
+from stormwright.pipeline.activity import LatencyHistogram, topology_activity
+from stormwright.pipeline.derive import KEYS, SUMS
+from stormwright.pipeline.overload import NodeSeries
+from stormwright.pipeline.profile import topology_load
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.windows import PANES, merged, newest_window, records_in
+from tests.pipeline.generator import make_world
+
+SETTINGS = StreamSettings(window_s=6, slide_s=3)
+
+
+def facts(*rows: dict[str, object]) -> pa.Table:
+    schema = pa.schema([PANES.field(name) for name in (*KEYS, *SUMS)])
+    return pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
+
+
+def panes(*rows: dict[str, object]) -> pa.Table:
+    return pa.Table.from_pylist([{name: row.get(name) for name in PANES.names} for row in rows], PANES)
+
+
+def seconds(cores: dict[tuple[str, int], list[float | None]], start: int = 1000) -> pa.Table:
+    rows = [
+        {
+            "topology": "t",
+            "supervisor": node,
+            "port": port,
+            "at": start + n,
+            "cpu_ns": c * 5e8,
+            "length_ns": 500_000_000,
+        }
+        for (node, port), values in cores.items()
+        for n, c in enumerate(values)
+        if c is not None
+    ]
+    return pa.Table.from_pylist(rows)
+
+
+def test_overload_is_the_run_up_to_the_newest_settled_second() -> None:
+    cores: dict[tuple[str, int], list[float | None]] = {
+        ("a", 1): [1, 2, 2, 2, 2, 0, 0],
+        ("b", 1): [2, 2, 1, 2, 2, 2, 2],
+        ("c", 1): [1, 1, 1, 1, 1, 2, 2],
+    }
+    series = NodeSeries(seconds(cores), settle_s=2)
+    assert series.overload_s(dict.fromkeys(("a", "b", "c", "unheard"), 2.0)) == {"a": 4, "b": 2, "c": 0, "unheard": 0}
+    assert series.overload_s({"a": 1.0, "b": 2.5}) == {"a": 5, "b": 0}
+
+
+def test_workers_of_a_node_add_up_and_short_silences_are_bridged() -> None:
+    cores: dict[tuple[str, int], list[float | None]] = {
+        ("a", 1): [1, None, 3, 1, 1, 1, 1, 1],
+        ("a", 2): [1, 1, 1, None, None, None, 1, 1],
+    }
+    series = NodeSeries(seconds(cores), settle_s=2)
+    assert series.mean_cores(1000, 1003) == {"a": pytest.approx((2 + 3 + 4) / 3)}
+    # Three seconds of silence are longer than the two that are bridged.
+    assert series.mean_cores(1003, 1006) == {"a": pytest.approx(1)}
+    assert series.mean_cores(2000, 2010) == {}
+    assert NodeSeries(seconds({("a", 1): [1.0]}), settle_s=2).overload_s({"a": 1.0}) == {"a": 0}
+
+
+def test_the_newest_window_is_the_sum_of_the_last_panes() -> None:
+    def row(pane_ms: int, tuples: int) -> dict[str, object]:
+        return {"pane_ms": pane_ms, "kind": "pair", "topology": "t", "first": 1, "second": 2, "tuples": tuples}
+
+    before = panes(row(0, 1), row(3000, 10), row(6000, 50))
+    table = merged(before, panes(row(6000, 100), row(3000, 10)))
+    assert table.num_rows == 3
+    start_ms, window = newest_window(table, SETTINGS)
+    assert (start_ms, window["tuples"].to_pylist()) == (3000, [110])
+
+
+def test_records_are_counted_once() -> None:
+    table = panes(
+        {"pane_ms": 0, "kind": "node", "supervisor": "a", "first": 1, "records": 2},
+        {"pane_ms": 0, "kind": "node", "supervisor": "a", "first": 2, "records": 0},
+        {"pane_ms": 3000, "kind": "executor", "supervisor": "a", "first": 2},
+    )
+    assert records_in(table) == 2
+    assert records_in(PANES.empty_table()) == 0
+
+
+def test_quantiles_of_latency_are_within_a_bucket_of_the_true_ones() -> None:
+    values = np.exp(np.random.default_rng(4).normal(3, 1.2, 20_000))
+    counts = np.bincount(np.searchsorted(LATENCY_EDGES_MS, values), minlength=len(LATENCY_EDGES_MS) + 1).astype(float)
+    histogram = LatencyHistogram(counts)
+    for share in (0.01, 0.5, 0.9, 0.99):
+        assert histogram.quantile_ms(share) == pytest.approx(np.quantile(values, share), rel=0.1)
+    assert LatencyHistogram(np.zeros(66)).quantile_ms(0.5) is None
+
+
+def test_activity_counts_trees_of_spouts_and_tuples_of_all() -> None:
+    topology = make_world(1).problem.topologies[0]
+    executor = {"kind": "executor", "length_ns": 2_000_000_000, "cpu_ns": 0.0}
+    activity = topology_activity(
+        topology,
+        facts(
+            executor | {"component": "sentences", "emitted": 100, "trees": 50, "acked": 40, "failed": 4},
+            executor | {"component": "split", "emitted": 60, "trees": 0, "acked": 1000, "failed": 0},
+            {"kind": "latency", "first": 8, "tuples": 10},
+        ),
+    )
+    rates = (activity.emitted_tps, activity.trees_tps, activity.acked_tps, activity.failed_tps)
+    assert rates == (80, 25, 20, 2)
+    median_ms = activity.complete_latency.quantile_ms(0.5)
+    assert median_ms is not None
+    assert LATENCY_EDGES_MS[7] < median_ms < LATENCY_EDGES_MS[8]
+
+
+def test_what_belongs_to_no_executor_is_counted_and_the_silent_get_their_siblings_load() -> None:
+    topology = make_world(1).problem.topologies[0]
+    spouts = [e for e, c in enumerate(topology.executor_component) if topology.components[c].id == "sentences"]
+    first, second = (int(topology.executor_start_task[e]) for e in spouts)
+    known = {"kind": "executor", "supervisor": "a", "component": "sentences", "length_ns": 10**9, "cpu_ns": 5e8}
+    pair = {"kind": "pair", "component": "count", "grouping": "fields", "bytes": 0, "sampled": 0}
+    load, unknown = topology_load(
+        topology,
+        facts(
+            known | {"first": first, "second": first},
+            # Another run of tasks than the topology's: from before it was rebalanced.
+            known | {"first": first, "second": second, "cpu_ns": 9e8},
+            pair | {"first": first, "second": 1, "tuples": 70},
+            pair | {"first": first, "second": 999, "tuples": 5},
+            pair | {"first": second, "second": 1, "tuples": 3},
+        ),
+        SETTINGS,
+        core_hz=2e9,
+    )
+    assert load.cpu_hz[spouts].tolist() == [1e9, 1e9]
+    assert (load.pair_source.tolist(), load.pair_target.tolist(), load.pair_tps.tolist()) == ([spouts[0]], [0], [70])
+    assert unknown == 8
+    assert load.bytes_per_tuple is None
