@@ -36,12 +36,13 @@ class MoveLimits:
     Parameters
     ----------
     drain_s
-        For the pending tuple trees to be acked; past it the move is given up and the topology runs on.
+        For the pending tuple trees to be acked; past it the move is given up and the topology runs on. More than
+        twice Storm's message timeout of 30 s, so that a tree that was lost before has failed by then.
     swap_s
         For the new workers to report; past it the spouts are resumed all the same, and the move says so.
     """
 
-    drain_s: float = 30.0
+    drain_s: float = 75.0
     swap_s: float = 60.0
 
 

@@ -24,6 +24,9 @@ from stormwright.storm.local import LocalCluster, LocalClusterConfig, RunningClu
 
 Say = Callable[[str], None]
 
+#: Seconds within which all workers of a new topology report, also on a machine that is busy with other things.
+FIRST_REPORT_S = 180.0
+
 
 @dataclass(frozen=True)
 class DemoSettings:
@@ -166,7 +169,7 @@ def _submit(settings: DemoSettings, cluster: RunningCluster, runtime: Runtime, s
         }
         cluster.run_topology(submission.main_class, [f"{key}={value}" for key, value in args.items()], conf)
     wanted = {submission.name for submission in settings.submissions}
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + FIRST_REPORT_S
     while time.monotonic() < deadline:
         snapshot = runtime.bridge.snapshot()
         running = [t for t in snapshot.topologies if t.name in wanted and _reports(runtime, t.id)] if snapshot else []
@@ -174,7 +177,7 @@ def _submit(settings: DemoSettings, cluster: RunningCluster, runtime: Runtime, s
             say("all workers report")
             return {topology.name: topology.id for topology in running}
         runtime.tally.wait(1.0)
-    raise ClusterError(f"not every worker of {', '.join(sorted(wanted))} reported within 60 s")
+    raise ClusterError(f"not every worker of {', '.join(sorted(wanted))} reported within {FIRST_REPORT_S:g} s")
 
 
 def _reports(runtime: Runtime, topology_id: str) -> bool:

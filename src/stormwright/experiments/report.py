@@ -90,7 +90,7 @@ def draw_throughput(curves: Sequence[ThroughputCurve], spans: Sequence[tuple[flo
     axes.legend(loc="lower right", frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     image = io.StringIO()
-    figure.savefig(image, format="svg", metadata={"Date": None})
+    figure.savefig(image, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     # An SVG inside HTML has neither XML declaration nor document type.
     return image.getvalue()[image.getvalue().index("<svg") :]
 

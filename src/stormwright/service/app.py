@@ -80,7 +80,15 @@ class HttpServer:
 
     def __init__(self, app: Starlette, host: str, port: int) -> None:
         self._address = f"{host}:{port}"
-        config = uvicorn.Config(app, host=host, port=port, log_level="critical", access_log=False, lifespan="off")
+        config = uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            log_level="critical",
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="stormwright-http", daemon=True)
 

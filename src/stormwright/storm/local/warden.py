@@ -30,7 +30,7 @@ from stormwright.storm.local.processes import MARK, kill_all_marked
 _PR_SET_CHILD_SUBREAPER = 36
 _KEEP = b"keep\n"
 _POLL_S = 0.2
-_NICENESS = 10
+_NICENESS = 5
 
 
 class Warden:
