@@ -102,10 +102,11 @@ def test_restart_after_a_crash_counts_nothing_twice(spark: SparkSession, tmp_pat
     with LoadStream(landing.directory, tmp_path / "state", SETTINGS, spark) as stream:
         land(landing, delivery.lines[:half], per_file=40)
         wait_until_read(stream, half)
-    # As if killed after the sink had done its work and before Spark noted that the batch was done.
-    commits = sorted((tmp_path / "state").glob("*/checkpoint/commits/[0-9]*"), key=lambda path: int(path.name))
-    commits[-1].unlink()
-    (commits[-1].parent / f".{commits[-1].name}.crc").unlink(missing_ok=True)
+        batch = stream.progress()["batch"]
+    # As if killed after the sink had done its work and before Spark noted that the batch was done (the end of the
+    # block may have come at just that moment).
+    for name in (f"{batch}", f".{batch}.crc"):
+        (tmp_path / "state" / SETTINGS.state_name / "checkpoint" / "commits" / name).unlink(missing_ok=True)
     with LoadStream(landing.directory, tmp_path / "state", SETTINGS, spark) as stream:
         before = stream.latest(world.problem)
         assert before is not None, "what was known before the crash is known at once"

@@ -21,7 +21,7 @@ class Nonsense(socketserver.BaseRequestHandler):
 
     def handle(self) -> None:
         self.request.recv(1 << 16)
-        self.request.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\n{"answer":42')
+        self.request.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\n{"answer":42}')
 
 
 class Silence(socketserver.BaseRequestHandler):

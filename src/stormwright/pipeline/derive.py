@@ -121,9 +121,10 @@ def _latencies() -> Column:
 
 
 def _node_seconds() -> Column:
-    start_ns = F.col("start_ms") * 1_000_000
+    # Counted from the full second before the start: nanoseconds since 1970 are too many for the floats of a division.
+    first = F.floor(F.col("start_ms") / 1000)
+    start_ns = F.col("start_ms") % 1000 * 1_000_000
     end_ns = start_ns + F.col("length_ns")
-    first, last = (F.floor(ns / _SECOND_NS) for ns in (start_ns, end_ns - 1))
 
     def fact(second: Column) -> Column:
         inside_ns = F.least(end_ns, (second + 1) * _SECOND_NS) - F.greatest(start_ns, second * _SECOND_NS)
@@ -131,14 +132,14 @@ def _node_seconds() -> Column:
             "node",
             topology=F.col("worker.topology"),
             supervisor=F.col("worker.supervisor"),
-            first=second,
+            first=first + second,
             second=F.col("worker.port"),
             length_ns=inside_ns,
-            records=F.when(second == first, 1).otherwise(0),
+            records=F.when(second == 0, 1).otherwise(0),
             cpu_ns=F.col("process_cpu_ns") * (inside_ns / F.col("length_ns")),
         )
 
-    return F.transform(F.sequence(first, last), fact)
+    return F.transform(F.sequence(F.lit(0).cast("long"), F.floor((end_ns - 1) / _SECOND_NS)), fact)
 
 
 def _fact(kind: str | Column, **values: Column) -> Column:
