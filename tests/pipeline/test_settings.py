@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
 
 import pytest
 
+import stormwright.pipeline
 from stormwright.errors import InputError, MissingDependencyError
 from stormwright.pipeline.session import require_java
 from stormwright.pipeline.settings import StreamSettings
@@ -68,3 +70,9 @@ def test_a_recent_java_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     require_java()
     assert os.environ["JAVA_HOME"] == str(tmp_path)
+
+
+def test_without_pyspark_the_pipeline_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(MissingDependencyError, match=r"needs pyspark: pip install 'stormwright\[spark\]'"):
+        importlib.reload(stormwright.pipeline)

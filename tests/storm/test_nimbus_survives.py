@@ -40,8 +40,10 @@ def service(cluster, handler: type[socketserver.BaseRequestHandler]) -> Iterator
 
     with Server((cluster.service_host, cluster.service_port), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield
-        server.shutdown()
+        try:
+            yield
+        finally:
+            server.shutdown()
 
 
 @pytest.fixture(scope="module")
