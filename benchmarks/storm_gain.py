@@ -17,7 +17,7 @@ from typing import Any
 from results import write_results
 
 from stormwright.experiments.demo import DemoResult, DemoSettings, demo_cluster, run_demo
-from stormwright.experiments.demo_report import as_dict, network_line
+from stormwright.experiments.demo_report import as_dict, crossing_per_tree, network_line
 from stormwright.experiments.topologies import Submission, parse_submissions
 from stormwright.schedulers import make_scheduler
 
@@ -79,12 +79,8 @@ def _latency_ratio(result: DemoResult) -> float:
 
 
 def _crossing_ratio(result: DemoResult) -> float:
-    before, after = (
-        sum(getattr(t, phase).inter_node_tps for t in result.topologies)
-        / sum(getattr(t, phase).acked_tps for t in result.topologies)
-        for phase in ("before", "after")
-    )
-    return after / before
+    before = crossing_per_tree([topology.before for topology in result.topologies])
+    return crossing_per_tree([topology.after for topology in result.topologies]) / before
 
 
 def _worst_silence(topologies: list[Any]) -> float:

@@ -6,7 +6,6 @@ start), so any stretch of records gives a rate back to within one tuple or nanos
 
 from __future__ import annotations
 
-import copy
 import json
 import random
 from collections import defaultdict
@@ -27,6 +26,7 @@ from stormwright.perflog.records import (
     missing,
 )
 from stormwright.perflog.schema import LATENCY_EDGES_MS
+from tests.perflog.samples import edited
 from tests.pipeline.oracle import Expected
 
 Record = dict[str, Any]
@@ -272,16 +272,7 @@ def _edited(path: str, value: object, reason: str) -> Any:
     """A spoiler that sets one part of a record; ``...`` removes it."""
 
     def spoil(record: Record) -> tuple[bytes, str]:
-        record = copy.deepcopy(record)
-        part: Any = record
-        *parents, last = (int(step) if step.isdigit() else step for step in path.split("."))
-        for step in parents:
-            part = part[step]
-        if value is ...:
-            del part[last]
-        else:
-            part[last] = value
-        return encoded(record), reason
+        return encoded(edited(record, path, value)), reason
 
     return spoil
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from stormwright.controller.plan import TopologyMove
 from stormwright.controller.tally import Tally
-from stormwright.errors import ClusterError, MoveError
-from stormwright.model import TopologyAssignment, WorkerSlot
+from stormwright.errors import MoveError
+from stormwright.model import WorkerSlot
 from stormwright.storm.bridge import Bridge, Order
 
 
@@ -156,26 +156,6 @@ def _tasks_by_slot(move: TopologyMove) -> dict[WorkerSlot, frozenset[int]]:
         first, last = topology.executor_start_task[executor], topology.executor_end_task[executor]
         tasks[move.after.slots[slot]].update(range(int(first), int(last) + 1))
     return {slot: frozenset(members) for slot, members in tasks.items()}
-
-
-def await_placement(
-    topology_name: str, wanted: TopologyAssignment, tally: Tally, topology_id: str, limit_s: float
-) -> None:
-    """Wait until a worker reports from every slot of `wanted`.
-
-    Raises
-    ------
-    ClusterError
-        One of them did not within `limit_s` seconds.
-    """
-    begin = time.monotonic()
-    missing = set(wanted.slots)
-    while missing:
-        missing = {s for s in missing if not tally.reports(topology_id, s.supervisor, s.port, frozenset(), 0.0)}
-        if missing and time.monotonic() - begin > limit_s:
-            named = ", ".join(str(slot) for slot in sorted(missing))
-            raise ClusterError(f"{topology_name}: no word from the workers at {named} after {limit_s:g} s")
-        tally.wait(1.0)
 
 
 def _now_ms() -> int:

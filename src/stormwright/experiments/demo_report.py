@@ -31,7 +31,7 @@ def table(result: DemoResult) -> list[Row]:
     rows = [
         _row("tuple trees acked / s", _sum(before, "acked_tps"), _sum(after, "acked_tps"), more_is_better=True),
         _row("inter-node tuples / s", _sum(before, "inter_node_tps"), _sum(after, "inter_node_tps")),
-        _row("inter-node tuples per acked tree", _crossing(before), _crossing(after), digits=2),
+        _row("inter-node tuples per acked tree", crossing_per_tree(before), crossing_per_tree(after), digits=2),
     ]
     for topology in result.topologies:
         early, late = topology.before, topology.after
@@ -137,6 +137,7 @@ def _sum(measurements: Sequence[Measurement], what: str) -> float:
     return float(sum(getattr(measurement, what) for measurement in measurements))
 
 
-def _crossing(measurements: Sequence[Measurement]) -> float:
+def crossing_per_tree(measurements: Sequence[Measurement]) -> float:
+    """Inter-node tuples per completed tree, over several topologies."""
     acked = _sum(measurements, "acked_tps")
     return _sum(measurements, "inter_node_tps") / acked if acked else 0.0
