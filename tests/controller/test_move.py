@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+
 import numpy as np
 import pytest
 
 from stormwright.controller.move import MoveLimits, safe_move
 from stormwright.controller.plan import MoveBudget, TopologyMove, plan_moves
-from stormwright.controller.tally import Tally
+from stormwright.controller.tally import MIN_SILENT_S, Tally
 from stormwright.errors import MoveError, NimbusError
-from stormwright.model import Assignment
+from stormwright.model import Assignment, Supervisor
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import place, problem, record, topology
 
-LIMITS = MoveLimits(drain_s=0.3, swap_s=0.3)
+LIMITS = MoveLimits(drain_s=0.3, swap_s=5)
 
 
 class FakeStorm:
     """Nimbus and workers in one: reports what workers would after each call."""
 
-    def __init__(self, tally: Tally, pending_after_pause: int = 0, refuse: str = "") -> None:
+    def __init__(self, tally: Tally, pending_after_pause: int = 0, refuse: str = "", lost: bool = False) -> None:
         self.calls: list[str] = []
         self._tally = tally
         self._pending = pending_after_pause
         self._refuse = refuse
+        self._lost_supervisor = lost
 
     def deactivate(self, name: str) -> None:
         self.calls.append(f"deactivate {name}")
         for seq in (1, 2, 3):
             acked = 10 - self._pending if seq == 1 else 0
-            self._tally.add([record("t-1-0", "n0", seq, tasks=(1, 4), acked=acked)])
+            self._tally.add([record("t-1-0", "n0", seq, tasks=(1, 4), length_ms=250, acked=acked)])
 
     def rebalance(self, name: str, wait_s: int) -> None:
         self.calls.append(f"rebalance {name} {wait_s}")
         if self._refuse:
             raise NimbusError(self._refuse)
-        self._tally.add([record("t-1-0", "n1", 0, tasks=(1, 4))])
+        self._tally.add([record("t-1-0", "n1", 0, tasks=(1, 4), length_ms=250)])
+
+    def release(self, topology_id: str, supervisor: Supervisor) -> bool:
+        self.calls.append(f"release {topology_id} {supervisor.id}")
+        if self._lost_supervisor:
+            raise NimbusError("no route to host")
+        return self.calls.count(self.calls[-1]) > 1
 
     def activate(self, name: str) -> None:
         self.calls.append(f"activate {name}")
@@ -44,7 +54,7 @@ class FakeStorm:
 @pytest.fixture
 def tally() -> Tally:
     counted = Tally()
-    counted.add([record("t-1-0", "n0", 0, tasks=(1, 4), trees=10)])
+    counted.add([record("t-1-0", "n0", 0, tasks=(1, 4), length_ms=250, trees=10)])
     return counted
 
 
@@ -72,9 +82,40 @@ def run(move: TopologyMove, storm: FakeStorm, bridge: Bridge, tally: Tally) -> N
 def test_pause_drain_swap_resume(move: TopologyMove, bridge: Bridge, tally: Tally) -> None:
     storm = FakeStorm(tally)
     report = safe_move(move, "because", storm, bridge, tally, LIMITS, lambda _: None)
-    assert storm.calls == ["deactivate t", "rebalance t 0", "activate t"]
+    released = "release t-1-0 n0"
+    assert storm.calls == ["deactivate t", "rebalance t 0", released, released, "activate t"]
     assert report.complete
+    assert report.swap_s > MIN_SILENT_S, "the old worker may still live until it has been silent for long enough"
     assert report.moved_executors == 4
+
+
+def test_a_supervisor_that_cannot_be_told_delays_nothing_else(move: TopologyMove, bridge: Bridge, tally: Tally) -> None:
+    storm = FakeStorm(tally, lost=True)
+    said: list[str] = []
+    report = safe_move(move, "because", storm, bridge, tally, LIMITS, said.append)
+    assert report.complete
+    assert any("host0 could not be told" in line for line in said)
+
+
+def test_an_old_worker_that_lives_on_makes_the_move_incomplete(
+    move: TopologyMove, bridge: Bridge, tally: Tally
+) -> None:
+    storm = FakeStorm(tally)
+    over = threading.Event()
+
+    def live_on() -> None:
+        for seq in itertools.count(100):
+            tally.add([record("t-1-0", "n0", seq, tasks=(1, 4), length_ms=250)])
+            if over.wait(0.05):
+                return
+
+    worker = threading.Thread(target=live_on)
+    worker.start()
+    report = safe_move(move, "because", storm, bridge, tally, MoveLimits(drain_s=1, swap_s=1.5), lambda _: None)
+    over.set()
+    worker.join()
+    assert not report.complete
+    assert storm.calls[-1] == "activate t"
 
 
 def test_pending_trees_stop_the_move_and_resume_the_spouts(move: TopologyMove, bridge: Bridge, tally: Tally) -> None:

@@ -2,21 +2,24 @@
 
 Storm itself, told to change an assignment, ends workers with tuples in flight; these time out half a minute later
 and are lost or replayed. Here the spouts are paused first, the tuple trees under way are let finish, and only then
-are the workers exchanged.
+are the workers exchanged. They are activated again once every old worker has ended.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from stormwright.controller.plan import TopologyMove
-from stormwright.controller.tally import Tally
-from stormwright.errors import MoveError
-from stormwright.model import WorkerSlot
+from stormwright.controller.tally import Tally, WorkerId
+from stormwright.errors import MoveError, NimbusError
+from stormwright.model import Supervisor, WorkerSlot
 from stormwright.storm.bridge import Bridge, Order
+
+#: Nothing is waited for longer without looking again, in seconds.
+_POLL_S = 1.0
 
 
 class Nimbus(Protocol):
@@ -27,6 +30,8 @@ class Nimbus(Protocol):
     def deactivate(self, name: str) -> None: ...
 
     def rebalance(self, name: str, wait_s: int) -> None: ...
+
+    def release(self, topology_id: str, supervisor: Supervisor) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,8 @@ class MoveLimits:
         For the pending tuple trees to be acked; past it the move is given up and the topology runs on. More than
         twice Storm's message timeout of 30 s, so that a tree that was lost before has failed by then.
     swap_s
-        For the new workers to report; past it the spouts are resumed all the same, and the move says so.
+        For the old workers to end and the new ones to report; past it the spouts are resumed all the same, and the
+        report says so.
     """
 
     drain_s: float = 75.0
@@ -48,7 +54,10 @@ class MoveLimits:
 
 @dataclass(frozen=True)
 class MoveReport:
-    """What a move did and how long each step took, in seconds."""
+    """What a move did and how long each step took, in seconds.
+
+    `swap_s` lasts until the spouts may emit again, `resume_s` from there until all new workers report.
+    """
 
     topology: str
     moved_executors: int
@@ -88,6 +97,7 @@ def safe_move(
         Nimbus refused a call; the spouts are resumed before it is passed on.
     """
     topology = move.topology
+    old = tally.lives(topology.id, move.stopped_workers)
     started_ms, begin = _now_ms(), time.monotonic()
     say(f"{topology.name}: pausing spouts")
     nimbus.deactivate(topology.name)
@@ -97,13 +107,14 @@ def safe_move(
         say(f"{topology.name}: drained in {drained - begin:.1f} s, swapping {len(move.started_workers)} workers")
         bridge.order(topology.id, Order(move.after, reason))
         nimbus.rebalance(topology.name, wait_s=0)
-        complete = _await_workers(move, tally, drained, limits.swap_s)
+        _await_swap(move, old, nimbus, tally, drained, limits.swap_s, say)
         swapped = time.monotonic()
     finally:
         # Whatever went wrong, a topology is never left paused.
         nimbus.activate(topology.name)
+    complete = _await_reports(move, tally, drained, limits.swap_s) and _ended(old, tally)
     resumed = time.monotonic()
-    say(f"{topology.name}: resumed after {resumed - begin:.1f} s")
+    say(f"{topology.name}: runs again after {resumed - begin:.1f} s")
     return MoveReport(
         topology=topology.id,
         moved_executors=move.moved_executors,
@@ -130,23 +141,55 @@ def _drain(move: TopologyMove, tally: Tally, since: float, limit_s: float) -> No
                 f"{topology}: {tally.pending(topology)} tuple trees still pending after {limit_s:g} s without new "
                 "ones; nothing was moved. A bolt may hold tuples unacked: raise the drain limit or move it by hand"
             )
-        tally.wait(min(left, 1.0))
+        tally.wait(min(left, _POLL_S))
 
 
-def _await_workers(move: TopologyMove, tally: Tally, since: float, limit_s: float) -> bool:
+def _await_swap(
+    move: TopologyMove,
+    old: Sequence[WorkerId],
+    nimbus: Nimbus,
+    tally: Tally,
+    since: float,
+    limit_s: float,
+    say: Callable[[str], None],
+) -> None:
+    """Return when the topology may be activated.
+
+    No old worker may live then: it would emit into connections that are being closed. New workers need not be up:
+    Storm lets one emit only when it is connected to all others. But one that keeps running has no such scruple, so
+    if there is any, all new ones must report first.
+    """
+    left = {supervisor.id: supervisor for supervisor in move.vacated}
+    while time.monotonic() < since + limit_s:
+        for supervisor in list(left.values()):
+            try:
+                released = nimbus.release(move.topology.id, supervisor)
+            except NimbusError as error:
+                say(f"{supervisor.host} could not be told to end its worker and will find out by itself: {error}")
+                released = True
+            if released:
+                del left[supervisor.id]
+        if not left and _ended(old, tally) and (not move.kept_workers or _all_report(move, tally, since)):
+            return
+        tally.wait(_POLL_S)
+
+
+def _ended(workers: Sequence[WorkerId], tally: Tally) -> bool:
+    return all(tally.silent(worker) for worker in workers)
+
+
+def _await_reports(move: TopologyMove, tally: Tally, since: float, limit_s: float) -> bool:
     """Whether every started worker reports with all its tasks within `limit_s`."""
-    deadline = since + limit_s
-    expected = _tasks_by_slot(move)
-    while True:
-        missing = [
-            slot
-            for slot in move.started_workers
-            if not tally.reports(move.topology.id, slot.supervisor, slot.port, expected[slot], since)
-        ]
-        left = deadline - time.monotonic()
-        if not missing or left <= 0:
-            return not missing
-        tally.wait(min(left, 1.0))
+    while not (up := _all_report(move, tally, since)) and time.monotonic() < since + limit_s:
+        tally.wait(_POLL_S)
+    return up
+
+
+def _all_report(move: TopologyMove, tally: Tally, since: float) -> bool:
+    tasks = _tasks_by_slot(move)
+    return all(
+        tally.reports(move.topology.id, slot.supervisor, slot.port, tasks[slot], since) for slot in move.started_workers
+    )
 
 
 def _tasks_by_slot(move: TopologyMove) -> dict[WorkerSlot, frozenset[int]]:

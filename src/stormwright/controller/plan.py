@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stormwright.model import UNPLACED, Assignment, Problem, Topology, TopologyAssignment, WorkerSlot, diff
+from stormwright.model import UNPLACED, Assignment, Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import name_slots
 
@@ -30,7 +30,7 @@ class MoveBudget:
 
 @dataclass(frozen=True)
 class TopologyMove:
-    """One topology from where it runs to where it shall run."""
+    """One topology from where it runs to where it shall run; `vacated` are the nodes that it leaves altogether."""
 
     topology: Topology
     before: TopologyAssignment
@@ -39,6 +39,7 @@ class TopologyMove:
     stopped_workers: tuple[WorkerSlot, ...]
     started_workers: tuple[WorkerSlot, ...]
     kept_workers: tuple[WorkerSlot, ...]
+    vacated: tuple[Supervisor, ...]
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ def _move(problem: Problem, now: IntArray, index: int, target: IntArray) -> Topo
     after[executors] = ported
     changes = diff(problem, now, after)
     kept = tuple(slot for slot in changes.kept_workers if problem.slot_index[slot] in set(ported.tolist()))
+    left = set(problem.slot_node[now[executors]].tolist()) - set(problem.slot_node[ported].tolist())
     return TopologyMove(
         topology=problem.topologies[index],
         before=name_slots(problem, now[executors]),
@@ -119,6 +121,7 @@ def _move(problem: Problem, now: IntArray, index: int, target: IntArray) -> Topo
         stopped_workers=changes.stopped_workers,
         started_workers=changes.started_workers,
         kept_workers=kept,
+        vacated=tuple(problem.supervisors[node] for node in sorted(left)),
     )
 
 

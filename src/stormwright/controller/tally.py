@@ -21,6 +21,10 @@ MAX_RECORDS = 72_000
 #: The stream on which a spout tells an acker of a new tuple tree.
 ACK_INIT_STREAM = "__ack_init"
 
+#: A worker is taken for ended once it has missed so many records, and not before so many seconds.
+SILENT_INTERVALS = 3
+MIN_SILENT_S = 1.0
+
 
 class WorkerId(NamedTuple):
     """One life of one worker."""
@@ -37,7 +41,7 @@ class WorkerTally:
     """What one worker has counted since it started.
 
     `quiet` is the number of records in a row, up to the newest, in which no tree was begun and no queue held a
-    tuple; `heard` is when the newest came (`time.monotonic`).
+    tuple; `heard` is when the newest came (`time.monotonic`), `interval_s` the time it covered.
     """
 
     begun: int = 0
@@ -45,6 +49,7 @@ class WorkerTally:
     failed: int = 0
     quiet: int = 0
     heard: float = 0.0
+    interval_s: float = 0.0
     tasks: frozenset[int] = frozenset()
     seen: set[int] = field(default_factory=set)
 
@@ -108,6 +113,20 @@ class Tally:
                 (worker := newest.get(slot)) is not None and worker.quiet >= 2 and worker.heard > since for slot in live
             )
 
+    def silent(self, life: WorkerId) -> bool:
+        """Whether a worker has missed so many records that it must have ended."""
+        with self._changed:
+            worker = self._workers.get(life)
+            limit_s = max(SILENT_INTERVALS * worker.interval_s, MIN_SILENT_S) if worker else 0.0
+            return worker is None or time.monotonic() - worker.heard > limit_s
+
+    def lives(self, topology: str, slots: Iterable[tuple[str, int]]) -> list[WorkerId]:
+        """The newest worker heard of in each of the slots (supervisor, port)."""
+        wanted = set(slots)
+        with self._changed:
+            newest = {(life.supervisor, life.port): life for life in self._lives(topology)}
+        return [life for slot, life in newest.items() if slot in wanted]
+
     def reports(self, topology: str, supervisor: str, port: int, tasks: frozenset[int], since: float) -> bool:
         """Whether a worker that holds `tasks` has reported from this slot since `since`."""
         with self._changed:
@@ -115,8 +134,12 @@ class Tally:
             return worker is not None and worker.heard > since and worker.tasks >= tasks
 
     def _newest(self, topology: str) -> dict[tuple[str, int], WorkerTally]:
-        lives = sorted((identity.start_ms, identity) for identity in self._workers if identity.topology == topology)
-        return {(identity.supervisor, identity.port): self._workers[identity] for _, identity in lives}
+        return {(life.supervisor, life.port): self._workers[life] for life in self._lives(topology)}
+
+    def _lives(self, topology: str) -> list[WorkerId]:
+        """The workers of a topology, oldest first."""
+        lives = (life for life in self._workers if life.topology == topology)
+        return sorted(lives, key=lambda life: life.start_ms)
 
 
 def worker_id(record: Record) -> WorkerId:
@@ -138,6 +161,7 @@ def _count(worker: WorkerTally, record: Record) -> None:
     idle = begun == 0 and all((executor["queue"] or 0.0) == 0.0 for executor in record["executors"])
     worker.quiet = worker.quiet + 1 if idle else 0
     worker.heard = time.monotonic()
+    worker.interval_s = record["length_ns"] / 1e9
     worker.tasks = frozenset(
         task for executor in record["executors"] for task in range(executor["first_task"], executor["last_task"] + 1)
     )

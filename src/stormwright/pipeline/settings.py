@@ -41,7 +41,7 @@ class StreamSettings:
     history_s: int = 300
     core_hz: float | None = None
     core_hz_of: Mapping[str, float] = field(default_factory=dict)
-    trigger_s: float = 2.0
+    trigger_s: float = 2.5
     max_files_per_batch: int = 1000
     heap_mb: int = 1024
     niceness: int = 0

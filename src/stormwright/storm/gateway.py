@@ -7,6 +7,7 @@ operator already maintains; the price is one small JVM.
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 import tempfile
 import threading
@@ -17,6 +18,14 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from stormwright.errors import NimbusError
+from stormwright.model import Supervisor
+
+#: Key in a supervisor's `supervisor.scheduler.meta`: the port of its Thrift server where storm.yaml of Nimbus has
+#: another, as when several supervisors share a machine.
+THRIFT_PORT_META = "stormwright.thrift.port"
+
+#: Seconds that Nimbus has for one call.
+CALL_LIMIT_S = 60.0
 
 
 def gateway_command(storm_home: Path) -> list[str]:
@@ -32,12 +41,12 @@ class NimbusGateway:
     Parameters
     ----------
     command
-        Argument vector that starts ``stormwright.NimbusGateway``.
+        Argument vector that starts ``stormwright.NimbusGateway``; once more when its JVM has ended.
 
     Raises
     ------
     NimbusError
-        From every call: Nimbus refused it (with Storm's reason), or the JVM ended.
+        From every call: Nimbus refused it (with Storm's reason) or did not answer, or the JVM ended.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -45,9 +54,8 @@ class NimbusGateway:
         self._next_id = 0
         # A file, not a pipe: nobody reads the JVM's log while it runs, and a full pipe would stop it.
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
-        self._process = subprocess.Popen(
-            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, encoding="utf-8"
-        )
+        self._command = list(command)
+        self._process = self._start()
 
     def __enter__(self) -> Self:
         return self
@@ -56,7 +64,17 @@ class NimbusGateway:
         self.close()
 
     def close(self) -> None:
-        """End the JVM; it stops by itself when its input closes."""
+        """End the JVM."""
+        self._end()
+        self._log.close()
+
+    def _start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, encoding="utf-8"
+        )
+
+    def _end(self) -> None:
+        """It stops by itself when its input closes."""
         if self._process.stdin:
             with suppress(BrokenPipeError):  # it has ended already
                 self._process.stdin.close()
@@ -67,7 +85,6 @@ class NimbusGateway:
             self._process.wait()
         if self._process.stdout:
             self._process.stdout.close()
-        self._log.close()
 
     def cluster(self) -> dict[str, Any]:
         """Supervisors and topologies as Nimbus sees them."""
@@ -89,29 +106,51 @@ class NimbusGateway:
         """Drop a topology's assignment after `wait_s` seconds and have it scheduled again."""
         self._call("rebalance", name=name, wait_s=wait_s)
 
+    def release(self, topology_id: str, supervisor: Supervisor) -> bool:
+        """Tell a supervisor that a topology has left it; False as long as Nimbus has it there.
+
+        Nimbus itself tells only the supervisors that a topology goes to; the others ask every 10 seconds.
+        """
+        port = (supervisor.scheduler_meta or {}).get(THRIFT_PORT_META)
+        thrift_port = int(port) if port else None
+        where = {"supervisor": supervisor.id, "host": supervisor.host, "thrift_port": thrift_port}
+        return bool(self._call("release", id=topology_id, **where))
+
     def kill(self, name: str, wait_s: int) -> None:
         """End a topology after `wait_s` seconds."""
         self._call("kill", name=name, wait_s=wait_s)
 
     def _call(self, call: str, **args: Any) -> Any:
         with self._lock:
+            if self._process.poll() is not None and not self._log.closed:
+                self._end()
+                self._process = self._start()
             self._next_id += 1
-            request = {"id": self._next_id, "call": call, "args": args}
-            stdin, stdout = self._process.stdin, self._process.stdout
-            if stdin is None or stdout is None:  # both are pipes since __init__; the type checker cannot know
-                raise NimbusError(f"{call}: the Nimbus gateway has no pipes")
-            try:
-                stdin.write(json.dumps(request) + "\n")
-                stdin.flush()
-                line = stdout.readline()
-            except (OSError, ValueError) as error:
-                raise NimbusError(f"{call}: the Nimbus gateway has ended ({error}): {self._log_tail()}") from error
-        if not line:
-            raise NimbusError(f"{call}: the Nimbus gateway has ended: {self._log_tail()}")
+            line = self._exchange(call, json.dumps({"id": self._next_id, "call": call, "args": args}))
         response = json.loads(line)
         if "error" in response:
             raise NimbusError(f"Nimbus refused {call}: {response['error']} ({response.get('type', 'unknown error')})")
         return response.get("result")
+
+    def _exchange(self, call: str, request: str) -> str:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:  # both are pipes; the type checker cannot know
+            raise NimbusError(f"{call}: the Nimbus gateway has no pipes")
+        try:
+            stdin.write(request + "\n")
+            stdin.flush()
+            answered, _, _ = select.select([stdout], [], [], CALL_LIMIT_S)
+            line = stdout.readline() if answered else None
+        except (OSError, ValueError) as error:
+            raise NimbusError(f"{call}: the Nimbus gateway has ended ({error}): {self._log_tail()}") from error
+        if line is None:
+            # An answer that came later would be taken for that of another call.
+            self._process.kill()
+            self._process.wait()
+            raise NimbusError(f"{call}: no answer from Nimbus within {CALL_LIMIT_S:g} s")
+        if not line:
+            raise NimbusError(f"{call}: the Nimbus gateway has ended: {self._log_tail()}")
+        return line
 
     def _log_tail(self) -> str:
         if self._log.closed:

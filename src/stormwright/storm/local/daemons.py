@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from stormwright.storm.gateway import THRIFT_PORT_META
 from stormwright.storm.local.java import FULL, LIGHT, STORM_HOME, STORMWRIGHT_JAR, WORKER_ARCHIVE, java_command
 from stormwright.storm.local.plan import ClusterPlan, Node
 
@@ -84,6 +85,7 @@ def _supervisor_conf(plan: ClusterPlan, node: Node) -> dict[str, Any]:
         "storm.local.hostname": node.address,
         "supervisor.slots.ports": list(node.ports),
         "supervisor.thrift.port": node.thrift_port,
+        "supervisor.scheduler.meta": {THRIFT_PORT_META: str(node.thrift_port)},
         "supervisor.cpu.capacity": plan.config.cores_per_node * 100.0,
         "supervisor.memory.capacity.mb": plan.config.memory_mb_per_node,
     }

@@ -12,6 +12,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.apache.storm.generated.Assignment;
 import org.apache.storm.generated.ClusterSummary;
 import org.apache.storm.generated.ErrorInfo;
 import org.apache.storm.generated.ExecutorInfo;
@@ -20,6 +21,7 @@ import org.apache.storm.generated.KillOptions;
 import org.apache.storm.generated.Nimbus;
 import org.apache.storm.generated.NotAliveException;
 import org.apache.storm.generated.RebalanceOptions;
+import org.apache.storm.generated.SupervisorAssignments;
 import org.apache.storm.generated.SupervisorSummary;
 import org.apache.storm.generated.TopologyInfo;
 import org.apache.storm.generated.TopologySummary;
@@ -51,6 +53,10 @@ class NimbusGatewayTest {
                 ErrorInfo error = new ErrorInfo("java.io.IOException: x\n\tat y", 16);
                 return new TopologyInfo("wc-1-16", "wc", 50, List.of(executor), "ACTIVE",
                         Map.of("split", List.of(error), "count", List.of()));
+            case "getSupervisorAssignments":
+                SupervisorAssignments assignments = new SupervisorAssignments();
+                assignments.set_storm_assignment(Map.of("wc-1-16", new Assignment()));
+                return assignments;
             case "rebalance":
                 calls.add("rebalance " + args[0] + " " + ((RebalanceOptions) args[1]).get_wait_secs());
                 return null;
@@ -111,11 +117,21 @@ class NimbusGatewayTest {
                 .get(0).get("result");
         assertEquals(
                 List.of(Map.of("first_task", 5, "last_task", 6, "component", "split", "host", "node1", "port", 6700,
-                        "uptime_s", 40)),
+                        "uptime_s", 40, "acked_trees", 0)),
                 result.get("executors"));
         Map<?, ?> errors = (Map<?, ?>) result.get("errors");
         assertEquals(1, errors.size());
         assertEquals("java.io.IOException: x", ((Map<?, ?>) ((List<?>) errors.get("split")).get(0)).get("error"));
+    }
+
+    @Test
+    void aSupervisorIsReleasedOnceNimbusHasTheTopologyElsewhere() throws Exception {
+        List<Map<?, ?>> responses = ask(
+                "{\"id\":1,\"call\":\"release\",\"args\":{\"id\":\"wc-1-16\",\"supervisor\":\"s\",\"host\":\"127.0.0.1\"}}",
+                "{\"id\":2,\"call\":\"release\",\"args\":"
+                        + "{\"id\":\"other\",\"supervisor\":\"s\",\"host\":\"127.0.0.1\",\"thrift_port\":1}}");
+        assertEquals(false, responses.get(0).get("result"));
+        assertTrue(((String) responses.get(1).get("error")).contains("refused"), "it was told, but nobody listens");
     }
 
     @Test

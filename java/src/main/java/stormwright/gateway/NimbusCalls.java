@@ -13,6 +13,8 @@ import org.apache.storm.generated.KillOptions;
 import org.apache.storm.generated.Nimbus;
 import org.apache.storm.generated.NumErrorsChoice;
 import org.apache.storm.generated.RebalanceOptions;
+import org.apache.storm.generated.SpoutStats;
+import org.apache.storm.generated.SupervisorAssignments;
 import org.apache.storm.generated.SupervisorSummary;
 import org.apache.storm.generated.TopologyInfo;
 import org.apache.storm.generated.TopologySummary;
@@ -20,10 +22,17 @@ import org.apache.storm.thrift.TException;
 
 /** The calls of the gateway, each one of Nimbus; results are JSON documents. */
 final class NimbusCalls {
+    private static final String ALL_TIME = ":all-time";
+
+    /** Tells a supervisor what it should run, as Nimbus does; without a port at the one in storm.yaml. */
+    interface SupervisorPush {
+        void send(String host, Integer thriftPort, SupervisorAssignments assignments) throws TException;
+    }
+
     private NimbusCalls() {
     }
 
-    static Object call(Nimbus.Iface nimbus, String call, Map<?, ?> args) throws TException {
+    static Object call(Nimbus.Iface nimbus, SupervisorPush push, String call, Map<?, ?> args) throws TException {
         switch (call) {
             case "cluster":
                 return cluster(nimbus.getClusterInfo());
@@ -40,6 +49,8 @@ final class NimbusCalls {
                 rebalance.set_wait_secs(number(args, "wait_s"));
                 nimbus.rebalance(text(args, "name"), rebalance);
                 return null;
+            case "release":
+                return release(nimbus, push, args);
             case "kill":
                 KillOptions kill = new KillOptions();
                 kill.set_wait_secs(number(args, "wait_s"));
@@ -62,6 +73,23 @@ final class NimbusCalls {
             return number;
         }
         throw new IllegalArgumentException("args." + key + " should be a number of at least 0");
+    }
+
+    /**
+     * Tells a supervisor that a topology has left it, and whether it has, according to Nimbus.
+     *
+     * <p>After a rebalance Nimbus sends the new assignment only to the supervisors in it. One that has lost its last
+     * worker of the topology finds out when it next asks by itself, every 10 seconds; until then its worker lives, and
+     * would emit again when the topology is activated.
+     */
+    private static boolean release(Nimbus.Iface nimbus, SupervisorPush push, Map<?, ?> args) throws TException {
+        SupervisorAssignments assignments = nimbus.getSupervisorAssignments(text(args, "supervisor"));
+        if (assignments == null || assignments.get_storm_assignment().containsKey(text(args, "id"))) {
+            return false;
+        }
+        Integer thriftPort = args.get("thrift_port") == null ? null : number(args, "thrift_port");
+        push.send(text(args, "host"), thriftPort, assignments);
+        return true;
     }
 
     private static Map<String, Object> cluster(ClusterSummary summary) {
@@ -104,6 +132,7 @@ final class NimbusCalls {
             document.put("host", executor.get_host());
             document.put("port", executor.get_port());
             document.put("uptime_s", executor.get_uptime_secs());
+            document.put("acked_trees", ackedTrees(executor));
             executors.add(document);
         }
         Map<String, Object> document = new LinkedHashMap<>();
@@ -114,6 +143,15 @@ final class NimbusCalls {
         document.put("executors", executors);
         document.put("errors", errors(info));
         return document;
+    }
+
+    /** Tuple trees of a spout that were acked since its executor started, as last reported; 0 for a bolt. */
+    private static long ackedTrees(ExecutorSummary executor) {
+        if (!executor.is_set_stats() || !executor.get_stats().get_specific().is_set_spout()) {
+            return 0;
+        }
+        SpoutStats stats = executor.get_stats().get_specific().get_spout();
+        return stats.get_acked().getOrDefault(ALL_TIME, Map.of()).values().stream().mapToLong(Long::longValue).sum();
     }
 
     private static Map<String, Object> errors(TopologyInfo info) {

@@ -1,10 +1,14 @@
 package stormwright.gateway;
 
+import java.util.HashMap;
 import java.util.Map;
+import org.apache.storm.Config;
 import org.apache.storm.generated.Nimbus;
+import org.apache.storm.generated.SupervisorAssignments;
 import org.apache.storm.thrift.TException;
 import org.apache.storm.thrift.transport.TTransportException;
 import org.apache.storm.utils.NimbusClient;
+import org.apache.storm.utils.SupervisorClient;
 
 /** A connection to whichever Nimbus leads, kept open from call to call. */
 public final class NimbusConnection implements AutoCloseable {
@@ -20,7 +24,7 @@ public final class NimbusConnection implements AutoCloseable {
     public Object call(String call, Map<?, ?> args) throws TException {
         boolean kept = client != null;
         try {
-            return NimbusCalls.call(connected(), call, args);
+            return NimbusCalls.call(connected(), this::push, call, args);
         } catch (TTransportException e) {
             close();
             if (kept) {
@@ -35,6 +39,16 @@ public final class NimbusConnection implements AutoCloseable {
             client = NimbusClient.Builder.withConf(conf).build();
         }
         return client.getClient();
+    }
+
+    private void push(String host, Integer thriftPort, SupervisorAssignments assignments) throws TException {
+        Map<String, Object> once = new HashMap<>(conf);
+        // A supervisor that cannot be reached will ask by itself; spouts are paused while it is tried.
+        once.put(Config.STORM_NIMBUS_RETRY_TIMES, 0);
+        SupervisorClient.Builder supervisor = SupervisorClient.Builder.withConf(once);
+        try (SupervisorClient client = supervisor.withHostName(host).withPort(thriftPort).build()) {
+            client.getIface().sendSupervisorAssignments(assignments);
+        }
     }
 
     @Override

@@ -1,0 +1,58 @@
+"""The Nimbus gateway's Python side, over stand-ins for its JVM."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from stormwright.errors import NimbusError
+from stormwright.model import Supervisor
+from stormwright.storm import gateway
+from stormwright.storm.gateway import THRIFT_PORT_META, NimbusGateway
+
+ECHO = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    print(json.dumps({"id": request["id"], "result": request["args"]}), flush=True)
+"""
+
+SILENT_ONCE = """
+import pathlib, sys
+started = pathlib.Path(sys.argv[1])
+silent = not started.exists()
+started.touch()
+for line in sys.stdin:
+    if not silent:
+        print('{"result": {"supervisors": [], "topologies": []}}', flush=True)
+"""
+
+
+def test_a_call_without_an_answer_ends_and_the_next_one_has_a_new_jvm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with NimbusGateway([sys.executable, "-c", SILENT_ONCE, str(tmp_path / "started")]) as nimbus:
+        monkeypatch.setattr(gateway, "CALL_LIMIT_S", 0.2)
+        with pytest.raises(NimbusError, match=r"cluster: no answer from Nimbus within 0.2 s"):
+            nimbus.cluster()
+        monkeypatch.setattr(gateway, "CALL_LIMIT_S", 10)
+        assert nimbus.cluster() == {"supervisors": [], "topologies": []}
+
+
+def test_a_jvm_that_ended_is_named_with_what_it_said() -> None:
+    with (
+        NimbusGateway([sys.executable, "-c", "import sys; sys.exit('no storm.yaml')"]) as nimbus,
+        pytest.raises(NimbusError, match=r"gateway has ended.*no storm.yaml"),
+    ):
+        nimbus.cluster()
+
+
+def test_a_supervisor_is_told_at_its_own_port_if_it_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, object]] = []
+    with NimbusGateway([sys.executable, "-c", ECHO]) as nimbus:
+        monkeypatch.setattr(nimbus, "_call", lambda call, **args: asked.append({"call": call, **args}))
+        nimbus.release("t", Supervisor("s1", "host1", (6700,), 1e9))
+        nimbus.release("t", Supervisor("s2", "host2", (6700,), 1e9, scheduler_meta={THRIFT_PORT_META: "6629"}))
+    assert [request["thrift_port"] for request in asked] == [None, 6629]
