@@ -21,6 +21,7 @@ NIMBUS = "nimbus"
 ZOOKEEPER = "zookeeper"
 
 _LOG4J2 = Path(__file__).parent / "log4j2"
+_WORKER_JAVA = Path(__file__).parent / "worker_java.sh"
 _HEAP_MB = {ZOOKEEPER: 128, NIMBUS: 256, "supervisor": 160}
 _MAIN = {
     ZOOKEEPER: "org.apache.storm.command.DevZookeeper",
@@ -63,7 +64,6 @@ def storm_conf(plan: ClusterPlan, daemon: str) -> dict[str, Any]:
         **_TIMING,
         "worker.heap.memory.mb": 384,
         "worker.childopts": [*FULL, *_archive(), "-Xmx%HEAP-MEM%m"],
-        "topology.worker.logwriter.childopts": [*LIGHT, *_archive(), "-Xmx32m"],
         "topology.worker.max.heap.size.mb": 384.0,
         "stormwright.service.url": f"http://{plan.service_host}:{config.service_port}",
         "stormwright.probe.service.url": f"http://{plan.service_host}:{config.service_port}",
@@ -92,9 +92,13 @@ def _supervisor_conf(plan: ClusterPlan, node: Node) -> dict[str, Any]:
 
 
 def write_homes(plan: ClusterPlan) -> None:
-    """Give every daemon its directory with a storm.yaml, and keep a copy of our jar for the cluster's life."""
+    """Give every daemon its directory with a storm.yaml, and keep copies of our files for the cluster's life."""
     plan.lib.mkdir(parents=True)
     shutil.copy2(STORMWRIGHT_JAR, plan.lib)
+    worker_java = plan.worker_java_home / "bin" / "java"
+    worker_java.parent.mkdir(parents=True)
+    shutil.copy(_WORKER_JAVA, worker_java)
+    worker_java.chmod(0o755)
     for daemon in names(plan):
         home = plan.daemon_dir(daemon)
         for part in ("conf", "logs", "tmp"):
@@ -135,6 +139,9 @@ def environment(plan: ClusterPlan, daemon: str) -> Mapping[str, str]:
         # Instead of STORM_HOME/conf, which all nodes share, and STORM_HOME/extlib.
         "STORM_CONF_DIR": str(plan.daemon_dir(daemon) / "conf"),
         "STORM_EXT_CLASSPATH": str(plan.lib / "*"),
+        # Supervisors start workers with the java in it.
+        "JAVA_HOME": str(plan.worker_java_home),
+        "STORMWRIGHT_JAVA": plan.java,
     }
 
 

@@ -69,6 +69,11 @@ class ClusterPlan:
         """Copies of jars that must outlive a rebuild: the plugin's."""
         return self.work / "lib"
 
+    @property
+    def worker_java_home(self) -> Path:
+        """What supervisors take for JAVA_HOME when they start workers."""
+        return self.work / "worker-java"
+
     def daemon_dir(self, daemon: str) -> Path:
         """Where one daemon keeps its configuration, state and logs."""
         return self.work / daemon

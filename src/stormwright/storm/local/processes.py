@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 #: In the environment of every process of a cluster: its work directory.
@@ -48,6 +49,26 @@ def marked(work: Path) -> list[int]:
         if entry in environment.split(b"\0") and pid != os.getpid():
             found.append(pid)
     return found
+
+
+def marked_running(work: Path, main: str) -> set[int]:
+    """Processes of the cluster whose command line names `main`."""
+    found = set()
+    for pid in marked(work):
+        try:
+            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if main.encode() in arguments:
+            found.add(pid)
+    return found
+
+
+def renice(pid: int, niceness: int) -> None:
+    """Give every thread of a process that niceness; threads that it starts later inherit it."""
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(OSError):  # it has ended meanwhile
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), niceness)
 
 
 def kill_all_marked(work: Path, timeout_s: float = 10.0) -> None:

@@ -18,6 +18,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,12 +26,18 @@ from typing import Any, NoReturn
 from stormwright.errors import StormwrightError
 from stormwright.storm.local import daemons, network, state
 from stormwright.storm.local.plan import ClusterPlan
-from stormwright.storm.local.processes import MARK, kill_all_marked
+from stormwright.storm.local.processes import MARK, kill_all_marked, marked_running, renice
 
 _PR_SET_CHILD_SUBREAPER = 36
 _KEEP = b"keep\n"
 _POLL_S = 0.2
 _NICENESS = 5
+
+#: Workers that have run for so many seconds give way to those that start, as on nodes that share no CPU.
+_SETTLED_S = 7.0
+_SETTLED_NICENESS = 19
+_LOOK_S = 1.0
+_WORKER = "org.apache.storm.daemon.worker.Worker"
 
 
 class Warden:
@@ -41,6 +48,9 @@ class Warden:
         self._events = (plan.work / "events.jsonl").open("a", encoding="utf-8", buffering=1)
         self._names: dict[int, str] = {}
         self._holders: dict[str, int] = {}
+        self._workers_since: dict[int, float] = {}
+        self._settled: set[int] = set()
+        self._next_look = 0.0
 
     def run(self) -> NoReturn:
         """Do all of it; returns only by ending the process."""
@@ -104,6 +114,20 @@ class Warden:
                 if said == _KEEP:
                     owner = []
             self._reap()
+            self._settle_workers()
+
+    def _settle_workers(self) -> None:
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOOK_S
+        running = marked_running(self._plan.work, _WORKER)
+        self._workers_since = {pid: self._workers_since.get(pid, now) for pid in running}
+        self._settled &= running
+        for pid, since in self._workers_since.items():
+            if pid not in self._settled and now - since > _SETTLED_S:
+                renice(pid, _SETTLED_NICENESS)
+                self._settled.add(pid)
 
     def _reap(self) -> None:
         """Collect ended processes, orphans too: nobody else would."""
