@@ -32,6 +32,7 @@ import click
 @click.option("--period", "period_s", default=60.0, show_default=True, help="P: seconds between looks.")
 @click.option("--gain", "min_gain_percent", default=20.0, show_default=True, help="R: percent that is worth a move.")
 @click.option("--cool-down", "cool_down_s", default=60.0, show_default=True, help="T: seconds after a change.")
+@click.option("--dry-run", is_flag=True, help="Decide and tell what would move, but move nothing.")
 @click.option("--max-topologies", default=10, show_default=True, help="Move budget: topologies a decision.")
 @click.option("--max-executors", default=10_000, show_default=True, help="Move budget: executors a decision.")
 def command(
@@ -46,6 +47,7 @@ def command(
     period_s: float,
     min_gain_percent: float,
     cool_down_s: float,
+    dry_run: bool,
     max_topologies: int,
     max_executors: int,
 ) -> None:
@@ -65,6 +67,7 @@ def command(
         host=host,
         port=port,
         initial=initial,
+        dry_run=dry_run,
         triggers=TriggerParams(
             overload_s=overload_s, period_s=period_s, min_gain_percent=min_gain_percent, cool_down_s=cool_down_s
         ),

@@ -8,15 +8,19 @@ are the workers exchanged. They are activated again once every old worker has en
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from stormwright.controller.pauses import Pauses
 from stormwright.controller.plan import TopologyMove
 from stormwright.controller.tally import Tally, WorkerId
 from stormwright.errors import MoveError, NimbusError
 from stormwright.model import Supervisor, WorkerSlot
 from stormwright.storm.bridge import Bridge, Order
+
+#: Storm's status of a topology whose spouts emit.
+ACTIVE = "ACTIVE"
 
 #: Nothing is waited for longer without looking again, in seconds.
 _POLL_S = 1.0
@@ -24,6 +28,8 @@ _POLL_S = 1.0
 
 class Nimbus(Protocol):
     """The calls to Nimbus that a move makes."""
+
+    def topology(self, topology_id: str) -> Mapping[str, Any]: ...
 
     def activate(self, name: str) -> None: ...
 
@@ -82,6 +88,7 @@ def safe_move(
     nimbus: Nimbus,
     bridge: Bridge,
     tally: Tally,
+    pauses: Pauses,
     limits: MoveLimits,
     say: Callable[[str], None],
 ) -> MoveReport:
@@ -92,16 +99,22 @@ def safe_move(
     Raises
     ------
     MoveError
-        Tuple trees were still pending after `MoveLimits.drain_s`: nothing was moved, the spouts emit again.
+        The topology is not active, or tuple trees were still pending after `MoveLimits.drain_s`: nothing was moved,
+        and the spouts do what they did before.
     NimbusError
         Nimbus refused a call; the spouts are resumed before it is passed on.
     """
     topology = move.topology
+    status = nimbus.topology(topology.id)["status"]
+    if status != ACTIVE:
+        # Somebody else has paused or is moving it; to resume it is theirs as well.
+        raise MoveError(f"{topology.id} is {status}, only what is {ACTIVE} is moved")
     old = tally.lives(topology.id, move.stopped_workers)
     started_ms, begin = _now_ms(), time.monotonic()
     say(f"{topology.name}: pausing spouts")
-    nimbus.deactivate(topology.name)
-    try:
+    # Whatever goes wrong, a topology is never left paused.
+    with pauses.around(topology.name, nimbus.activate):
+        nimbus.deactivate(topology.name)
         _drain(move, tally, begin, limits.drain_s)
         drained = time.monotonic()
         say(f"{topology.name}: drained in {drained - begin:.1f} s, swapping {len(move.started_workers)} workers")
@@ -109,9 +122,6 @@ def safe_move(
         nimbus.rebalance(topology.name, wait_s=0)
         _await_swap(move, old, nimbus, tally, drained, limits.swap_s, say)
         swapped = time.monotonic()
-    finally:
-        # Whatever went wrong, a topology is never left paused.
-        nimbus.activate(topology.name)
     complete = _await_reports(move, tally, drained, limits.swap_s) and _ended(old, tally)
     resumed = time.monotonic()
     say(f"{topology.name}: runs again after {resumed - begin:.1f} s")
@@ -134,12 +144,12 @@ def _drain(move: TopologyMove, tally: Tally, since: float, limit_s: float) -> No
     topology = move.topology.id
     live = [(slot.supervisor, slot.port) for slot in move.before.slots]
     deadline = since + limit_s
-    while not (tally.quiet(topology, live, since) and tally.pending(topology) == 0):
+    while not (tally.quiet(topology, live, since) and tally.pending(topology, live) == 0):
         left = deadline - time.monotonic()
         if left <= 0:
             raise MoveError(
-                f"{topology}: {tally.pending(topology)} tuple trees still pending after {limit_s:g} s without new "
-                "ones; nothing was moved. A bolt may hold tuples unacked: raise the drain limit or move it by hand"
+                f"{topology}: {tally.pending(topology, live)} tuple trees still pending after {limit_s:g} s without "
+                "new ones; nothing was moved. A bolt may hold tuples unacked: move it by hand"
             )
         tally.wait(min(left, _POLL_S))
 

@@ -12,10 +12,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from stormwright.controller.move import MoveLimits, MoveReport, safe_move
+from stormwright.controller.pauses import Pauses
 from stormwright.controller.plan import MoveBudget
 from stormwright.controller.policy import Clock, Decision, decide
 from stormwright.controller.tally import Tally
-from stormwright.errors import MoveError
+from stormwright.errors import MoveError, StormwrightError
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import Rejected, parse_lines
@@ -39,12 +40,18 @@ class RuntimeSettings:
         Where Nimbus and the probes reach the service.
     initial
         Scheduler for topologies without a slot; Storm's own by default.
+    dry_run
+        Decide and tell, but move nothing.
+    keep_records
+        Keep the newest records in memory, for measurements.
     """
 
     state_dir: Path
     host: str
     port: int
     initial: str = "even"
+    dry_run: bool = False
+    keep_records: bool = False
     triggers: TriggerParams = field(default_factory=TriggerParams)
     budget: MoveBudget = field(default_factory=MoveBudget)
     limits: MoveLimits = field(default_factory=MoveLimits)
@@ -74,11 +81,12 @@ class Runtime:
     ) -> None:
         self.settings = settings
         self.bridge = Bridge(make_scheduler(settings.initial), settings.initial)
-        self.tally = Tally()
+        self.tally = Tally(keep_records=settings.keep_records)
         self._scheduler = scheduler
         self._scheduler_name = scheduler_name
         self._say = say
         self._landing = Landing(settings.state_dir / "landing")
+        self._pauses = Pauses(settings.state_dir / "paused.json")
         self._stream = LoadStream(self._landing.directory, settings.state_dir / "stream", settings.stream)
         self._http = HttpServer(make_app(self.bridge, self._ingest, self.status), settings.host, settings.port)
         self._gateway_command = gateway_command
@@ -93,6 +101,7 @@ class Runtime:
         with ExitStack() as starting:
             starting.enter_context(self._http)
             self.nimbus = starting.enter_context(NimbusGateway(self._gateway_command))
+            self._pauses.resume(self.nimbus.activate, self._say)
             starting.enter_context(self._stream)
             self._closing = starting.pop_all()
         return self
@@ -134,7 +143,9 @@ class Runtime:
             text = f"stormwright: placed by {self._scheduler_name}: {decision.reason}"
             try:
                 reports.append(
-                    safe_move(move, text, self.nimbus, self.bridge, self.tally, self.settings.limits, self._say)
+                    safe_move(
+                        move, text, self.nimbus, self.bridge, self.tally, self._pauses, self.settings.limits, self._say
+                    )
                 )
             except MoveError as error:
                 failure = error
@@ -148,12 +159,18 @@ class Runtime:
     def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
         """Keep the placement good until `stop` is set."""
         while not stop.wait(every_s):
-            decision = self.look()
-            if decision.looked:
-                self._say(decision.reason)
             try:
-                self.act(decision)
-            except MoveError as error:
+                self._pauses.resume(self.nimbus.activate, self._say)
+                decision = self.look()
+                if decision.looked:
+                    self._say(decision.reason)
+                if not self.settings.dry_run:
+                    self.act(decision)
+                elif decision.plan.moves:
+                    names = ", ".join(move.topology.name for move in decision.plan.moves)
+                    self._say(f"dry run: {names} would move")
+            except StormwrightError as error:
+                # Nimbus may be restarting, or a bolt hold its tuples: the next look is another try.
                 self._say(str(error))
 
     def stream_progress(self) -> dict[str, Any]:

@@ -21,6 +21,13 @@ MAX_RECORDS = 72_000
 #: The stream on which a spout tells an acker of a new tuple tree.
 ACK_INIT_STREAM = "__ack_init"
 
+#: Sequence numbers remembered beyond a gap.
+MOST_AHEAD = 1000
+
+#: Seconds of silence after which a worker is remembered only in the sums, and from one look for such to the next.
+FORGOTTEN_S = 3600.0
+SWEEP_S = 60.0
+
 #: A worker is taken for ended once it has missed so many records, and not before so many seconds.
 SILENT_INTERVALS = 3
 MIN_SILENT_S = 1.0
@@ -47,18 +54,47 @@ class WorkerTally:
     begun: int = 0
     acked: int = 0
     failed: int = 0
+    pending: int = 0
     quiet: int = 0
     heard: float = 0.0
     interval_s: float = 0.0
     tasks: frozenset[int] = frozenset()
-    seen: set[int] = field(default_factory=set)
+    next_seq: int = 0
+    seen_ahead: set[int] = field(default_factory=set)
+
+    def is_new(self, seq: int) -> bool:
+        """Whether a record of this number has not come before; it has from now on.
+
+        A gap that is not filled while `MOST_AHEAD` further records come is a loss.
+        """
+        if seq < self.next_seq or seq in self.seen_ahead:
+            return False
+        self.seen_ahead.add(seq)
+        if len(self.seen_ahead) > MOST_AHEAD:
+            self.next_seq = min(self.seen_ahead)
+        while self.next_seq in self.seen_ahead:
+            self.seen_ahead.remove(self.next_seq)
+            self.next_seq += 1
+        return True
+
+    def add(self, other: WorkerTally) -> None:
+        """Add the tuple trees of another worker."""
+        self.begun += other.begun
+        self.acked += other.acked
+        self.failed += other.failed
 
 
 class Tally:
-    """Counts per worker, and the newest records; safe to use from several threads."""
+    """Counts per worker, and, if asked for, the newest records; safe to use from several threads.
 
-    def __init__(self) -> None:
+    A worker that has not been heard of for `FORGOTTEN_S` is remembered only in the sums of its topology.
+    """
+
+    def __init__(self, *, keep_records: bool = False) -> None:
+        self._keep_records = keep_records
         self._workers: dict[WorkerId, WorkerTally] = {}
+        self._forgotten: dict[str, WorkerTally] = {}
+        self._next_sweep = 0.0
         self._records: deque[Record] = deque(maxlen=MAX_RECORDS)
         self._changed = threading.Condition()
 
@@ -68,11 +104,12 @@ class Tally:
             for record in records:
                 identity = worker_id(record)
                 worker = self._workers.setdefault(identity, WorkerTally())
-                if record["seq"] in worker.seen:
+                if not worker.is_new(record["seq"]):
                     continue
-                worker.seen.add(record["seq"])
-                self._records.append(record)
+                if self._keep_records:
+                    self._records.append(record)
                 _count(worker, record)
+            self._sweep()
             self._changed.notify_all()
 
     def records(self) -> list[Record]:
@@ -85,21 +122,25 @@ class Tally:
         with self._changed:
             self._changed.wait(timeout_s)
 
-    def pending(self, topology: str) -> int:
-        """Tuple trees begun and neither acked nor failed, over all workers there ever were."""
+    def unaccounted(self, topology: str) -> int:
+        """Tuple trees begun and neither acked nor failed, over all workers there ever were and all records heard."""
+        total = self.totals(topology)
+        return total.begun - total.acked - total.failed
+
+    def pending(self, topology: str, live: Iterable[tuple[str, int]]) -> int:
+        """Tuple trees pending in the live workers (supervisor, port), as each told last."""
         with self._changed:
-            workers = [worker for identity, worker in self._workers.items() if identity.topology == topology]
-            return sum(worker.begun - worker.acked - worker.failed for worker in workers)
+            newest = self._newest(topology)
+            return sum(newest[slot].pending for slot in live if slot in newest)
 
     def totals(self, topology: str) -> WorkerTally:
         """Trees begun, acked and failed since the topology started."""
         total = WorkerTally()
         with self._changed:
+            total.add(self._forgotten.get(topology, WorkerTally()))
             for identity, worker in self._workers.items():
                 if identity.topology == topology:
-                    total.begun += worker.begun
-                    total.acked += worker.acked
-                    total.failed += worker.failed
+                    total.add(worker)
         return total
 
     def quiet(self, topology: str, live: Iterable[tuple[str, int]], since: float) -> bool:
@@ -133,6 +174,14 @@ class Tally:
             worker = self._newest(topology).get((supervisor, port))
             return worker is not None and worker.heard > since and worker.tasks >= tasks
 
+    def _sweep(self) -> None:
+        now = time.monotonic()
+        if now < self._next_sweep:
+            return
+        self._next_sweep = now + SWEEP_S
+        for identity in [life for life, worker in self._workers.items() if now - worker.heard > FORGOTTEN_S]:
+            self._forgotten.setdefault(identity.topology, WorkerTally()).add(self._workers.pop(identity))
+
     def _newest(self, topology: str) -> dict[tuple[str, int], WorkerTally]:
         return {(life.supervisor, life.port): self._workers[life] for life in self._lives(topology)}
 
@@ -158,6 +207,9 @@ def _count(worker: WorkerTally, record: Record) -> None:
     worker.begun += begun
     worker.acked += sum(spout["acked"] for spout in spouts)
     worker.failed += sum(spout["failed"] for spout in spouts)
+    told = [spout["pending"] for spout in spouts if spout.get("pending") is not None]
+    # A probe of before this field was there leaves it to the counts, which miss what began before they did.
+    worker.pending = (sum(told) if tracked else 0) if told else worker.begun - worker.acked - worker.failed
     idle = begun == 0 and all((executor["queue"] or 0.0) == 0.0 for executor in record["executors"])
     worker.quiet = worker.quiet + 1 if idle else 0
     worker.heard = time.monotonic()

@@ -105,7 +105,8 @@ WORKER = Structure(
 )
 
 #: `type` is spout, bolt or system. `trees` are tuple trees begun; of a spout `acked` and `failed` count trees, of a
-#: bolt tuples. `execute_ns` is measured on a sample and scaled up, `queue` is the receive queue's population.
+#: bolt tuples. `execute_ns` is measured on a sample and scaled up, `queue` is the receive queue's population, `pending`
+#: are a spout's trees that have neither been acked nor failed at the end of the interval, whenever they began.
 EXECUTOR = Structure(
     (
         Field("component", Text()),
@@ -120,6 +121,7 @@ EXECUTOR = Structure(
         Field("failed", COUNT),
         Field("execute_ns", COUNT),
         Field("queue", Share(), nullable=True),
+        Field("pending", COUNT, nullable=True),
     )
 )
 

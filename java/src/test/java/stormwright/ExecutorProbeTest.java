@@ -87,7 +87,7 @@ class ExecutorProbeTest {
         assertEquals(TestTopology.PORT, worker.get("port"));
         assertEquals(0, record.get("seq"));
         assertEquals(
-                Set.of("component", "type", "first_task", "last_task", "cpu_ns", "received", "emitted", "trees",
+                Set.of("component", "type", "first_task", "last_task", "cpu_ns", "received", "emitted", "trees", "pending",
                         "acked", "failed", "execute_ns", "queue"),
                 executor(record, 4).keySet());
         assertEquals("system", executor(record, 1).get("type"));
