@@ -37,15 +37,42 @@ def test_trees_that_nobody_tracks_are_never_pending() -> None:
 def test_quiet_needs_every_live_worker_and_two_intervals() -> None:
     tally = Tally()
     live = [("n0", 6700), ("n1", 6700)]
-    tally.add([record("t", "n0", 0, trees=3, acked=3), record("t", "n1", 0)])
+    tally.add([record("t", "n0", seq, length_ms=20) for seq in (0, 1)])
     since = time.monotonic()
-    tally.add([record("t", "n0", 1), record("t", "n1", 1)])
-    assert not tally.quiet("t", live, since), "n0 may have begun a tree in an interval that began before"
-    tally.add([record("t", "n0", 2)])
-    assert tally.quiet("t", [("n0", 6700)], since)
-    assert tally.quiet("t", live, since), "n1 was quiet twice by then as well"
-    tally.add([record("t", "n1", 2, queue=0.1)])
+    tally.add([record("t", "n0", 2, length_ms=20), record("t", "n1", 2, length_ms=20)])
+    assert not tally.quiet("t", live, since), "either may have begun a tree in an interval that began before"
+    tally.add([record("t", "n0", 3, length_ms=20)])
+    assert not tally.quiet("t", live[:1], since), "a backlog tells of earlier times"
+    time.sleep(0.02)
+    tally.add([record("t", "n0", 4, length_ms=20)])
+    assert tally.quiet("t", live[:1], since)
     assert not tally.quiet("t", live, since)
+    tally.add([record("t", "n1", 3, length_ms=20)])
+    assert tally.quiet("t", live, since)
+    tally.add([record("t", "n1", 4, queue=0.1, length_ms=20)])
+    assert not tally.quiet("t", live, since)
+
+
+def test_a_record_that_comes_late_tells_nothing_new() -> None:
+    tally = Tally()
+    newer, older = record("t", "n0", 7, trees=5), record("t", "n0", 6, trees=2, acked=2)
+    newer["executors"][0]["pending"], older["executors"][0]["pending"] = 5, 0
+    tally.add([newer])
+    tally.add([older])
+    assert tally.pending("t", [("n0", 6700)]) == 5
+    assert tally.totals("t").begun == 7
+
+
+def test_a_worker_has_ended_when_it_says_so_or_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    tally = Tally()
+    tally.add([record("t", "n0", 0, length_ms=20), record("t", "n1", 0, length_ms=20, last=1)])
+    (alive,), (ended,) = tally.lives("t", [("n0", 6700)]), tally.lives("t", [("n1", 6700)])
+    assert not tally.silent(alive)
+    assert tally.silent(ended)
+    monkeypatch.setattr("stormwright.controller.tally.MIN_SILENT_S", 0.0)
+    time.sleep(0.15)
+    assert tally.silent(alive)
+    assert tally.unheard("t", [("n0", 6700), ("n9", 6700)]) == [("n0", 6700), ("n9", 6700)]
 
 
 def test_bolts_do_not_count_as_trees() -> None:

@@ -22,14 +22,15 @@ from stormwright.storm.bridge import Bridge, Order
 #: Storm's status of a topology whose spouts emit.
 ACTIVE = "ACTIVE"
 
-#: Nothing is waited for longer without looking again, in seconds.
+#: Nothing is waited for longer without looking again, in seconds; and Nimbus is not asked more often than this.
 _POLL_S = 1.0
+_PAUSE_S = 0.2
 
 
 class Nimbus(Protocol):
     """The calls to Nimbus that a move makes."""
 
-    def topology(self, topology_id: str) -> Mapping[str, Any]: ...
+    def cluster(self) -> Mapping[str, Any]: ...
 
     def activate(self, name: str) -> None: ...
 
@@ -105,10 +106,7 @@ def safe_move(
         Nimbus refused a call; the spouts are resumed before it is passed on.
     """
     topology = move.topology
-    status = nimbus.topology(topology.id)["status"]
-    if status != ACTIVE:
-        # Somebody else has paused or is moving it; to resume it is theirs as well.
-        raise MoveError(f"{topology.id} is {status}, only what is {ACTIVE} is moved")
+    _check_movable(move, nimbus, tally)
     old = tally.lives(topology.id, move.stopped_workers)
     started_ms, begin = _now_ms(), time.monotonic()
     say(f"{topology.name}: pausing spouts")
@@ -119,7 +117,11 @@ def safe_move(
         drained = time.monotonic()
         say(f"{topology.name}: drained in {drained - begin:.1f} s, swapping {len(move.started_workers)} workers")
         bridge.order(topology.id, Order(move.after, reason))
-        nimbus.rebalance(topology.name, wait_s=0)
+        try:
+            nimbus.rebalance(topology.name, wait_s=0)
+        except NimbusError:
+            bridge.withdraw(topology.id)
+            raise
         _await_swap(move, old, nimbus, tally, drained, limits.swap_s, say)
         swapped = time.monotonic()
     complete = _await_reports(move, tally, drained, limits.swap_s) and _ended(old, tally)
@@ -138,6 +140,18 @@ def safe_move(
         ended_ms=_now_ms(),
         complete=complete,
     )
+
+
+def _check_movable(move: TopologyMove, nimbus: Nimbus, tally: Tally) -> None:
+    name = move.topology.id
+    status = next((t["status"] for t in nimbus.cluster()["topologies"] if t["id"] == name), "gone")
+    if status != ACTIVE:
+        # Somebody else has paused or is moving it; to resume it is theirs as well.
+        raise MoveError(f"{name} is {status}, only what is {ACTIVE} is moved")
+    unheard = tally.unheard(name, [(slot.supervisor, slot.port) for slot in move.before.slots])
+    if unheard:
+        # It could not be seen whether its tuple trees are through.
+        raise MoveError(f"{name}: {len(unheard)} of {len(move.before.slots)} workers do not report; nothing was moved")
 
 
 def _drain(move: TopologyMove, tally: Tally, since: float, limit_s: float) -> None:
@@ -171,6 +185,7 @@ def _await_swap(
     """
     left = {supervisor.id: supervisor for supervisor in move.vacated}
     while time.monotonic() < since + limit_s:
+        time.sleep(_PAUSE_S)
         for supervisor in list(left.values()):
             try:
                 released = nimbus.release(move.topology.id, supervisor)

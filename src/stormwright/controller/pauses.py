@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stormwright.errors import NimbusError
+from stormwright.errors import ClusterError, NimbusError
 
 
 class Pauses:
@@ -21,7 +22,14 @@ class Pauses:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._names: list[str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        self._names: list[str] = []
+        if path.exists():
+            try:
+                self._names = [str(name) for name in json.loads(path.read_text(encoding="utf-8"))]
+            except (ValueError, TypeError) as error:
+                raise ClusterError(
+                    f"{path} is damaged ({error}): activate by hand what is INACTIVE and should not be, then delete it"
+                ) from error
 
     @contextmanager
     def around(self, name: str, activate: Callable[[str], None]) -> Iterator[None]:
@@ -48,5 +56,8 @@ class Pauses:
     def _keep(self, names: list[str]) -> None:
         self._names = names
         temporary = self._path.with_name(f".{self._path.name}")
-        temporary.write_text(json.dumps(names), encoding="utf-8")
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(names, file)
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(self._path)

@@ -29,8 +29,11 @@ FORGOTTEN_S = 3600.0
 SWEEP_S = 60.0
 
 #: A worker is taken for ended once it has missed so many records, and not before so many seconds.
-SILENT_INTERVALS = 3
-MIN_SILENT_S = 1.0
+SILENT_INTERVALS = 6
+MIN_SILENT_S = 2.5
+
+#: Quiet records of a worker whose arrival is remembered.
+QUIET_KEPT = 64
 
 
 class WorkerId(NamedTuple):
@@ -47,18 +50,21 @@ class WorkerId(NamedTuple):
 class WorkerTally:
     """What one worker has counted since it started.
 
-    `quiet` is the number of records in a row, up to the newest, in which no tree was begun and no queue held a
-    tuple; `heard` is when the newest came (`time.monotonic`), `interval_s` the time it covered.
+    `quiet` is when the records in a row, up to the newest, came in which no tree was begun and no queue held a tuple
+    (`time.monotonic`); `heard` is when the newest came, `interval_s` the time it covered, `ended` that it said it was
+    the last.
     """
 
     begun: int = 0
     acked: int = 0
     failed: int = 0
     pending: int = 0
-    quiet: int = 0
+    quiet: deque[float] = field(default_factory=lambda: deque(maxlen=QUIET_KEPT))
     heard: float = 0.0
     interval_s: float = 0.0
-    tasks: frozenset[int] = frozenset()
+    ended: bool = False
+    tasks: tuple[tuple[int, int], ...] = ()
+    newest_seq: int = -1
     next_seq: int = 0
     seen_ahead: set[int] = field(default_factory=set)
 
@@ -100,6 +106,7 @@ class Tally:
 
     def add(self, records: Iterable[Record]) -> None:
         """Count valid records; one that came before counts nothing."""
+        records = list(records)  # may be parsed only now, which is none of the lock's business
         with self._changed:
             for record in records:
                 identity = worker_id(record)
@@ -146,20 +153,18 @@ class Tally:
     def quiet(self, topology: str, live: Iterable[tuple[str, int]], since: float) -> bool:
         """Whether every live worker (supervisor, port) has told of one quiet interval begun after `since`.
 
-        The first record heard after `since` covers an interval that began before it, so two quiet ones are asked for.
+        The first record heard after `since` covers an interval that began before it, so a second quiet one is asked
+        for, which came most of an interval later: those of a backlog come together, and tell of earlier times.
         """
         with self._changed:
             newest = self._newest(topology)
-            return all(
-                (worker := newest.get(slot)) is not None and worker.quiet >= 2 and worker.heard > since for slot in live
-            )
+            return all((worker := newest.get(slot)) is not None and _quiet(worker, since) for slot in live)
 
     def silent(self, life: WorkerId) -> bool:
-        """Whether a worker has missed so many records that it must have ended."""
+        """Whether a worker has said that it ends, or has missed so many records that it must have ended."""
         with self._changed:
             worker = self._workers.get(life)
-            limit_s = max(SILENT_INTERVALS * worker.interval_s, MIN_SILENT_S) if worker else 0.0
-            return worker is None or time.monotonic() - worker.heard > limit_s
+            return worker is None or worker.ended or _silent(worker)
 
     def lives(self, topology: str, slots: Iterable[tuple[str, int]]) -> list[WorkerId]:
         """The newest worker heard of in each of the slots (supervisor, port)."""
@@ -172,7 +177,13 @@ class Tally:
         """Whether a worker that holds `tasks` has reported from this slot since `since`."""
         with self._changed:
             worker = self._newest(topology).get((supervisor, port))
-            return worker is not None and worker.heard > since and worker.tasks >= tasks
+            return worker is not None and worker.heard > since and all(_has(worker, task) for task in tasks)
+
+    def unheard(self, topology: str, live: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Live workers (supervisor, port) that do not report, or no longer."""
+        with self._changed:
+            newest = self._newest(topology)
+            return [slot for slot in live if slot not in newest or _silent(newest[slot])]
 
     def _sweep(self) -> None:
         now = time.monotonic()
@@ -191,6 +202,19 @@ class Tally:
         return sorted(lives, key=lambda life: life.start_ms)
 
 
+def _silent(worker: WorkerTally) -> bool:
+    return time.monotonic() - worker.heard > max(SILENT_INTERVALS * worker.interval_s, MIN_SILENT_S)
+
+
+def _quiet(worker: WorkerTally, since: float) -> bool:
+    came = [heard for heard in worker.quiet if heard > since]
+    return len(came) >= 2 and came[-1] - came[0] > 0.75 * worker.interval_s
+
+
+def _has(worker: WorkerTally, task: int) -> bool:
+    return any(first <= task <= last for first, last in worker.tasks)
+
+
 def worker_id(record: Record) -> WorkerId:
     """The life of the worker that wrote `record`."""
     worker = record["worker"]
@@ -207,13 +231,18 @@ def _count(worker: WorkerTally, record: Record) -> None:
     worker.begun += begun
     worker.acked += sum(spout["acked"] for spout in spouts)
     worker.failed += sum(spout["failed"] for spout in spouts)
+    if record["seq"] < worker.newest_seq:
+        return  # it came late: what follows is known from a later one
+    worker.newest_seq = record["seq"]
     told = [spout["pending"] for spout in spouts if spout.get("pending") is not None]
     # A probe of before this field was there leaves it to the counts, which miss what began before they did.
     worker.pending = (sum(told) if tracked else 0) if told else worker.begun - worker.acked - worker.failed
     idle = begun == 0 and all((executor["queue"] or 0.0) == 0.0 for executor in record["executors"])
-    worker.quiet = worker.quiet + 1 if idle else 0
     worker.heard = time.monotonic()
+    if idle:
+        worker.quiet.append(worker.heard)
+    else:
+        worker.quiet.clear()
+    worker.ended = bool(record["worker"].get("last"))
     worker.interval_s = record["length_ns"] / 1e9
-    worker.tasks = frozenset(
-        task for executor in record["executors"] for task in range(executor["first_task"], executor["last_task"] + 1)
-    )
+    worker.tasks = tuple((executor["first_task"], executor["last_task"]) for executor in record["executors"])

@@ -78,7 +78,7 @@ class DemoResult:
     @property
     def lost(self) -> int:
         """Tuple trees begun that were neither acked nor failed at the end, and failed ones."""
-        return sum(topology.lost + topology.failed for topology in self.topologies)
+        return sum(abs(topology.lost) + topology.failed for topology in self.topologies)
 
     @property
     def throughput_ratio(self) -> float:

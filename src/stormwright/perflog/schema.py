@@ -93,6 +93,7 @@ COUNT = Whole(0, 10**15)
 #: Storm numbers tasks from 1; the one that sends ticks and metrics is -1.
 TASK = Whole(-1, 2**31 - 1)
 
+#: `last` is 1 once the worker's tasks have ended: no other record follows.
 WORKER = Structure(
     (
         Field("topology", Text()),
@@ -101,6 +102,7 @@ WORKER = Structure(
         Field("port", Whole(1, 65535)),
         Field("pid", COUNT),
         Field("start_ms", COUNT),
+        Field("last", Whole(0, 1), nullable=True),
     )
 )
 

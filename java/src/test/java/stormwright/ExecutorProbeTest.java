@@ -82,7 +82,7 @@ class ExecutorProbeTest {
                         "heap_bytes", "executors", "streams", "pairs", "complete_latency"),
                 record.keySet());
         Map<?, ?> worker = (Map<?, ?>) record.get("worker");
-        assertEquals(Set.of("topology", "supervisor", "host", "port", "pid", "start_ms"), worker.keySet());
+        assertEquals(Set.of("topology", "supervisor", "host", "port", "pid", "start_ms", "last"), worker.keySet());
         assertEquals(TestTopology.ID, worker.get("topology"));
         assertEquals(TestTopology.PORT, worker.get("port"));
         assertEquals(0, record.get("seq"));
