@@ -187,3 +187,13 @@ def test_a_service_killed_in_a_move_resumes_the_spouts_when_it_comes_back(tmp_pa
     back.resume(activated.append, lambda _: None)
     back.resume(activated.append, lambda _: None)
     assert activated == ["t"]
+
+
+def test_a_service_that_is_stopped_gives_up_its_drain(
+    move: TopologyMove, bridge: Bridge, tally: Tally, pauses: Pauses
+) -> None:
+    storm, stop = FakeStorm(tally, pending_after_pause=3), threading.Event()
+    stop.set()
+    with pytest.raises(MoveError, match="being stopped"):
+        safe_move(move, "because", storm, bridge, tally, pauses, LIMITS, lambda _: None, stop)
+    assert storm.calls == ["deactivate t", "activate t"]

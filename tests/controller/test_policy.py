@@ -95,3 +95,16 @@ def test_what_could_not_be_moved_lately_stays(spread: Problem) -> None:
     assert setbacks.stay(900.0 + 601) == {}
     setbacks.note("t-1-0", 2000.0, "trees pending")
     assert setbacks.stay(2000.0 + 1199), "the second time it waits twice as long"
+
+
+def test_an_overload_that_no_placement_cured_waits_a_period(spread: Problem) -> None:
+    loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
+    for idle_look, looked in ((900.0, True), (950.0, False)):
+        assert decide(loaded, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0, idle_look)).looked is looked
+
+
+def test_a_topology_may_be_kept_from_moving(spread: Problem) -> None:
+    kept = replace(spread, topologies=(replace(spread.topologies[0], conf={"stormwright.move": False}),))
+    decision = decide(kept, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0))
+    assert decision.plan.moves == ()
+    assert decision.plan.left == {"t-1-0": "stormwright.move is false in its configuration"}

@@ -7,6 +7,7 @@ are the workers exchanged. They are activated again once every old worker has en
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -92,6 +93,7 @@ def safe_move(
     pauses: Pauses,
     limits: MoveLimits,
     say: Callable[[str], None],
+    stop: threading.Event | None = None,
 ) -> MoveReport:
     """Pause the spouts, wait until the pending tuple trees are acked, swap the workers, resume.
 
@@ -100,8 +102,8 @@ def safe_move(
     Raises
     ------
     MoveError
-        The topology is not active, or tuple trees were still pending after `MoveLimits.drain_s`: nothing was moved,
-        and the spouts do what they did before.
+        The topology is not active, tuple trees were still pending after `MoveLimits.drain_s`, or `stop` was set before
+        that: nothing was moved, and the spouts do what they did before.
     NimbusError
         Nimbus refused a call; the spouts are resumed before it is passed on.
     """
@@ -113,7 +115,7 @@ def safe_move(
     # Whatever goes wrong, a topology is never left paused.
     with pauses.around(topology.name, nimbus.activate):
         nimbus.deactivate(topology.name)
-        _drain(move, tally, begin, limits.drain_s)
+        _drain(move, tally, begin, limits.drain_s, stop or threading.Event())
         drained = time.monotonic()
         say(f"{topology.name}: drained in {drained - begin:.1f} s, swapping {len(move.started_workers)} workers")
         bridge.order(topology.id, Order(move.after, reason))
@@ -126,7 +128,10 @@ def safe_move(
         swapped = time.monotonic()
     complete = _await_reports(move, tally, drained, limits.swap_s) and _ended(old, tally)
     resumed = time.monotonic()
-    say(f"{topology.name}: runs again after {resumed - begin:.1f} s")
+    if complete:
+        say(f"{topology.name}: runs again after {resumed - begin:.1f} s")
+    else:
+        say(f"{topology.name}: active again, but after {resumed - begin:.1f} s not all of its new workers report")
     return MoveReport(
         topology=topology.id,
         moved_executors=move.moved_executors,
@@ -154,12 +159,14 @@ def _check_movable(move: TopologyMove, nimbus: Nimbus, tally: Tally) -> None:
         raise MoveError(f"{name}: {len(unheard)} of {len(move.before.slots)} workers do not report; nothing was moved")
 
 
-def _drain(move: TopologyMove, tally: Tally, since: float, limit_s: float) -> None:
+def _drain(move: TopologyMove, tally: Tally, since: float, limit_s: float, stop: threading.Event) -> None:
     topology = move.topology.id
     live = [(slot.supervisor, slot.port) for slot in move.before.slots]
     deadline = since + limit_s
     while not (tally.quiet(topology, live, since) and tally.pending(topology, live) == 0):
         left = deadline - time.monotonic()
+        if stop.is_set():
+            raise MoveError(f"{topology}: nothing was moved, the service is being stopped")
         if left <= 0:
             raise MoveError(
                 f"{topology}: {tally.pending(topology, live)} tuple trees still pending after {limit_s:g} s without "

@@ -11,14 +11,22 @@ from stormwright.model.load import silent_load
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.support.triggers import Observation, TriggerParams, should_reschedule
 
+#: In a topology's configuration: false keeps it from being moved.
+MOVE = "stormwright.move"
+
 
 @dataclass(frozen=True)
 class Clock:
-    """What the triggers look back at, in seconds of one clock."""
+    """What the triggers look back at, in seconds of one clock.
+
+    `last_idle_look_s` is the last look after which nothing moved: what that could not cure is not looked at again
+    within a period.
+    """
 
     now_s: float
     last_change_s: float
     last_look_s: float
+    last_idle_look_s: float = float("-inf")
 
 
 def _nothing() -> MovePlan:
@@ -59,8 +67,9 @@ def decide(
         Further topologies that shall not move, with the reason.
     """
     measured = problem.load.topologies if problem.load else {}
+    kept = {t.id: f"{MOVE} is false in its configuration" for t in problem.topologies if t.conf.get(MOVE) is False}
     unmeasured = {topology.id: "not measured" for topology in problem.topologies if topology.id not in measured}
-    stay = {**unmeasured, **(stay or {})}
+    stay = {**unmeasured, **(stay or {}), **kept}
     problem = _without_assumed_traffic(problem)
     before = cost_of(problem, problem.current_slot)
     # Whether even a placement without any inter-node traffic would be a reason to move.
@@ -71,7 +80,8 @@ def decide(
         inter_node_now_tps=_inter_node(before),
         inter_node_new_tps=0.0,
     )
-    if should_reschedule(triggers, at_best) is None:
+    tried = clock.now_s - clock.last_idle_look_s < triggers.period_s
+    if tried or should_reschedule(triggers, at_best) is None:
         return Decision(False, "no trigger", before=before)
     assignment = scheduler.schedule(problem)
     after = cost_of(problem, assignment.slot_of_executor)

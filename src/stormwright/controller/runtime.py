@@ -60,6 +60,11 @@ class RuntimeSettings:
     stream: StreamSettings = field(default_factory=StreamSettings)
 
 
+#: Nimbus asks every 10 s by default, less often while it has found the service missing. Older than this, in seconds, a
+#: snapshot may no longer be true.
+SNAPSHOT_S = 60.0
+
+
 class Runtime:
     """The service while it runs; a context manager.
 
@@ -95,7 +100,7 @@ class Runtime:
         self._closing = ExitStack()
         # A service that has just come up knows nothing yet: the first look waits a whole period.
         self._last_look_s = time.monotonic()
-        self._last_change_s = float("-inf")
+        self._last_change_s = self._last_idle_look_s = float("-inf")
         self._setbacks = Setbacks()
         self._last_decision: Decision | None = None
         self._last_moves: list[MoveReport] = []
@@ -104,6 +109,7 @@ class Runtime:
         with ExitStack() as starting:
             starting.enter_context(self._http)
             self.nimbus = starting.enter_context(NimbusGateway(self._gateway_command))
+            self.nimbus.cluster()  # says at once if Nimbus cannot be reached
             self._pauses.resume(self.nimbus.activate, self._say)
             starting.enter_context(self._stream)
             self._closing = starting.pop_all()
@@ -128,13 +134,17 @@ class Runtime:
         age_s = time.time() - problem.load.end_ms / 1000
         if age_s > self.settings.stream.window_s + self.settings.stream.late_s:
             return Decision(False, f"the load was measured {age_s:.0f} s ago: probes or pipeline stand still")
-        clock = Clock(time.monotonic(), self._last_change_s, self._last_look_s)
+        if self.bridge.snapshot_age_s() > SNAPSHOT_S:
+            return Decision(False, f"Nimbus asked last {self.bridge.snapshot_age_s():.0f} s ago: is it running?")
+        clock = Clock(time.monotonic(), self._last_change_s, self._last_look_s, self._last_idle_look_s)
         stay = self._setbacks.stay(clock.now_s)
         decision = decide(
             problem, self._scheduler, triggers or self.settings.triggers, self.settings.budget, clock, stay
         )
         if decision.looked:
             self._last_look_s = clock.now_s
+            if not decision.plan.moves:
+                self._last_idle_look_s = clock.now_s
             self._last_decision = decision
         return decision
 
@@ -157,7 +167,15 @@ class Runtime:
             try:
                 reports.append(
                     safe_move(
-                        move, text, self.nimbus, self.bridge, self.tally, self._pauses, self.settings.limits, self._say
+                        move,
+                        text,
+                        self.nimbus,
+                        self.bridge,
+                        self.tally,
+                        self._pauses,
+                        self.settings.limits,
+                        self._say,
+                        stop,
                     )
                 )
                 self._setbacks.forget(move.topology.id)

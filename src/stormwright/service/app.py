@@ -109,7 +109,9 @@ class HttpServer:
         while not self._server.started:
             self._thread.join(0.05)
             if not self._thread.is_alive():
-                raise ClusterError(f"cannot listen on {self._address}: is another stormwright service running there?")
+                raise ClusterError(
+                    f"cannot listen on {self._address}: not an address of this machine, or another service is there"
+                )
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:

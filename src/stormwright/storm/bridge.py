@@ -83,6 +83,10 @@ class Bridge:
         """The cluster as Nimbus showed it last."""
         return self._snapshot
 
+    def snapshot_age_s(self) -> float:
+        """Seconds since Nimbus asked last."""
+        return time.monotonic() - self._snapshot_time
+
     def wait_for_snapshot(self, after: float, timeout_s: float) -> Problem | None:
         """The first snapshot taken later than `after` (`time.monotonic`), or None after `timeout_s` seconds."""
         with self._changed:

@@ -36,7 +36,9 @@ def gateway_command(storm_home: Path) -> list[str]:
     class_path = ":".join(str(storm_home / part) for part in parts)
     # A JVM prints warnings to standard output, which is for responses here.
     log = ("-Xlog:disable", "-Xlog:all=warning:stderr")
-    return ["java", "-Xmx256m", *log, f"-Dstorm.home={storm_home}", "-cp", class_path, "stormwright.NimbusGateway"]
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else "java"
+    return [java, "-Xmx256m", *log, f"-Dstorm.home={storm_home}", "-cp", class_path, "stormwright.NimbusGateway"]
 
 
 class NimbusGateway:
