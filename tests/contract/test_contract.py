@@ -41,5 +41,41 @@ class TestOnlineWithNarrowWishes(SchedulerContract):
         return make_scheduler("online", {"alpha": 0, "beta": 0, "gamma": 1, "delta": 0})
 
 
+class TestOffline(SchedulerContract):
+    """It places what waits and moves nothing."""
+
+    never_moves = True
+
+    def make(self):
+        return make_scheduler("offline")
+
+
+class TestOfflineOnFewNodes(SchedulerContract):
+    """The same, with the other end of every range."""
+
+    never_moves = True
+
+    def make(self):
+        return make_scheduler("offline", {"alpha": 1, "beta": 0, "epsilon": 1})
+
+
+class TestTopStorm(SchedulerContract):
+    """It places what waits and moves nothing."""
+
+    never_moves = True
+
+    def make(self):
+        return make_scheduler("top_storm")
+
+
+class TestTagAware(SchedulerContract):
+    """Without tags in the problem, all is one group."""
+
+    never_moves = True
+
+    def make(self):
+        return make_scheduler("tag_aware")
+
+
 def test_every_registered_scheduler_is_here():
-    assert set(SCHEDULERS) == {"even", "online"}
+    assert set(SCHEDULERS) == {"even", "offline", "online", "tag_aware", "top_storm"}

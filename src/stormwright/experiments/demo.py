@@ -27,6 +27,9 @@ Say = Callable[[str], None]
 #: Seconds within which all workers of a new topology report, also on a machine that is busy with other things.
 FIRST_REPORT_S = 180.0
 
+#: Seconds after which a tuple tree that is still pending is lost: more than twice Storm's message timeout.
+LAST_DRAIN_S = 75.0
+
 
 @dataclass(frozen=True)
 class DemoSettings:
@@ -222,7 +225,7 @@ def _finish(runtime: Runtime, names: list[str], say: Say) -> None:
         runtime.nimbus.deactivate(name)
     begin = time.monotonic()
     ids = [topology.id for topology in _snapshot(runtime).topologies if topology.name in names]
-    while time.monotonic() < begin + 35 and any(_unsettled(runtime, topology_id, begin) for topology_id in ids):
+    while time.monotonic() < begin + LAST_DRAIN_S and any(_unsettled(runtime, topology_id, begin) for topology_id in ids):
         runtime.tally.wait(1.0)
 
 

@@ -18,7 +18,10 @@ ENTRY_POINT_GROUP = "stormwright.schedulers"
 #: Name → where its class is; imported when asked for.
 SCHEDULERS: Mapping[str, str] = {
     "even": "stormwright.schedulers.even:EvenScheduler",
+    "offline": "stormwright.schedulers.offline:OfflineScheduler",
     "online": "stormwright.schedulers.online:OnlineScheduler",
+    "tag_aware": "stormwright.schedulers.tag_aware:TagAwareScheduler",
+    "top_storm": "stormwright.schedulers.top_storm:TopStormScheduler",
 }
 
 

@@ -1,0 +1,193 @@
+"""One topology on its way to nodes, executor by executor or worker by worker, within every limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.schedulers.support.admission import Wanted
+from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.limits import max_executors_per_worker
+
+
+class Room:
+    """What every node has left, and what is on it.
+
+    Attributes
+    ----------
+    cpu_hz, memory_mb, slots
+        Left on every node, shape (N,); a node that takes no workers has no slots.
+    capacity_hz, capacity_mb
+        What there is in all, shape (N,).
+    executors
+        Executors on every node, shape (N,).
+    node_of
+        Node of every executor of the problem, -1 for one that waits, shape (E,).
+    """
+
+    def __init__(self, draft: Draft) -> None:
+        self.problem: Problem = draft.problem
+        left = draft.capacity - draft.node_use()
+        self.cpu_hz, self.memory_mb = left[0].copy(), left[1].copy()
+        self.slots: FloatArray = np.where(draft.usable, left[2].round(), 0.0)
+        self.capacity_hz, self.capacity_mb = draft.capacity[0], draft.capacity[1]
+        self.node_of: IndexArray = draft.node_of_executor().astype(np.int64)
+        on_nodes = self.node_of[self.node_of != UNPLACED]
+        self.executors: IndexArray = np.bincount(on_nodes, minlength=len(self.slots)).astype(np.int64)
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return len(self.slots)
+
+
+class Placing:
+    """The executors of one topology on their way to nodes; by `put`, or by `put_worker`.
+
+    By `put`, a node has as many executors of the topology as fit into the workers that it has opened there; a further worker
+    takes a slot, and there are never more than the topology wants. So at every step it is known which nodes can take
+    an executor: `can_take`.
+
+    Parameters
+    ----------
+    soft_cpu
+        Let a node take executors beyond its CPU capacity (R-Storm treats CPU as a soft constraint).
+    """
+
+    def __init__(self, draft: Draft, room: Room, wanted: Wanted, *, soft_cpu: bool = False) -> None:
+        self.draft, self.room, self.wanted = draft, room, wanted
+        self.topology = draft.problem.topologies[wanted.topology]
+        self.limit = max_executors_per_worker(self.topology)
+        self._soft_cpu = soft_cpu
+        self._cpu_hz, self._memory_mb = draft.problem.executor_cpu_hz, draft.problem.executor_memory_mb
+        #: Node → executors put on it, in order of arrival.
+        self.on_node: dict[int, list[int]] = {}
+        #: Node → workers opened on it.
+        self.opened: dict[int, int] = {}
+        self._left_over: list[int] = []
+        self._whole: list[tuple[list[int], int]] = []
+
+    @property
+    def executors(self) -> list[int]:
+        """The executors to place, numbered over the problem."""
+        return [int(executor) for executor in self.wanted.executors]
+
+    @property
+    def workers_left(self) -> int:
+        """Workers that may still be opened."""
+        return self.wanted.workers - sum(self.opened.values())
+
+    def can_take(self, executor: int) -> BoolArray:
+        """Which nodes can take `executor` now, shape (N,)."""
+        room = self.room
+        fits: BoolArray = room.memory_mb >= self._memory_mb[executor]
+        if not self._soft_cpu:
+            fits &= room.cpu_hz >= self._cpu_hz[executor]
+        if self.workers_left > 0:
+            open_to = room.slots >= 1
+        else:
+            open_to = np.zeros(room.num_nodes, dtype=bool)
+        for node, members in self.on_node.items():
+            if len(members) < self.limit * self.opened[node]:
+                open_to[node] = True
+        result: BoolArray = fits & open_to
+        return result
+
+    def put(self, executor: int, node: int) -> None:
+        """Put an executor on a node that can take it, or, with node -1, leave it to be put where there is room."""
+        if node == UNPLACED:
+            self._left_over.append(executor)
+            return
+        room, members = self.room, self.on_node.setdefault(node, [])
+        if len(members) >= self.limit * self.opened.get(node, 0):
+            self.opened[node] = self.opened.get(node, 0) + 1
+            room.slots[node] -= 1
+        members.append(executor)
+        room.cpu_hz[node] -= self._cpu_hz[executor]
+        room.memory_mb[node] -= self._memory_mb[executor]
+        room.executors[node] += 1
+        room.node_of[executor] = node
+
+    def can_host(self, executors: Sequence[int]) -> BoolArray:
+        """Which nodes can take a further worker of `executors` now, shape (N,)."""
+        room, members = self.room, list(executors)
+        fits: BoolArray = (room.slots >= 1) & (room.memory_mb >= self._memory_mb[members].sum())
+        return fits if self._soft_cpu else fits & (room.cpu_hz >= self._cpu_hz[members].sum())
+
+    def put_worker(self, executors: Sequence[int], node: int) -> None:
+        """Put a worker of `executors` on a node that can host it, or, with node -1, leave it to be put elsewhere."""
+        members = list(executors)
+        self._whole.append((members, node))
+        if node != UNPLACED:
+            room = self.room
+            room.slots[node] -= 1
+            room.cpu_hz[node] -= self._cpu_hz[members].sum()
+            room.memory_mb[node] -= self._memory_mb[members].sum()
+            room.executors[node] += len(members)
+            room.node_of[members] = node
+
+    def workers_on(self, node: int) -> int:
+        """Workers that this topology has been given on a node."""
+        return self.opened.get(node, 0) + sum(at == node for _, at in self._whole)
+
+    def put_by(self, score: Callable[[int], FloatArray]) -> None:
+        """Put every executor, in order, on the node with the lowest score that can take it; ties to the lower node."""
+        for executor in self.executors:
+            self.put(executor, self.best(executor, score(executor)))
+
+    def best(self, executor: int, scores: FloatArray) -> int:
+        """The node with the lowest finite score among those that can take `executor`; -1 if there is none."""
+        allowed = np.where(self.can_take(executor), scores, math.inf)
+        node = int(np.argmin(allowed)) if len(allowed) else UNPLACED
+        return node if node != UNPLACED and allowed[node] < math.inf else UNPLACED
+
+    def finish(self) -> None:
+        """Make workers of what is on the nodes, exactly as many as wanted, and add them to the draft.
+
+        Executors that found no node go into workers without one: `make_room` finds a place for these or says why not.
+        """
+        if self._whole:
+            for part, node in self._whole:
+                self.draft.add_worker(self.wanted.topology, np.array(part, dtype=np.int64), node)
+            return
+        self._open_rest()
+        workers = [
+            (list(part), node)
+            for node, members in self.on_node.items()
+            for part in np.array_split(np.array(members), self.opened[node])
+        ]
+        missing = self.wanted.workers - len(workers)
+        homeless: list[list[int]] = [[] for _ in range(missing)]
+        for number, executor in enumerate(self._left_over):
+            if missing:
+                homeless[number % missing].append(executor)
+            else:
+                self._smallest(workers).append(executor)
+        for waiting in homeless:
+            if not waiting:
+                # Every worker has an executor: take one from the fullest.
+                waiting.append(max([part for part, _ in workers] + homeless, key=len).pop())
+        for part, node in [*workers, *((part, UNPLACED) for part in homeless)]:
+            self.draft.add_worker(self.wanted.topology, np.array(part, dtype=np.int64), node)
+
+    def _open_rest(self) -> None:
+        """Open the workers that are still wanted where most executors share one."""
+        for _ in range(self.workers_left):
+            crowded = [
+                node
+                for node, members in self.on_node.items()
+                if len(members) > self.opened[node] and self.room.slots[node] >= 1
+            ]
+            if not crowded:
+                return
+            node = max(crowded, key=lambda n: (len(self.on_node[n]) / self.opened[n], -n))
+            self.opened[node] += 1
+            self.room.slots[node] -= 1
+
+    @staticmethod
+    def _smallest(workers: list[tuple[list[int], int]]) -> list[int]:
+        return min((part for part, _ in workers), key=len)
