@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -48,8 +49,8 @@ class TagAwareScheduler:
     5. A topology is placed as a whole or not at all; one that is not does not stop the next. Its status says why.
 
     Different from the article and its code: a component with two tags needs a supervisor with both, and two tags of
-    one supervisor share its slots. A topology may run on more workers than it asked for, if it has more groups than
-    that. CPU and memory of nodes hold.
+    one supervisor share its slots. A topology may run on more workers than it asked for, if its groups need more than
+    that. CPU and memory of nodes and the topology's limit on executors in a worker hold.
 
     Ties go to the lower index of node and executor.
     """
@@ -62,7 +63,10 @@ class TagAwareScheduler:
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot."""
         return answer(
-            problem, "tag_aware", self.params, plan_with_last_resort(problem, lambda usable: self._plan(problem, usable))
+            problem,
+            "tag_aware",
+            self.params,
+            plan_with_last_resort(problem, lambda usable: self._plan(problem, usable)),
         )
 
     def _plan(self, problem: Problem, usable: BoolArray) -> Plan:
@@ -90,8 +94,11 @@ def _place(draft: Draft, wanted: Wanted, of_node: list[Tags]) -> tuple[str, ...]
     problem, topology = draft.problem, draft.problem.topologies[wanted.topology]
     room = Room(draft)
     placing = Placing(draft, room, wanted)
+    if wanted.workers * placing.limit < len(wanted.executors):
+        return (f"{wanted.workers} workers of at most {placing.limit} executors do not take {len(wanted.executors)}",)
     groups = _groups(problem, wanted)
-    shares = _workers_of_group(topology, {tags: len(members) for tags, members in groups.items()}, wanted.workers)
+    sizes = {tags: len(members) for tags, members in groups.items()}
+    shares = _workers_of_group(topology, sizes, wanted.workers, placing.limit)
     for tags, members in groups.items():
         nodes = np.array([tags <= own if tags else not own for own in of_node], dtype=bool)
         name = ",".join(sorted(tags)) or UNTAGGED
@@ -104,7 +111,9 @@ def _place(draft: Draft, wanted: Wanted, of_node: list[Tags]) -> tuple[str, ...]
             worker = members[number :: shares[tags]]
             fits = placing.can_host(worker) & nodes
             if not fits.any():
-                return (f'0 of {nodes.sum()} nodes with tag "{name}" have room for a worker of {len(worker)} executors',)
+                return (
+                    f'0 of {nodes.sum()} nodes with tag "{name}" have room for a worker of {len(worker)} executors',
+                )
             # Round robin: the node with fewest workers of this topology so far, then with most free slots.
             placing.put_worker(
                 worker,
@@ -129,16 +138,19 @@ def _groups(problem: Problem, wanted: Wanted) -> dict[Tags, list[int]]:
     return dict(sorted(groups.items(), key=lambda item: sorted(item[0])))
 
 
-def _workers_of_group(topology: Topology, sizes: Mapping[Tags, int], workers: int) -> dict[Tags, int]:
-    """Workers of every group: as configured, the others in proportion to their executors, at least one each."""
+def _workers_of_group(topology: Topology, sizes: Mapping[Tags, int], workers: int, limit: int) -> dict[Tags, int]:
+    """Workers of every group: as configured, the others in proportion to their executors; as many as hold them."""
     asked: Mapping[str, int] = topology.conf.get(WORKERS_OF_TAG, {})
     names = {tags: ",".join(sorted(tags)) or UNTAGGED for tags in sizes}
-    shares = {tags: min(max(int(asked[names[tags]]), 1), sizes[tags]) for tags in sizes if names[tags] in asked}
+    fewest = {tags: math.ceil(size / limit) for tags, size in sizes.items()}
+    shares = {
+        tags: min(max(int(asked[names[tags]]), fewest[tags]), size)
+        for tags, size in sizes.items()
+        if names[tags] in asked
+    }
     rest = {tags: size for tags, size in sizes.items() if tags not in shares}
-    left = max(workers - sum(shares.values()), len(rest))
-    for tags in rest:
-        shares[tags] = 1
-    for _ in range(left - len(rest)):
+    shares |= {tags: fewest[tags] for tags in rest}
+    for _ in range(workers - sum(shares.values())):
         roomy = [tags for tags, size in rest.items() if shares[tags] < size]
         if not roomy:
             break

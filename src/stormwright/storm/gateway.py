@@ -27,6 +27,9 @@ THRIFT_PORT_META = "stormwright.thrift.port"
 #: Seconds that Nimbus has for one call.
 CALL_LIMIT_S = 60.0
 
+#: The same where a call of ours is several of Nimbus for each topology.
+_LONG_LIMIT_S = {"problem": 600.0}
+
 
 def gateway_command(storm_home: Path) -> list[str]:
     """Argument vector that starts the gateway from a Storm installation, with the storm.yaml in its ``conf/``."""
@@ -90,6 +93,10 @@ class NimbusGateway:
         """Supervisors and topologies as Nimbus sees them."""
         return dict(self._call("cluster"))
 
+    def problem(self) -> dict[str, Any]:
+        """The cluster with its topologies and where they run, as a `stormwright-problem/1` document without load."""
+        return dict(self._call("problem"))
+
     def topology(self, topology_id: str) -> dict[str, Any]:
         """Status and executors of one topology."""
         return dict(self._call("topology", id=topology_id))
@@ -139,7 +146,8 @@ class NimbusGateway:
         try:
             stdin.write(request + "\n")
             stdin.flush()
-            answered, _, _ = select.select([stdout], [], [], CALL_LIMIT_S)
+            limit_s = _LONG_LIMIT_S.get(call, CALL_LIMIT_S)
+            answered, _, _ = select.select([stdout], [], [], limit_s)
             line = stdout.readline() if answered else None
         except (OSError, ValueError) as error:
             raise NimbusError(f"{call}: the Nimbus gateway has ended ({error}): {self._log_tail()}") from error
@@ -147,7 +155,7 @@ class NimbusGateway:
             # An answer that came later would be taken for that of another call.
             self._process.kill()
             self._process.wait()
-            raise NimbusError(f"{call}: no answer from Nimbus within {CALL_LIMIT_S:g} s")
+            raise NimbusError(f"{call}: no answer from Nimbus within {limit_s:g} s")
         if not line:
             raise NimbusError(f"{call}: the Nimbus gateway has ended: {self._log_tail()}")
         return line

@@ -65,7 +65,9 @@ def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True) -> l
             draft.reasons[group.topology] = (*reasons, *_unusable(draft))
         elif draft.reasons and not backfill:
             first = draft.problem.topologies[next(iter(draft.reasons))].id
-            draft.reasons[group.topology] = (f"waits behind {len(draft.reasons)} topologies, the first of them {first}",)
+            draft.reasons[group.topology] = (
+                f"waits behind {len(draft.reasons)} topologies, the first of them {first}",
+            )
         else:
             left = left - _demand(draft.problem, group)
             admitted.append(group)

@@ -90,11 +90,12 @@ def _wrong(parameter: Field[Any], value: object) -> str | None:
     low, high = parameter.metadata["low"], parameter.metadata["high"]
     # Written so that NaN, which compares with nothing, is out of every range.
     if (low is not None and not value >= low) or (high is not None and not value <= high):
-        return f"should be {_range(low, high)}, got {value}"
+        return f"should be {range_text(low, high)}, got {value}"
     return None
 
 
-def _range(low: float | None, high: float | None) -> str:
+def range_text(low: float | None, high: float | None) -> str:
+    """A range in words; at least one bound is given."""
     if high is None:
         return f"at least {low:g}"
     return f"at most {high:g}" if low is None else f"from {low:g} to {high:g}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -48,9 +50,9 @@ class Room:
 class Placing:
     """The executors of one topology on their way to nodes; by `put`, or by `put_worker`.
 
-    By `put`, a node has as many executors of the topology as fit into the workers that it has opened there; a further worker
-    takes a slot, and there are never more than the topology wants. So at every step it is known which nodes can take
-    an executor: `can_take`.
+    By `put`, a node has as many executors of the topology as fit into the workers that it has opened there; a further
+    worker takes a slot, and there are never more than the topology wants. So at every step it is known which nodes can
+    take an executor: `can_take`.
 
     Parameters
     ----------
@@ -68,18 +70,19 @@ class Placing:
         self.on_node: dict[int, list[int]] = {}
         #: Node → workers opened on it.
         self.opened: dict[int, int] = {}
+        #: Workers that may still be opened.
+        self.workers_left = wanted.workers
+        #: Whether the workers opened on a node have room for a further executor.
+        self._open: BoolArray = np.zeros(room.num_nodes, dtype=bool)
         self._left_over: list[int] = []
         self._whole: list[tuple[list[int], int]] = []
+        self._whole_on: Counter[int] = Counter()
 
     @property
     def executors(self) -> list[int]:
         """The executors to place, numbered over the problem."""
-        return [int(executor) for executor in self.wanted.executors]
-
-    @property
-    def workers_left(self) -> int:
-        """Workers that may still be opened."""
-        return self.wanted.workers - sum(self.opened.values())
+        executors: list[int] = self.wanted.executors.tolist()
+        return executors
 
     def can_take(self, executor: int) -> BoolArray:
         """Which nodes can take `executor` now, shape (N,)."""
@@ -87,15 +90,21 @@ class Placing:
         fits: BoolArray = room.memory_mb >= self._memory_mb[executor]
         if not self._soft_cpu:
             fits &= room.cpu_hz >= self._cpu_hz[executor]
-        if self.workers_left > 0:
-            open_to = room.slots >= 1
-        else:
-            open_to = np.zeros(room.num_nodes, dtype=bool)
-        for node, members in self.on_node.items():
-            if len(members) < self.limit * self.opened[node]:
-                open_to[node] = True
-        result: BoolArray = fits & open_to
-        return result
+        fits &= (room.slots >= 1) | self._open if self.workers_left > 0 else self._open
+        return fits
+
+    def takes(self, executor: int, node: int) -> bool:
+        """Whether one node can take `executor` now."""
+        room = self.room
+        return bool(
+            self.is_open(node)
+            and room.memory_mb[node] >= self._memory_mb[executor]
+            and (self._soft_cpu or room.cpu_hz[node] >= self._cpu_hz[executor])
+        )
+
+    def is_open(self, node: int) -> bool:
+        """Whether a node has a worker with room for a further executor, or may open one."""
+        return bool(self._open[node] or (self.workers_left > 0 and self.room.slots[node] >= 1))
 
     def put(self, executor: int, node: int) -> None:
         """Put an executor on a node that can take it, or, with node -1, leave it to be put where there is room."""
@@ -103,10 +112,10 @@ class Placing:
             self._left_over.append(executor)
             return
         room, members = self.room, self.on_node.setdefault(node, [])
-        if len(members) >= self.limit * self.opened.get(node, 0):
-            self.opened[node] = self.opened.get(node, 0) + 1
-            room.slots[node] -= 1
+        if not self._open[node]:
+            self._open_worker(node)
         members.append(executor)
+        self._open[node] = len(members) < self.limit * self.opened[node]
         room.cpu_hz[node] -= self._cpu_hz[executor]
         room.memory_mb[node] -= self._memory_mb[executor]
         room.executors[node] += 1
@@ -129,10 +138,11 @@ class Placing:
             room.memory_mb[node] -= self._memory_mb[members].sum()
             room.executors[node] += len(members)
             room.node_of[members] = node
+            self._whole_on[node] += 1
 
     def workers_on(self, node: int) -> int:
         """Workers that this topology has been given on a node."""
-        return self.opened.get(node, 0) + sum(at == node for _, at in self._whole)
+        return self.opened.get(node, 0) + self._whole_on[node]
 
     def put_by(self, score: Callable[[int], FloatArray]) -> None:
         """Put every executor, in order, on the node with the lowest score that can take it; ties to the lower node."""
@@ -151,43 +161,44 @@ class Placing:
         Executors that found no node go into workers without one: `make_room` finds a place for these or says why not.
         """
         if self._whole:
-            for part, node in self._whole:
-                self.draft.add_worker(self.wanted.topology, np.array(part, dtype=np.int64), node)
-            return
-        self._open_rest()
-        workers = [
-            (list(part), node)
-            for node, members in self.on_node.items()
-            for part in np.array_split(np.array(members), self.opened[node])
-        ]
-        missing = self.wanted.workers - len(workers)
-        homeless: list[list[int]] = [[] for _ in range(missing)]
-        for number, executor in enumerate(self._left_over):
-            if missing:
-                homeless[number % missing].append(executor)
-            else:
-                self._smallest(workers).append(executor)
-        for waiting in homeless:
-            if not waiting:
-                # Every worker has an executor: take one from the fullest.
-                waiting.append(max([part for part, _ in workers] + homeless, key=len).pop())
-        for part, node in [*workers, *((part, UNPLACED) for part in homeless)]:
+            workers = self._whole
+        else:
+            self._open_rest()
+            workers = [
+                (part.tolist(), node)
+                for node, members in self.on_node.items()
+                for part in np.array_split(np.array(members), self.opened[node])
+            ]
+            self._add_homeless(workers)
+        for part, node in workers:
             self.draft.add_worker(self.wanted.topology, np.array(part, dtype=np.int64), node)
 
-    def _open_rest(self) -> None:
-        """Open the workers that are still wanted where most executors share one."""
-        for _ in range(self.workers_left):
-            crowded = [
-                node
-                for node, members in self.on_node.items()
-                if len(members) > self.opened[node] and self.room.slots[node] >= 1
-            ]
-            if not crowded:
-                return
-            node = max(crowded, key=lambda n: (len(self.on_node[n]) / self.opened[n], -n))
-            self.opened[node] += 1
-            self.room.slots[node] -= 1
+    def _open_worker(self, node: int) -> None:
+        self.opened[node] = self.opened.get(node, 0) + 1
+        self.workers_left -= 1
+        self.room.slots[node] -= 1
 
-    @staticmethod
-    def _smallest(workers: list[tuple[list[int], int]]) -> list[int]:
-        return min((part for part, _ in workers), key=len)
+    def _open_rest(self) -> None:
+        """Open the workers that are still wanted where most executors share one; ties to the lower node."""
+        crowded = [(-len(members) / self.opened[node], node) for node, members in self.on_node.items()]
+        heapify(crowded)
+        while self.workers_left > 0 and crowded:
+            _, node = heappop(crowded)
+            if len(self.on_node[node]) > self.opened[node] and self.room.slots[node] >= 1:
+                self._open_worker(node)
+                heappush(crowded, (-len(self.on_node[node]) / self.opened[node], node))
+
+    def _add_homeless(self, workers: list[tuple[list[int], int]]) -> None:
+        """Add the workers that are still missing, without a node, for the executors left over.
+
+        They come first for these; one that would be empty gets an executor from the fullest worker.
+        """
+        placed = [part for part, _ in workers]
+        homeless: list[list[int]] = [[] for _ in range(self.wanted.workers - len(workers))]
+        for executor in self._left_over:
+            roomy = [part for part in homeless if len(part) < self.limit]
+            min(roomy or placed, key=len).append(executor)
+        for part in homeless:
+            if not part:
+                part.append(max(placed + homeless, key=len).pop())
+        workers += [(part, UNPLACED) for part in homeless]

@@ -64,13 +64,12 @@ class Repair:
     steps the one in that order wins, then the one with the lower index.
     """
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, *, soft_cpu: bool = False) -> None:
         problem = draft.problem
         self._draft = draft
-        self._resources = (
-            _Resource(problem.executor_cpu_hz, problem.node_cpu_hz),
-            _Resource(problem.executor_memory_mb, problem.node_memory_mb),
-        )
+        memory = _Resource(problem.executor_memory_mb, problem.node_memory_mb)
+        cpu = _Resource(problem.executor_cpu_hz, problem.node_cpu_hz)
+        self._resources = (memory,) if soft_cpu else (cpu, memory)
         self._ports = np.array([len(supervisor.ports) for supervisor in problem.supervisors])
         self._topology = np.array(draft.topology)
         self._movable = ~np.array(draft.fixed, dtype=bool)
@@ -160,8 +159,11 @@ class Repair:
         self._measure()
 
 
-def make_room(draft: Draft) -> None:
-    """Put workers without a node where most CPU is free, then mend what that overloads, or leave topologies out."""
+def make_room(draft: Draft, *, soft_cpu: bool = False) -> None:
+    """Put workers without a node where most CPU is free, then mend what that overloads, or leave topologies out.
+
+    With `soft_cpu` a node beyond its CPU capacity is left as it is.
+    """
     room = draft.capacity - draft.node_use()
     room[0, ~draft.usable | (room[2] < 1)] = -math.inf
     cpu_hz, memory_mb = (draft.worker_sum(d) for d in (draft.problem.executor_cpu_hz, draft.problem.executor_memory_mb))
@@ -171,7 +173,7 @@ def make_room(draft: Draft) -> None:
         if room[2, node] < 1:
             room[0, node] = -math.inf
     while True:
-        overloaded = Repair(draft).run()
+        overloaded = Repair(draft, soft_cpu=soft_cpu).run()
         movable = {
             t
             for t, n, fixed in zip(draft.topology, draft.node, draft.fixed, strict=True)

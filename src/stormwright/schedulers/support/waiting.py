@@ -65,8 +65,7 @@ def place_waiting(
             placing = Placing(draft, room, group, soft_cpu=soft_cpu)
             rule(placing)
             placing.finish()
-        if UNPLACED in draft.node:
-            make_room(draft)
+        make_room(draft, soft_cpu=soft_cpu)
         return Plan(choose_slots(draft), draft.reasons)
 
     return answer(problem, name, params, plan_with_last_resort(problem, plan_on))
