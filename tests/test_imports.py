@@ -71,12 +71,12 @@ def test_every_room_has_a_rule():
 )
 def test_only_the_pipeline_touches_spark_when_it_is_imported(module):
     """Others may start Spark through it, inside a function."""
-    at_import = {
-        name.name
-        for node in ast.parse(module.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.Import)
-        for name in node.names
-    }
+    at_import: set[str] = set()
+    for node in ast.parse(module.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            at_import |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            at_import.add(node.module or "")
     assert not {name for name in at_import if name.split(".")[0] == "pyspark"}
 
 

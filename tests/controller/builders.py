@@ -51,9 +51,11 @@ def record(
     length_ms: float = 1000.0,
     pairs: list[list[int]] | None = None,
     latency: list[int] | None = None,
+    last: int = 0,
 ) -> dict[str, Any]:
     worker = {
-        "topology": topology_id, "supervisor": supervisor, "host": supervisor, "port": port, "pid": 1, "start_ms": 0
+        "topology": topology_id, "supervisor": supervisor, "host": supervisor, "port": port, "pid": 1, "start_ms": 0,
+        "last": last,
     }  # fmt: skip
     executor = {
         "component": "a-spout", "type": kind, "first_task": tasks[0], "last_task": tasks[1], "cpu_ns": 0,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stormwright.controller.move import MoveLimits, safe_move
+from stormwright.controller.pauses import Pauses
 from stormwright.controller.plan import MoveBudget, TopologyMove, plan_moves
 from stormwright.controller.tally import MIN_SILENT_S, Tally
-from stormwright.errors import MoveError, NimbusError
+from stormwright.errors import ClusterError, MoveError, NimbusError
 from stormwright.model import Assignment, Supervisor
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import place, problem, record, topology
@@ -24,22 +27,28 @@ class FakeStorm:
 
     def __init__(self, tally: Tally, pending_after_pause: int = 0, refuse: str = "", lost: bool = False) -> None:
         self.calls: list[str] = []
+        self.status = "ACTIVE"
         self._tally = tally
         self._pending = pending_after_pause
         self._refuse = refuse
         self._lost_supervisor = lost
 
+    def cluster(self) -> dict[str, list[dict[str, str]]]:
+        return {"topologies": [{"id": "t-1-0", "status": self.status}]}
+
     def deactivate(self, name: str) -> None:
         self.calls.append(f"deactivate {name}")
         for seq in (1, 2, 3):
+            time.sleep(0.02)
             acked = 10 - self._pending if seq == 1 else 0
-            self._tally.add([record("t-1-0", "n0", seq, tasks=(1, 4), length_ms=250, acked=acked)])
+            self._tally.add([record("t-1-0", "n0", seq, tasks=(1, 4), length_ms=20, acked=acked)])
 
     def rebalance(self, name: str, wait_s: int) -> None:
         self.calls.append(f"rebalance {name} {wait_s}")
         if self._refuse:
             raise NimbusError(self._refuse)
-        self._tally.add([record("t-1-0", "n1", 0, tasks=(1, 4), length_ms=250)])
+        last = record("t-1-0", "n0", 4, tasks=(1, 4), length_ms=20, last=1)
+        self._tally.add([last, record("t-1-0", "n1", 0, tasks=(1, 4), length_ms=20)])
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:
         self.calls.append(f"release {topology_id} {supervisor.id}")
@@ -54,7 +63,7 @@ class FakeStorm:
 @pytest.fixture
 def tally() -> Tally:
     counted = Tally()
-    counted.add([record("t-1-0", "n0", 0, tasks=(1, 4), length_ms=250, trees=10)])
+    counted.add([record("t-1-0", "n0", 0, tasks=(1, 4), length_ms=20, trees=10)])
     return counted
 
 
@@ -75,58 +84,116 @@ def bridge() -> Bridge:
     return Bridge(Nothing(), "nothing")
 
 
-def run(move: TopologyMove, storm: FakeStorm, bridge: Bridge, tally: Tally) -> None:
-    safe_move(move, "because", storm, bridge, tally, LIMITS, lambda _: None)
+@pytest.fixture
+def pauses(tmp_path: Path) -> Pauses:
+    return Pauses(tmp_path / "paused.json")
 
 
-def test_pause_drain_swap_resume(move: TopologyMove, bridge: Bridge, tally: Tally) -> None:
+def run(move: TopologyMove, storm: FakeStorm, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
+    safe_move(move, "because", storm, bridge, tally, pauses, LIMITS, lambda _: None)
+
+
+def test_pause_drain_swap_resume(move: TopologyMove, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
     storm = FakeStorm(tally)
-    report = safe_move(move, "because", storm, bridge, tally, LIMITS, lambda _: None)
+    report = safe_move(move, "because", storm, bridge, tally, pauses, LIMITS, lambda _: None)
     released = "release t-1-0 n0"
     assert storm.calls == ["deactivate t", "rebalance t 0", released, released, "activate t"]
     assert report.complete
-    assert report.swap_s > MIN_SILENT_S, "the old worker may still live until it has been silent for long enough"
+    assert report.swap_s < MIN_SILENT_S, "a worker that says that it ends is not waited for"
     assert report.moved_executors == 4
 
 
-def test_a_supervisor_that_cannot_be_told_delays_nothing_else(move: TopologyMove, bridge: Bridge, tally: Tally) -> None:
+def test_a_supervisor_that_cannot_be_told_delays_nothing_else(
+    move: TopologyMove, bridge: Bridge, tally: Tally, pauses: Pauses
+) -> None:
     storm = FakeStorm(tally, lost=True)
     said: list[str] = []
-    report = safe_move(move, "because", storm, bridge, tally, LIMITS, said.append)
+    report = safe_move(move, "because", storm, bridge, tally, pauses, LIMITS, said.append)
     assert report.complete
     assert any("host0 could not be told" in line for line in said)
 
 
 def test_an_old_worker_that_lives_on_makes_the_move_incomplete(
-    move: TopologyMove, bridge: Bridge, tally: Tally
+    move: TopologyMove, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
     storm = FakeStorm(tally)
     over = threading.Event()
 
     def live_on() -> None:
         for seq in itertools.count(100):
-            tally.add([record("t-1-0", "n0", seq, tasks=(1, 4), length_ms=250)])
+            tally.add([record("t-1-0", "n0", seq, tasks=(1, 4), length_ms=20)])
             if over.wait(0.05):
                 return
 
-    worker = threading.Thread(target=live_on)
+    worker = threading.Thread(target=live_on, daemon=True)
     worker.start()
-    report = safe_move(move, "because", storm, bridge, tally, MoveLimits(drain_s=1, swap_s=1.5), lambda _: None)
+    report = safe_move(move, "because", storm, bridge, tally, pauses, MoveLimits(drain_s=1, swap_s=1.5), lambda _: None)
     over.set()
     worker.join()
     assert not report.complete
     assert storm.calls[-1] == "activate t"
 
 
-def test_pending_trees_stop_the_move_and_resume_the_spouts(move: TopologyMove, bridge: Bridge, tally: Tally) -> None:
+def test_pending_trees_stop_the_move_and_resume_the_spouts(
+    move: TopologyMove, bridge: Bridge, tally: Tally, pauses: Pauses
+) -> None:
     storm = FakeStorm(tally, pending_after_pause=3)
     with pytest.raises(MoveError, match="3 tuple trees still pending"):
-        run(move, storm, bridge, tally)
+        run(move, storm, bridge, tally, pauses)
     assert storm.calls == ["deactivate t", "activate t"]
 
 
-def test_a_refusal_of_nimbus_resumes_the_spouts(move: TopologyMove, bridge: Bridge, tally: Tally) -> None:
+def test_a_refusal_of_nimbus_resumes_the_spouts(
+    move: TopologyMove, bridge: Bridge, tally: Tally, pauses: Pauses
+) -> None:
     storm = FakeStorm(tally, refuse="not the leader")
     with pytest.raises(NimbusError, match="not the leader"):
-        run(move, storm, bridge, tally)
+        run(move, storm, bridge, tally, pauses)
     assert storm.calls[-1] == "activate t"
+
+
+def test_what_does_not_report_is_left_alone(move: TopologyMove, bridge: Bridge, pauses: Pauses) -> None:
+    storm = FakeStorm(Tally())
+    with pytest.raises(MoveError, match="1 of 1 workers do not report"):
+        run(move, storm, bridge, Tally(), pauses)
+    assert storm.calls == []
+
+
+def test_what_somebody_else_has_paused_is_left_alone(
+    move: TopologyMove, bridge: Bridge, tally: Tally, pauses: Pauses
+) -> None:
+    storm = FakeStorm(tally)
+    storm.status = "INACTIVE"
+    with pytest.raises(MoveError, match="t-1-0 is INACTIVE"):
+        run(move, storm, bridge, tally, pauses)
+    assert storm.calls == []
+
+
+def test_a_damaged_list_of_paused_topologies_is_said_to_be(tmp_path: Path) -> None:
+    (tmp_path / "paused.json").write_text("")
+    with pytest.raises(ClusterError, match="activate by hand"):
+        Pauses(tmp_path / "paused.json")
+
+
+def test_a_service_killed_in_a_move_resumes_the_spouts_when_it_comes_back(tmp_path: Path) -> None:
+    def killed(_: str) -> None:
+        raise NimbusError("the service died before it could say so")
+
+    with pytest.raises(NimbusError), Pauses(tmp_path / "paused.json").around("t", killed):
+        pass
+    activated: list[str] = []
+    back = Pauses(tmp_path / "paused.json")
+    back.resume(killed, lambda _: None)
+    back.resume(activated.append, lambda _: None)
+    back.resume(activated.append, lambda _: None)
+    assert activated == ["t"]
+
+
+def test_a_service_that_is_stopped_gives_up_its_drain(
+    move: TopologyMove, bridge: Bridge, tally: Tally, pauses: Pauses
+) -> None:
+    storm, stop = FakeStorm(tally, pending_after_pause=3), threading.Event()
+    stop.set()
+    with pytest.raises(MoveError, match="being stopped"):
+        safe_move(move, "because", storm, bridge, tally, pauses, LIMITS, lambda _: None, stop)
+    assert storm.calls == ["deactivate t", "activate t"]

@@ -9,11 +9,17 @@ import pytest
 
 from stormwright.controller.plan import MoveBudget
 from stormwright.controller.policy import Clock, decide
-from stormwright.model import Assignment, LoadProfile, Problem
+from stormwright.controller.setbacks import Setbacks
+from stormwright.model import Assignment, LoadProfile, Problem, Topology
+from stormwright.model.load import assumed_load
 from stormwright.schedulers.support.triggers import TriggerParams
 from tests.controller.builders import place, problem, topology
 
 TRIGGERS = TriggerParams(overload_s=10, period_s=60, min_gain_percent=20, cool_down_s=30)
+
+
+def measured(t: Topology) -> LoadProfile:
+    return LoadProfile({t.id: assumed_load(t, 3e9)})
 
 
 class OnOneNode:
@@ -26,7 +32,7 @@ class OnOneNode:
 @pytest.fixture
 def spread() -> Problem:
     t = topology("t")
-    return problem([t], current={t.id: place([("n0", 6700), ("n1", 6700)], [0, 0, 1, 1])}, load=LoadProfile({}))
+    return problem([t], current={t.id: place([("n0", 6700), ("n1", 6700)], [0, 0, 1, 1])}, load=measured(t))
 
 
 def ask(now: Problem, since_change: float, since_look: float) -> tuple[bool, int]:
@@ -44,12 +50,12 @@ def test_between_periods_nothing_is_looked_at(spread: Problem) -> None:
 
 def test_overload_triggers_between_periods_but_only_after_x(spread: Problem) -> None:
     for seconds, expected in ((10.0, (False, 0)), (10.5, (True, 1))):
-        loaded = spread.with_load(replace(spread.load or LoadProfile({}), overload_s={"n1": seconds}))
+        loaded = spread.with_load(replace(spread.load, overload_s={"n1": seconds}))
         assert ask(loaded, since_change=500, since_look=5) == expected
 
 
 def test_nothing_happens_while_cooling_down(spread: Problem) -> None:
-    loaded = spread.with_load(LoadProfile({}, overload_s={"n1": 99.0}))
+    loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
     assert ask(loaded, since_change=29, since_look=500) == (False, 0)
 
 
@@ -62,3 +68,43 @@ def test_a_gain_under_r_moves_nothing_and_says_so(spread: Problem) -> None:
     assert decision.looked
     assert decision.plan.moves == ()
     assert "not worth a move" in decision.reason
+
+
+def test_what_was_not_measured_stays_and_counts_for_nothing(spread: Problem) -> None:
+    decision = decide(
+        spread.with_load(LoadProfile({}, overload_s={"n1": 99.0})),
+        OnOneNode(),
+        TRIGGERS,
+        MoveBudget(),
+        Clock(1000, 0, 0),
+    )
+    assert decision.looked
+    assert decision.plan.moves == ()
+    assert decision.plan.left == {"t-1-0": "not measured"}
+    assert decision.before is not None
+    assert decision.before.inter_node == 0
+
+
+def test_what_could_not_be_moved_lately_stays(spread: Problem) -> None:
+    setbacks = Setbacks()
+    setbacks.note("t-1-0", 900.0, "trees pending")
+    stay = setbacks.stay(1000.0)
+    decision = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0), stay)
+    assert decision.plan.moves == ()
+    assert "trees pending" in decision.plan.left["t-1-0"]
+    assert setbacks.stay(900.0 + 601) == {}
+    setbacks.note("t-1-0", 2000.0, "trees pending")
+    assert setbacks.stay(2000.0 + 1199), "the second time it waits twice as long"
+
+
+def test_an_overload_that_no_placement_cured_waits_a_period(spread: Problem) -> None:
+    loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
+    for idle_look, looked in ((900.0, True), (950.0, False)):
+        assert decide(loaded, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0, idle_look)).looked is looked
+
+
+def test_a_topology_may_be_kept_from_moving(spread: Problem) -> None:
+    kept = replace(spread, topologies=(replace(spread.topologies[0], conf={"stormwright.move": False}),))
+    decision = decide(kept, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0))
+    assert decision.plan.moves == ()
+    assert decision.plan.left == {"t-1-0": "stormwright.move is false in its configuration"}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 
-from stormwright.controller.tally import Tally
+import pytest
+
+from stormwright.controller.tally import MOST_AHEAD, Tally, WorkerTally
 from tests.controller.builders import record
 
 
@@ -12,7 +14,7 @@ def test_a_record_delivered_twice_counts_once() -> None:
     tally = Tally()
     tally.add([record("t", "n0", 0, trees=10, acked=4)])
     tally.add([record("t", "n0", 0, trees=10, acked=4), record("t", "n0", 1, acked=5, failed=1)])
-    assert tally.pending("t") == 0
+    assert tally.unaccounted("t") == 0
     assert (tally.totals("t").begun, tally.totals("t").acked, tally.totals("t").failed) == (10, 9, 1)
 
 
@@ -20,7 +22,7 @@ def test_pending_trees_survive_the_worker_that_began_them() -> None:
     tally = Tally()
     tally.add([record("t", "n0", 0, trees=10, acked=4)])
     tally.add([record("t", "n1", 0, trees=1, acked=1)])
-    assert tally.pending("t") == 6
+    assert tally.unaccounted("t") == 6
 
 
 def test_trees_that_nobody_tracks_are_never_pending() -> None:
@@ -28,26 +30,89 @@ def test_trees_that_nobody_tracks_are_never_pending() -> None:
     untracked["streams"] = []
     tally = Tally()
     tally.add([untracked])
-    assert tally.pending("t") == 0
+    assert tally.unaccounted("t") == 0
     assert tally.totals("t").acked == 7
 
 
 def test_quiet_needs_every_live_worker_and_two_intervals() -> None:
     tally = Tally()
     live = [("n0", 6700), ("n1", 6700)]
-    tally.add([record("t", "n0", 0, trees=3, acked=3), record("t", "n1", 0)])
+    tally.add([record("t", "n0", seq, length_ms=20) for seq in (0, 1)])
     since = time.monotonic()
-    tally.add([record("t", "n0", 1), record("t", "n1", 1)])
-    assert not tally.quiet("t", live, since), "n0 may have begun a tree in an interval that began before"
-    tally.add([record("t", "n0", 2)])
-    assert tally.quiet("t", [("n0", 6700)], since)
-    assert tally.quiet("t", live, since), "n1 was quiet twice by then as well"
-    tally.add([record("t", "n1", 2, queue=0.1)])
+    tally.add([record("t", "n0", 2, length_ms=20), record("t", "n1", 2, length_ms=20)])
+    assert not tally.quiet("t", live, since), "either may have begun a tree in an interval that began before"
+    tally.add([record("t", "n0", 3, length_ms=20)])
+    assert not tally.quiet("t", live[:1], since), "a backlog tells of earlier times"
+    time.sleep(0.02)
+    tally.add([record("t", "n0", 4, length_ms=20)])
+    assert tally.quiet("t", live[:1], since)
     assert not tally.quiet("t", live, since)
+    tally.add([record("t", "n1", 3, length_ms=20)])
+    assert tally.quiet("t", live, since)
+    tally.add([record("t", "n1", 4, queue=0.1, length_ms=20)])
+    assert not tally.quiet("t", live, since)
+
+
+def test_a_record_that_comes_late_tells_nothing_new() -> None:
+    tally = Tally()
+    newer, older = record("t", "n0", 7, trees=5), record("t", "n0", 6, trees=2, acked=2)
+    newer["executors"][0]["pending"], older["executors"][0]["pending"] = 5, 0
+    tally.add([newer])
+    tally.add([older])
+    assert tally.pending("t", [("n0", 6700)]) == 5
+    assert tally.totals("t").begun == 7
+
+
+def test_a_worker_has_ended_when_it_says_so_or_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    tally = Tally()
+    tally.add([record("t", "n0", 0, length_ms=20), record("t", "n1", 0, length_ms=20, last=1)])
+    (alive,), (ended,) = tally.lives("t", [("n0", 6700)]), tally.lives("t", [("n1", 6700)])
+    assert not tally.silent(alive)
+    assert tally.silent(ended)
+    monkeypatch.setattr("stormwright.controller.tally.MIN_SILENT_S", 0.0)
+    time.sleep(0.15)
+    assert tally.silent(alive)
+    assert tally.unheard("t", [("n0", 6700), ("n9", 6700)]) == [("n0", 6700), ("n9", 6700)]
 
 
 def test_bolts_do_not_count_as_trees() -> None:
     tally = Tally()
     tally.add([record("t", "n0", 0, kind="bolt", acked=100, failed=3)])
-    assert tally.pending("t") == 0
+    assert tally.unaccounted("t") == 0
     assert tally.totals("t").failed == 0
+
+
+def test_pending_is_what_live_workers_told_last_whenever_the_trees_began() -> None:
+    """The service came late: it has heard of 5 trees, acked after 9 of which it never heard the beginning."""
+    tally = Tally()
+    late = record("t", "n0", 7000, trees=5, acked=11)
+    late["executors"][0]["pending"] = 3
+    tally.add([late])
+    assert tally.pending("t", [("n0", 6700)]) == 3
+    over = record("t", "n0", 7001, acked=3)
+    over["executors"][0]["pending"] = 0
+    tally.add([over])
+    assert tally.pending("t", [("n0", 6700)]) == 0
+    assert tally.unaccounted("t") < 0, "counts alone never come to zero"
+
+
+def test_pending_leaves_out_what_no_longer_lives() -> None:
+    tally = Tally()
+    tally.add([record("t", "n0", 0, trees=10, acked=4), record("t", "n1", 0, trees=1)])
+    assert tally.pending("t", [("n1", 6700)]) == 1
+
+
+def test_lost_records_cost_no_memory() -> None:
+    worker = WorkerTally()
+    assert all(worker.is_new(seq) for seq in range(5, 5 + 3 * MOST_AHEAD))
+    assert len(worker.seen_ahead) <= MOST_AHEAD
+    assert not worker.is_new(3 * MOST_AHEAD)
+
+
+def test_workers_of_long_ago_are_only_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stormwright.controller.tally.FORGOTTEN_S", -1.0)
+    monkeypatch.setattr("stormwright.controller.tally.SWEEP_S", 0.0)
+    tally = Tally()
+    tally.add([record("t", "n0", 0, trees=10, acked=4)])
+    assert tally.unaccounted("t") == 6
+    assert not tally.lives("t", [("n0", 6700)])

@@ -12,7 +12,7 @@ RECORD: dict[str, Any] = {
     "version": 1,
     "worker": {
         "topology": "wc-1-1600000000", "supervisor": "a", "host": "10.0.0.2", "port": 6700, "pid": 123,
-        "start_ms": 1_690_000_000_000,
+        "start_ms": 1_690_000_000_000, "last": 0,
     },
     "seq": 0,
     "start_ms": 1_690_000_001_000,
@@ -24,6 +24,7 @@ RECORD: dict[str, Any] = {
         {
             "component": "split", "type": "bolt", "first_task": 5, "last_task": 6, "cpu_ns": 123, "received": 10,
             "emitted": 20, "trees": 0, "acked": 10, "failed": 0, "execute_ns": 456, "queue": 0.01,
+            "pending": 0,
         }
     ],
     "streams": [["spout", "default", "split", "shuffle"]],

@@ -172,7 +172,7 @@ def _worker_records(
     clock_ns = rng.randrange(1_000_000_000)
     worker = {
         "topology": topology.id, "supervisor": slot.supervisor, "host": f"host-of-{slot.supervisor}",
-        "port": slot.port, "pid": rng.randrange(1000, 30000), "start_ms": start_ms - 60_000,
+        "port": slot.port, "pid": rng.randrange(1000, 30000), "start_ms": start_ms - 60_000, "last": 0,
     }  # fmt: skip
     while clock_ns < seconds * 1e9:
         # Whole milliseconds: the start of an interval is told no finer.
@@ -214,6 +214,7 @@ def _record(
                 "cpu_ns": during(world.cpu_cores[topology.id, first] * 1e9), "received": 0,
                 "emitted": sum(pair[3] for pair in sent), "trees": trees, "acked": trees * 9 // 10,
                 "failed": trees // 10, "execute_ns": 0, "queue": rng.choice([None, rng.random()]),
+                "pending": rng.choice([None, rng.randrange(9)]),
             }
         )  # fmt: skip
     counts = [0] * 20 + [rng.randrange(50) for _ in range(10)]

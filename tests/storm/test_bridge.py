@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from stormwright.model import Assignment, Problem, WorkerSlot
 from stormwright.storm.bridge import Bridge, Order
@@ -72,3 +73,32 @@ def test_the_snapshot_shows_the_answer() -> None:
     snapshot = asked.snapshot()
     assert snapshot is not None
     assert np.all(snapshot.current_slot == 0)
+
+
+def test_an_order_is_void_once_it_is_carried_out() -> None:
+    """A rebalance by the operator afterwards is theirs."""
+    asked = bridge()
+    asked.order(A.id, Order(ON_N1, "better"))
+    assert asked.answer(problem([A])).assignments == {A.id: ON_N1}
+    asked.answer(problem([A], current={A.id: ON_N1}))
+    assert asked.answer(problem([A])).assignments == {A.id: ON_N0}
+
+
+def test_an_order_that_was_withdrawn_or_is_old_is_void(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = bridge()
+    asked.order(A.id, Order(ON_N1, "better"))
+    asked.withdraw(A.id)
+    assert asked.answer(problem([A])).assignments == {A.id: ON_N0}
+    asked.order(A.id, Order(ON_N1, "better"))
+    monkeypatch.setattr("stormwright.storm.bridge.ORDER_S", 0.0)
+    assert asked.answer(problem([A])).assignments == {A.id: ON_N0}
+
+
+def test_a_topology_that_got_slots_elsewhere_is_no_longer_called_unplaced() -> None:
+    class Nowhere:
+        def schedule(self, problem: Problem) -> Assignment:
+            return Assignment(problem.current_slot, status={A.id: "4 of 4 executors unplaced"})
+
+    asked = Bridge(Nowhere(), "nowhere")
+    assert asked.answer(problem([A])).status == {A.id: "4 of 4 executors unplaced"}
+    assert asked.answer(problem([A], current={A.id: ON_N0})).status == {}

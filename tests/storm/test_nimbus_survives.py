@@ -20,7 +20,10 @@ class Nonsense(socketserver.BaseRequestHandler):
     """Answers with something that is no assignment."""
 
     def handle(self) -> None:
-        self.request.recv(1 << 16)
+        head, _, body = self.request.makefile("rb").read1(1 << 16).partition(b"\r\n\r\n")
+        length = next(int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if b"content-length" in line)
+        while len(body) < length and (more := self.request.recv(1 << 16)):
+            body += more
         self.request.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\n{"answer":42}')
 
 

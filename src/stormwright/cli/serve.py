@@ -11,7 +11,7 @@ import click
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address that Nimbus and the probes reach.")
-@click.option("--port", default=7070, show_default=True, help="Its port.")
+@click.option("--port", default=7070, show_default=True, type=click.IntRange(1, 65535), help="Its port.")
 @click.option("--scheduler", "scheduler_name", default="online", show_default=True, help="Who decides.")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
 @click.option("--initial", default="even", show_default=True, help="Scheduler for topologies without a slot.")
@@ -32,8 +32,17 @@ import click
 @click.option("--period", "period_s", default=60.0, show_default=True, help="P: seconds between looks.")
 @click.option("--gain", "min_gain_percent", default=20.0, show_default=True, help="R: percent that is worth a move.")
 @click.option("--cool-down", "cool_down_s", default=60.0, show_default=True, help="T: seconds after a change.")
-@click.option("--max-topologies", default=10, show_default=True, help="Move budget: topologies a decision.")
-@click.option("--max-executors", default=10_000, show_default=True, help="Move budget: executors a decision.")
+@click.option("--dry-run", is_flag=True, help="Decide and tell what would move, but move nothing.")
+@click.option(
+    "--max-topologies", default=1, show_default=True, type=click.IntRange(0), help="Move budget: topologies a decision."
+)
+@click.option(
+    "--max-executors",
+    default=10_000,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Move budget: executors a decision.",
+)
 def command(
     host: str,
     port: int,
@@ -46,6 +55,7 @@ def command(
     period_s: float,
     min_gain_percent: float,
     cool_down_s: float,
+    dry_run: bool,
     max_topologies: int,
     max_executors: int,
 ) -> None:
@@ -65,15 +75,17 @@ def command(
         host=host,
         port=port,
         initial=initial,
+        dry_run=dry_run,
         triggers=TriggerParams(
             overload_s=overload_s, period_s=period_s, min_gain_percent=min_gain_percent, cool_down_s=cool_down_s
         ),
         budget=MoveBudget(max_topologies, max_executors),
     )
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
     scheduler = make_scheduler(scheduler_name, assignments)
     with Runtime(settings, scheduler, scheduler_name, gateway_command(storm_home), click.echo) as runtime:
+        # Spark has set a handler of its own meanwhile.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
         click.echo(f"serving at http://{host}:{port}, deciding with {scheduler_name}")
         runtime.run(stop)

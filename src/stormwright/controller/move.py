@@ -7,23 +7,31 @@ are the workers exchanged. They are activated again once every old worker has en
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from stormwright.controller.pauses import Pauses
 from stormwright.controller.plan import TopologyMove
 from stormwright.controller.tally import Tally, WorkerId
 from stormwright.errors import MoveError, NimbusError
 from stormwright.model import Supervisor, WorkerSlot
 from stormwright.storm.bridge import Bridge, Order
 
-#: Nothing is waited for longer without looking again, in seconds.
+#: Storm's status of a topology whose spouts emit.
+ACTIVE = "ACTIVE"
+
+#: Nothing is waited for longer without looking again, in seconds; and Nimbus is not asked more often than this.
 _POLL_S = 1.0
+_PAUSE_S = 0.2
 
 
 class Nimbus(Protocol):
     """The calls to Nimbus that a move makes."""
+
+    def cluster(self) -> Mapping[str, Any]: ...
 
     def activate(self, name: str) -> None: ...
 
@@ -82,8 +90,10 @@ def safe_move(
     nimbus: Nimbus,
     bridge: Bridge,
     tally: Tally,
+    pauses: Pauses,
     limits: MoveLimits,
     say: Callable[[str], None],
+    stop: threading.Event | None = None,
 ) -> MoveReport:
     """Pause the spouts, wait until the pending tuple trees are acked, swap the workers, resume.
 
@@ -92,29 +102,36 @@ def safe_move(
     Raises
     ------
     MoveError
-        Tuple trees were still pending after `MoveLimits.drain_s`: nothing was moved, the spouts emit again.
+        The topology is not active, tuple trees were still pending after `MoveLimits.drain_s`, or `stop` was set before
+        that: nothing was moved, and the spouts do what they did before.
     NimbusError
         Nimbus refused a call; the spouts are resumed before it is passed on.
     """
     topology = move.topology
+    _check_movable(move, nimbus, tally)
     old = tally.lives(topology.id, move.stopped_workers)
     started_ms, begin = _now_ms(), time.monotonic()
     say(f"{topology.name}: pausing spouts")
-    nimbus.deactivate(topology.name)
-    try:
-        _drain(move, tally, begin, limits.drain_s)
+    # Whatever goes wrong, a topology is never left paused.
+    with pauses.around(topology.name, nimbus.activate):
+        nimbus.deactivate(topology.name)
+        _drain(move, tally, begin, limits.drain_s, stop or threading.Event())
         drained = time.monotonic()
         say(f"{topology.name}: drained in {drained - begin:.1f} s, swapping {len(move.started_workers)} workers")
         bridge.order(topology.id, Order(move.after, reason))
-        nimbus.rebalance(topology.name, wait_s=0)
+        try:
+            nimbus.rebalance(topology.name, wait_s=0)
+        except NimbusError:
+            bridge.withdraw(topology.id)
+            raise
         _await_swap(move, old, nimbus, tally, drained, limits.swap_s, say)
         swapped = time.monotonic()
-    finally:
-        # Whatever went wrong, a topology is never left paused.
-        nimbus.activate(topology.name)
     complete = _await_reports(move, tally, drained, limits.swap_s) and _ended(old, tally)
     resumed = time.monotonic()
-    say(f"{topology.name}: runs again after {resumed - begin:.1f} s")
+    if complete:
+        say(f"{topology.name}: runs again after {resumed - begin:.1f} s")
+    else:
+        say(f"{topology.name}: active again, but after {resumed - begin:.1f} s not all of its new workers report")
     return MoveReport(
         topology=topology.id,
         moved_executors=move.moved_executors,
@@ -130,16 +147,30 @@ def safe_move(
     )
 
 
-def _drain(move: TopologyMove, tally: Tally, since: float, limit_s: float) -> None:
+def _check_movable(move: TopologyMove, nimbus: Nimbus, tally: Tally) -> None:
+    name = move.topology.id
+    status = next((t["status"] for t in nimbus.cluster()["topologies"] if t["id"] == name), "gone")
+    if status != ACTIVE:
+        # Somebody else has paused or is moving it; to resume it is theirs as well.
+        raise MoveError(f"{name} is {status}, only what is {ACTIVE} is moved")
+    unheard = tally.unheard(name, [(slot.supervisor, slot.port) for slot in move.before.slots])
+    if unheard:
+        # It could not be seen whether its tuple trees are through.
+        raise MoveError(f"{name}: {len(unheard)} of {len(move.before.slots)} workers do not report; nothing was moved")
+
+
+def _drain(move: TopologyMove, tally: Tally, since: float, limit_s: float, stop: threading.Event) -> None:
     topology = move.topology.id
     live = [(slot.supervisor, slot.port) for slot in move.before.slots]
     deadline = since + limit_s
-    while not (tally.quiet(topology, live, since) and tally.pending(topology) == 0):
+    while not (tally.quiet(topology, live, since) and tally.pending(topology, live) == 0):
         left = deadline - time.monotonic()
+        if stop.is_set():
+            raise MoveError(f"{topology}: nothing was moved, the service is being stopped")
         if left <= 0:
             raise MoveError(
-                f"{topology}: {tally.pending(topology)} tuple trees still pending after {limit_s:g} s without new "
-                "ones; nothing was moved. A bolt may hold tuples unacked: raise the drain limit or move it by hand"
+                f"{topology}: {tally.pending(topology, live)} tuple trees still pending after {limit_s:g} s without "
+                "new ones; nothing was moved. A bolt may hold tuples unacked: move it by hand"
             )
         tally.wait(min(left, _POLL_S))
 
@@ -161,6 +192,7 @@ def _await_swap(
     """
     left = {supervisor.id: supervisor for supervisor in move.vacated}
     while time.monotonic() < since + limit_s:
+        time.sleep(_PAUSE_S)
         for supervisor in list(left.values()):
             try:
                 released = nimbus.release(move.topology.id, supervisor)

@@ -10,6 +10,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import name_slots
+from stormwright.model.constraints import RELATIVE_TOLERANCE, node_sum
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,16 @@ class MovePlan:
     left: Mapping[str, str]
 
 
-def plan_moves(problem: Problem, wanted: Assignment, budget: MoveBudget) -> MovePlan:
-    """Order the moves that lead from what runs to `wanted`.
+def plan_moves(
+    problem: Problem, wanted: Assignment, budget: MoveBudget, stay: Mapping[str, str] | None = None
+) -> MovePlan:
+    """Order the moves that lead from what runs to `wanted`; topologies in `stay` (id → reason) do not move.
 
     1. Which port of a node a worker gets is free to choose. A worker whose executors stay together on their node
        keeps its slot and runs on; any other gets a port that nobody uses now, if the node has one, so that it
        starts while its predecessor still stops.
-    2. A topology moves when every slot it goes to is free or its own; the others wait until a move has freed theirs.
-       Those that wait for each other stay, and say so.
+    2. A topology moves when every slot it goes to is free or its own and no node that it goes to is then short of CPU
+       or memory; the others wait until a move has made room. Those that wait for each other stay, and say so.
     3. Among those that can move, the one with the most moved executors per restarted worker goes first, then the
        one that comes first in the problem; what is beyond the budget stays.
     """
@@ -65,16 +68,18 @@ def plan_moves(problem: Problem, wanted: Assignment, budget: MoveBudget) -> Move
     waiting = {
         index: wanted.slot_of_executor[problem.executors_of(index)]
         for index, topology in enumerate(problem.topologies)
-        if _placed(wanted.slot_of_executor[problem.executors_of(index)]) and _placed(now[problem.executors_of(index)])
+        if topology.id not in (stay or {})
+        and _placed(wanted.slot_of_executor[problem.executors_of(index)])
+        and _placed(now[problem.executors_of(index)])
     }
     moves: list[TopologyMove] = []
-    left: dict[str, str] = {}
+    left: dict[str, str] = dict(stay or {})
     executors_left = budget.max_executors
     while waiting:
         ready = [move for index, target in waiting.items() if (move := _move(problem, now, index, target)) is not None]
         if not ready:
             for index in waiting:
-                left[problem.topologies[index].id] = "no free slot on a node it should move to"
+                left[problem.topologies[index].id] = "no free slot, CPU or memory on a node it should move to"
             break
         move = max(ready, key=lambda m: (m.moved_executors / max(len(m.started_workers), 1), -_index(problem, m)))
         index = _index(problem, move)
@@ -110,6 +115,8 @@ def _move(problem: Problem, now: IntArray, index: int, target: IntArray) -> Topo
         return None
     after = now.copy()
     after[executors] = ported
+    if _overloads(problem, now, after):
+        return None
     changes = diff(problem, now, after)
     kept = tuple(slot for slot in changes.kept_workers if problem.slot_index[slot] in set(ported.tolist()))
     left = set(problem.slot_node[now[executors]].tolist()) - set(problem.slot_node[ported].tolist())
@@ -123,6 +130,19 @@ def _move(problem: Problem, now: IntArray, index: int, target: IntArray) -> Topo
         kept_workers=kept,
         vacated=tuple(problem.supervisors[node] for node in sorted(left)),
     )
+
+
+def _overloads(problem: Problem, now: IntArray, after: IntArray) -> bool:
+    """Whether a node has more CPU or memory in use after than before, and more than it has."""
+    for demand, capacity in (
+        (problem.executor_cpu_hz, problem.node_cpu_hz),
+        (problem.executor_memory_mb, problem.node_memory_mb),
+    ):
+        used = node_sum(problem, after, demand)
+        limit = np.maximum(capacity, node_sum(problem, now, demand)) * (1 + RELATIVE_TOLERANCE)
+        if np.any(used > limit):
+            return True
+    return False
 
 
 def _choose_ports(problem: Problem, now: IntArray, index: int, target: IntArray) -> IntArray | None:

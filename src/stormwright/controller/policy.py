@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from stormwright.controller.plan import MoveBudget, MovePlan, plan_moves
-from stormwright.model import Assignment, Cost, Problem, cost_of
+from stormwright.model import Assignment, Cost, LoadProfile, Problem, cost_of
+from stormwright.model.load import silent_load
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.support.triggers import Observation, TriggerParams, should_reschedule
+
+#: In a topology's configuration: false keeps it from being moved.
+MOVE = "stormwright.move"
 
 
 @dataclass(frozen=True)
 class Clock:
-    """What the triggers look back at, in seconds of one clock."""
+    """What the triggers look back at, in seconds of one clock.
+
+    `last_idle_look_s` is the last look after which nothing moved: what that could not cure is not looked at again
+    within a period.
+    """
 
     now_s: float
     last_change_s: float
     last_look_s: float
+    last_idle_look_s: float = float("-inf")
 
 
 def _nothing() -> MovePlan:
@@ -39,15 +49,28 @@ class Decision:
 
 
 def decide(
-    problem: Problem, scheduler: Scheduler, triggers: TriggerParams, budget: MoveBudget, clock: Clock
+    problem: Problem,
+    scheduler: Scheduler,
+    triggers: TriggerParams,
+    budget: MoveBudget,
+    clock: Clock,
+    stay: Mapping[str, str] | None = None,
 ) -> Decision:
     """Decide whether and what to move.
 
     Parameters
     ----------
     problem
-        What runs now under the load measured last.
+        What runs now under the load measured last. A topology that was not measured counts with what its executors
+        ask for, without traffic, and stays.
+    stay
+        Further topologies that shall not move, with the reason.
     """
+    measured = problem.load.topologies if problem.load else {}
+    kept = {t.id: f"{MOVE} is false in its configuration" for t in problem.topologies if t.conf.get(MOVE) is False}
+    unmeasured = {topology.id: "not measured" for topology in problem.topologies if topology.id not in measured}
+    stay = {**unmeasured, **(stay or {}), **kept}
+    problem = _without_assumed_traffic(problem)
     before = cost_of(problem, problem.current_slot)
     # Whether even a placement without any inter-node traffic would be a reason to move.
     at_best = Observation(
@@ -57,7 +80,8 @@ def decide(
         inter_node_now_tps=_inter_node(before),
         inter_node_new_tps=0.0,
     )
-    if should_reschedule(triggers, at_best) is None:
+    tried = clock.now_s - clock.last_idle_look_s < triggers.period_s
+    if tried or should_reschedule(triggers, at_best) is None:
         return Decision(False, "no trigger", before=before)
     assignment = scheduler.schedule(problem)
     after = cost_of(problem, assignment.slot_of_executor)
@@ -65,8 +89,18 @@ def decide(
     traffic = f"inter-node traffic {_inter_node(before):.0f} → {_inter_node(after):.0f} tuples/s"
     if reason is None:
         return Decision(True, f"{traffic}: not worth a move", before=before, after=after, assignment=assignment)
-    plan = plan_moves(problem, assignment, budget)
+    plan = plan_moves(problem, assignment, budget, stay)
     return Decision(True, f"{reason} ({traffic})", plan, before, after, assignment)
+
+
+def _without_assumed_traffic(problem: Problem) -> Problem:
+    load = problem.load or LoadProfile({})
+    silent = {
+        topology.id: silent_load(topology, problem.core_hz)
+        for topology in problem.topologies
+        if topology.id not in load.topologies
+    }
+    return problem.with_load(replace(load, topologies={**load.topologies, **silent})) if silent else problem
 
 
 def _inter_node(cost: Cost) -> float:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from stormwright.controller.move import MoveLimits, MoveReport, safe_move
+from stormwright.controller.pauses import Pauses
 from stormwright.controller.plan import MoveBudget
 from stormwright.controller.policy import Clock, Decision, decide
+from stormwright.controller.setbacks import Setbacks
 from stormwright.controller.tally import Tally
-from stormwright.errors import MoveError
+from stormwright.errors import MoveError, NimbusError, StormwrightError
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import Rejected, parse_lines
 from stormwright.pipeline.stream import LoadStream, StreamSettings
-from stormwright.schedulers import Scheduler, make_scheduler
+from stormwright.schedulers import Scheduler, make_scheduler, scheduler_type
 from stormwright.schedulers.support.triggers import TriggerParams
 from stormwright.service.app import HttpServer, make_app
 from stormwright.storm.bridge import Bridge
@@ -39,16 +42,27 @@ class RuntimeSettings:
         Where Nimbus and the probes reach the service.
     initial
         Scheduler for topologies without a slot; Storm's own by default.
+    dry_run
+        Decide and tell, but move nothing.
+    keep_records
+        Keep the newest records in memory, for measurements.
     """
 
     state_dir: Path
     host: str
     port: int
     initial: str = "even"
+    dry_run: bool = False
+    keep_records: bool = False
     triggers: TriggerParams = field(default_factory=TriggerParams)
     budget: MoveBudget = field(default_factory=MoveBudget)
     limits: MoveLimits = field(default_factory=MoveLimits)
     stream: StreamSettings = field(default_factory=StreamSettings)
+
+
+#: Nimbus asks every 10 s by default, less often while it has found the service missing. Older than this, in seconds, a
+#: snapshot may no longer be true.
+SNAPSHOT_S = 60.0
 
 
 class Runtime:
@@ -73,19 +87,21 @@ class Runtime:
         say: Callable[[str], None],
     ) -> None:
         self.settings = settings
-        self.bridge = Bridge(make_scheduler(settings.initial), settings.initial)
-        self.tally = Tally()
+        self.bridge = Bridge(_placing_only(settings.initial), settings.initial)
+        self.tally = Tally(keep_records=settings.keep_records)
         self._scheduler = scheduler
         self._scheduler_name = scheduler_name
         self._say = say
         self._landing = Landing(settings.state_dir / "landing")
+        self._pauses = Pauses(settings.state_dir / "paused.json")
         self._stream = LoadStream(self._landing.directory, settings.state_dir / "stream", settings.stream)
         self._http = HttpServer(make_app(self.bridge, self._ingest, self.status), settings.host, settings.port)
         self._gateway_command = gateway_command
         self._closing = ExitStack()
         # A service that has just come up knows nothing yet: the first look waits a whole period.
         self._last_look_s = time.monotonic()
-        self._last_change_s = float("-inf")
+        self._last_change_s = self._last_idle_look_s = float("-inf")
+        self._setbacks = Setbacks()
         self._last_decision: Decision | None = None
         self._last_moves: list[MoveReport] = []
 
@@ -93,6 +109,8 @@ class Runtime:
         with ExitStack() as starting:
             starting.enter_context(self._http)
             self.nimbus = starting.enter_context(NimbusGateway(self._gateway_command))
+            self.nimbus.cluster()  # says at once if Nimbus cannot be reached
+            self._pauses.resume(self.nimbus.activate, self._say)
             starting.enter_context(self._stream)
             self._closing = starting.pop_all()
         return self
@@ -111,50 +129,91 @@ class Runtime:
     def look(self, triggers: TriggerParams | None = None) -> Decision:
         """Decide once whether anything should move."""
         problem = self.problem()
-        if problem is None:
+        if problem is None or problem.load is None:
             return Decision(False, "no snapshot of Nimbus or no measured load yet")
-        clock = Clock(time.monotonic(), self._last_change_s, self._last_look_s)
-        decision = decide(problem, self._scheduler, triggers or self.settings.triggers, self.settings.budget, clock)
+        age_s = time.time() - problem.load.end_ms / 1000
+        if age_s > self.settings.stream.window_s + self.settings.stream.late_s:
+            return Decision(False, f"the load was measured {age_s:.0f} s ago: probes or pipeline stand still")
+        if self.bridge.snapshot_age_s() > SNAPSHOT_S:
+            return Decision(False, f"Nimbus asked last {self.bridge.snapshot_age_s():.0f} s ago: is it running?")
+        clock = Clock(time.monotonic(), self._last_change_s, self._last_look_s, self._last_idle_look_s)
+        stay = self._setbacks.stay(clock.now_s)
+        decision = decide(
+            problem, self._scheduler, triggers or self.settings.triggers, self.settings.budget, clock, stay
+        )
         if decision.looked:
             self._last_look_s = clock.now_s
+            if not decision.plan.moves:
+                self._last_idle_look_s = clock.now_s
             self._last_decision = decision
         return decision
 
-    def act(self, decision: Decision) -> list[MoveReport]:
-        """Make the moves of a decision, one topology after the other.
+    def act(self, decision: Decision, stop: threading.Event | None = None) -> list[MoveReport]:
+        """Make the moves of a decision, one topology after the other, until `stop` is set.
+
+        A topology that could not be moved is left alone for a while, the longer the more often that happens.
 
         Raises
         ------
-        MoveError
-            The last of the topologies that could not be drained; those after it have been tried all the same.
+        MoveError, NimbusError
+            The last of the moves that failed; those after it have been tried all the same.
         """
         reports: list[MoveReport] = []
-        failure: MoveError | None = None
+        failure: StormwrightError | None = None
         for move in decision.plan.moves:
+            if stop is not None and stop.is_set():
+                break
             text = f"stormwright: placed by {self._scheduler_name}: {decision.reason}"
             try:
                 reports.append(
-                    safe_move(move, text, self.nimbus, self.bridge, self.tally, self.settings.limits, self._say)
+                    safe_move(
+                        move,
+                        text,
+                        self.nimbus,
+                        self.bridge,
+                        self.tally,
+                        self._pauses,
+                        self.settings.limits,
+                        self._say,
+                        stop,
+                    )
                 )
-            except MoveError as error:
+                self._setbacks.forget(move.topology.id)
+            except (MoveError, NimbusError) as error:
                 failure = error
-        if decision.plan.moves:
-            self._last_change_s = time.monotonic()
-            self._last_moves = reports
+                self._setbacks.note(move.topology.id, time.monotonic(), str(error))
+            finally:
+                self._last_change_s = time.monotonic()
+                self._last_moves = reports
         if failure:
             raise failure
         return reports
 
     def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
         """Keep the placement good until `stop` is set."""
+        said = ""
         while not stop.wait(every_s):
-            decision = self.look()
-            if decision.looked:
-                self._say(decision.reason)
             try:
-                self.act(decision)
-            except MoveError as error:
+                self._pauses.resume(self.nimbus.activate, self._say)
+                decision = self.look()
+                text = self._told(decision)
+                if text and text != said:
+                    self._say(text)
+                said = text or said
+                if not self.settings.dry_run:
+                    self.act(decision, stop)
+            except StormwrightError as error:
+                # Nimbus may be restarting, or a bolt hold its tuples: the next look is another try.
                 self._say(str(error))
+            except Exception:
+                # A bug, or a full disk. Nimbus gets its answers as long as this process lives.
+                self._say(traceback.format_exc())
+
+    def _told(self, decision: Decision) -> str:
+        if not decision.looked or not (self.settings.dry_run and decision.plan.moves):
+            return decision.reason if decision.looked else ""
+        names = ", ".join(move.topology.name for move in decision.plan.moves)
+        return f"dry run, {names} would move: {decision.reason}"
 
     def stream_progress(self) -> dict[str, Any]:
         """Where the pipeline stands."""
@@ -176,3 +235,9 @@ class Runtime:
         lines = body.split(b"\n")
         self._landing.write(lines)
         self.tally.add(record for record in parse_lines(lines) if not isinstance(record, Rejected))
+
+
+def _placing_only(name: str) -> Scheduler:
+    """A scheduler for what has no slot, told to leave alone what runs if it can be told."""
+    told = any(field.name == "keep_running" for field in fields(scheduler_type(name).params_type))
+    return make_scheduler(name, {"keep_running": True} if told else {})

@@ -21,9 +21,19 @@ MAX_RECORDS = 72_000
 #: The stream on which a spout tells an acker of a new tuple tree.
 ACK_INIT_STREAM = "__ack_init"
 
+#: Sequence numbers remembered beyond a gap.
+MOST_AHEAD = 1000
+
+#: Seconds of silence after which a worker is remembered only in the sums, and from one look for such to the next.
+FORGOTTEN_S = 3600.0
+SWEEP_S = 60.0
+
 #: A worker is taken for ended once it has missed so many records, and not before so many seconds.
-SILENT_INTERVALS = 3
-MIN_SILENT_S = 1.0
+SILENT_INTERVALS = 6
+MIN_SILENT_S = 2.5
+
+#: Quiet records of a worker whose arrival is remembered.
+QUIET_KEPT = 64
 
 
 class WorkerId(NamedTuple):
@@ -40,39 +50,73 @@ class WorkerId(NamedTuple):
 class WorkerTally:
     """What one worker has counted since it started.
 
-    `quiet` is the number of records in a row, up to the newest, in which no tree was begun and no queue held a
-    tuple; `heard` is when the newest came (`time.monotonic`), `interval_s` the time it covered.
+    `quiet` is when the records in a row, up to the newest, came in which no tree was begun and no queue held a tuple
+    (`time.monotonic`); `heard` is when the newest came, `interval_s` the time it covered, `ended` that it said it was
+    the last.
     """
 
     begun: int = 0
     acked: int = 0
     failed: int = 0
-    quiet: int = 0
+    pending: int = 0
+    quiet: deque[float] = field(default_factory=lambda: deque(maxlen=QUIET_KEPT))
     heard: float = 0.0
     interval_s: float = 0.0
-    tasks: frozenset[int] = frozenset()
-    seen: set[int] = field(default_factory=set)
+    ended: bool = False
+    tasks: tuple[tuple[int, int], ...] = ()
+    newest_seq: int = -1
+    next_seq: int = 0
+    seen_ahead: set[int] = field(default_factory=set)
+
+    def is_new(self, seq: int) -> bool:
+        """Whether a record of this number has not come before; it has from now on.
+
+        A gap that is not filled while `MOST_AHEAD` further records come is a loss.
+        """
+        if seq < self.next_seq or seq in self.seen_ahead:
+            return False
+        self.seen_ahead.add(seq)
+        if len(self.seen_ahead) > MOST_AHEAD:
+            self.next_seq = min(self.seen_ahead)
+        while self.next_seq in self.seen_ahead:
+            self.seen_ahead.remove(self.next_seq)
+            self.next_seq += 1
+        return True
+
+    def add(self, other: WorkerTally) -> None:
+        """Add the tuple trees of another worker."""
+        self.begun += other.begun
+        self.acked += other.acked
+        self.failed += other.failed
 
 
 class Tally:
-    """Counts per worker, and the newest records; safe to use from several threads."""
+    """Counts per worker, and, if asked for, the newest records; safe to use from several threads.
 
-    def __init__(self) -> None:
+    A worker that has not been heard of for `FORGOTTEN_S` is remembered only in the sums of its topology.
+    """
+
+    def __init__(self, *, keep_records: bool = False) -> None:
+        self._keep_records = keep_records
         self._workers: dict[WorkerId, WorkerTally] = {}
+        self._forgotten: dict[str, WorkerTally] = {}
+        self._next_sweep = 0.0
         self._records: deque[Record] = deque(maxlen=MAX_RECORDS)
         self._changed = threading.Condition()
 
     def add(self, records: Iterable[Record]) -> None:
         """Count valid records; one that came before counts nothing."""
+        records = list(records)  # may be parsed only now, which is none of the lock's business
         with self._changed:
             for record in records:
                 identity = worker_id(record)
                 worker = self._workers.setdefault(identity, WorkerTally())
-                if record["seq"] in worker.seen:
+                if not worker.is_new(record["seq"]):
                     continue
-                worker.seen.add(record["seq"])
-                self._records.append(record)
+                if self._keep_records:
+                    self._records.append(record)
                 _count(worker, record)
+            self._sweep()
             self._changed.notify_all()
 
     def records(self) -> list[Record]:
@@ -85,40 +129,42 @@ class Tally:
         with self._changed:
             self._changed.wait(timeout_s)
 
-    def pending(self, topology: str) -> int:
-        """Tuple trees begun and neither acked nor failed, over all workers there ever were."""
+    def unaccounted(self, topology: str) -> int:
+        """Tuple trees begun and neither acked nor failed, over all workers there ever were and all records heard."""
+        total = self.totals(topology)
+        return total.begun - total.acked - total.failed
+
+    def pending(self, topology: str, live: Iterable[tuple[str, int]]) -> int:
+        """Tuple trees pending in the live workers (supervisor, port), as each told last."""
         with self._changed:
-            workers = [worker for identity, worker in self._workers.items() if identity.topology == topology]
-            return sum(worker.begun - worker.acked - worker.failed for worker in workers)
+            newest = self._newest(topology)
+            return sum(newest[slot].pending for slot in live if slot in newest)
 
     def totals(self, topology: str) -> WorkerTally:
         """Trees begun, acked and failed since the topology started."""
         total = WorkerTally()
         with self._changed:
+            total.add(self._forgotten.get(topology, WorkerTally()))
             for identity, worker in self._workers.items():
                 if identity.topology == topology:
-                    total.begun += worker.begun
-                    total.acked += worker.acked
-                    total.failed += worker.failed
+                    total.add(worker)
         return total
 
     def quiet(self, topology: str, live: Iterable[tuple[str, int]], since: float) -> bool:
         """Whether every live worker (supervisor, port) has told of one quiet interval begun after `since`.
 
-        The first record heard after `since` covers an interval that began before it, so two quiet ones are asked for.
+        The first record heard after `since` covers an interval that began before it, so a second quiet one is asked
+        for, which came most of an interval later: those of a backlog come together, and tell of earlier times.
         """
         with self._changed:
             newest = self._newest(topology)
-            return all(
-                (worker := newest.get(slot)) is not None and worker.quiet >= 2 and worker.heard > since for slot in live
-            )
+            return all((worker := newest.get(slot)) is not None and _quiet(worker, since) for slot in live)
 
     def silent(self, life: WorkerId) -> bool:
-        """Whether a worker has missed so many records that it must have ended."""
+        """Whether a worker has said that it ends, or has missed so many records that it must have ended."""
         with self._changed:
             worker = self._workers.get(life)
-            limit_s = max(SILENT_INTERVALS * worker.interval_s, MIN_SILENT_S) if worker else 0.0
-            return worker is None or time.monotonic() - worker.heard > limit_s
+            return worker is None or worker.ended or _silent(worker)
 
     def lives(self, topology: str, slots: Iterable[tuple[str, int]]) -> list[WorkerId]:
         """The newest worker heard of in each of the slots (supervisor, port)."""
@@ -131,7 +177,21 @@ class Tally:
         """Whether a worker that holds `tasks` has reported from this slot since `since`."""
         with self._changed:
             worker = self._newest(topology).get((supervisor, port))
-            return worker is not None and worker.heard > since and worker.tasks >= tasks
+            return worker is not None and worker.heard > since and all(_has(worker, task) for task in tasks)
+
+    def unheard(self, topology: str, live: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Live workers (supervisor, port) that do not report, or no longer."""
+        with self._changed:
+            newest = self._newest(topology)
+            return [slot for slot in live if slot not in newest or _silent(newest[slot])]
+
+    def _sweep(self) -> None:
+        now = time.monotonic()
+        if now < self._next_sweep:
+            return
+        self._next_sweep = now + SWEEP_S
+        for identity in [life for life, worker in self._workers.items() if now - worker.heard > FORGOTTEN_S]:
+            self._forgotten.setdefault(identity.topology, WorkerTally()).add(self._workers.pop(identity))
 
     def _newest(self, topology: str) -> dict[tuple[str, int], WorkerTally]:
         return {(life.supervisor, life.port): self._workers[life] for life in self._lives(topology)}
@@ -140,6 +200,19 @@ class Tally:
         """The workers of a topology, oldest first."""
         lives = (life for life in self._workers if life.topology == topology)
         return sorted(lives, key=lambda life: life.start_ms)
+
+
+def _silent(worker: WorkerTally) -> bool:
+    return time.monotonic() - worker.heard > max(SILENT_INTERVALS * worker.interval_s, MIN_SILENT_S)
+
+
+def _quiet(worker: WorkerTally, since: float) -> bool:
+    came = [heard for heard in worker.quiet if heard > since]
+    return len(came) >= 2 and came[-1] - came[0] > 0.75 * worker.interval_s
+
+
+def _has(worker: WorkerTally, task: int) -> bool:
+    return any(first <= task <= last for first, last in worker.tasks)
 
 
 def worker_id(record: Record) -> WorkerId:
@@ -158,10 +231,18 @@ def _count(worker: WorkerTally, record: Record) -> None:
     worker.begun += begun
     worker.acked += sum(spout["acked"] for spout in spouts)
     worker.failed += sum(spout["failed"] for spout in spouts)
+    if record["seq"] < worker.newest_seq:
+        return  # it came late: what follows is known from a later one
+    worker.newest_seq = record["seq"]
+    told = [spout["pending"] for spout in spouts if spout.get("pending") is not None]
+    # A probe of before this field was there leaves it to the counts, which miss what began before they did.
+    worker.pending = (sum(told) if tracked else 0) if told else worker.begun - worker.acked - worker.failed
     idle = begun == 0 and all((executor["queue"] or 0.0) == 0.0 for executor in record["executors"])
-    worker.quiet = worker.quiet + 1 if idle else 0
     worker.heard = time.monotonic()
+    if idle:
+        worker.quiet.append(worker.heard)
+    else:
+        worker.quiet.clear()
+    worker.ended = bool(record["worker"].get("last"))
     worker.interval_s = record["length_ns"] / 1e9
-    worker.tasks = frozenset(
-        task for executor in record["executors"] for task in range(executor["first_task"], executor["last_task"] + 1)
-    )
+    worker.tasks = tuple((executor["first_task"], executor["last_task"]) for executor in record["executors"])

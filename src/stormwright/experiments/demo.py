@@ -78,7 +78,7 @@ class DemoResult:
     @property
     def lost(self) -> int:
         """Tuple trees begun that were neither acked nor failed at the end, and failed ones."""
-        return sum(topology.lost + topology.failed for topology in self.topologies)
+        return sum(abs(topology.lost) + topology.failed for topology in self.topologies)
 
     @property
     def throughput_ratio(self) -> float:
@@ -121,7 +121,7 @@ def run_demo(settings: DemoSettings, say: Say) -> DemoResult:
 def run_demo_on(cluster: RunningCluster, settings: DemoSettings, say: Say) -> DemoResult:
     """Run the demonstration on a cluster that is up; it raises what `run_demo` raises."""
     with tempfile.TemporaryDirectory(prefix="stormwright-demo-") as state:
-        runtime_settings = RuntimeSettings(Path(state), cluster.service_host, cluster.service_port)
+        runtime_settings = RuntimeSettings(Path(state), cluster.service_host, cluster.service_port, keep_records=True)
         gateway = cluster.gateway_command()
         with Runtime(runtime_settings, settings.scheduler, settings.scheduler_name, gateway, say) as runtime:
             return _run(settings, cluster, runtime, say)
@@ -225,13 +225,15 @@ def _finish(runtime: Runtime, names: list[str], say: Say) -> None:
         runtime.nimbus.deactivate(name)
     begin = time.monotonic()
     ids = [topology.id for topology in _snapshot(runtime).topologies if topology.name in names]
-    while time.monotonic() < begin + LAST_DRAIN_S and any(_unsettled(runtime, topology_id, begin) for topology_id in ids):
+    while time.monotonic() < begin + LAST_DRAIN_S and any(
+        _unsettled(runtime, topology_id, begin) for topology_id in ids
+    ):
         runtime.tally.wait(1.0)
 
 
 def _unsettled(runtime: Runtime, topology_id: str, since: float) -> bool:
     slots = [(slot.supervisor, slot.port) for slot in _snapshot(runtime).current[topology_id].slots]
-    return runtime.tally.pending(topology_id) != 0 or not runtime.tally.quiet(topology_id, slots, since)
+    return runtime.tally.pending(topology_id, slots) != 0 or not runtime.tally.quiet(topology_id, slots, since)
 
 
 def _result(
@@ -253,7 +255,7 @@ def _result(
         begun=totals.begun,
         acked=totals.acked,
         failed=totals.failed,
-        lost=tally.pending(topology_id),
+        lost=tally.unaccounted(topology_id),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -101,6 +101,22 @@ def assumed_load(topology: Topology, core_hz: float) -> TopologyLoad:
         flow_component=np.array([f[1] for f in flows], np.int32),
         flow_grouping=tuple(f[2] for f in flows),
         flow_tps=np.array([f[3] for f in flows], float),
+    )
+
+
+def silent_load(topology: Topology, core_hz: float) -> TopologyLoad:
+    """What the executors of a topology ask for, and no traffic: the load of one that tells nothing."""
+    none, no_rate = np.empty(0, np.int32), np.empty(0)
+    assumed = assumed_load(topology, core_hz)
+    return replace(
+        assumed,
+        pair_source=none,
+        pair_target=none,
+        pair_tps=no_rate,
+        flow_source=none,
+        flow_component=none,
+        flow_tps=no_rate,
+        flow_grouping=(),
     )
 
 

@@ -93,6 +93,7 @@ COUNT = Whole(0, 10**15)
 #: Storm numbers tasks from 1; the one that sends ticks and metrics is -1.
 TASK = Whole(-1, 2**31 - 1)
 
+#: `last` is 1 once the worker's tasks have ended: no other record follows.
 WORKER = Structure(
     (
         Field("topology", Text()),
@@ -101,11 +102,13 @@ WORKER = Structure(
         Field("port", Whole(1, 65535)),
         Field("pid", COUNT),
         Field("start_ms", COUNT),
+        Field("last", Whole(0, 1), nullable=True),
     )
 )
 
 #: `type` is spout, bolt or system. `trees` are tuple trees begun; of a spout `acked` and `failed` count trees, of a
-#: bolt tuples. `execute_ns` is measured on a sample and scaled up, `queue` is the receive queue's population.
+#: bolt tuples. `execute_ns` is measured on a sample and scaled up, `queue` is the receive queue's population, `pending`
+#: are a spout's trees that have neither been acked nor failed at the end of the interval, whenever they began.
 EXECUTOR = Structure(
     (
         Field("component", Text()),
@@ -120,6 +123,7 @@ EXECUTOR = Structure(
         Field("failed", COUNT),
         Field("execute_ns", COUNT),
         Field("queue", Share(), nullable=True),
+        Field("pending", COUNT, nullable=True),
     )
 )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -25,6 +27,10 @@ from stormwright.pipeline.sink import ProfileSink
 from stormwright.pipeline.source import read_stream
 
 __all__ = ["LoadStream", "StreamSettings"]
+
+
+#: What a call to a JVM that has ended raises.
+_GONE = (PySparkException, Py4JError, OSError)
 
 
 class LoadStream:
@@ -85,12 +91,13 @@ class LoadStream:
 
     def stop(self) -> None:
         """Stop the stream, and Spark if it is the stream's own; what was measured last can still be read."""
-        if self._query is not None:
-            self._query.stop()
-            self._query = None
-        if self._own_spark is not None:
-            self._own_spark.stop()
-            self._own_spark = None
+        # A JVM that is gone has stopped.
+        with suppress(*_GONE):
+            if self._query is not None:
+                self._query.stop()
+            if self._own_spark is not None:
+                self._own_spark.stop()
+        self._query = self._own_spark = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -123,14 +130,12 @@ class LoadStream:
         sink, query = self._sink, self._query
         if sink is None:
             return {"running": False, "error": None, "batch": -1}
-        running = query is not None and query.isActive
-        failure = query.exception() if query is not None and not running else None
-        last = query.lastProgress if query is not None and running else None
+        running, error, batch_ms = _query_state(query) if query else (False, None, None)
         return {
             "running": running,
-            "error": str(failure).partition("\n")[0] if failure else None,
+            "error": error,
             "batch": sink.state.batch,
-            "batch_ms": last.durationMs.get("triggerExecution") if last else None,
+            "batch_ms": batch_ms,
             "profile_age_s": time.time() - sink.updated if sink.updated else None,
             "lag_ms": sink.lag_ms(),
             "ledger": asdict(sink.state.ledger),
@@ -141,6 +146,18 @@ class LoadStream:
         self._own_spark = spark_session(self._state_dir / "spark", self.settings)
         _warm_up(self._own_spark, self.settings)
         return self._own_spark
+
+
+def _query_state(query: StreamingQuery) -> tuple[bool, str | None, int | None]:
+    """Whether a query runs, why it does not, and how long its last batch took in ms."""
+    try:
+        if query.isActive:
+            last = query.lastProgress
+            return True, None, last.durationMs.get("triggerExecution") if last else None
+        failure = query.exception()
+        return False, str(failure).partition("\n")[0] if failure else None, None
+    except _GONE as error:
+        return False, f"Spark has ended: {error}", None
 
 
 def _writer(

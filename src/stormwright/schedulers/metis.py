@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from stormwright.model import UNPLACED, Assignment, Problem
-from stormwright.model.arrays import BoolArray, FloatArray
+from stormwright.model import Assignment, Problem
 from stormwright.schedulers.support.exchange import Exchange
 from stormwright.schedulers.support.params import param
 from stormwright.schedulers.support.partition import partition
@@ -57,7 +54,7 @@ class MetisScheduler:
         """Place what has no slot."""
         exchange = Exchange.of(problem)
 
-        def make_rule(room: Room) -> Rule:
+        def make_rule(_: Room) -> Rule:
             def place(placing: Placing) -> None:
                 executors = placing.wanted.executors
                 workers = partition(
@@ -67,22 +64,10 @@ class MetisScheduler:
                     volume=self.params.objective == "volume",
                     seed=self.params.seed,
                 )
-                workers_on = np.zeros(room.num_nodes)
                 for worker in workers:
                     members = executors[worker].tolist()
-                    node = next_node(room, workers_on, placing.can_host(members))
-                    placing.put_worker(members, node)
-                    if node != UNPLACED:
-                        workers_on[node] += 1
+                    placing.put_worker(members, placing.in_turn(placing.can_host(members)))
 
             return place
 
         return place_waiting(problem, "metis", self.params, make_rule)
-
-
-def next_node(room: Room, workers_on: FloatArray, fits: BoolArray) -> int:
-    """Rule 3: of the nodes that fit, the one with fewest of the topology's workers, then with most free slots."""
-    fewest = fits & (workers_on == workers_on[fits].min(initial=np.inf))
-    slots = np.where(fewest, room.slots, -1.0)
-    node = int(np.argmax(slots))
-    return node if fits[node] else UNPLACED

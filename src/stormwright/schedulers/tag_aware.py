@@ -71,14 +71,17 @@ class TagAwareScheduler:
 
     def _plan(self, problem: Problem, usable: BoolArray) -> Plan:
         draft = Draft.empty(problem, usable)
+        room: Room | None = None
         of_node = [tags_of((node.scheduler_meta or {}).get(TAGS, "")) for node in problem.supervisors]
         blocked = ""
         for wanted in ordered(problem, find_wanted(draft, keep_running=True), self.params.order):
             if blocked and not self.params.backfill:
                 draft.reasons[wanted.topology] = (f"waits behind {len(draft.reasons)} topologies, one is {blocked}",)
                 continue
-            reasons = _place(draft, wanted, of_node)
+            room = room or Room(draft)
+            reasons = _place(draft, room, wanted, of_node)
             if reasons:
+                room = None  # what it was given is to be free again
                 draft.reasons[wanted.topology] = reasons
                 blocked = blocked or problem.topologies[wanted.topology].id
         return Plan(choose_slots(draft), draft.reasons)
@@ -89,10 +92,9 @@ def tags_of(text: str) -> Tags:
     return frozenset(tag.strip() for tag in text.split(",") if tag.strip())
 
 
-def _place(draft: Draft, wanted: Wanted, of_node: list[Tags]) -> tuple[str, ...]:
+def _place(draft: Draft, room: Room, wanted: Wanted, of_node: list[Tags]) -> tuple[str, ...]:
     """Add the workers of a topology to the draft, or tell why it cannot have them."""
     problem, topology = draft.problem, draft.problem.topologies[wanted.topology]
-    room = Room(draft)
     placing = Placing(draft, room, wanted)
     if wanted.workers * placing.limit < len(wanted.executors):
         return (f"{wanted.workers} workers of at most {placing.limit} executors do not take {len(wanted.executors)}",)
@@ -114,13 +116,7 @@ def _place(draft: Draft, wanted: Wanted, of_node: list[Tags]) -> tuple[str, ...]
                 return (
                     f'0 of {nodes.sum()} nodes with tag "{name}" have room for a worker of {len(worker)} executors',
                 )
-            # Round robin: the node with fewest workers of this topology so far, then with most free slots.
-            placing.put_worker(
-                worker,
-                min(
-                    np.flatnonzero(fits).tolist(), key=lambda node: (placing.workers_on(node), -room.slots[node], node)
-                ),
-            )
+            placing.put_worker(worker, placing.in_turn(fits))
     placing.finish()
     return ()
 

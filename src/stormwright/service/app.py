@@ -22,6 +22,9 @@ from stormwright.storm.bridge import Bridge
 #: Takes the body of a perflog delivery; returns once it is safe on disk.
 Ingest = Callable[[bytes], None]
 
+#: More than a probe ever delivers at once.
+MAX_DELIVERY_BYTES = 64 * 2**20
+
 
 def make_app(bridge: Bridge, ingest: Ingest, status: Callable[[], dict[str, Any]]) -> Starlette:
     """The service's routes."""
@@ -31,6 +34,8 @@ def make_app(bridge: Bridge, ingest: Ingest, status: Callable[[], dict[str, Any]
         return await run_in_threadpool(_schedule, bridge, body)
 
     async def perflog(request: Request) -> Response:
+        if int(request.headers.get("content-length", 0)) > MAX_DELIVERY_BYTES:
+            return _json({"error": f"a delivery may have {MAX_DELIVERY_BYTES} bytes"}, status_code=413)
         body = await request.body()
         await run_in_threadpool(ingest, body)
         return Response(status_code=204)
@@ -84,7 +89,7 @@ class HttpServer:
             app,
             host=host,
             port=port,
-            log_level="critical",
+            log_level="error",
             access_log=False,
             lifespan="off",
             timeout_graceful_shutdown=1,
@@ -104,7 +109,9 @@ class HttpServer:
         while not self._server.started:
             self._thread.join(0.05)
             if not self._thread.is_alive():
-                raise ClusterError(f"cannot listen on {self._address}: is another stormwright service running there?")
+                raise ClusterError(
+                    f"cannot listen on {self._address}: not an address of this machine, or another service is there"
+                )
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:

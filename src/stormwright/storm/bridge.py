@@ -12,6 +12,9 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Topology, TopologyAssignment
 
+#: An order that Nimbus has not asked for after so many seconds is void.
+ORDER_S = 120.0
+
 
 class Scheduler(Protocol):
     """A placement policy."""
@@ -58,19 +61,31 @@ class Bridge:
         self._initial = initial
         self._initial_name = initial_name
         self._orders: dict[str, Order] = {}
+        self._ordered_s: dict[str, float] = {}
         self._status: dict[str, str] = {}
+        self._without_slots: set[str] = set()
         self._snapshot: Problem | None = None
         self._snapshot_time = 0.0
         self._changed = threading.Condition()
 
     def order(self, topology_id: str, order: Order) -> None:
-        """Place `topology_id` like this the next time that it has no slots."""
+        """Place `topology_id` like this when it next has no slots, if that is within `ORDER_S` seconds."""
         with self._changed:
             self._orders[topology_id] = order
+            self._ordered_s[topology_id] = time.monotonic()
+
+    def withdraw(self, topology_id: str) -> None:
+        """Forget the order for `topology_id`."""
+        with self._changed:
+            self._orders.pop(topology_id, None)
 
     def snapshot(self) -> Problem | None:
         """The cluster as Nimbus showed it last."""
         return self._snapshot
+
+    def snapshot_age_s(self) -> float:
+        """Seconds since Nimbus asked last."""
+        return time.monotonic() - self._snapshot_time
 
     def wait_for_snapshot(self, after: float, timeout_s: float) -> Problem | None:
         """The first snapshot taken later than `after` (`time.monotonic`), or None after `timeout_s` seconds."""
@@ -82,7 +97,8 @@ class Bridge:
         """Decide about one snapshot of Nimbus."""
         with self._changed:
             known = {topology.id for topology in problem.topologies}
-            self._orders = {t: order for t, order in self._orders.items() if t in known}
+            self._orders = {t: order for t, order in self._orders.items() if t in known and self._holds(problem, t)}
+            self._ordered_s = {t: since for t, since in self._ordered_s.items() if t in self._orders}
             self._status = {t: text for t, text in self._status.items() if t in known}
             answer = self._decide(problem)
             self._snapshot = problem.with_current({**problem.current, **answer.assignments})
@@ -90,13 +106,23 @@ class Bridge:
             self._changed.notify_all()
             return answer
 
+    def _holds(self, problem: Problem, topology_id: str) -> bool:
+        """Whether an order is neither carried out nor old; later rebalances are somebody else's."""
+        done = problem.current.get(topology_id) == self._orders[topology_id].assignment
+        return not done and time.monotonic() - self._ordered_s[topology_id] < ORDER_S
+
     def _decide(self, problem: Problem) -> Answer:
         assignments: dict[str, TopologyAssignment] = {}
         incomplete = [topology for topology in problem.topologies if _incomplete(problem, topology)]
+        waiting = {topology.id for topology in incomplete}
+        # Somebody else may have found slots for what had none here.
+        self._status = {t: text for t, text in self._status.items() if t in waiting or t not in self._without_slots}
+        self._without_slots = set()
         for topology in incomplete:
             order = self._orders.get(topology.id)
             ordered = problem.with_current({**problem.current, **assignments})
-            if order and _obtainable(ordered, topology, order.assignment):
+            workers = min(topology.num_workers, topology.num_executors)
+            if order and len(order.assignment.slots) == workers and _obtainable(ordered, topology, order.assignment):
                 assignments[topology.id] = order.assignment
                 self._status[topology.id] = order.reason
         rest = [topology for topology in incomplete if topology.id not in assignments]
@@ -108,6 +134,10 @@ class Bridge:
                 answer = by_topology[topology.id]
                 if UNPLACED in answer.slot_of_executor or not answer.slots:
                     self._status[topology.id] = placed.status.get(topology.id, f"{self._initial_name}: no slot for it")
+                    self._without_slots.add(topology.id)
+                elif not _obtainable(around.with_current({**around.current, **assignments}), topology, answer):
+                    self._status[topology.id] = f"{self._initial_name} wants slots that are taken, or to move what runs"
+                    self._without_slots.add(topology.id)
                 else:
                     assignments[topology.id] = answer
                     self._status[topology.id] = f"stormwright: placed by {self._initial_name}"

@@ -7,10 +7,12 @@ operator already maintains; the price is one small JVM.
 from __future__ import annotations
 
 import json
+import os
 import select
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -35,7 +37,11 @@ def gateway_command(storm_home: Path) -> list[str]:
     """Argument vector that starts the gateway from a Storm installation, with the storm.yaml in its ``conf/``."""
     parts = ("lib/*", "extlib/*", "extlib-daemon/*", "conf")
     class_path = ":".join(str(storm_home / part) for part in parts)
-    return ["java", "-Xmx128m", f"-Dstorm.home={storm_home}", "-cp", class_path, "stormwright.NimbusGateway"]
+    # A JVM prints warnings to standard output, which is for responses here.
+    log = ("-Xlog:disable", "-Xlog:all=warning:stderr")
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else "java"
+    return [java, "-Xmx256m", *log, f"-Dstorm.home={storm_home}", "-cp", class_path, "stormwright.NimbusGateway"]
 
 
 class NimbusGateway:
@@ -71,10 +77,9 @@ class NimbusGateway:
         self._end()
         self._log.close()
 
-    def _start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, encoding="utf-8"
-        )
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._unread = b""
+        return subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log)
 
     def _end(self) -> None:
         """It stops by itself when its input closes."""
@@ -133,32 +138,50 @@ class NimbusGateway:
                 self._end()
                 self._process = self._start()
             self._next_id += 1
-            line = self._exchange(call, json.dumps({"id": self._next_id, "call": call, "args": args}))
-        response = json.loads(line)
+            response = self._exchange(call, json.dumps({"id": self._next_id, "call": call, "args": args}))
         if "error" in response:
             raise NimbusError(f"Nimbus refused {call}: {response['error']} ({response.get('type', 'unknown error')})")
         return response.get("result")
 
-    def _exchange(self, call: str, request: str) -> str:
+    def _exchange(self, call: str, request: str) -> dict[str, Any]:
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:  # both are pipes; the type checker cannot know
             raise NimbusError(f"{call}: the Nimbus gateway has no pipes")
         try:
-            stdin.write(request + "\n")
+            stdin.write(request.encode() + b"\n")
             stdin.flush()
             limit_s = _LONG_LIMIT_S.get(call, CALL_LIMIT_S)
-            answered, _, _ = select.select([stdout], [], [], limit_s)
-            line = stdout.readline() if answered else None
+            response = self._response(stdout, self._next_id, limit_s)
         except (OSError, ValueError) as error:
             raise NimbusError(f"{call}: the Nimbus gateway has ended ({error}): {self._log_tail()}") from error
-        if line is None:
+        if response is None:
             # An answer that came later would be taken for that of another call.
             self._process.kill()
             self._process.wait()
             raise NimbusError(f"{call}: no answer from Nimbus within {limit_s:g} s")
-        if not line:
+        if not response:
             raise NimbusError(f"{call}: the Nimbus gateway has ended: {self._log_tail()}")
-        return line
+        return response
+
+    def _response(self, stdout: IO[bytes], request_id: int, limit_s: float) -> dict[str, Any] | None:
+        """The response to a request, None if none comes in time, empty if the stream has ended.
+
+        Other lines, whoever printed them, are passed over.
+        """
+        deadline = time.monotonic() + limit_s
+        while True:
+            *lines, self._unread = self._unread.split(b"\n")
+            for line in lines:
+                with suppress(ValueError):
+                    response = json.loads(line)
+                    if isinstance(response, dict) and response.get("id") == request_id:
+                        return response
+            if not select.select([stdout], [], [], max(deadline - time.monotonic(), 0))[0]:
+                return None
+            more = os.read(stdout.fileno(), 1 << 16)
+            if not more:
+                return {}
+            self._unread += more
 
     def _log_tail(self) -> str:
         if self._log.closed:

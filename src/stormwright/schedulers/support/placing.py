@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 
@@ -76,7 +75,7 @@ class Placing:
         self._open: BoolArray = np.zeros(room.num_nodes, dtype=bool)
         self._left_over: list[int] = []
         self._whole: list[tuple[list[int], int]] = []
-        self._whole_on: Counter[int] = Counter()
+        self._whole_on: IndexArray = np.zeros(room.num_nodes, dtype=np.int64)
 
     @property
     def executors(self) -> list[int]:
@@ -140,9 +139,18 @@ class Placing:
             room.node_of[members] = node
             self._whole_on[node] += 1
 
+    def in_turn(self, nodes: BoolArray) -> int:
+        """The node whose turn it is in dealing workers, -1 if none of `nodes` is true.
+
+        It has fewest workers of this topology, then most free slots; ties go to the lower node.
+        """
+        fewest = nodes & (self._whole_on == self._whole_on[nodes].min(initial=self.wanted.workers))
+        node = int(np.argmax(np.where(fewest, self.room.slots, -1.0))) if fewest.any() else UNPLACED
+        return node
+
     def workers_on(self, node: int) -> int:
         """Workers that this topology has been given on a node."""
-        return self.opened.get(node, 0) + self._whole_on[node]
+        return self.opened.get(node, 0) + int(self._whole_on[node])
 
     def put_by(self, score: Callable[[int], FloatArray]) -> None:
         """Put every executor, in order, on the node with the lowest score that can take it; ties to the lower node."""

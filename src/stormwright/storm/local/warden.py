@@ -31,7 +31,8 @@ from stormwright.storm.local.processes import MARK, kill_all_marked, marked_runn
 _PR_SET_CHILD_SUBREAPER = 36
 _KEEP = b"keep\n"
 _POLL_S = 0.2
-_NICENESS = 5
+#: Of the whole cluster against what else this machine runs.
+_SESSION_NICENESS = 5
 
 #: Workers that have run for so many seconds give way to those that start, as on nodes that share no CPU.
 _SETTLED_S = 7.0
@@ -160,11 +161,10 @@ def _yield_cpu() -> None:
     """Let the whole cluster have the CPU that nobody else wants.
 
     A busy topology has dozens of runnable threads: without this, what watches the cluster from the same machine waits
-    for minutes. Linux shares CPU between sessions before it looks at the niceness of processes, so both are set.
+    for minutes. Linux shares CPU between sessions before it looks at the niceness of their processes.
     """
-    os.nice(_NICENESS)
     with suppress(OSError):  # a kernel without autogroups
-        Path("/proc/self/autogroup").write_text(str(_NICENESS), encoding="ascii")
+        Path("/proc/self/autogroup").write_text(str(_SESSION_NICENESS), encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -82,12 +82,12 @@ class ExecutorProbeTest {
                         "heap_bytes", "executors", "streams", "pairs", "complete_latency"),
                 record.keySet());
         Map<?, ?> worker = (Map<?, ?>) record.get("worker");
-        assertEquals(Set.of("topology", "supervisor", "host", "port", "pid", "start_ms"), worker.keySet());
+        assertEquals(Set.of("topology", "supervisor", "host", "port", "pid", "start_ms", "last"), worker.keySet());
         assertEquals(TestTopology.ID, worker.get("topology"));
         assertEquals(TestTopology.PORT, worker.get("port"));
         assertEquals(0, record.get("seq"));
         assertEquals(
-                Set.of("component", "type", "first_task", "last_task", "cpu_ns", "received", "emitted", "trees",
+                Set.of("component", "type", "first_task", "last_task", "cpu_ns", "received", "emitted", "trees", "pending",
                         "acked", "failed", "execute_ns", "queue"),
                 executor(record, 4).keySet());
         assertEquals("system", executor(record, 1).get("type"));

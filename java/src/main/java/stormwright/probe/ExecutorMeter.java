@@ -75,7 +75,15 @@ final class ExecutorMeter {
                 .name("failed").value(sum(TaskCounts.FAILED))
                 .name("execute_ns").value(sum(TaskCounts.EXECUTED_SAMPLED_MS) * 1_000_000L * executionsPerSample)
                 .name("queue").value(QueueGauges.read(queue))
+                .name("pending").value(pending())
                 .close('}');
+    }
+
+    private long pending() {
+        long begun = tasks.stream().mapToLong(task -> task.total(TaskCounts.TREES)).sum();
+        long ended = tasks.stream().mapToLong(task -> task.total(TaskCounts.ACKED) + task.total(TaskCounts.FAILED)).sum();
+        // Counters are read one after the other while they count.
+        return spout ? Math.max(0, begun - ended) : 0;
     }
 
     private long sum(int cell) {

@@ -41,6 +41,11 @@ final class TaskMeter {
         return now[cell] - before[cell];
     }
 
+    /** What a cell has counted since the task began. */
+    long total(int cell) {
+        return now[cell];
+    }
+
     void addStreams(Map<Edge, Integer> streams) {
         for (StreamCells stream : counts.streams()) {
             for (Edge edge : stream.edges) {

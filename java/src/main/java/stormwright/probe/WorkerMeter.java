@@ -44,8 +44,12 @@ final class WorkerMeter {
         complete = false;
     }
 
-    /** The record of the time since the last {@link #commit}, as a line of JSON. */
-    byte[] record() {
+    /**
+     * The record of the time since the last {@link #commit}, as a line of JSON.
+     *
+     * @param last whether the tasks have ended
+     */
+    byte[] record(boolean last) {
         if (!complete) {
             findExecutors();
         }
@@ -54,7 +58,7 @@ final class WorkerMeter {
         endCpuNs = system.getProcessCpuTime();
         executors.forEach(executor -> executor.read(threads));
         tasks.values().forEach(TaskMeter::read);
-        return write();
+        return write(last);
     }
 
     /** The last record is kept: the next one begins where it ends. */
@@ -101,11 +105,11 @@ final class WorkerMeter {
                 && entry.getValue().component().equals(task.component()) ? entry.getValue() : null;
     }
 
-    private byte[] write() {
+    private byte[] write(boolean last) {
         Map<Edge, Integer> streams = new LinkedHashMap<>();
         tasks.values().forEach(task -> task.addStreams(streams));
         JsonLine json = new JsonLine().open('{').name("version").value(VERSION);
-        writeIdentity(json.name("worker"));
+        writeIdentity(json.name("worker"), last);
         json.name("seq").value(seq)
                 .name("start_ms").value(startMs)
                 .name("length_ns").value(Math.max(1, endNs - startNs))
@@ -124,13 +128,14 @@ final class WorkerMeter {
         return json.close('}').end();
     }
 
-    private void writeIdentity(JsonLine json) {
+    private void writeIdentity(JsonLine json, boolean last) {
         json.open('{').name("topology").value(identity.topology())
                 .name("supervisor").value(identity.supervisor())
                 .name("host").value(identity.host())
                 .name("port").value(identity.port())
                 .name("pid").value(identity.pid())
                 .name("start_ms").value(identity.startMs())
+                .name("last").value(last ? 1 : 0)
                 .close('}');
     }
 

@@ -99,13 +99,13 @@ public final class WorkerProbe {
 
     private synchronized void tick() {
         if (ended.getCount() > 0) {
-            writeRecord();
+            writeRecord(false);
         }
     }
 
-    private void writeRecord() {
+    private void writeRecord(boolean last) {
         try {
-            spool.append(meter.record());
+            spool.append(meter.record(last));
             meter.commit();
             writable = true;
         } catch (IOException | RuntimeException | LinkageError e) {
@@ -121,7 +121,7 @@ public final class WorkerProbe {
 
     private synchronized void end() {
         if (ended.getCount() > 0) {
-            writeRecord();
+            writeRecord(true);
             timer.shutdown();
             if (shipper != null) {
                 shipper.end();

@@ -1,0 +1,63 @@
+"""Which topologies are paused by a move: on disk, so that a service that was killed does not leave them paused."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stormwright.errors import ClusterError, NimbusError
+
+
+class Pauses:
+    """Names of topologies whose spouts a move has paused and not resumed.
+
+    Parameters
+    ----------
+    path
+        File that holds them; its directory exists.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._names: list[str] = []
+        if path.exists():
+            try:
+                self._names = [str(name) for name in json.loads(path.read_text(encoding="utf-8"))]
+            except (ValueError, TypeError) as error:
+                raise ClusterError(
+                    f"{path} is damaged ({error}): activate by hand what is INACTIVE and should not be, then delete it"
+                ) from error
+
+    @contextmanager
+    def around(self, name: str, activate: Callable[[str], None]) -> Iterator[None]:
+        """Activate `name` at the end of the block; where that fails, `resume` tries again."""
+        self._keep([*self._names, name])
+        try:
+            yield
+        finally:
+            activate(name)
+            self._keep([other for other in self._names if other != name])
+
+    def resume(self, activate: Callable[[str], None], say: Callable[[str], None]) -> None:
+        """Activate what earlier moves left paused; what cannot be activated now is kept for the next time."""
+        for name in list(self._names):
+            try:
+                activate(name)
+                say(f"{name}: activated, a move had left it paused")
+            except NimbusError as error:
+                if "NotAlive" not in str(error):
+                    say(f"{name}: a move has left it paused, and it cannot be activated now: {error}")
+                    continue
+            self._keep([other for other in self._names if other != name])
+
+    def _keep(self, names: list[str]) -> None:
+        self._names = names
+        temporary = self._path.with_name(f".{self._path.name}")
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(names, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._path)
