@@ -36,6 +36,15 @@ def test_groups_that_exchange_much_are_found(volume):
     assert sorted(parts) == [list(range(5 * i, 5 * i + 5)) for i in range(4)]
 
 
+def test_the_cut_weighs_traffic_and_the_volume_does_not():
+    """Two triangles joined by one edge, over which nearly everything goes."""
+    triangles = [(0, 1, 1.0), (1, 2, 1.0), (0, 2, 1.0), (3, 4, 1.0), (4, 5, 1.0), (3, 5, 1.0)]
+    joined = graph(6, [*triangles, (2, 3, 1000.0)])
+    assert sorted(partition(joined, np.ones(6), [6, 6], volume=True)) == [[0, 1, 2], [3, 4, 5]]
+    by_cut = partition(joined, np.ones(6), [6, 6])
+    assert any({2, 3} <= set(part) for part in by_cut)
+
+
 def test_parts_have_equal_weight():
     """A chain; one executor weighs as much as all others."""
     weight = np.array([1.0, 1, 1, 1, 1, 1, 1, 1, 8])

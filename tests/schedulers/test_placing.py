@@ -87,6 +87,17 @@ def test_what_is_left_over_fills_workers_without_a_node_no_further_than_they_hol
     assert [len(part) for node, part in workers_of(placing) if node == UNPLACED] == [4]
 
 
+def test_workers_are_dealt_in_turns_those_with_most_slots_first():
+    placing = placing_of(nodes(9.0, ports=2) + nodes(9.0, 9.0, ports=3), executors=6, workers=6)
+    dealt = []
+    for executor in range(6):
+        dealt.append(placing.in_turn(placing.can_host([executor])))
+        placing.put_worker([executor], dealt[-1])
+    assert dealt == [1, 2, 0, 1, 2, 0]
+    assert [placing.workers_on(node) for node in range(3)] == [2, 2, 2]
+    assert placing.in_turn(np.zeros(3, dtype=bool)) == UNPLACED
+
+
 def test_every_worker_wanted_gets_an_executor():
     placing = placing_of(nodes(9.0, ports=1), executors=5, workers=3)
     for executor in range(5):

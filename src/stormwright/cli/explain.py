@@ -30,7 +30,7 @@ def command(file: Path, assignment: Path, topology: str | None, executor: int | 
     Of an executor without a slot: which nodes were ruled out and by what. Of one that runs: what it would cost on every
     other node, and why it cannot go there. Without options, every executor without a slot.
 
-    Nodes are ruled out by the limits of a placement, also of a scheduler that does not look at all of them; what it said
+    Nodes are ruled out by the limits of a placement, whatever the scheduler looked at; what it said
     itself (Storm's status text) stands first.
     """
     from stormwright.experiments.explain import explain

@@ -157,7 +157,7 @@ class _Ants:
 
     def __init__(self, draft: Draft, utilisation: Utilisation, executors: IndexArray, params: AntColonyParams) -> None:
         self._draft, self._executors, self._params = draft, executors, params
-        self._neighbours = utilisation.exchange.by_executor(draft.problem.num_executors)
+        self._neighbours = utilisation.pairs.by_executor(draft.problem.num_executors)
         # What there is without what may move.
         bare = replace(draft, worker=draft.worker.copy(), node=list(draft.node))
         for topology in _movable_workers(draft):

@@ -8,7 +8,7 @@ from stormwright.model import UNPLACED, CostWeights
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.traffic import Traffic
 from stormwright.schedulers.support.draft import Draft
-from stormwright.schedulers.support.search import Exchange
+from stormwright.schedulers.support.search import ExecutorPairs
 
 _NO_FLOAT = np.empty(0)
 
@@ -89,7 +89,7 @@ class LiveCost:
             np.concatenate([empty, *target]),
             np.concatenate([_NO_FLOAT, *(load.pair_tps for load in problem.loads)]),
         )
-        known = Exchange.of(pairs, problem.num_executors)
+        known = ExecutorPairs.of(pairs, problem.num_executors)
         self._first, self._neighbour, self._tps = known.by_executor(problem.num_executors)
 
     def _pairs_at(self, group: IndexArray, workers: IndexArray, nodes: IndexArray, racks: IndexArray) -> FloatArray:

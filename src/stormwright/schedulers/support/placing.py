@@ -144,9 +144,10 @@ class Placing:
 
         It has fewest workers of this topology, then most free slots; ties go to the lower node.
         """
-        fewest = nodes & (self._whole_on == self._whole_on[nodes].min(initial=self.wanted.workers))
-        node = int(np.argmax(np.where(fewest, self.room.slots, -1.0))) if fewest.any() else UNPLACED
-        return node
+        if not nodes.any():
+            return UNPLACED
+        fewest = nodes & (self._whole_on == self._whole_on[nodes].min())
+        return int(np.argmax(np.where(fewest, self.room.slots, -1.0)))
 
     def workers_on(self, node: int) -> int:
         """Workers that this topology has been given on a node."""

@@ -88,13 +88,19 @@ class Repair:
             self._apply(best)
 
     def _measure(self) -> None:
+        # As `Draft.worker_sum` and the like, but after every step, so what they have in common is done once.
         self._node = np.array(self._draft.node, dtype=np.int64)
-        self._free = (self._draft.slots_used() < self._ports) & self._draft.usable
-        placed = self._draft.worker >= 0
-        self._count = np.bincount(self._draft.worker[placed], minlength=len(self._node))
+        used = np.bincount(self._node[self._node != UNPLACED], minlength=len(self._ports))
+        self._free = (used < self._ports) & self._draft.usable
+        placed = np.flatnonzero(self._draft.worker != UNPLACED)
+        worker = self._draft.worker[placed]
+        node = self._node[worker]
+        on_node = node != UNPLACED
+        self._count = np.bincount(worker, minlength=len(self._node))
         for resource in self._resources:
-            resource.of_worker = self._draft.worker_sum(resource.demand)
-            resource.of_node = self._draft.node_sum(resource.demand)
+            demand = resource.demand[placed]
+            resource.of_worker = np.bincount(worker, demand, len(self._node)).astype(np.float64)
+            resource.of_node = np.bincount(node[on_node], demand[on_node], len(self._ports)).astype(np.float64)
 
     def _overload(self) -> FloatArray:
         every = np.arange(len(self._ports))
@@ -120,9 +126,11 @@ class Repair:
         amounts = [resource.of_worker[worker] - resource.of_worker[others] for resource in self._resources]
         yield from self._steepest(_Kind.SWAP_WORKERS, worker, others, self._gains(node, self._node[others], amounts))
 
-        executors = np.flatnonzero(self._draft.worker == worker).tolist()
+        own = self._draft.problem.executors_of(int(self._topology[worker]))
+        worker_of = self._draft.worker[own]
+        executors = (np.flatnonzero(worker_of == worker) + own.start).tolist()
         siblings = np.flatnonzero(elsewhere & (self._topology == self._topology[worker]))
-        partners = np.flatnonzero(np.isin(self._draft.worker, siblings))
+        partners = np.flatnonzero(np.isin(worker_of, siblings)) + own.start
         roomy = siblings[self._count[siblings] < self._max_executors[siblings]]
         for executor in executors:
             demands = [resource.demand[executor] for resource in self._resources]

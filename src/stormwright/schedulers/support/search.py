@@ -87,7 +87,7 @@ def _is_better(problem: Problem, objective: Objective, slots: IntArray, than: In
 
 
 @dataclass(frozen=True)
-class Exchange:
+class ExecutorPairs:
     """What two executors exchange in both directions, each pair once, in order of `a`, then `b`.
 
     Parameters
@@ -103,7 +103,7 @@ class Exchange:
     tps: FloatArray
 
     @classmethod
-    def of(cls, traffic: Traffic, num_executors: int) -> Exchange:
+    def of(cls, traffic: Traffic, num_executors: int) -> ExecutorPairs:
         """What `traffic` amounts to; the order of its pairs has no influence, not even on the last digit."""
         low = np.minimum(traffic.source, traffic.target).astype(np.int64)
         high = np.maximum(traffic.source, traffic.target)
