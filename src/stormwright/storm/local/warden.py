@@ -50,7 +50,6 @@ class Warden:
         self._names: dict[int, str] = {}
         self._holders: dict[str, int] = {}
         self._workers_since: dict[int, float] = {}
-        self._settled: set[int] = set()
         self._next_look = 0.0
 
     def run(self) -> NoReturn:
@@ -124,11 +123,10 @@ class Warden:
         self._next_look = now + _LOOK_S
         running = marked_running(self._plan.work, _WORKER)
         self._workers_since = {pid: self._workers_since.get(pid, now) for pid in running}
-        self._settled &= running
         for pid, since in self._workers_since.items():
-            if pid not in self._settled and now - since > _SETTLED_S:
+            if now - since > _SETTLED_S:
+                # Each time: a thread that started while the others were gone through has kept its priority.
                 renice(pid, _SETTLED_NICENESS)
-                self._settled.add(pid)
 
     def _reap(self) -> None:
         """Collect ended processes, orphans too: nobody else would."""
