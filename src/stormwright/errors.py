@@ -7,7 +7,8 @@
     ├── MissingDependencyError    an optional engine or a system tool is absent: says what to install
     ├── ClusterError              a Storm daemon, namespace or worker did not do what was asked
     ├── NimbusError               Nimbus refused a call or could not be reached
-    └── MoveError                 a safe move was given up; what ran before runs on
+    ├── MoveError                 a safe move was given up; what ran before runs on
+    └── SchedulerError            a scheduler that is not ours failed; the message has its own cause
 """
 
 from __future__ import annotations
@@ -63,3 +64,7 @@ class NimbusError(ClusterError):
 
 class MoveError(StormwrightError):
     """A safe move was given up before the swap; the topology runs on where it was."""
+
+
+class SchedulerError(StormwrightError):
+    """Code of a scheduler that is not ours failed, or could not be run; the message has its own cause."""

@@ -1,189 +1,20 @@
-"""What every scheduler promises, as tests to inherit.
-
-A scheduler's own test module subclasses `SchedulerContract`, says how to make one, and which of the optional promises
-it gives::
-
-    class TestMine(SchedulerContract):
-        def make(self):
-            return MyScheduler()
-
-Not in the contract: that a placement is good.
-"""
+"""The contract as our own schedulers take it: on the cases, too."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
-from stormwright.formats import assignment_from_dict, assignment_to_dict, problem_to_dict
-from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, violations
-from stormwright.schedulers import Scheduler
-from tests import oracles
+from stormwright import testing
+from stormwright.model import UNPLACED
 from tests.case_files import case_files, case_name, case_problem
-from tests.strategies import problems, renamed
 
 
-class SchedulerContract(ABC):
-    """Tests that hold for every scheduler, and some that hold for those that promise more."""
-
-    #: Placed executors break no limit of CPU, memory, worker count and executors per worker.
-    keeps_limits = True
-    #: A topology is placed as a whole or not at all.
-    all_or_nothing = True
-    #: Names of topologies, components, supervisors, hosts and racks have no influence.
-    ignores_names = True
-    #: The order of supervisors in the problem has no influence.
-    ignores_order_of_supervisors = False
-    #: What runs completely stays where it is.
-    never_moves = False
-
-    @abstractmethod
-    def make(self) -> Scheduler:
-        """A fresh scheduler."""
-
-    def answer(self, problem: Problem) -> Assignment:
-        """What a fresh scheduler says."""
-        return self.make().schedule(problem)
-
-    # Every scheduler ----------------------------------------------------------------------------
-
-    @given(problem=problems())
-    def test_each_executor_is_placed_once_or_explained(self, problem):
-        answer = self.answer(problem)
-        assert answer.slot_of_executor.shape == (problem.num_executors,)
-        assert np.all((answer.slot_of_executor >= UNPLACED) & (answer.slot_of_executor < len(problem.slots)))
-        without_slot = {
-            executor
-            for executor, slot in zip(oracles.executors(problem), answer.slot_of_executor, strict=True)
-            if slot == UNPLACED
-        }
-        explained = [(executor.topology, executor.executor) for executor in answer.unplaced]
-        assert sorted(explained) == sorted(without_slot)
-        for executor in answer.unplaced:
-            topology = problem.topologies[problem.topology_index[executor.topology]]
-            assert executor.component == topology.components[topology.executor_component[executor.executor]].id
-            assert executor.reasons
-            assert all(any(char.isdigit() for char in reason) for reason in executor.reasons), "reasons are counted"
-        assert set(answer.status) >= {executor.topology for executor in answer.unplaced}
-
-    @given(problem=problems())
-    def test_a_slot_holds_one_topology(self, problem):
-        slots = self.answer(problem).slot_of_executor
-        owners = {}
-        for slot, topology in zip(slots.tolist(), problem.executor_topology.tolist(), strict=True):
-            assert slot == UNPLACED or owners.setdefault(slot, topology) == topology
-
-    @given(problem=problems())
-    def test_nothing_new_comes_to_a_blacklisted_host(self, problem):
-        slots = self.answer(problem).slot_of_executor
-        arriving = slots[(slots != problem.current_slot) & (slots != UNPLACED)]
-        hosts = {problem.supervisors[node].host for node in problem.slot_node[arriving]}
-        assert not hosts & problem.blacklisted_hosts
-
-    @given(problem=problems())
-    def test_same_problem_same_answer(self, problem):
-        first, second = self.answer(problem), self.answer(replace(problem))
-        assert np.array_equal(first.slot_of_executor, second.slot_of_executor)
-        assert replace(first, slot_of_executor=second.slot_of_executor) == second
-
-    @given(problem=problems())
-    def test_the_problem_is_left_as_it_was(self, problem):
-        before = problem_to_dict(problem)
-        self.answer(problem)
-        assert problem_to_dict(problem) == before
-
-    @given(problem=problems())
-    def test_the_answer_survives_its_file_format(self, problem):
-        answer = self.answer(problem)
-        again = assignment_from_dict(assignment_to_dict(problem, answer), problem)
-        assert np.array_equal(again.slot_of_executor, answer.slot_of_executor)
-        assert again.unplaced == answer.unplaced
-        assert again.status == dict(answer.status)
-
-    @given(problem=problems(flows=False), seed=st.integers(0, 2**32 - 1))
-    def test_order_of_traffic_pairs_has_no_influence(self, problem, seed):
-        assume(problem.load is not None)
-        rng = np.random.default_rng(seed)
-
-        def shuffled(load):
-            order = rng.permutation(len(load.pair_tps))
-            return replace(
-                load,
-                pair_source=load.pair_source[order],
-                pair_target=load.pair_target[order],
-                pair_tps=load.pair_tps[order],
-            )
-
-        mixed = problem.with_load(LoadProfile({t: shuffled(load) for t, load in problem.load.topologies.items()}))
-        assert np.array_equal(self.answer(mixed).slot_of_executor, self.answer(problem).slot_of_executor)
-
-    @given(problem=problems(flows=False, running=False))
-    def test_its_own_answer_needs_no_change(self, problem):
-        """Where traffic does not follow the placement, and nothing ran before."""
-        answer = self.answer(problem)
-        again = self.answer(problem.with_current(answer.by_topology(problem)))
-        placed = answer.slot_of_executor != UNPLACED
-        assert np.array_equal(again.slot_of_executor[placed], answer.slot_of_executor[placed])
-
-    @given(problem=problems())
-    def test_what_runs_is_not_stopped(self, problem):
-        """A live executor keeps a slot, whatever lacks."""
-        slots = self.answer(problem).slot_of_executor
-        for topology in range(len(problem.topologies)):
-            now = problem.current_slot[problem.executors_of(topology)]
-            if len(now) and np.all(now != UNPLACED):
-                assert np.all(slots[problem.executors_of(topology)] != UNPLACED)
+class SchedulerContract(testing.SchedulerContract):
+    """What other packages inherit, and cases that do not come with the package."""
 
     @pytest.mark.parametrize("path", case_files("peer"), ids=case_name)
     def test_takes_every_case_without_load(self, path):
         problem = case_problem(path)
         answer = self.answer(problem)
         assert np.count_nonzero(answer.slot_of_executor == UNPLACED) == len(answer.unplaced)
-
-    # Those that promise it ----------------------------------------------------------------------
-
-    @given(problem=problems(running=False))
-    def test_limits_are_kept(self, problem):
-        if not self.keeps_limits:
-            return
-        answer = self.answer(problem)
-        left_out = {executor.topology for executor in answer.unplaced}
-        broken = [text for text in violations(problem, answer.slot_of_executor) if text.split(":")[0] not in left_out]
-        assert broken == []
-        if not left_out:
-            assert oracles.is_valid(problem, answer.slot_of_executor.tolist())
-
-    @given(problem=problems(running=False))
-    def test_topologies_are_placed_as_a_whole(self, problem):
-        if not self.all_or_nothing:
-            return
-        slots = self.answer(problem).slot_of_executor
-        for topology in range(len(problem.topologies)):
-            placed = slots[problem.executors_of(topology)] != UNPLACED
-            assert placed.all() or not placed.any()
-
-    @given(problem=problems())
-    def test_names_have_no_influence(self, problem):
-        if not self.ignores_names:
-            return
-        assert np.array_equal(self.answer(renamed(problem)).slot_of_executor, self.answer(problem).slot_of_executor)
-
-    @given(problem=problems())
-    def test_order_of_supervisors_has_no_influence(self, problem):
-        if not self.ignores_order_of_supervisors:
-            return
-        turned = replace(problem, supervisors=problem.supervisors[::-1])
-        assert self.answer(turned).by_topology(turned) == self.answer(problem).by_topology(problem)
-
-    @given(problem=problems())
-    def test_what_runs_never_moves(self, problem):
-        if not self.never_moves:
-            return
-        slots = self.answer(problem).slot_of_executor
-        runs = problem.current_slot != UNPLACED
-        assert np.array_equal(slots[runs], problem.current_slot[runs])

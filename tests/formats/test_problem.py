@@ -11,9 +11,9 @@ from hypothesis import given
 from stormwright.errors import InputError
 from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.model import Supervisor, WorkerSlot
+from stormwright.testing.strategies import problems
 from tests.case_files import case_files, case_name, read_case
 from tests.formats.documents import SMALL, TOPOLOGY, small
-from tests.strategies import problems
 
 LOAD = ("load", TOPOLOGY)
 TOP = ("topologies", 0)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED, Assignment
-from tests import oracles
-from tests.strategies import problems, slots_of
+from stormwright.testing import oracles
+from stormwright.testing.strategies import problems, slots_of
 
 
 @given(problems(), st.data())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stormwright.model import Component, Grouping, Problem, Supervisor, Topology, assumed_load, default_executor_runs
-from tests import oracles
+from stormwright.testing import oracles
 
 
 def topology(*components: Component) -> Topology:

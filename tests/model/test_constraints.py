@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.model import violations
-from tests import oracles
+from stormwright.testing import oracles
+from stormwright.testing.strategies import problems, slots_of
 from tests.case_files import case_files, case_name, case_problem
 from tests.schedulers.builders import load, nodes, problem, topology
-from tests.strategies import problems, slots_of
 
 
 @given(problems(), st.data())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED, diff
-from tests.strategies import problems, slots_of
+from stormwright.testing.strategies import problems, slots_of
 
 
 def workers(problem, slots):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 
 from stormwright.model import UNPLACED, LoadProfile, Problem, Supervisor, TopologyAssignment, WorkerSlot
-from tests import oracles
-from tests.strategies import problems
+from stormwright.testing import oracles
+from stormwright.testing.strategies import problems
 
 
 @given(problems())

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.model import CostWeights, Problem, cost_of, cost_under, measured_traffic, traffic_under
-from tests import oracles
+from stormwright.testing import oracles
+from stormwright.testing.strategies import problems, slots_of
 from tests.case_files import case_files, case_name, case_problem
-from tests.strategies import problems, slots_of
 
 
 def as_dict(traffic):

@@ -12,7 +12,7 @@ from stormwright.model import UNPLACED, Problem, TopologyAssignment, WorkerSlot,
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.online import OnlineScheduler
-from tests import oracles
+from stormwright.testing import oracles
 from tests.case_files import case_files, case_name, case_problem, read_case
 from tests.schedulers.builders import load, nodes, problem, running, topology
 

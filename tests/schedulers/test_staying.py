@@ -17,8 +17,8 @@ from stormwright.schedulers.support.staying import (
     runs_well,
     swap_nodes,
 )
+from stormwright.testing.strategies import problems
 from tests.schedulers.builders import load, nodes, problem, running, topology
-from tests.strategies import problems
 
 
 def draft_of(of, workers, on_nodes):

@@ -14,13 +14,21 @@ import click
 from stormwright import __version__
 from stormwright.errors import StormwrightError
 
-#: Verb → what it does. Each is `command` in the module of its name.
+#: Verb → what it does. Each is `command` in the module of its name, with ``_`` for ``-``.
 VERBS = {
     "schedule": "Place the executors of a problem file.",
+    "compare": "Let several schedulers place them, and compare the answers.",
+    "explain": "Tell why executors have no slot, or what they would cost elsewhere.",
+    "schedulers": "List the schedulers, or tell what one of them does.",
+    "new-scheduler": "Write the skeleton of a package with a scheduler of your own.",
+    "import": "Make a problem file from Flux and storm.yaml files, or from a running Nimbus.",
     "cluster": "Boot, show or end a real Storm cluster on this machine.",
     "demo": "Show on a real cluster what a better placement gains.",
     "serve": "Run beside a Storm cluster and keep its placement good.",
 }
+
+#: Verb → its module, where that cannot have the name.
+_MODULES = {"import": "importing"}
 
 #: Exit codes: what a user can act on, what is a bug, Ctrl-C, and a reader that went away (as a shell shows these two).
 BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141
@@ -47,7 +55,8 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
-        command: click.Command = import_module(f"stormwright.cli.{cmd_name}").command
+        module = _MODULES.get(cmd_name, cmd_name.replace("-", "_"))
+        command: click.Command = import_module(f"stormwright.cli.{module}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

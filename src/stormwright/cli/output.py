@@ -7,6 +7,9 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+#: Wider than any table; rich makes columns narrower to fit the width, but none wider.
+_ANY_WIDTH = 2000
+
 
 def print_json(document: object) -> None:
     """`document` as one line of JSON, for programs."""
@@ -16,6 +19,11 @@ def print_json(document: object) -> None:
 def console() -> Console:
     """Standard output for people; numbers keep their colour, nothing is cut to the width of a terminal."""
     return Console(highlight=False, soft_wrap=True)
+
+
+def print_table(table: Table) -> None:
+    """Print a table in its own width: a terminal breaks lines that are too long for it, a file keeps them."""
+    Console(highlight=False, soft_wrap=True, width=_ANY_WIDTH).print(table)
 
 
 def numbers_table(*columns: str) -> Table:

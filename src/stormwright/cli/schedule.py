@@ -12,10 +12,11 @@ import click
 import numpy as np
 
 from stormwright.cli.output import console, numbers_table, print_json
+from stormwright.experiments.resolve import resolve_scheduler
 from stormwright.formats import assignment_to_dict, read_problem, write_assignment
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
 from stormwright.model.arrays import IntArray
-from stormwright.schedulers import make_scheduler, scheduler_names
+from stormwright.schedulers import scheduler_names
 
 _SOME_UNPLACED = 1
 
@@ -42,9 +43,26 @@ _COUNTS: dict[str, Callable[[Problem, IntArray], int]] = {
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--scheduler", "name", default="online", show_default=True, help=f"Who decides: {', '.join(scheduler_names())}."
+    "--scheduler",
+    "name",
+    default="online",
+    show_default=True,
+    help=f"Who decides: {', '.join(scheduler_names())}, or java:CLASS[:STRATEGY], a Java IScheduler.",
 )
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A parameter of the scheduler; for a Java class, of Storm's configuration.",
+)
+@click.option(
+    "--jar",
+    "jars",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Where the Java class is, besides Storm's jars.",
+)
 @click.option("--seed", type=int, help="For schedulers that draw random numbers.")
 @click.option("--output", type=click.Path(path_type=Path), help="Write the assignment here, gzipped for *.gz.")
 @click.option("--json", "as_json", is_flag=True, help="Print the assignment as JSON.")
@@ -54,6 +72,7 @@ def command(
     file: Path,
     name: str,
     settings: tuple[str, ...],
+    jars: tuple[Path, ...],
     seed: int | None,
     output: Path | None,
     as_json: bool,
@@ -62,11 +81,12 @@ def command(
 
     Exits with 0 if all are placed, 1 if some are not, 2 if the input is bad.
     """
-    scheduler = make_scheduler(name, settings, seed)
+    scheduler = resolve_scheduler(name, settings, seed, jars)
     problem = read_problem(file)
     begin = time.perf_counter()
     assignment = scheduler.schedule(problem)
-    assignment = replace(assignment, seconds=time.perf_counter() - begin)
+    if not assignment.seconds:  # a Java scheduler is not charged for what brings the problem to it
+        assignment = replace(assignment, seconds=time.perf_counter() - begin)
     cost = cost_of(problem, assignment.slot_of_executor)
     if output:
         write_assignment(output, problem, assignment, cost)

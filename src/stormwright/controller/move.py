@@ -124,9 +124,9 @@ def safe_move(
         except NimbusError:
             bridge.withdraw(topology.id)
             raise
-        _await_swap(move, old, nimbus, tally, drained, limits.swap_s, say)
+        ended = _await_swap(move, old, nimbus, tally, drained, limits.swap_s, say)
         swapped = time.monotonic()
-    complete = _await_reports(move, tally, drained, limits.swap_s) and _ended(old, tally)
+    complete = _await_reports(move, tally, drained, limits.swap_s) and ended
     resumed = time.monotonic()
     if complete:
         say(f"{topology.name}: runs again after {resumed - begin:.1f} s")
@@ -183,8 +183,8 @@ def _await_swap(
     since: float,
     limit_s: float,
     say: Callable[[str], None],
-) -> None:
-    """Return when the topology may be activated.
+) -> bool:
+    """Return when the topology may be activated, or False after `limit_s`.
 
     No old worker may live then: it would emit into connections that are being closed. New workers need not be up:
     Storm lets one emit only when it is connected to all others. But one that keeps running has no such scruple, so
@@ -202,8 +202,9 @@ def _await_swap(
             if released:
                 del left[supervisor.id]
         if not left and _ended(old, tally) and (not move.kept_workers or _all_report(move, tally, since)):
-            return
+            return True
         tally.wait(_POLL_S)
+    return False
 
 
 def _ended(workers: Sequence[WorkerId], tally: Tally) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, StormwrightError
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -35,6 +35,14 @@ def shown(value: object) -> str:
     """`value` as a message quotes it, cut where it is long."""
     text = repr(value)
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
+
+
+def raise_all(errors: Sequence[InputError]) -> None:
+    """Raise the errors of several inputs as one; none, and nothing happens."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise StormwrightError("\n".join(str(error) for error in errors))
 
 
 class FaultList:

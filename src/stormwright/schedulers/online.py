@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,12 +15,11 @@ from stormwright.model import (
     CostWeights,
     Problem,
     Traffic,
-    Unplaced,
     cost_under,
     measured_traffic,
     violations,
 )
-from stormwright.model.arrays import BoolArray, IndexArray, IntArray
+from stormwright.model.arrays import BoolArray, IndexArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
@@ -31,6 +30,7 @@ from stormwright.schedulers.support.rates import Rates
 from stormwright.schedulers.support.repair import make_room
 from stormwright.schedulers.support.staying import choose_slots, restore_cheaper, swap_nodes
 from stormwright.schedulers.support.triggers import TriggerParams
+from stormwright.schedulers.support.waiting import Plan, answer, plan_with_last_resort
 
 _WEIGHTS = CostWeights()
 
@@ -48,14 +48,6 @@ class OnlineParams(TriggerParams):
     delta: float = param(1.0, "0: nodes use equally many slots; 1: as many as they have", low=0, high=1)
     capacity: float = param(100.0, "percent of a node's CPU that executors may use", low=1, high=100)
     keep_running: bool = param(False, "true: only place what has no slot, around what runs")
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """A finished placement: slot of every executor, and topology index → why it is left out."""
-
-    slots: IntArray
-    reasons: dict[int, tuple[str, ...]]
 
 
 class OnlineScheduler:
@@ -97,24 +89,12 @@ class OnlineScheduler:
             moved = self._plan(problem, rates, keep_running=False)
             if _is_better(problem, traffic, moved, plan):
                 plan = moved
-        return Assignment(
-            slot_of_executor=plan.slots,
-            unplaced=tuple(_unplaced(problem, plan)),
-            status={problem.topologies[t].id: f"online: {'; '.join(why)}" for t, why in sorted(plan.reasons.items())},
-            scheduler="online",
-            parameters=asdict(self.params),
-        )
+        return answer(problem, "online", self.params, plan)
 
-    def _plan(self, problem: Problem, rates: Rates, *, keep_running: bool) -> _Plan:
-        plan = self._plan_on(problem, rates, keep_running, problem.node_usable)
-        if plan.reasons and problem.greylisted_supervisors:
-            # Storm greylists a node when it needs it back from the blacklist: a last resort, but one.
-            listed = np.array([node.host in problem.blacklisted_hosts for node in problem.supervisors], dtype=bool)
-            resort = self._plan_on(problem, rates, keep_running, ~listed)
-            plan = resort if len(resort.reasons) < len(plan.reasons) else plan
-        return plan
+    def _plan(self, problem: Problem, rates: Rates, *, keep_running: bool) -> Plan:
+        return plan_with_last_resort(problem, lambda usable: self._plan_on(problem, rates, keep_running, usable))
 
-    def _plan_on(self, problem: Problem, rates: Rates, keep_running: bool, usable: BoolArray) -> _Plan:
+    def _plan_on(self, problem: Problem, rates: Rates, keep_running: bool, usable: BoolArray) -> Plan:
         draft = Draft.empty(problem, usable)
         for wanted in admit(draft, find_wanted(draft, keep_running)):
             for executors in self._workers(draft, rates, wanted):
@@ -123,7 +103,7 @@ class OnlineScheduler:
         if not keep_running:
             restore_cheaper(draft, rates, _WEIGHTS)
             swap_nodes(draft)
-        return _Plan(choose_slots(draft), draft.reasons)
+        return Plan(choose_slots(draft), draft.reasons)
 
     # Phase 1 -------------------------------------------------------------------------------------
 
@@ -231,23 +211,15 @@ def _with_capacity(problem: Problem, part: float) -> Problem:
     return replace(problem, supervisors=nodes)
 
 
-def _is_better(problem: Problem, traffic: Traffic, moved: _Plan, stay: _Plan) -> bool:
+def _is_better(problem: Problem, traffic: Traffic, moved: Plan, stay: Plan) -> bool:
     """Whether moving pays: more executors placed, else fewer limits broken, else less cost; all that runs runs on."""
     stopped = (moved.slots == UNPLACED) & (problem.current_slot != UNPLACED)
     if stopped.any():
         return False
 
-    def rank(plan: _Plan) -> tuple[int, int, float]:
+    def rank(plan: Plan) -> tuple[int, int, float]:
         unplaced = int(np.count_nonzero(plan.slots == UNPLACED))
         return unplaced, len(violations(problem, plan.slots)), cost_under(problem, plan.slots, traffic, _WEIGHTS).total
 
     unplaced, broken, cost = rank(stay)
     return rank(moved) < (unplaced, broken, cost * (1 - RELATIVE_TOLERANCE))
-
-
-def _unplaced(problem: Problem, plan: _Plan) -> Iterator[Unplaced]:
-    for index, reasons in sorted(plan.reasons.items()):
-        topology = problem.topologies[index]
-        for executor in np.flatnonzero(plan.slots[problem.executors_of(index)] == UNPLACED).tolist():
-            component = topology.components[topology.executor_component[executor]]
-            yield Unplaced(topology.id, executor, component.id, reasons)

@@ -29,6 +29,9 @@ THRIFT_PORT_META = "stormwright.thrift.port"
 #: Seconds that Nimbus has for one call.
 CALL_LIMIT_S = 60.0
 
+#: The same where a call of ours is several of Nimbus for each topology.
+_LONG_LIMIT_S = {"problem": 600.0}
+
 
 def gateway_command(storm_home: Path) -> list[str]:
     """Argument vector that starts the gateway from a Storm installation, with the storm.yaml in its ``conf/``."""
@@ -95,6 +98,10 @@ class NimbusGateway:
         """Supervisors and topologies as Nimbus sees them."""
         return dict(self._call("cluster"))
 
+    def problem(self) -> dict[str, Any]:
+        """The cluster with its topologies and where they run, as a `stormwright-problem/1` document without load."""
+        return dict(self._call("problem"))
+
     def topology(self, topology_id: str) -> dict[str, Any]:
         """Status and executors of one topology."""
         return dict(self._call("topology", id=topology_id))
@@ -143,24 +150,25 @@ class NimbusGateway:
         try:
             stdin.write(request.encode() + b"\n")
             stdin.flush()
-            response = self._response(stdout, self._next_id)
+            limit_s = _LONG_LIMIT_S.get(call, CALL_LIMIT_S)
+            response = self._response(stdout, self._next_id, limit_s)
         except (OSError, ValueError) as error:
             raise NimbusError(f"{call}: the Nimbus gateway has ended ({error}): {self._log_tail()}") from error
         if response is None:
             # An answer that came later would be taken for that of another call.
             self._process.kill()
             self._process.wait()
-            raise NimbusError(f"{call}: no answer from Nimbus within {CALL_LIMIT_S:g} s")
+            raise NimbusError(f"{call}: no answer from Nimbus within {limit_s:g} s")
         if not response:
             raise NimbusError(f"{call}: the Nimbus gateway has ended: {self._log_tail()}")
         return response
 
-    def _response(self, stdout: IO[bytes], request_id: int) -> dict[str, Any] | None:
+    def _response(self, stdout: IO[bytes], request_id: int, limit_s: float) -> dict[str, Any] | None:
         """The response to a request, None if none comes in time, empty if the stream has ended.
 
         Other lines, whoever printed them, are passed over.
         """
-        deadline = time.monotonic() + CALL_LIMIT_S
+        deadline = time.monotonic() + limit_s
         while True:
             *lines, self._unread = self._unread.split(b"\n")
             for line in lines:

@@ -52,14 +52,22 @@ def find_wanted(draft: Draft, keep_running: bool) -> list[Wanted]:
     return first + then
 
 
-def admit(draft: Draft, wanted: Iterable[Wanted]) -> list[Wanted]:
-    """Those of `wanted`, in order, that the cluster as a whole has room for; the draft notes why not the others."""
+def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True) -> list[Wanted]:
+    """Those of `wanted`, in order, that the cluster as a whole has room for; the draft notes why not the others.
+
+    With `backfill` one that fits goes ahead of one that does not; without, it waits.
+    """
     left = np.maximum(draft.capacity - draft.node_use(), 0)[:, draft.usable].sum(axis=1)
-    admitted = []
+    admitted: list[Wanted] = []
     for group in wanted:
         reasons = tuple(_shortages(draft, group, left))
         if reasons:
             draft.reasons[group.topology] = (*reasons, *_unusable(draft))
+        elif draft.reasons and not backfill:
+            first = draft.problem.topologies[next(iter(draft.reasons))].id
+            draft.reasons[group.topology] = (
+                f"waits behind {len(draft.reasons)} topologies, the first of them {first}",
+            )
         else:
             left = left - _demand(draft.problem, group)
             admitted.append(group)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, Self
@@ -10,9 +10,16 @@ from typing import Any, Self
 from stormwright.errors import Fault, InputError
 
 
-def param(default: float | int | str | bool, text: str, *, low: float | None = None, high: float | None = None) -> Any:
-    """A field of a `Params` dataclass: its default, what it does, and its range, both ends included."""
-    return field(default=default, metadata={"text": text, "low": low, "high": high})
+def param(
+    default: float | int | str | bool,
+    text: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: Sequence[str] = (),
+) -> Any:
+    """A field of a `Params` dataclass: its default, what it does, and its range, both ends included, or its choices."""
+    return field(default=default, metadata={"text": text, "low": low, "high": high, "choices": tuple(choices)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,14 +84,18 @@ def _wrong(parameter: Field[Any], value: object) -> str | None:
     wanted = {float: "a number", int: "an integer", bool: "true or false", str: "a string"}[kind]
     if not (type(value) is kind or (kind is float and type(value) is int)):
         return f"should be {wanted}, got {value!r}"
+    choices = parameter.metadata["choices"]
+    if choices and value not in choices:
+        return f"should be one of {', '.join(choices)}, got {value!r}"
     low, high = parameter.metadata["low"], parameter.metadata["high"]
     # Written so that NaN, which compares with nothing, is out of every range.
     if (low is not None and not value >= low) or (high is not None and not value <= high):
-        return f"should be {_range(low, high)}, got {value}"
+        return f"should be {range_text(low, high)}, got {value}"
     return None
 
 
-def _range(low: float | None, high: float | None) -> str:
+def range_text(low: float | None, high: float | None) -> str:
+    """A range in words; at least one bound is given."""
     if high is None:
         return f"at least {low:g}"
     return f"at most {high:g}" if low is None else f"from {low:g} to {high:g}"

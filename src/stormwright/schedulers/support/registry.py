@@ -17,8 +17,30 @@ ENTRY_POINT_GROUP = "stormwright.schedulers"
 
 #: Name → where its class is; imported when asked for.
 SCHEDULERS: Mapping[str, str] = {
+    "annealing": "stormwright.schedulers.annealing:AnnealingScheduler",
+    "ant_colony": "stormwright.schedulers.ant_colony:AntColonyScheduler",
+    "binpack": "stormwright.schedulers.binpack:BinpackScheduler",
+    "cost_aware": "stormwright.schedulers.cost_aware:CostAwareScheduler",
+    "d_storm": "stormwright.schedulers.d_storm:DStormScheduler",
+    "dynamic_weighted_round_robin": "stormwright.schedulers.dynamic_weighted_round_robin:DynamicWeightedScheduler",
     "even": "stormwright.schedulers.even:EvenScheduler",
+    "genetic": "stormwright.schedulers.genetic:GeneticScheduler",
+    "least_executors": "stormwright.schedulers.least_executors:LeastExecutorsScheduler",
+    "metis": "stormwright.schedulers.metis:MetisScheduler",
+    "nearest_average_load": "stormwright.schedulers.nearest_average_load:NearestAverageLoadScheduler",
+    "offline": "stormwright.schedulers.offline:OfflineScheduler",
     "online": "stormwright.schedulers.online:OnlineScheduler",
+    "p_scheduler": "stormwright.schedulers.p_scheduler:PSchedulerScheduler",
+    "predictive": "stormwright.schedulers.predictive:PredictiveScheduler",
+    "r_storm": "stormwright.schedulers.r_storm:RStormScheduler",
+    "random": "stormwright.schedulers.random:RandomScheduler",
+    "round_robin": "stormwright.schedulers.round_robin:RoundRobinScheduler",
+    "spread": "stormwright.schedulers.spread:SpreadScheduler",
+    "t_storm": "stormwright.schedulers.t_storm:TStormScheduler",
+    "tag_aware": "stormwright.schedulers.tag_aware:TagAwareScheduler",
+    "top_storm": "stormwright.schedulers.top_storm:TopStormScheduler",
+    "toss": "stormwright.schedulers.toss:TossScheduler",
+    "weighted_round_robin": "stormwright.schedulers.weighted_round_robin:WeightedRoundRobinScheduler",
 }
 
 

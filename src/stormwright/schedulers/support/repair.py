@@ -64,13 +64,12 @@ class Repair:
     steps the one in that order wins, then the one with the lower index.
     """
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, *, soft_cpu: bool = False) -> None:
         problem = draft.problem
         self._draft = draft
-        self._resources = (
-            _Resource(problem.executor_cpu_hz, problem.node_cpu_hz),
-            _Resource(problem.executor_memory_mb, problem.node_memory_mb),
-        )
+        memory = _Resource(problem.executor_memory_mb, problem.node_memory_mb)
+        cpu = _Resource(problem.executor_cpu_hz, problem.node_cpu_hz)
+        self._resources = (memory,) if soft_cpu else (cpu, memory)
         self._ports = np.array([len(supervisor.ports) for supervisor in problem.supervisors])
         self._topology = np.array(draft.topology)
         self._movable = ~np.array(draft.fixed, dtype=bool)
@@ -89,13 +88,19 @@ class Repair:
             self._apply(best)
 
     def _measure(self) -> None:
+        # As `Draft.worker_sum` and the like, but after every step, so what they have in common is done once.
         self._node = np.array(self._draft.node, dtype=np.int64)
-        self._free = (self._draft.slots_used() < self._ports) & self._draft.usable
-        placed = self._draft.worker >= 0
-        self._count = np.bincount(self._draft.worker[placed], minlength=len(self._node))
+        used = np.bincount(self._node[self._node != UNPLACED], minlength=len(self._ports))
+        self._free = (used < self._ports) & self._draft.usable
+        placed = np.flatnonzero(self._draft.worker != UNPLACED)
+        worker = self._draft.worker[placed]
+        node = self._node[worker]
+        on_node = node != UNPLACED
+        self._count = np.bincount(worker, minlength=len(self._node))
         for resource in self._resources:
-            resource.of_worker = self._draft.worker_sum(resource.demand)
-            resource.of_node = self._draft.node_sum(resource.demand)
+            demand = resource.demand[placed]
+            resource.of_worker = np.bincount(worker, demand, len(self._node)).astype(np.float64)
+            resource.of_node = np.bincount(node[on_node], demand[on_node], len(self._ports)).astype(np.float64)
 
     def _overload(self) -> FloatArray:
         every = np.arange(len(self._ports))
@@ -121,9 +126,11 @@ class Repair:
         amounts = [resource.of_worker[worker] - resource.of_worker[others] for resource in self._resources]
         yield from self._steepest(_Kind.SWAP_WORKERS, worker, others, self._gains(node, self._node[others], amounts))
 
-        executors = np.flatnonzero(self._draft.worker == worker).tolist()
+        own = self._draft.problem.executors_of(int(self._topology[worker]))
+        worker_of = self._draft.worker[own]
+        executors = (np.flatnonzero(worker_of == worker) + own.start).tolist()
         siblings = np.flatnonzero(elsewhere & (self._topology == self._topology[worker]))
-        partners = np.flatnonzero(np.isin(self._draft.worker, siblings))
+        partners = np.flatnonzero(np.isin(worker_of, siblings)) + own.start
         roomy = siblings[self._count[siblings] < self._max_executors[siblings]]
         for executor in executors:
             demands = [resource.demand[executor] for resource in self._resources]
@@ -160,8 +167,11 @@ class Repair:
         self._measure()
 
 
-def make_room(draft: Draft) -> None:
-    """Put workers without a node where most CPU is free, then mend what that overloads, or leave topologies out."""
+def make_room(draft: Draft, *, soft_cpu: bool = False) -> None:
+    """Put workers without a node where most CPU is free, then mend what that overloads, or leave topologies out.
+
+    With `soft_cpu` a node beyond its CPU capacity is left as it is.
+    """
     room = draft.capacity - draft.node_use()
     room[0, ~draft.usable | (room[2] < 1)] = -math.inf
     cpu_hz, memory_mb = (draft.worker_sum(d) for d in (draft.problem.executor_cpu_hz, draft.problem.executor_memory_mb))
@@ -171,7 +181,7 @@ def make_room(draft: Draft) -> None:
         if room[2, node] < 1:
             room[0, node] = -math.inf
     while True:
-        overloaded = Repair(draft).run()
+        overloaded = Repair(draft, soft_cpu=soft_cpu).run()
         movable = {
             t
             for t, n, fixed in zip(draft.topology, draft.node, draft.fixed, strict=True)

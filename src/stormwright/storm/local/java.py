@@ -38,19 +38,31 @@ FULL = (
 )
 
 
-def require_java() -> str:
+def find_java() -> str:
     """The ``java`` to use.
 
     Raises
     ------
     MissingDependencyError
-        If there is none, or Storm's or our jars have not been built.
+        If there is none.
     """
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin" if home else None)
     if java is None:
         where = f"under JAVA_HOME={home}" if home else "on PATH"
         raise MissingDependencyError(f"no java {where}: install a JDK 17 or later (Debian: openjdk-17-jdk-headless)")
+    return java
+
+
+def require_java() -> str:
+    """The ``java`` to use for a local cluster.
+
+    Raises
+    ------
+    MissingDependencyError
+        If there is none, or Storm's or our jars have not been built.
+    """
+    java = find_java()
     for path in (STORM_HOME / "lib", STORM_HOME / "lib-worker", STORMWRIGHT_JAR):
         if not path.exists():
             raise MissingDependencyError(f"{path} is missing: run `make setup` in the clone")

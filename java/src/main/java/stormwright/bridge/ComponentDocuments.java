@@ -2,6 +2,7 @@ package stormwright.bridge;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
@@ -13,6 +14,7 @@ import org.apache.storm.daemon.StormCommon;
 import org.apache.storm.generated.ComponentCommon;
 import org.apache.storm.generated.GlobalStreamId;
 import org.apache.storm.generated.Grouping;
+import org.apache.storm.generated.SharedMemory;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.TopologyDetails;
@@ -50,12 +52,38 @@ final class ComponentDocuments {
             document.put("parallelism", own.size());
             document.put("inputs", inputsOf(name));
             document.put("resources", Snapshot.resources(topology.getTotalResources(own.get(0))));
+            List<Map<String, Object>> shared = sharedMemoryOf(own);
+            if (!shared.isEmpty()) {
+                document.put("shared_memory", shared);
+            }
             List<String> tags = tagsOf(name);
             if (!tags.isEmpty()) {
                 document.put(TAGS, tags);
             }
             documents.add(document);
         });
+        return documents;
+    }
+
+    /** Regions that executors of a worker or node have together, by name; amounts in MB. */
+    private List<Map<String, Object>> sharedMemoryOf(List<ExecutorDetails> own) {
+        List<SharedMemory> regions = new ArrayList<>(topology.getSharedMemoryRequests(own));
+        regions.sort(Comparator.comparing(SharedMemory::get_name));
+        List<Map<String, Object>> documents = new ArrayList<>();
+        for (SharedMemory region : regions) {
+            Map<String, Object> document = new LinkedHashMap<>();
+            document.put("name", region.get_name());
+            if (region.is_set_on_heap()) {
+                document.put("on_heap", region.get_on_heap());
+            }
+            if (region.is_set_off_heap_worker()) {
+                document.put("off_heap_worker", region.get_off_heap_worker());
+            }
+            if (region.is_set_off_heap_node()) {
+                document.put("off_heap_node", region.get_off_heap_node());
+            }
+            documents.add(document);
+        }
         return documents;
     }
 

@@ -99,7 +99,7 @@ public final class Snapshot {
         return request == null ? Map.of() : request.toNormalizedMap();
     }
 
-    private static Map<String, Object> topology(TopologyDetails topology, List<ExecutorDetails> order) {
+    static Map<String, Object> topology(TopologyDetails topology, List<ExecutorDetails> order) {
         ComponentDocuments components = new ComponentDocuments(topology, order);
         Map<String, Object> document = new LinkedHashMap<>();
         document.put("id", topology.getId());
@@ -143,7 +143,7 @@ public final class Snapshot {
         return runs;
     }
 
-    private static Map<String, Object> assignment(SchedulerAssignment assignment, List<ExecutorDetails> order) {
+    static Map<String, Object> assignment(SchedulerAssignment assignment, List<ExecutorDetails> order) {
         Map<WorkerSlot, Integer> indexes = new LinkedHashMap<>();
         int[] slotOfExecutor = new int[order.size()];
         for (int i = 0; i < slotOfExecutor.length; i++) {

@@ -38,6 +38,8 @@ final class NimbusCalls {
                 return cluster(nimbus.getClusterInfo());
             case "topology":
                 return topology(nimbus, text(args, "id"));
+            case "problem":
+                return NimbusProblem.of(nimbus);
             case "activate":
                 nimbus.activate(text(args, "name"));
                 return null;

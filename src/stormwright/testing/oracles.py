@@ -104,10 +104,10 @@ def is_valid(problem: Problem, slots: Sequence[int]) -> bool:
             return False
         if memory[node.id] > node.resources.get("memory.mb", float("inf")) * (1 + 1e-9):
             return False
-    for topology in problem.topologies:
-        sizes = workers[topology.id]
-        if len(sizes) != min(topology.num_workers, sum(sizes.values())):
+    for of in problem.topologies:
+        sizes = workers[of.id]
+        if len(sizes) != min(of.num_workers, sum(sizes.values())):
             return False
-        if max(sizes.values(), default=0) > topology.conf.get("stormwright.max.executors.per.worker", 10**9):
+        if max(sizes.values(), default=0) > of.conf.get("stormwright.max.executors.per.worker", 10**9):
             return False
     return True

@@ -5,7 +5,6 @@ Names follow from positions, so they take no part in the search and failures shr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -27,14 +26,12 @@ from stormwright.model import (
 )
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
 
-Draw = Callable[[st.SearchStrategy[Any]], Any]
-
 GROUPINGS = ("shuffle", "fields", "all", "global", "none", "direct", "local_or_shuffle")
 GHZ = 1e9
 
 
 @st.composite
-def supervisors(draw: Draw, max_nodes: int = 5) -> tuple[Supervisor, ...]:
+def supervisors(draw: st.DrawFn, max_nodes: int = 5) -> tuple[Supervisor, ...]:
     """Nodes of up to three racks, some without a slot."""
     return tuple(
         Supervisor(
@@ -50,7 +47,7 @@ def supervisors(draw: Draw, max_nodes: int = 5) -> tuple[Supervisor, ...]:
 
 
 @st.composite
-def topologies(draw: Draw, number: int, max_components: int = 4, max_parallelism: int = 4) -> Topology:
+def topologies(draw: st.DrawFn, number: int, max_components: int = 4, max_parallelism: int = 4) -> Topology:
     """A topology whose components subscribe to components before them, the first being a spout."""
     components: list[Component] = []
     for c in range(draw(st.integers(1, max_components))):
@@ -76,7 +73,7 @@ def topologies(draw: Draw, number: int, max_components: int = 4, max_parallelism
 
 
 @st.composite
-def loads(draw: Draw, topology: Topology, flows: bool = True) -> TopologyLoad:
+def loads(draw: st.DrawFn, topology: Topology, flows: bool = True) -> TopologyLoad:
     """A measured load of `topology`: any pairs, and flows if asked for."""
     executors = topology.num_executors
     amounts = st.integers(0, 3000)
@@ -101,7 +98,7 @@ def loads(draw: Draw, topology: Topology, flows: bool = True) -> TopologyLoad:
 
 
 @st.composite
-def placements(draw: Draw, problem: Problem) -> dict[str, TopologyAssignment]:
+def placements(draw: st.DrawFn, problem: Problem) -> dict[str, TopologyAssignment]:
     """Something that may run now: each slot for one topology, some executors lost, some slots dead."""
     free = draw(st.permutations([*problem.slots, WorkerSlot("sup-dead", 6700), WorkerSlot("sup-0", 9999)]))
     current = {}
@@ -117,12 +114,20 @@ def placements(draw: Draw, problem: Problem) -> dict[str, TopologyAssignment]:
 
 
 @st.composite
-def problems(draw: Draw, *, flows: bool = True, running: bool = True, max_topologies: int = 3, **size: int) -> Problem:
+def problems(
+    draw: st.DrawFn,
+    *,
+    flows: bool = True,
+    running: bool = True,
+    max_topologies: int = 3,
+    max_nodes: int = 5,
+    max_components: int = 4,
+    max_parallelism: int = 4,
+) -> Problem:
     """Problems of every kind: too small clusters, blacklisted hosts, no load, things running."""
-    nodes = draw(supervisors(max_nodes=size.get("max_nodes", 5)))
+    nodes = draw(supervisors(max_nodes))
     number = draw(st.integers(0, max_topologies))
-    sizes = {key: value for key, value in size.items() if key != "max_nodes"}
-    placed = tuple(draw(topologies(k, **sizes)) for k in range(number))
+    placed = tuple(draw(topologies(k, max_components, max_parallelism)) for k in range(number))
     blacklisted = draw(st.lists(st.sampled_from(nodes), max_size=1))
     greylisted = draw(st.lists(st.sampled_from(nodes), max_size=1))
     problem = Problem(

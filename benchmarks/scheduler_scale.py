@@ -1,0 +1,222 @@
+"""How long schedulers take for a large cluster on one core, and how much memory.
+
+    python benchmarks/scheduler_scale.py [--executors 100000] [--nodes 5000] [--pairs 1500000] [--shuffle]
+                                         [--load 0.8] [--schedulers even,online,top_storm,t_storm,r_storm]
+                                         [--seed 1]
+
+The problem is made in memory: many topologies of the shapes of common benchmarks, of different sizes, with skewed
+traffic. Each scheduler runs in a process of its own, which starts as a copy of this one, so that its peak memory is
+that of the problem and the scheduler together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import multiprocessing
+import os
+import resource
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import (
+    UNPLACED,
+    Component,
+    Grouping,
+    LoadProfile,
+    Problem,
+    Supervisor,
+    Topology,
+    TopologyLoad,
+    cost_of,
+    default_executor_runs,
+    violations,
+)
+from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
+from stormwright.schedulers import make_scheduler
+
+#: Nodes differ: cores, as many slots as cores, and the speed of a core.
+CORES, CORE_HZ = (4, 8, 12, 16), (2.0e9, 2.4e9, 2.8e9, 3.2e9)
+MEMORY_MB, NODES_A_RACK = 32768.0, 25
+EXECUTORS_A_WORKER = 9
+#: Spread of the topologies' sizes (σ of a log-normal distribution).
+SPREAD = 0.35
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A topology's components, the first being spouts, and its streams as pairs of components with a grouping."""
+
+    name: str
+    parallelism: tuple[int, ...]
+    streams: tuple[tuple[int, int, str], ...]
+
+    def pairs(self) -> int:
+        """Pairs of executors that exchange tuples."""
+        return sum(self.parallelism[a] * self.parallelism[b] for a, b, _ in self.streams)
+
+
+def _chain(*groupings: str) -> tuple[tuple[int, int, str], ...]:
+    return tuple((i, i + 1, grouping) for i, grouping in enumerate(groupings))
+
+
+SHAPES = (
+    Shape("word-count", (5, 8, 12), _chain("shuffle", "fields")),
+    Shape("exclamation", (10, 3, 2), _chain("shuffle", "shuffle")),
+    Shape("rolling-top-words", (5, 4, 4, 1), _chain("fields", "fields", "global")),
+    Shape("linear", (4, 6, 6, 6), _chain("shuffle", "shuffle", "shuffle")),
+    Shape(
+        "diamond",
+        (2, 4, 4, 4, 4, 6),
+        (*((0, b, "shuffle") for b in range(1, 5)), *((b, 5, "shuffle") for b in range(1, 5))),
+    ),
+    Shape("star", (2, 2, 6, 6, 6), ((0, 2, "shuffle"), (1, 2, "shuffle"), (2, 3, "shuffle"), (2, 4, "shuffle"))),
+    Shape("page-load", (3, 3, 3, 3, 3, 3, 3), _chain("shuffle", "shuffle", "fields", "shuffle", "shuffle", "fields")),
+    Shape(
+        "processing",
+        (2, 4, 4, 4, 4, 4, 4, 4),
+        (*_chain("shuffle", "shuffle", "fields", "shuffle"), (0, 5, "shuffle"), (5, 6, "fields"), (6, 7, "shuffle")),
+    ),
+    Shape("streaming", (4, 4, 4, 4, 6, 3), _chain("shuffle", "shuffle", "shuffle", "shuffle", "fields")),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--executors", type=int, default=100_000)
+    parser.add_argument("--nodes", type=int, default=5_000)
+    parser.add_argument("--pairs", type=int, default=1_500_000)
+    parser.add_argument("--load", type=float, default=0.8, help="part of the cluster's CPU that executors use")
+    parser.add_argument("--shuffle", action="store_true", help="shuffle streams as flows that follow the placement")
+    parser.add_argument("--schedulers", default="even,online,top_storm,t_storm,r_storm")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    problem = make_problem(options)
+    pairs = sum(len(load.pair_tps) for load in problem.loads)
+    flows = sum(len(load.flow_tps) for load in problem.loads)
+    print(
+        f"{problem.num_executors} executors of {len(problem.topologies)} topologies, {options.nodes} nodes, "
+        f"{pairs} pairs, {flows} flows; {_peak_gb():.2f} GB for the problem"
+    )
+    print(
+        f"{'scheduler':<14}{'seconds':>9}{'CPU s':>8}{'peak GB':>9}"
+        f"{'unplaced':>10}{'faults':>8}{'nodes':>7}{'cost':>14}"
+    )
+    for name in options.schedulers.split(","):
+        process = multiprocessing.get_context("fork").Process(target=measure, args=(problem, name))
+        process.start()
+        process.join()
+
+
+def measure(problem: Problem, name: str) -> None:
+    """Run a scheduler and print what it took."""
+    scheduler = make_scheduler(name)
+    start, start_cpu = time.perf_counter(), time.process_time()
+    slots = scheduler.schedule(problem).slot_of_executor
+    seconds, cpu_s = time.perf_counter() - start, time.process_time() - start_cpu
+    peak_gb = _peak_gb()
+    nodes = len(np.unique(problem.slot_node[slots[slots != UNPLACED]]))
+    print(
+        f"{name:<14}{seconds:>9.2f}{cpu_s:>8.2f}{peak_gb:>9.2f}{np.count_nonzero(slots == UNPLACED):>10}"
+        f"{len(violations(problem, slots)):>8}{nodes:>7}{cost_of(problem, slots).total:>14.0f}",
+        flush=True,
+    )
+
+
+def make_problem(options: argparse.Namespace) -> Problem:
+    """A problem of about so many executors and pairs; with `shuffle` part of the pairs are given as flows."""
+    rng = np.random.default_rng(options.seed)
+    topologies = tuple(_topologies(rng, options.executors, options.pairs / options.executors))
+    supervisors = tuple(_supervisor(rng, number) for number in range(options.nodes))
+    placed = sum(topology.num_executors for topology in topologies)
+    mean_hz = options.load * sum(node.cpu_hz for node in supervisors) / placed
+    loads = {topology.id: _load(rng, topology, mean_hz, options.shuffle) for topology in topologies}
+    return Problem(supervisors, topologies, load=LoadProfile(loads))
+
+
+def _supervisor(rng: np.random.Generator, number: int) -> Supervisor:
+    cores, core_hz = int(rng.choice(CORES)), float(rng.choice(CORE_HZ))
+    return Supervisor(
+        id=f"node-{number}",
+        host=f"host-{number}",
+        ports=tuple(range(6700, 6700 + cores)),
+        cpu_hz=cores * core_hz,
+        rack=f"rack-{number // NODES_A_RACK}",
+        resources={"cpu.pcore.percent": 100.0 * cores, "memory.mb": MEMORY_MB},
+    )
+
+
+def _topologies(rng: np.random.Generator, executors: int, pairs_an_executor: float) -> Iterator[Topology]:
+    """Topologies until there are enough executors; the larger one is, the more pairs an executor has."""
+    made = 0
+    while made < executors:
+        shape = SHAPES[int(rng.integers(len(SHAPES)))]
+        usual = pairs_an_executor * sum(shape.parallelism) / shape.pairs()
+        # As pairs grow with the square of the size, the mean size is lowered by what the spread adds.
+        size = usual * np.exp(SPREAD * rng.standard_normal() - 1.5 * SPREAD**2)
+        parallelism = [max(1, round(count * size)) for count in shape.parallelism]
+        number = f"{shape.name}-{made}"
+        sources = {target: [(a, kind) for a, b, kind in shape.streams if b == target] for _, target, _ in shape.streams}
+        components = tuple(
+            Component(
+                id=f"c{index}",
+                type="bolt" if index in sources else "spout",
+                parallelism=count,
+                inputs=tuple(Grouping(f"c{a}", kind=kind) for a, kind in sources.get(index, ())),
+            )
+            for index, count in enumerate(parallelism)
+        )
+        total = sum(parallelism)
+        workers = max(1, total // EXECUTORS_A_WORKER)
+        yield Topology(
+            f"{number}-1-1600000000",
+            number,
+            workers,
+            components,
+            default_executor_runs(components),
+            conf={MAX_EXECUTORS_PER_WORKER: math.ceil(1.3 * total / workers)},
+        )
+        made += total
+
+
+def _load(rng: np.random.Generator, topology: Topology, mean_hz: float, shuffle: bool) -> TopologyLoad:
+    count = topology.num_executors
+    members = [np.flatnonzero(topology.executor_component == c) for c in range(len(topology.components))]
+    spout_tps = float(rng.lognormal(5.0, 0.7))
+    sources, targets, rates = [], [], []
+    flows: list[tuple[int, int, str, float]] = []
+    for target, component in enumerate(topology.components):
+        for grouping in component.inputs:
+            source = topology.component_index[grouping.source]
+            a, b = members[source], members[target]
+            if shuffle and grouping.kind == "shuffle":
+                flows += [(int(executor), target, "shuffle", spout_tps) for executor in a]
+                continue
+            share = np.ones(len(b)) if grouping.kind == "shuffle" else rng.pareto(1.5, len(b)) + 0.1
+            sources.append(np.repeat(a, len(b)))
+            targets.append(np.tile(b, len(a)))
+            rates.append(np.tile(spout_tps * share / share.sum(), len(a)))
+    return TopologyLoad(
+        cpu_hz=mean_hz * rng.uniform(0.1, 1.9, count),
+        memory_mb=rng.choice([128.0, 256.0, 512.0], count),
+        pair_source=np.concatenate([np.empty(0, np.int32), *sources]).astype(np.int32),
+        pair_target=np.concatenate([np.empty(0, np.int32), *targets]).astype(np.int32),
+        pair_tps=np.concatenate([np.empty(0), *rates]),
+        flow_source=np.array([flow[0] for flow in flows], np.int32),
+        flow_component=np.array([flow[1] for flow in flows], np.int32),
+        flow_grouping=tuple(flow[2] for flow in flows),
+        flow_tps=np.array([flow[3] for flow in flows], float),
+    )
+
+
+def _peak_gb() -> float:
+    """Most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""``stormwright compare``: several schedulers on one problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stormwright.cli.output import numbers_table, print_json, print_table
+from stormwright.formats import read_problem
+
+if TYPE_CHECKING:
+    from stormwright.experiments.compare import Comparison, Figures
+
+_SOME_FAILED = 1
+
+_MAX_LINES = 5
+
+#: Heading → what stands under it; traffic in tuples/s. Those without a number anywhere are left out, except `cost`.
+_COLUMNS: dict[str, Callable[[Figures], float | int | None]] = {
+    "cost": lambda figures: figures.cost.total,
+    "in worker": lambda figures: figures.cost.same_executor + figures.cost.same_worker,
+    "in node": lambda figures: figures.cost.inter_worker,
+    "in rack": lambda figures: figures.cost.inter_node,
+    "between racks": lambda figures: figures.cost.inter_rack,
+    "to unplaced": lambda figures: figures.cost.unplaced,
+    "unplaced": lambda figures: figures.unplaced,
+    "nodes": lambda figures: figures.nodes,
+    "workers": lambda figures: figures.workers,
+    "CPU max/mean": lambda figures: figures.balance,
+    "moved": lambda figures: figures.moved_executors,
+}
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--schedulers",
+    "names",
+    default="all",
+    show_default=True,
+    metavar="NAME,NAME,…|all",
+    help="Whom to compare; also java:CLASS[:STRATEGY]. `stormwright schedulers` lists them.",
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME.KEY=VALUE", help="A parameter of one of them.")
+@click.option("--seed", type=int, help="For schedulers that draw random numbers.")
+@click.option(
+    "--jar",
+    "jars",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Where Java classes are, besides Storm's jars.",
+)
+@click.option("--output", type=click.Path(path_type=Path), help="Write an HTML report with the placements here.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: Path,
+    names: str,
+    settings: tuple[str, ...],
+    seed: int | None,
+    jars: tuple[Path, ...],
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Let schedulers place the executors of the problem in FILE, and compare the answers.
+
+    The table is sorted by cost; placements that leave executors out come after complete ones, failures last.
+
+    Exits with 1 if a scheduler failed or left executors unplaced, 2 if the input is bad.
+    """
+    from stormwright.experiments.compare import choose_schedulers, compare
+
+    schedulers = choose_schedulers(names, settings, seed, jars)
+    problem = read_problem(file)
+    if output:
+        from stormwright.experiments.compare_report import write_comparison
+        from stormwright.experiments.report import check_report
+
+        check_report(output)
+    comparison = compare(problem, schedulers, lambda line: click.echo(line, err=True))
+    if output:
+        write_comparison(output, comparison)
+    if as_json:
+        print_json(comparison.as_dict())
+    else:
+        _print(comparison)
+        if output:
+            click.echo(f"report: {output}")
+    if not comparison.complete:
+        ctx.exit(_SOME_FAILED)
+
+
+def _print(comparison: Comparison) -> None:
+    problem, rows = comparison.problem, comparison.rows
+    click.echo(
+        f"{problem.name or 'problem'}: {len(problem.topologies)} topologies, {problem.num_executors} executors, "
+        f"{len(problem.supervisors)} nodes, {len(problem.slots)} slots; traffic in tuples/s"
+    )
+    found = [row.figures for row in rows if row.figures] + ([comparison.current] if comparison.current else [])
+    columns = {name: value for name, value in _COLUMNS.items() if name == "cost" or any(map(value, found))}
+    table = numbers_table("", *columns, "limits", "s")
+    if comparison.current:
+        table.add_row("(what runs now)", *_cells(comparison.current, columns), "")
+    for row in rows:
+        cells = _cells(row.figures, columns) if row.figures else [*("–" for _ in columns), "failed"]
+        table.add_row(row.label, *cells, f"{row.seconds:.3f}")
+    print_table(table)
+    for line in _remarks(comparison):
+        click.echo(line)
+
+
+def _cells(figures: Figures, columns: dict[str, Callable[[Figures], float | int | None]]) -> list[str]:
+    return [*(_number(value(figures)) for value in columns.values()), _limits(figures)]
+
+
+def _number(value: float | int | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" if value < 10 else f"{value:,.1f}"
+
+
+def _limits(figures: Figures) -> str:
+    return f"{len(figures.broken)} broken" if figures.broken else "kept"
+
+
+def _remarks(comparison: Comparison) -> Iterator[str]:
+    """What the table has no room for: broken limits, reasons, errors."""
+    for row in comparison.rows:
+        if row.error:
+            yield f"{row.label} failed: {row.error}"
+        lines = [f"{count} of {topology} unplaced: {'; '.join(why)}" for topology, count, why in row.reasons]
+        lines += row.figures.broken if row.figures else ()
+        yield from (f"{row.label}: {line}" for line in lines[:_MAX_LINES])
+        if len(lines) > _MAX_LINES:
+            yield f"{row.label}: and {len(lines) - _MAX_LINES} more; --json has all"

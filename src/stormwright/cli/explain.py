@@ -1,0 +1,110 @@
+"""``stormwright explain``: why executors have no slot, or what they would cost elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stormwright.cli.output import print_json
+from stormwright.formats import read_assignment, read_problem
+
+if TYPE_CHECKING:
+    from stormwright.experiments.explain import Explanation, NodeVerdict
+
+_MAX_EXPLANATIONS, _MAX_NODES = 20, 20
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("assignment", type=click.Path(path_type=Path))
+@click.option("--topology", metavar="ID", help="Explain all executors of this topology (its id, or its name).")
+@click.option("--executor", type=int, metavar="N", help="Explain this executor alone; numbered within its topology.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON, with every node.")
+def command(file: Path, assignment: Path, topology: str | None, executor: int | None, as_json: bool) -> None:
+    """Tell why the ASSIGNMENT of the problem in FILE (what `stormwright schedule --output` writes) is as it is.
+
+    Of an executor without a slot: which nodes were ruled out and by what. Of one that runs: what it would cost on every
+    other node, and why it cannot go there. Without options, every executor without a slot.
+
+    Nodes are ruled out by the limits of a placement, whatever the scheduler looked at; what it said
+    itself (Storm's status text) stands first.
+    """
+    from stormwright.experiments.explain import explain
+
+    problem = read_problem(file)
+    answer = read_assignment(assignment, problem)
+    found = explain(problem, answer, topology, executor)
+    if as_json:
+        print_json({"scheduler": answer.scheduler, "explanations": [explanation.as_dict() for explanation in found]})
+        return
+    if not found:
+        asked = (
+            "no executor to explain" if topology else "every executor has a slot; --topology or --executor explain one"
+        )
+        click.echo(asked)
+    for explanation in found[:_MAX_EXPLANATIONS]:
+        click.echo("\n".join(_lines(explanation, answer.scheduler)))
+    if len(found) > _MAX_EXPLANATIONS:
+        click.echo(f"and {len(found) - _MAX_EXPLANATIONS} more; --executor picks one, --json has all")
+
+
+def _lines(explanation: Explanation, scheduler: str) -> Iterator[str]:
+    who = f"{explanation.topology}, component {explanation.component}, {_numbers(explanation.executors)}"
+    if explanation.slot is None:
+        yield f"{who}: unplaced"
+        if explanation.reasons:
+            yield f"  {scheduler or 'scheduler'}: {'; '.join(explanation.reasons)}"
+        if explanation.shortages:
+            yield f"  its topology: {'; '.join(explanation.shortages)}"
+        yield f"  {explanation.histogram or 'there are 0 nodes'}"
+    else:
+        yield f"{who}: in {explanation.slot}"
+        yield from _moves(explanation)
+    yield from _ruled_out(explanation)
+
+
+def _moves(explanation: Explanation) -> Iterator[str]:
+    from stormwright.experiments.explain import BEST
+
+    best = explanation.open_nodes[:BEST]
+    open_nodes = f"{len(explanation.open_nodes)} of {len(explanation.nodes)} other nodes could take it"
+    if best:
+        yield f"  {open_nodes}; the cost would change by"
+        yield from (f"    {node.cost_change:+,.1f}  {_place(node, explanation)}" for node in best)
+    else:
+        yield f"  {open_nodes}"
+
+
+def _ruled_out(explanation: Explanation) -> Iterator[str]:
+    """Every node that is ruled out, with all its obstacles; of many only how many by what."""
+    ruled_out = [node for node in explanation.nodes if node.obstacles]
+    if explanation.slot is not None and ruled_out:
+        yield f"  ruled out: {explanation.histogram}"
+    for node in ruled_out[:_MAX_NODES]:
+        change = "" if node.cost_change is None else f" (cost {node.cost_change:+,.1f})"
+        yield f"    {_named(node)}: {', '.join(map(str, node.obstacles))}{change}"
+    if len(ruled_out) > _MAX_NODES:
+        yield f"    and {len(ruled_out) - _MAX_NODES} more nodes; --json has all"
+
+
+def _place(node: NodeVerdict, explanation: Explanation) -> str:
+    where = f"in the worker at port {node.joins.port}" if node.joins else "in a new worker"
+    wanted = explanation.workers_wanted
+    return f"{_named(node)}, {where}{'' if node.workers == wanted else f'; {node.workers} workers, wanted {wanted}'}"
+
+
+def _named(node: NodeVerdict) -> str:
+    return node.supervisor if node.host == node.supervisor else f"{node.supervisor} ({node.host})"
+
+
+def _numbers(executors: Sequence[int]) -> str:
+    """``executor 3``, ``executors 0–3, 7``."""
+    runs = [
+        [executor for _, executor in run] for _, run in groupby(enumerate(executors), lambda pair: pair[1] - pair[0])
+    ]
+    ranges = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
+    return f"executor {ranges}" if len(executors) == 1 else f"executors {ranges}"

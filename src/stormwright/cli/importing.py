@@ -1,0 +1,203 @@
+"""``stormwright import``: make a problem file of what a cluster, or its files, say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from stormwright.cli.output import print_json
+from stormwright.errors import InputError
+from stormwright.formats import problem_from_dict, problem_to_dict, write_json
+from stormwright.formats.faults import raise_all
+from stormwright.formats.storm_yaml import DEFAULTS, StormYaml
+
+Function = TypeVar("Function", bound=Callable[..., None])
+
+_output = click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write the problem here, gzipped for *.gz, instead of printing it.",
+)
+_storm_home = click.option(
+    "--storm-home",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Storm installation whose classes and storm.yaml are used [default: $STORM_HOME, or that of `storm` on PATH].",
+)
+
+
+def _nodes(function: Function) -> Function:
+    """The options that describe nodes."""
+    cluster = click.option(
+        "--cluster",
+        "clusters",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="STORM_YAML",
+        help="storm.yaml of a supervisor; once for each. The first that has a key of the cluster is right about it.",
+    )
+    supervisors = click.option(
+        "--supervisors",
+        "copies",
+        type=click.IntRange(1, 1_000_000),
+        help="This many supervisors with the same storm.yaml, or with Storm's defaults.",
+    )
+    return cluster(supervisors(function))
+
+
+@click.group()
+def command() -> None:
+    """Make a problem file: from Flux and storm.yaml files, a running Nimbus, or Storm's serialized topologies."""
+
+
+@command.command()
+@click.argument("topologies", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TOPOLOGY...")
+@_nodes
+@click.option("--filter", "properties", type=click.Path(path_type=Path), help="Properties for ${name}, as for Flux.")
+@click.option("--env-filter", is_flag=True, help="Fill ${ENV-NAME} from the environment, as Flux does.")
+@_output
+def flux(
+    topologies: tuple[Path, ...],
+    clusters: tuple[Path, ...],
+    copies: int | None,
+    properties: Path | None,
+    env_filter: bool,
+    output: Path | None,
+) -> None:
+    """Take the Flux files TOPOLOGY... as topologies that a new cluster is given in this order.
+
+    Tasks are numbered, and ackers and other system components added, as Storm does.
+    """
+    from stormwright.formats.flux import read_flux
+    from stormwright.formats.flux_files import Substitution
+    from stormwright.formats.java_properties import read_properties
+    from stormwright.formats.storm_conf import CLUSTER_KEYS
+    from stormwright.formats.storm_yaml import cluster_conf, supervisors_of
+    from stormwright.model import Problem
+
+    if not clusters and copies is None:
+        raise click.UsageError(
+            "say which nodes there are: --cluster STORM_YAML, or --supervisors N for Storm's defaults"
+        )
+    errors: list[InputError] = []
+    values = {}
+    if properties is not None:
+        try:
+            values = read_properties(properties)
+        except InputError as error:
+            errors.append(error)
+    files = _storm_yamls(clusters, copies, errors)
+    conf = cluster_conf(files)
+    substitution = Substitution(values, dict(os.environ) if env_filter else None)
+    found, of_topologies = read_flux(topologies, conf, substitution)
+    supervisors = supervisors_of(files, copies or 1)
+    raise_all([*errors, *of_topologies, *_errors_of(files)])
+    problem = Problem(supervisors, found, name=found[0].name, conf=conf.selected(CLUSTER_KEYS))
+    _deliver(problem_to_dict(problem), "the files together", output)
+
+
+@command.command()
+@_storm_home
+@click.option(
+    "-c", "settings", multiple=True, metavar="KEY=VALUE", help="Configuration over storm.yaml, as for `storm`."
+)
+@_output
+def nimbus(storm_home: Path | None, settings: tuple[str, ...], output: Path | None) -> None:
+    """Take the supervisors and topologies that a running Nimbus tells of, and where they run.
+
+    Reached as by any client of Storm, with the storm.yaml of the installation (nimbus.seeds, SASL, TLS). Nimbus tells
+    clients neither racks, nor supervisor.scheduler.meta, nor ports of free slots: those in its storm.yaml are taken.
+    """
+    from stormwright.storm.gateway import NimbusGateway
+    from stormwright.storm.installation import find_storm_home, storm_command
+
+    for setting in settings:
+        if "=" not in setting:
+            raise click.BadParameter(f"should be key=value, got {setting!r}", param_hint="-c")
+    command = storm_command(find_storm_home(storm_home), "stormwright.NimbusGateway", *settings)
+    with NimbusGateway(command) as gateway:
+        document = gateway.problem()
+    _deliver(document, "what Nimbus tells", output)
+
+
+@command.command()
+@click.option("--code", "codes", multiple=True, required=True, type=click.Path(path_type=Path), help="A stormcode.ser.")
+@click.option(
+    "--conf",
+    "confs",
+    multiple=True,
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The stormconf.ser beside it.",
+)
+@_nodes
+@_storm_home
+@_output
+def serialized(
+    codes: tuple[Path, ...],
+    confs: tuple[Path, ...],
+    clusters: tuple[Path, ...],
+    copies: int | None,
+    storm_home: Path | None,
+    output: Path | None,
+) -> None:
+    """Take topologies as Nimbus and supervisors store them: each --code with the --conf in the same place.
+
+    Without --cluster or --supervisors the problem has no nodes.
+    """
+    from stormwright.formats.storm_conf import CLUSTER_KEYS
+    from stormwright.formats.storm_yaml import cluster_conf, supervisors_of
+    from stormwright.model import Problem
+    from stormwright.storm.installation import find_storm_home, storm_command
+    from stormwright.storm.serialized import READER, read_serialized
+
+    if len(codes) != len(confs):
+        raise click.UsageError(f"each --code needs its --conf: there are {len(codes)} and {len(confs)}")
+    errors: list[InputError] = []
+    files = _storm_yamls(clusters, copies, errors)
+    command = storm_command(find_storm_home(storm_home), READER)
+    topologies, of_topologies = read_serialized(command, list(zip(codes, confs, strict=True)))
+    supervisors = supervisors_of(files, copies or 1)
+    raise_all([*errors, *of_topologies, *_errors_of(files)])
+    name = str(topologies[0]["name"])
+    document = problem_to_dict(Problem(supervisors, (), name=name, conf=cluster_conf(files).selected(CLUSTER_KEYS)))
+    _deliver({**document, "topologies": topologies}, "the files together", output)
+
+
+def _storm_yamls(paths: Sequence[Path], copies: int | None, errors: list[InputError]) -> list[StormYaml]:
+    """The files at `paths`, or Storm's defaults where only a number of supervisors is given."""
+    from stormwright.formats.storm_yaml import read_storm_yaml
+
+    if copies is not None and len(paths) > 1:
+        raise click.UsageError("--supervisors copies one storm.yaml: give --cluster once")
+    if copies is not None and not paths:
+        return [DEFAULTS]
+    files = []
+    for path in paths:
+        try:
+            files.append(read_storm_yaml(path))
+        except InputError as error:
+            errors.append(error)
+    return files
+
+
+def _errors_of(files: Sequence[StormYaml]) -> list[InputError]:
+    return [file.layer.faults.error(file.source) for file in files if file.layer.faults]
+
+
+def _deliver(document: dict[str, Any], source: str, output: Path | None) -> None:
+    """Print or write a problem that our own reader accepts."""
+    problem = problem_from_dict(document, source)
+    document = problem_to_dict(problem)
+    if output is None:
+        print_json(document)
+        return
+    write_json(output, document)
+    executors = sum(run.count for topology in problem.topologies for run in topology.executor_runs)
+    click.echo(
+        f"{output}: {len(problem.topologies)} topologies, {executors} executors, "
+        f"{len(problem.supervisors)} nodes, {len(problem.slots)} slots"
+    )

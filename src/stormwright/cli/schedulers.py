@@ -1,0 +1,58 @@
+"""``stormwright schedulers``: which there are, and what one of them does."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from stormwright.cli.output import print_json
+from stormwright.schedulers import scheduler_names
+from stormwright.schedulers.support.describe import Description, Parameter, describe
+
+_JAVA = "java:CLASS[:STRATEGY]"
+_JAVA_RULE = "Runs a Java IScheduler as itself: Storm's own, or one of yours."
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def command(name: str | None, as_json: bool) -> None:
+    """List the schedulers, or tell what the scheduler NAME does, its parameters and its source."""
+    if name is not None:
+        description = describe(name)
+        if as_json:
+            print_json(asdict(description))
+        else:
+            _print(description)
+        return
+    rules = {known: _rule(known) for known in scheduler_names()}
+    if as_json:
+        print_json({"schedulers": [{"name": known, "rule": rule} for known, rule in rules.items()]})
+        return
+    rules[_JAVA] = _JAVA_RULE
+    width = max(map(len, rules))
+    for known, rule in rules.items():
+        click.echo(f"{known:<{width}}  {rule}")
+
+
+def _rule(name: str) -> str:
+    """One line on a scheduler; a plugin that is broken does not hide the others."""
+    try:
+        return describe(name).rule
+    except Exception as error:
+        return f"cannot be loaded: {error}"
+
+
+def _print(description: Description) -> None:
+    click.echo(f"{description.name}: {description.rule}")
+    if description.text:
+        click.echo(f"\n{description.text}")
+    click.echo("\nParameters:" if description.parameters else "\nIt has no parameters.")
+    for parameter in description.parameters:
+        click.echo(f"  {parameter.name}={_default(parameter)}  ({parameter.allowed})\n      {parameter.text}")
+    click.echo(f"\nSource: {description.source or 'none cited'}\nClass: {description.implementation}")
+
+
+def _default(parameter: Parameter) -> str:
+    return str(parameter.default).lower() if isinstance(parameter.default, bool) else str(parameter.default)

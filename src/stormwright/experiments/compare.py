@@ -1,0 +1,273 @@
+"""Several schedulers on one problem: what each answer costs, what it uses, what it moves, how long it took."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
+from stormwright.experiments.resolve import resolve_scheduler
+from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
+from stormwright.model.arrays import IntArray
+from stormwright.model.constraints import node_sum
+from stormwright.schedulers import Scheduler, scheduler_names
+from stormwright.storm.scheduler_host import JAVA_PREFIX
+
+#: What stands for every registered scheduler.
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What there is to say of a placement.
+
+    Parameters
+    ----------
+    broken
+        Limits that the placed executors break. Worker counts of topologies that are not placed as a whole are no
+        such limit.
+    balance
+        CPU of the node that uses most, in parts of the mean of the nodes used; None where none uses any.
+    moved_executors
+        Executors that had a slot and have another or none.
+    """
+
+    cost: Cost
+    broken: tuple[str, ...]
+    unplaced: int
+    nodes: int
+    workers: int
+    balance: float | None
+    moved_executors: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "cost": asdict(self.cost),
+            "valid": not self.broken and not self.unplaced,
+            "limits_broken": list(self.broken),
+            "unplaced": self.unplaced,
+            "nodes_used": self.nodes,
+            "workers": self.workers,
+            "cpu_max_over_mean": self.balance,
+            "moved_executors": self.moved_executors,
+        }
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scheduler's answer, or the error with which it failed."""
+
+    name: str
+    seconds: float = 0.0
+    figures: Figures | None = None
+    assignment: Assignment | None = None
+    error: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name for people: of Java classes without their packages."""
+        prefix, *classes = self.name.split(":")
+        return ":".join([prefix, *(name.rpartition(".")[2] for name in classes)])
+
+    @property
+    def complete(self) -> bool:
+        """Whether it gave every executor a slot."""
+        return self.figures is not None and not self.figures.unplaced
+
+    @property
+    def reasons(self) -> list[tuple[str, int, tuple[str, ...]]]:
+        """Topology, how many of its executors are unplaced, and why; those with the same reasons together."""
+        unplaced = self.assignment.unplaced if self.assignment else ()
+        together = Counter((executor.topology, executor.reasons) for executor in unplaced)
+        return [(topology, count, reasons) for (topology, reasons), count in together.items()]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "scheduler": self.name,
+            "parameters": dict(self.assignment.parameters) if self.assignment else {},
+            "seconds": self.seconds,
+            "error": self.error or None,
+            **(self.figures.as_dict() if self.figures else {}),
+            "unplaced_reasons": [
+                {"topology": topology, "executors": count, "reasons": list(reasons)}
+                for topology, count, reasons in self.reasons
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All answers on one problem.
+
+    Parameters
+    ----------
+    current
+        What runs now, where anything does.
+    rows
+        Complete placements by cost, then incomplete ones by cost (an executor without a slot causes none), then
+        failures; ties by name.
+    """
+
+    problem: Problem
+    current: Figures | None
+    rows: tuple[Row, ...] = field(default=())
+
+    @property
+    def complete(self) -> bool:
+        """Whether every scheduler gave every executor a slot."""
+        return all(row.complete for row in self.rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for programs."""
+        problem = self.problem
+        return {
+            "problem": {
+                "name": problem.name,
+                "topologies": len(problem.topologies),
+                "executors": problem.num_executors,
+                "nodes": len(problem.supervisors),
+                "slots": len(problem.slots),
+            },
+            "current": self.current.as_dict() if self.current else None,
+            "schedulers": [row.as_dict() for row in self.rows],
+        }
+
+
+def choose_schedulers(
+    names: str, settings: Sequence[str] = (), seed: int | None = None, jars: Sequence[Path] = ()
+) -> dict[str, Scheduler | MissingDependencyError]:
+    """Name → scheduler, or what it needs and is not there.
+
+    Parameters
+    ----------
+    names
+        Separated by commas, or ``all``.
+    settings
+        ``NAME.key=value`` texts.
+    jars
+        Where Java classes are looked for besides Storm's own jars.
+
+    Raises
+    ------
+    InputError
+        Names that are unknown, parameters that are unknown or out of range; all faults at once.
+    """
+    chosen = dict.fromkeys(name for part in names.split(",") if (name := part.strip()))
+    if ALL in chosen:
+        chosen = dict.fromkeys([*scheduler_names(), *(name for name in chosen if name != ALL)])
+    if not chosen:
+        raise InputError("--schedulers", [Fault("names no scheduler; name some, separated by commas, or all", names)])
+    own, faults = _settings_by_name(list(chosen), settings)
+    if jars and not any(name.startswith(JAVA_PREFIX) for name in chosen):
+        faults.append(Fault(f"only for a Java class ({JAVA_PREFIX}CLASS), and none is compared", str(jars[0])))
+    found: dict[str, Scheduler | MissingDependencyError] = {}
+    for name in chosen:
+        try:
+            found[name] = resolve_scheduler(name, own[name], seed, jars if name.startswith(JAVA_PREFIX) else ())
+        except MissingDependencyError as error:
+            found[name] = error
+        except InputError as error:
+            faults += [replace(fault, path=_under(name, fault.path)) for fault in error.faults]
+    if faults:
+        raise InputError("schedulers to compare", faults)
+    return found
+
+
+def _under(name: str, path: str) -> str:
+    return path if path == name else f"{name}.{path}"
+
+
+def _settings_by_name(names: Sequence[str], settings: Sequence[str]) -> tuple[dict[str, list[str]], list[Fault]]:
+    """Every scheduler's ``key=value`` texts. Names of Java classes have dots, so the longest name that fits counts."""
+    own: dict[str, list[str]] = {name: [] for name in names}
+    faults = []
+    for text in settings:
+        owner = max((name for name in names if text.startswith(f"{name}.")), key=len, default=None)
+        if owner is None:
+            faults.append(Fault(f"should be NAME.key=value, NAME one of {', '.join(names)}", text))
+        else:
+            own[owner].append(text[len(owner) + 1 :])
+    return own, faults
+
+
+def compare(
+    problem: Problem,
+    schedulers: Mapping[str, Scheduler | MissingDependencyError],
+    say: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Run every scheduler on `problem`; one that fails becomes a row with its error.
+
+    Parameters
+    ----------
+    say
+        Takes a line of progress.
+    """
+    # Also derives the problem's arrays, so that the first scheduler is not charged for what all of them use.
+    current = measure(problem, problem.current_slot)
+    rows = []
+    for number, (name, scheduler) in enumerate(schedulers.items(), start=1):
+        say(f"{number} of {len(schedulers)}: {name} …")
+        row = _run(problem, name, scheduler)
+        say(f"{number} of {len(schedulers)}: {name} {_outcome(row)}")
+        rows.append(row)
+    runs = bool(np.any(problem.current_slot != UNPLACED))
+    return Comparison(problem, current if runs else None, tuple(sorted(rows, key=_rank)))
+
+
+def _run(problem: Problem, name: str, scheduler: Scheduler | MissingDependencyError) -> Row:
+    if isinstance(scheduler, MissingDependencyError):
+        return Row(name, error=str(scheduler))
+    begin = time.perf_counter()
+    try:
+        assignment = scheduler.schedule(problem)
+        # A Java scheduler tells how long it took itself, without what brings the problem to its JVM.
+        seconds = assignment.seconds or time.perf_counter() - begin
+        return Row(name, seconds, measure(problem, assignment.slot_of_executor), assignment)
+    except StormwrightError as error:
+        return Row(name, time.perf_counter() - begin, error=str(error))
+    except Exception as error:  # of another package, or a bug: the others are still worth comparing
+        return Row(name, time.perf_counter() - begin, error=f"{type(error).__name__}: {error}")
+
+
+def _outcome(row: Row) -> str:
+    if row.figures is None:
+        return f"failed after {row.seconds:.3f} s: {row.error}"
+    left = f", {row.figures.unplaced} executors unplaced" if row.figures.unplaced else ""
+    return f"took {row.seconds:.3f} s, cost {row.figures.cost.total:,.1f}{left}"
+
+
+def _rank(row: Row) -> tuple[bool, bool, float, str]:
+    cost = row.figures.cost.total if row.figures else 0.0
+    return row.figures is None, not row.complete, cost, row.name
+
+
+def measure(problem: Problem, slot_of_executor: IntArray) -> Figures:
+    """The figures of a placement."""
+    used = np.unique(slot_of_executor[slot_of_executor != UNPLACED])
+    nodes = np.unique(problem.slot_node[used])
+    cpu_hz = node_sum(problem, slot_of_executor, problem.executor_cpu_hz)[nodes]
+    return Figures(
+        cost=cost_of(problem, slot_of_executor),
+        broken=tuple(broken_limits(problem, slot_of_executor)),
+        unplaced=int(np.count_nonzero(slot_of_executor == UNPLACED)),
+        nodes=len(nodes),
+        workers=len(used),
+        balance=float(cpu_hz.max() / cpu_hz.mean()) if cpu_hz.any() else None,
+        moved_executors=len(diff(problem, problem.current_slot, slot_of_executor).moved_executors),
+    )
+
+
+def broken_limits(problem: Problem, slot_of_executor: IntArray) -> list[str]:
+    """Limits that the placed executors break."""
+    missing = np.unique(problem.executor_topology[slot_of_executor == UNPLACED])
+    # Of these, that executors have no slot and workers are missing is told as such.
+    left_out = tuple(f"{problem.topologies[topology].id}: " for topology in missing)
+    return [text for text in violations(problem, slot_of_executor) if not text.startswith(left_out)]

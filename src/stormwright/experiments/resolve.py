@@ -1,0 +1,46 @@
+"""A scheduler by any name that users may give: a registered one, or ``java:CLASS[:STRATEGY]``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from stormwright.errors import Fault, InputError
+from stormwright.schedulers import Scheduler, make_scheduler, parse_settings
+
+#: What the name of a Java scheduler begins with.
+JAVA_PREFIX = "java:"
+
+
+def resolve_scheduler(
+    name: str, settings: Sequence[str] = (), seed: int | None = None, jars: Sequence[Path] = ()
+) -> Scheduler:
+    """The scheduler `name`.
+
+    Parameters
+    ----------
+    name
+        A registered name, or ``java:CLASS[:STRATEGY]``: a Java `IScheduler` that runs as itself.
+    settings
+        ``key=value`` texts: parameters of a registered scheduler; for a Java class, keys of Storm's configuration that
+        are laid over those of the problem.
+    seed
+        For schedulers that draw random numbers; with a Java class it seeds ``Collections.shuffle``.
+    jars
+        Where Java classes are looked for besides Storm's own jars.
+
+    Raises
+    ------
+    InputError
+        An unknown name, parameters that are unknown or out of range, or jars without a Java class.
+    MissingDependencyError
+        There is no Java, Storm's jars are missing, or another package's scheduler cannot be imported.
+    """
+    if name.startswith(JAVA_PREFIX):
+        from stormwright.storm.scheduler_host import JavaScheduler  # only they need the cluster's side
+
+        return JavaScheduler.named(name, conf=parse_settings(settings), seed=seed, jars=jars)
+    if jars:
+        reason = f"holds Java classes, and {name} is none: the name of a Java scheduler begins with {JAVA_PREFIX}"
+        raise InputError("--jar", [Fault(reason, str(jar)) for jar in jars])
+    return make_scheduler(name, settings, seed)

@@ -1,0 +1,64 @@
+"""The skeleton of a package with a scheduler of one's own."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from stormwright import __version__
+from stormwright.errors import Fault, InputError
+from stormwright.schedulers import scheduler_names
+
+_TEMPLATES = files("stormwright.experiments") / "templates" / "scheduler"
+
+
+def write_skeleton(name: str, directory: Path) -> list[Path]:
+    """Write the package of a scheduler called `name` into a new directory below `directory`.
+
+    Returns
+    -------
+    list of Path
+        The files written; the first is in the package's own directory.
+
+    Raises
+    ------
+    InputError
+        The name is none, or taken, or the package's directory is there already.
+    """
+    if wrong := _wrong(name):
+        raise InputError("new-scheduler", [Fault(wrong, name)])
+    distribution = f"stormwright-{name.replace('_', '-')}"
+    package = f"stormwright_{name}"
+    root = directory / distribution
+    if root.exists():
+        raise InputError("new-scheduler", [Fault("is there already; choose another --directory or name", str(root))])
+    words = {
+        "name": name,
+        "distribution": distribution,
+        "package": package,
+        "class_name": "".join(part.capitalize() for part in name.split("_")) + "Scheduler",
+        "version": __version__,
+    }
+    targets = {
+        "pyproject.toml": "pyproject.toml",
+        "README.md": "README.md",
+        "src/scheduler.py": f"src/{package}/__init__.py",
+        "tests/test_scheduler.py": f"tests/test_{name}.py",
+    }
+    written = []
+    for template, target in targets.items():
+        path = root / target
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = _TEMPLATES.joinpath(f"{template}.template").read_text(encoding="utf-8")
+        path.write_text(Template(text).substitute(words), encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def _wrong(name: str) -> str | None:
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) or keyword.iskeyword(name):
+        return "should be a name of lower-case letters, digits and single underscores, such as my_scheduler"
+    return "there is a scheduler of this name" if name in scheduler_names() else None

@@ -1,0 +1,242 @@
+"""Ants that put executors on nodes, after the improved ant colony of Wang and Wang."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.limits import max_executors_per_worker
+from stormwright.schedulers.support.params import param
+from stormwright.schedulers.support.search import SearchParams, search
+from stormwright.schedulers.support.utilisation import Utilisation
+
+#: Pairs of executor and node that the pheromone is kept for, at most.
+_MOST_TRAILS = 2_000_000
+
+#: Topology → its workers on every node, of every ant, shape (A, N).
+Opened = dict[int, IndexArray]
+
+#: A node without CPU left is not impossible: an executor may need none.
+_LEAST_ETA = 1e-3
+
+#: Pheromone never falls below this, so that every node stays possible.
+_LEAST_PHEROMONE = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class AntColonyParams(SearchParams):
+    """Parameters of the scheduler."""
+
+    alpha: float = param(1.0, "weight of the pheromone", low=0, high=10)
+    beta: float = param(2.0, "weight of what a node has left and of the traffic with it", low=0, high=10)
+    rho_start: float = param(0.7, "part of the pheromone that evaporates in the first iteration", low=0, high=1)
+    rho_end: float = param(0.1, "part that evaporates in the last", low=0, high=1)
+    ants: int = param(10, "placements in an iteration", low=1)
+    iterations: int = param(10, "iterations", low=0)
+    hop_cycles: float = param(10_000.0, "CPU cycles for a tuple to leave, or to enter, a node", low=0, high=1e9)
+
+
+class AntColonyScheduler:
+    """Puts executors on nodes by what earlier placements were worth, for low and even CPU load.
+
+    After L. Wang, J. Wang, "Improved ant colony algorithm for Storm task scheduling" (改进蚁群算法的Storm任务调度优化),
+    Computer Measurement & Control 27 (8), 2019, 236–240; only its abstract and the start of its introduction were at
+    hand: an ant colony with the factors alpha and beta, evaporation rho adapted by a sigmoid while it runs, to lower
+    the nodes' CPU load and even it out.
+
+    Assumed here:
+
+    1. An ant puts the executors one by one on a node that can take it, with probability in proportion to
+       pheromone^alpha · eta^beta. The pheromone is that of executor and node.
+    2. eta = (CPU that the node has left with the executor, as a part) · (1 + part of the executor's traffic that goes
+       to executors on the node).
+    3. The objective is the mean plus the standard deviation of the busy part of the nodes' CPU, which goes to
+       executors and to tuples between nodes (`hop_cycles` at either end): lower is better.
+    4. After each iteration rho of the pheromone evaporates, and every placement adds (lowest objective so far) / (its
+       own) where it put executors; so does the best so far, which is that of `online` at first.
+    5. rho falls from `rho_start` to `rho_end` along a sigmoid of the iterations done: the colony forgets fast while it
+       knows little.
+    6. The paper's best alpha, beta and number of iterations are not known; the defaults are common ones.
+
+    On a node the executors share the topology's workers equally; an ant that finds no node for one, or leaves fewer
+    slots than workers, adds nothing. With more than 2 million pairs of executor and node it stays with `online`.
+
+    The answer breaks no limit and is never worse than that of `online` by this objective. The same problem and seed
+    give the same answer; there is no clock. What runs stays unless `move_running`. It ignores racks and which worker
+    on its node a tuple goes to. Ties go to the older placement.
+    """
+
+    params_type = AntColonyParams
+
+    def __init__(self, params: AntColonyParams | None = None) -> None:
+        self.params = params or AntColonyParams()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place what has no slot, or everything."""
+        utilisation = Utilisation(problem, self.params.hop_cycles)
+        node_of_slot = np.append(problem.slot_node, UNPLACED)
+
+        def objective(slots: IntArray) -> float:
+            return float(_objective(utilisation, node_of_slot[slots][None])[0])
+
+        def improve(draft: Draft) -> None:
+            colony = _Colony(draft, utilisation, self.params)
+            if colony.num_trails <= _MOST_TRAILS:
+                colony.run()
+
+        return search(problem, "ant_colony", self.params, objective, improve)
+
+
+def _objective(utilisation: Utilisation, node: IndexArray) -> FloatArray:
+    """Mean and standard deviation of the nodes' busy parts, added, shape (P,); remark 3."""
+    busy, _ = utilisation.of(node, node)
+    worth: FloatArray = busy.mean(axis=1) + busy.std(axis=1)
+    return worth
+
+
+def evaporation(done: float, start: float, end: float) -> float:
+    """rho after a part of all iterations (0 to 1), along a sigmoid; remark 5."""
+    return end + (start - end) / (1 + math.exp(10 * (done - 0.5)))
+
+
+class _Colony:
+    """Pheromone, and the best placement so far; executors that may move are numbered in a row."""
+
+    def __init__(self, draft: Draft, utilisation: Utilisation, params: AntColonyParams) -> None:
+        self._draft, self._utilisation, self._params = draft, utilisation, params
+        movable = np.append(~np.array(draft.fixed, dtype=bool), False)
+        self._executors = np.flatnonzero(movable[draft.worker])
+        self._best = draft.node_of_executor().astype(np.int64)
+        self._lowest = float(_objective(utilisation, self._best[None])[0])
+        self._opened: dict[int, IndexArray] = {}
+
+    @property
+    def num_trails(self) -> int:
+        """Pairs of executor and node."""
+        return len(self._executors) * len(self._draft.usable)
+
+    def run(self) -> None:
+        """Send ants, iteration by iteration, and leave the best placement in the draft."""
+        params, rng = self._params, np.random.default_rng(self._params.seed)
+        ants = _Ants(self._draft, self._utilisation, self._executors, params)
+        trails = np.arange(len(self._executors))
+        pheromone = np.ones((len(trails), len(self._draft.usable)))
+        for iteration in range(params.iterations):
+            nodes, opened, alive = ants.walk(pheromone, rng)
+            worth = np.where(alive, _objective(self._utilisation, nodes), np.inf)
+            best = int(np.argmin(worth))
+            if worth[best] < self._lowest:
+                self._lowest, self._best = float(worth[best]), nodes[best]
+                self._opened = {topology: of_ant[best] for topology, of_ant in opened.items()}
+            rho = evaporation(iteration / params.iterations, params.rho_start, params.rho_end)
+            pheromone *= 1 - rho
+            for placement, value in ((self._best, self._lowest), *zip(nodes[alive], worth[alive], strict=True)):
+                pheromone[trails, placement[self._executors]] += self._lowest / value if value > 0 else 1.0
+            np.maximum(pheromone, _LEAST_PHEROMONE, out=pheromone)
+        self._fill_workers()
+
+    def _fill_workers(self) -> None:
+        """Share the executors of every topology on every node equally among its workers there."""
+        draft = self._draft
+        for topology, opened in self._opened.items():
+            free = iter(_movable_workers(draft)[topology])
+            own = self._executors[draft.problem.executor_topology[self._executors] == topology]
+            for node in np.flatnonzero(opened).tolist():
+                for part in np.array_split(own[self._best[own] == node], opened[node]):
+                    worker = next(free)
+                    draft.worker[part], draft.node[worker] = worker, node
+
+
+class _Ants:
+    """Placements in the making, executor by executor, all at once."""
+
+    def __init__(self, draft: Draft, utilisation: Utilisation, executors: IndexArray, params: AntColonyParams) -> None:
+        self._draft, self._executors, self._params = draft, executors, params
+        self._neighbours = utilisation.pairs.by_executor(draft.problem.num_executors)
+        # What there is without what may move.
+        bare = replace(draft, worker=draft.worker.copy(), node=list(draft.node))
+        for topology in _movable_workers(draft):
+            bare.take_out(topology)
+        self._left = bare.capacity - bare.node_use()
+        self._left[2] = np.where(draft.usable, self._left[2].round(), 0)
+        self._node = bare.node_of_executor().astype(np.int64)
+
+    def walk(self, pheromone: FloatArray, rng: np.random.Generator) -> tuple[IndexArray, Opened, BoolArray]:
+        """Node of every executor, workers by topology and node, and whether all found room, for every ant."""
+        ants, problem = np.arange(self._params.ants), self._draft.problem
+        node = np.repeat(self._node[None], len(ants), axis=0)
+        left = np.repeat(self._left[None], len(ants), axis=0)
+        alive = np.ones(len(ants), dtype=bool)
+        opened_of: Opened = {}
+        for topology, workers in _movable_workers(self._draft).items():
+            limit = max_executors_per_worker(problem.topologies[topology])
+            opened = opened_of[topology] = np.zeros((len(ants), left.shape[2]), dtype=np.int64)
+            count = np.zeros_like(opened)
+            for position in np.flatnonzero(problem.executor_topology[self._executors] == topology).tolist():
+                executor = int(self._executors[position])
+                may_open = (opened.sum(axis=1) < len(workers))[:, None] & (left[:, 2] >= 1)
+                can = (count < limit * opened) | may_open
+                chances = np.cumsum(
+                    np.where(can, self._chances(executor, pheromone[position], node, left), 0.0), axis=1
+                )
+                alive &= chances[:, -1] > 0
+                # Below the sum of all chances, whatever the rounding.
+                drawn = np.minimum(rng.random(len(ants)), 1 - 1e-9) * chances[:, -1]
+                chosen = (chances <= drawn[:, None]).sum(axis=1)
+                ant, to = ants[alive], chosen[alive]
+                opens = count[ant, to] >= limit * opened[ant, to]
+                opened[ant, to] += opens
+                count[ant, to] += 1
+                left[ant, 0, to] -= problem.executor_cpu_hz[executor]
+                left[ant, 1, to] -= problem.executor_memory_mb[executor]
+                left[ant, 2, to] -= opens
+                node[ant, executor] = to
+            _open_rest(len(workers), count, opened, left, alive)
+        return node, opened_of, alive
+
+    def _chances(self, executor: int, pheromone: FloatArray, node: IndexArray, left: FloatArray) -> FloatArray:
+        """pheromone^alpha · eta^beta where CPU and memory suffice, else 0, shape (A, N); remarks 1 and 2."""
+        problem = self._draft.problem
+        cpu_hz, memory_mb = problem.executor_cpu_hz[executor], problem.executor_memory_mb[executor]
+        capacity_hz = self._draft.capacity[0]
+        idle = np.ones(left[:, 0].shape)
+        np.divide(left[:, 0] - cpu_hz, capacity_hz, out=idle, where=np.isfinite(capacity_hz) & (capacity_hz > 0))
+        first, neighbour, tps = self._neighbours
+        stretch = slice(first[executor], first[executor + 1])
+        at, rate = node[:, neighbour[stretch]], tps[stretch]
+        near = np.zeros(idle.shape)
+        ant, which = np.nonzero(at != UNPLACED)
+        np.add.at(near, (ant, at[ant, which]), rate[which])
+        eta = np.maximum(idle, _LEAST_ETA) * (1 + near / max(float(rate.sum()), 1e-300))
+        fits = (left[:, 0] >= cpu_hz) & (left[:, 1] >= memory_mb)
+        chances: FloatArray = np.where(fits, pheromone**self._params.alpha * eta**self._params.beta, 0.0)
+        return chances
+
+
+def _movable_workers(draft: Draft) -> dict[int, list[int]]:
+    """Topology → its workers that are not fixed."""
+    workers: dict[int, list[int]] = {}
+    for worker, (topology, fixed) in enumerate(zip(draft.topology, draft.fixed, strict=True)):
+        if not fixed:
+            workers.setdefault(topology, []).append(worker)
+    return dict(sorted(workers.items()))
+
+
+def _open_rest(wanted: int, count: IndexArray, opened: IndexArray, left: FloatArray, alive: BoolArray) -> None:
+    """Open the workers still wanted where most executors share one; an ant without such a node is lost."""
+    while True:
+        ant = np.flatnonzero(alive & (opened.sum(axis=1) < wanted))
+        if not len(ant):
+            return
+        can = (count[ant] > opened[ant]) & (left[ant, 2] >= 1)
+        crowd = np.where(can, count[ant] / np.maximum(opened[ant], 1), 0.0)
+        to = crowd.argmax(axis=1)
+        found = crowd[np.arange(len(ant)), to] > 0
+        alive[ant[~found]] = False
+        opened[ant[found], to[found]] += 1
+        left[ant[found], 2, to[found]] -= 1

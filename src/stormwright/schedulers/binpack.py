@@ -1,0 +1,51 @@
+"""Binpack: each executor goes to the fullest node that still takes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import Assignment, Problem
+from stormwright.model.arrays import FloatArray
+from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.scores import part_used
+from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinpackParams(QueueParams):
+    """Parameters of the scheduler."""
+
+
+class BinpackScheduler:
+    """Puts each executor on the fullest node that can take it, so that few nodes are used.
+
+    Generic: best fit. A node is as full as the larger of the used parts of its CPU and its memory, those of all
+    topologies together.
+
+    It looks at no traffic. As many workers as a topology wants may need more nodes than its executors would: where a
+    node has no slot for a further worker, the rest goes elsewhere. Ties go to the lower index of node.
+    """
+
+    params_type = BinpackParams
+
+    def __init__(self, params: BinpackParams | None = None) -> None:
+        self.params = params or BinpackParams()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place what has no slot."""
+        return place_waiting(problem, "binpack", self.params, _rule)
+
+
+def _rule(room: Room) -> Rule:
+    def score(_: int) -> FloatArray:
+        """How full every node is, fullest lowest."""
+        cpu, memory = part_used(room.capacity_hz, room.cpu_hz), part_used(room.capacity_mb, room.memory_mb)
+        emptiness: FloatArray = -np.maximum(cpu, memory)
+        return emptiness
+
+    def place(placing: Placing) -> None:
+        placing.put_by(score)
+
+    return place

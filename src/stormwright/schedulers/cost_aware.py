@@ -1,0 +1,94 @@
+"""Cost aware: each executor goes to a node that is paid for already, else to the cheapest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.errors import Fault, InputError
+from stormwright.model import Assignment, Problem
+from stormwright.model.arrays import FloatArray
+from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.scores import ranked
+from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+
+#: Key of `supervisor.scheduler.meta`: what the node costs while it runs anything, in any one currency.
+PRICE_PER_HOUR = "price.per.hour"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostAwareParams(QueueParams):
+    """Parameters of the scheduler."""
+
+
+class CostAwareScheduler:
+    """Puts each executor on the cheapest node, and takes as few new nodes as it can.
+
+    Generic, after what clouds bill: a node costs its price per hour as soon as anything runs on it. Of the nodes that
+    can take an executor, the first by:
+
+    1. whether it runs anything already, or got something in this placement;
+    2. lowest price per hour;
+    3. most CPU left.
+
+    The price is ``price.per.hour`` in the node's `supervisor.scheduler.meta`; without it, 1 per core.
+
+    It looks at no traffic, and not at what a node gives for its price. Ties go to the lower index of node.
+
+    Raises
+    ------
+    InputError
+        When it schedules: prices that are no numbers or below 0; all faults at once.
+    """
+
+    params_type = CostAwareParams
+
+    def __init__(self, params: CostAwareParams | None = None) -> None:
+        self.params = params or CostAwareParams()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place what has no slot."""
+        price = prices_per_hour(problem)
+
+        def make_rule(room: Room) -> Rule:
+            def score(_: int) -> FloatArray:
+                return ranked((room.executors == 0).astype(float), price, -room.cpu_hz)
+
+            def place(placing: Placing) -> None:
+                placing.put_by(score)
+
+            return place
+
+        return place_waiting(problem, "cost_aware", self.params, make_rule)
+
+
+def prices_per_hour(problem: Problem) -> FloatArray:
+    """What every node costs per hour, shape (N,).
+
+    Raises
+    ------
+    InputError
+        Prices that are no numbers or below 0.
+    """
+    prices: list[float] = []
+    faults: list[Fault] = []
+    for index, node in enumerate(problem.supervisors):
+        text = (node.scheduler_meta or {}).get(PRICE_PER_HOUR)
+        cores = node.resources.get("cpu.pcore.percent", 100 * node.cpu_hz / problem.core_hz) / 100
+        price = cores if text is None else _number(text)
+        if not price >= 0:  # so written that NaN is a fault
+            path = f'$.supervisors[{index}].scheduler_meta["{PRICE_PER_HOUR}"]'
+            faults.append(Fault(f"should be a number, at least 0, got {text!r}", path))
+        prices.append(price)
+    if faults:
+        raise InputError("prices of nodes", faults)
+    return np.array(prices)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

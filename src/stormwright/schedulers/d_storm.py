@@ -1,0 +1,136 @@
+"""D-Storm: executors are packed into nodes like items into bins, those first that talk to what is already there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.schedulers.support.exchange import Exchange
+from stormwright.schedulers.support.params import param
+from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+
+
+@dataclass(frozen=True, kw_only=True)
+class DStormParams(QueueParams):
+    """Parameters of the scheduler."""
+
+    communication: float = param(
+        0.5, "weight in an executor's priority of its traffic with the node, against that of its size", low=0, high=1
+    )
+
+
+class DStormScheduler:
+    """Fills node after node: always with the executor that is large and talks much to what is already on the node.
+
+    After X. Liu, R. Buyya, "D-Storm: Dynamic resource-efficient scheduling of stream processing applications", ICPADS
+    2017, https://doi.org/10.1109/ICPADS.2017.00070, of which only the abstract was to be had.
+
+    1. Placing executors is bin packing in several dimensions, here CPU and memory, solved by first fit decreasing.
+    2. Decreasing by a priority that changes with what is placed: the traffic that would stay on the node counts too.
+    3. So few nodes are used, and little traffic goes between them.
+
+    Assumptions:
+
+    1. The size of an executor is the larger of its CPU and its memory in parts of what the largest node has, and that
+       in parts of the largest executor of the topology.
+    2. Its priority on a node is (1 - `communication`) × size + `communication` × the part of its traffic that it has
+       with executors on the node.
+    3. A node is filled until no executor fits, then comes the next: nodes that the topology already runs on, then
+       those with most free CPU.
+    4. Exactly as many workers as the topology wants; they are opened last, where most executors share one. A topology
+       has at most as many nodes as workers: what then is left goes where there is room.
+    5. What runs stays; the paper assigns a topology anew when a resource runs short.
+
+    Ties go to the lower index of executor and node.
+    """
+
+    params_type = DStormParams
+
+    def __init__(self, params: DStormParams | None = None) -> None:
+        self.params = params or DStormParams()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place what has no slot."""
+        exchange = Exchange.of(problem)
+        traffic = exchange.total()
+
+        def make_rule(_: Room) -> Rule:
+            def place(placing: Placing) -> None:
+                packing = _Packing(placing, exchange, traffic, self.params.communication)
+                for node in _nodes(placing):
+                    packing.fill(node)
+                for executor in packing.waiting():
+                    placing.put(executor, UNPLACED)
+
+            return place
+
+        return place_waiting(problem, "d_storm", self.params, make_rule)
+
+
+def _nodes(placing: Placing) -> list[int]:
+    """Assumption 3: the nodes in the order in which they are filled."""
+    room, problem = placing.room, placing.room.problem
+    own = room.node_of[problem.executors_of(placing.wanted.topology)]
+    runs_here = np.bincount(own[own != UNPLACED], minlength=room.num_nodes) > 0
+    nodes: list[int] = np.lexsort((-room.cpu_hz, ~runs_here)).tolist()
+    return nodes
+
+
+class _Packing:
+    """The executors of a topology that wait, and their priorities on one node."""
+
+    def __init__(self, placing: Placing, exchange: Exchange, traffic: FloatArray, communication: float) -> None:
+        problem = placing.room.problem
+        self._placing, self._exchange = placing, exchange
+        self._executors: IndexArray = placing.wanted.executors
+        self._cpu_hz = problem.executor_cpu_hz[self._executors]
+        self._memory_mb = problem.executor_memory_mb[self._executors]
+        room = placing.room
+        size = np.maximum(self._cpu_hz / _largest(room.capacity_hz), self._memory_mb / _largest(room.capacity_mb))
+        self._static = (1 - communication) * size / (float(size.max()) or 1.0)
+        own_traffic = traffic[self._executors]
+        #: What a tuple/s with the node adds to the priority.
+        self._per_tps = np.divide(communication, own_traffic, out=np.zeros(len(own_traffic)), where=own_traffic > 0)
+        self._waits = np.ones(len(self._executors), dtype=bool)
+
+    def waiting(self) -> list[int]:
+        """The executors that are not placed yet."""
+        waiting: list[int] = self._executors[self._waits].tolist()
+        return waiting
+
+    def fill(self, node: int) -> None:
+        """Put executors on a node, the one with the highest priority first, until none fits."""
+        placing, room = self._placing, self._placing.room
+        if not self._waits.any() or not placing.is_open(node):
+            return
+        tps = np.zeros(len(self._executors))
+        running = room.problem.executors_of(placing.wanted.topology)
+        for executor in (np.flatnonzero(room.node_of[running] == node) + running.start).tolist():
+            self._add_partners(tps, executor)
+        while placing.is_open(node):
+            fits = self._waits & (self._cpu_hz <= room.cpu_hz[node]) & (self._memory_mb <= room.memory_mb[node])
+            priority = np.where(fits, self._static + self._per_tps * tps, -1.0)
+            position = int(np.argmax(priority))
+            if not fits[position]:
+                return
+            executor = int(self._executors[position])
+            placing.put(executor, node)
+            self._waits[position] = False
+            self._add_partners(tps, executor)
+
+    def _add_partners(self, tps: FloatArray, executor: int) -> None:
+        """Add what the topology's executors exchange with one that is on the node."""
+        partners, rates = self._exchange.of_executor(executor)
+        position = np.minimum(np.searchsorted(self._executors, partners), len(tps) - 1)
+        ours = self._executors[position] == partners
+        tps[position[ours]] += rates[ours]
+
+
+def _largest(capacity: FloatArray) -> float:
+    """The largest capacity of a node that tells it; infinite if none does, so that demands for it do not count."""
+    return float(capacity[np.isfinite(capacity)].max(initial=0.0)) or math.inf

@@ -1,0 +1,49 @@
+"""Dynamic weighted round robin: nodes take turns in getting workers, in proportion to the CPU they have free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stormwright.model import Assignment, Problem
+from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.scores import weights_of
+from stormwright.schedulers.support.turns import SmoothTurns, dealt
+from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicWeightedParams(QueueParams):
+    """Parameters of the scheduler."""
+
+
+class DynamicWeightedScheduler:
+    """Deals workers to the nodes in turn, more to those with more CPU free at that moment.
+
+    Generic; rule 3 of the second list in the survey "Task scheduling algorithms in distributed systems"
+    (分布式系统中的任务调度算法), in the smooth form that nginx has.
+
+    1. The executors of a topology go round robin over its workers.
+    2. A node's weight is its CPU capacity less what runs on it and what was put on it so far, seen anew for every
+       worker; the turns are those of `SmoothTurns` among the nodes with room for the worker.
+
+    It looks at no traffic. Ties go to the lower index of node.
+    """
+
+    params_type = DynamicWeightedParams
+
+    def __init__(self, params: DynamicWeightedParams | None = None) -> None:
+        self.params = params or DynamicWeightedParams()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place what has no slot."""
+        return place_waiting(problem, "dynamic_weighted_round_robin", self.params, _rule)
+
+
+def _rule(room: Room) -> Rule:
+    turns = SmoothTurns(room.num_nodes)
+
+    def place(placing: Placing) -> None:
+        for worker in dealt(placing):
+            placing.put_worker(worker, turns.take(placing.can_host(worker), weights_of(room.cpu_hz)))
+
+    return place

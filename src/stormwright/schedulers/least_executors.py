@@ -1,0 +1,49 @@
+"""Least executors: each executor goes to the node that has fewest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stormwright.model import Assignment, Problem
+from stormwright.model.arrays import FloatArray
+from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastExecutorsParams(QueueParams):
+    """Parameters of the scheduler."""
+
+
+class LeastExecutorsScheduler:
+    """Puts each executor on the node with fewest executors.
+
+    Generic; rule 4 ("least task first") of the survey "Task scheduling algorithms in distributed systems"
+    (分布式系统中的任务调度算法).
+
+    1. The executors of a node are those of all topologies, running or placed so far.
+    2. Once a topology has a node for each of its workers, no further node joins.
+
+    It looks at no traffic, not at how fast a node is, and at load only to keep limits. Ties go to the lower index of
+    node.
+    """
+
+    params_type = LeastExecutorsParams
+
+    def __init__(self, params: LeastExecutorsParams | None = None) -> None:
+        self.params = params or LeastExecutorsParams()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place what has no slot."""
+        return place_waiting(problem, "least_executors", self.params, _rule)
+
+
+def _rule(room: Room) -> Rule:
+    def score(_: int) -> FloatArray:
+        """Executors on every node."""
+        return room.executors.astype(float)
+
+    def place(placing: Placing) -> None:
+        placing.put_by(score)
+
+    return place

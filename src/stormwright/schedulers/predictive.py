@@ -1,0 +1,89 @@
+"""Predictive: each executor goes to the node with the least forecast load."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.errors import Fault, InputError
+from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model.arrays import FloatArray
+from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.scores import part_used
+from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+
+#: A topology's configuration: its forecast load in parts of the load it has now.
+FORECAST_GROWTH = "stormwright.forecast.growth"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictiveParams(QueueParams):
+    """Parameters of the scheduler."""
+
+
+class PredictiveScheduler:
+    """Puts each executor on the node whose CPU it will load least, by the load that is forecast.
+
+    Generic. Until forecasts come with the load, the forecast of an executor is its measured (or assumed) CPU times
+    ``stormwright.forecast.growth`` in its topology's configuration, a number, or 1. A node's forecast load is the sum
+    over its executors, running or placed so far and with the one at hand, as a part of its CPU capacity.
+
+    Limits are kept for the load of now, not for the forecast. It looks at no traffic. Ties go to the lower index of
+    node.
+
+    Raises
+    ------
+    InputError
+        When it schedules: a growth that is no number or below 0; all faults at once.
+    """
+
+    params_type = PredictiveParams
+
+    def __init__(self, params: PredictiveParams | None = None) -> None:
+        self.params = params or PredictiveParams()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place what has no slot."""
+        forecast_hz = forecast_cpu_hz(problem)
+
+        def make_rule(room: Room) -> Rule:
+            placed = np.flatnonzero(room.node_of != UNPLACED)
+            used_hz = np.bincount(room.node_of[placed], forecast_hz[placed], room.num_nodes).astype(np.float64)
+
+            def place(placing: Placing) -> None:
+                for executor in placing.executors:
+                    left_hz = room.capacity_hz - used_hz
+                    scores = part_used(room.capacity_hz, left_hz, float(forecast_hz[executor]))
+                    node = placing.best(executor, scores)
+                    placing.put(executor, node)
+                    if node != UNPLACED:
+                        used_hz[node] += forecast_hz[executor]
+
+            return place
+
+        return place_waiting(problem, "predictive", self.params, make_rule)
+
+
+def forecast_cpu_hz(problem: Problem) -> FloatArray:
+    """CPU that every executor is expected to take, in Hz, shape (E,).
+
+    Raises
+    ------
+    InputError
+        A growth that is no number or below 0.
+    """
+    growths: list[float] = []
+    faults: list[Fault] = []
+    for index, topology in enumerate(problem.topologies):
+        growth = topology.conf.get(FORECAST_GROWTH, 1)
+        if isinstance(growth, bool) or not isinstance(growth, int | float) or not 0 <= growth < math.inf:
+            path = f'$.topologies[{index}].conf["{FORECAST_GROWTH}"]'
+            faults.append(Fault(f"should be a number, at least 0, got {growth!r}", path))
+            growth = math.nan
+        growths.append(float(growth))
+    if faults:
+        raise InputError("forecast growth of topologies", faults)
+    forecast: FloatArray = problem.executor_cpu_hz * np.array(growths)[problem.executor_topology]
+    return forecast

@@ -1,0 +1,47 @@
+"""Round robin: nodes take turns in getting workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stormwright.model import Assignment, Problem
+from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.turns import Turns, dealt
+from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundRobinParams(QueueParams):
+    """Parameters of the scheduler."""
+
+
+class RoundRobinScheduler:
+    """Deals workers to the nodes in turn.
+
+    Generic; rule 1 of the survey "Task scheduling algorithms in distributed systems" (分布式系统中的任务调度算法).
+
+    1. The executors of a topology go round robin over its workers.
+    2. Each worker goes to the next node in order; a node too full for it is passed over. The next topology goes on
+       where the one before it stopped.
+
+    It looks at no traffic, and at load only to keep limits. The turns begin with the first node. There are no ties.
+    """
+
+    params_type = RoundRobinParams
+
+    def __init__(self, params: RoundRobinParams | None = None) -> None:
+        self.params = params or RoundRobinParams()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place what has no slot."""
+        return place_waiting(problem, "round_robin", self.params, _rule)
+
+
+def _rule(room: Room) -> Rule:
+    turns = Turns(room.num_nodes)
+
+    def place(placing: Placing) -> None:
+        for worker in dealt(placing):
+            placing.put_worker(worker, turns.take(placing.can_host(worker)))
+
+    return place

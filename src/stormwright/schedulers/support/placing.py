@@ -1,0 +1,213 @@
+"""One topology on its way to nodes, executor by executor or worker by worker, within every limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.schedulers.support.admission import Wanted
+from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.limits import max_executors_per_worker
+
+
+class Room:
+    """What every node has left, and what is on it.
+
+    Attributes
+    ----------
+    cpu_hz, memory_mb, slots
+        Left on every node, shape (N,); a node that takes no workers has no slots.
+    capacity_hz, capacity_mb
+        What there is in all, shape (N,).
+    executors
+        Executors on every node, shape (N,).
+    node_of
+        Node of every executor of the problem, -1 for one that waits, shape (E,).
+    """
+
+    def __init__(self, draft: Draft) -> None:
+        self.problem: Problem = draft.problem
+        left = draft.capacity - draft.node_use()
+        self.cpu_hz, self.memory_mb = left[0].copy(), left[1].copy()
+        self.slots: FloatArray = np.where(draft.usable, left[2].round(), 0.0)
+        self.capacity_hz, self.capacity_mb = draft.capacity[0], draft.capacity[1]
+        self.node_of: IndexArray = draft.node_of_executor().astype(np.int64)
+        on_nodes = self.node_of[self.node_of != UNPLACED]
+        self.executors: IndexArray = np.bincount(on_nodes, minlength=len(self.slots)).astype(np.int64)
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return len(self.slots)
+
+
+class Placing:
+    """The executors of one topology on their way to nodes; by `put`, or by `put_worker`.
+
+    By `put`, a node has as many executors of the topology as fit into the workers that it has opened there; a further
+    worker takes a slot, and there are never more than the topology wants. So at every step it is known which nodes can
+    take an executor: `can_take`.
+
+    Parameters
+    ----------
+    soft_cpu
+        Let a node take executors beyond its CPU capacity (R-Storm treats CPU as a soft constraint).
+    """
+
+    def __init__(self, draft: Draft, room: Room, wanted: Wanted, *, soft_cpu: bool = False) -> None:
+        self.draft, self.room, self.wanted = draft, room, wanted
+        self.topology = draft.problem.topologies[wanted.topology]
+        self.limit = max_executors_per_worker(self.topology)
+        self._soft_cpu = soft_cpu
+        self._cpu_hz, self._memory_mb = draft.problem.executor_cpu_hz, draft.problem.executor_memory_mb
+        #: Node → executors put on it, in order of arrival.
+        self.on_node: dict[int, list[int]] = {}
+        #: Node → workers opened on it.
+        self.opened: dict[int, int] = {}
+        #: Workers that may still be opened.
+        self.workers_left = wanted.workers
+        #: Whether the workers opened on a node have room for a further executor.
+        self._open: BoolArray = np.zeros(room.num_nodes, dtype=bool)
+        self._left_over: list[int] = []
+        self._whole: list[tuple[list[int], int]] = []
+        self._whole_on: IndexArray = np.zeros(room.num_nodes, dtype=np.int64)
+
+    @property
+    def executors(self) -> list[int]:
+        """The executors to place, numbered over the problem."""
+        executors: list[int] = self.wanted.executors.tolist()
+        return executors
+
+    def can_take(self, executor: int) -> BoolArray:
+        """Which nodes can take `executor` now, shape (N,)."""
+        room = self.room
+        fits: BoolArray = room.memory_mb >= self._memory_mb[executor]
+        if not self._soft_cpu:
+            fits &= room.cpu_hz >= self._cpu_hz[executor]
+        fits &= (room.slots >= 1) | self._open if self.workers_left > 0 else self._open
+        return fits
+
+    def takes(self, executor: int, node: int) -> bool:
+        """Whether one node can take `executor` now."""
+        room = self.room
+        return bool(
+            self.is_open(node)
+            and room.memory_mb[node] >= self._memory_mb[executor]
+            and (self._soft_cpu or room.cpu_hz[node] >= self._cpu_hz[executor])
+        )
+
+    def is_open(self, node: int) -> bool:
+        """Whether a node has a worker with room for a further executor, or may open one."""
+        return bool(self._open[node] or (self.workers_left > 0 and self.room.slots[node] >= 1))
+
+    def put(self, executor: int, node: int) -> None:
+        """Put an executor on a node that can take it, or, with node -1, leave it to be put where there is room."""
+        if node == UNPLACED:
+            self._left_over.append(executor)
+            return
+        room, members = self.room, self.on_node.setdefault(node, [])
+        if not self._open[node]:
+            self._open_worker(node)
+        members.append(executor)
+        self._open[node] = len(members) < self.limit * self.opened[node]
+        room.cpu_hz[node] -= self._cpu_hz[executor]
+        room.memory_mb[node] -= self._memory_mb[executor]
+        room.executors[node] += 1
+        room.node_of[executor] = node
+
+    def can_host(self, executors: Sequence[int]) -> BoolArray:
+        """Which nodes can take a further worker of `executors` now, shape (N,)."""
+        room, members = self.room, list(executors)
+        fits: BoolArray = (room.slots >= 1) & (room.memory_mb >= self._memory_mb[members].sum())
+        return fits if self._soft_cpu else fits & (room.cpu_hz >= self._cpu_hz[members].sum())
+
+    def put_worker(self, executors: Sequence[int], node: int) -> None:
+        """Put a worker of `executors` on a node that can host it, or, with node -1, leave it to be put elsewhere."""
+        members = list(executors)
+        self._whole.append((members, node))
+        if node != UNPLACED:
+            room = self.room
+            room.slots[node] -= 1
+            room.cpu_hz[node] -= self._cpu_hz[members].sum()
+            room.memory_mb[node] -= self._memory_mb[members].sum()
+            room.executors[node] += len(members)
+            room.node_of[members] = node
+            self._whole_on[node] += 1
+
+    def in_turn(self, nodes: BoolArray) -> int:
+        """The node whose turn it is in dealing workers, -1 if none of `nodes` is true.
+
+        It has fewest workers of this topology, then most free slots; ties go to the lower node.
+        """
+        if not nodes.any():
+            return UNPLACED
+        fewest = nodes & (self._whole_on == self._whole_on[nodes].min())
+        return int(np.argmax(np.where(fewest, self.room.slots, -1.0)))
+
+    def workers_on(self, node: int) -> int:
+        """Workers that this topology has been given on a node."""
+        return self.opened.get(node, 0) + int(self._whole_on[node])
+
+    def put_by(self, score: Callable[[int], FloatArray]) -> None:
+        """Put every executor, in order, on the node with the lowest score that can take it; ties to the lower node."""
+        for executor in self.executors:
+            self.put(executor, self.best(executor, score(executor)))
+
+    def best(self, executor: int, scores: FloatArray) -> int:
+        """The node with the lowest finite score among those that can take `executor`; -1 if there is none."""
+        allowed = np.where(self.can_take(executor), scores, math.inf)
+        node = int(np.argmin(allowed)) if len(allowed) else UNPLACED
+        return node if node != UNPLACED and allowed[node] < math.inf else UNPLACED
+
+    def finish(self) -> None:
+        """Make workers of what is on the nodes, exactly as many as wanted, and add them to the draft.
+
+        Executors that found no node go into workers without one: `make_room` finds a place for these or says why not.
+        """
+        if self._whole:
+            workers = self._whole
+        else:
+            self._open_rest()
+            workers = [
+                (part.tolist(), node)
+                for node, members in self.on_node.items()
+                for part in np.array_split(np.array(members), self.opened[node])
+            ]
+            self._add_homeless(workers)
+        for part, node in workers:
+            self.draft.add_worker(self.wanted.topology, np.array(part, dtype=np.int64), node)
+
+    def _open_worker(self, node: int) -> None:
+        self.opened[node] = self.opened.get(node, 0) + 1
+        self.workers_left -= 1
+        self.room.slots[node] -= 1
+
+    def _open_rest(self) -> None:
+        """Open the workers that are still wanted where most executors share one; ties to the lower node."""
+        crowded = [(-len(members) / self.opened[node], node) for node, members in self.on_node.items()]
+        heapify(crowded)
+        while self.workers_left > 0 and crowded:
+            _, node = heappop(crowded)
+            if len(self.on_node[node]) > self.opened[node] and self.room.slots[node] >= 1:
+                self._open_worker(node)
+                heappush(crowded, (-len(self.on_node[node]) / self.opened[node], node))
+
+    def _add_homeless(self, workers: list[tuple[list[int], int]]) -> None:
+        """Add the workers that are still missing, without a node, for the executors left over.
+
+        They come first for these; one that would be empty gets an executor from the fullest worker.
+        """
+        placed = [part for part, _ in workers]
+        homeless: list[list[int]] = [[] for _ in range(self.wanted.workers - len(workers))]
+        for executor in self._left_over:
+            roomy = [part for part in homeless if len(part) < self.limit]
+            min(roomy or placed, key=len).append(executor)
+        for part in homeless:
+            if not part:
+                part.append(max(placed + homeless, key=len).pop())
+        workers += [(part, UNPLACED) for part in homeless]

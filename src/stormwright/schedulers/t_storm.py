@@ -1,0 +1,107 @@
+"""T-Storm: the busiest executors first, each to where it adds least traffic between nodes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model.arrays import BoolArray
+from stormwright.schedulers.support.exchange import Exchange
+from stormwright.schedulers.support.params import param
+from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+
+
+@dataclass(frozen=True, kw_only=True)
+class TStormParams(QueueParams):
+    """Parameters of the scheduler."""
+
+    gamma: float = param(1.5, "executors that a node may have, in parts of the average; more means fewer nodes", low=1)
+
+
+class TStormScheduler:
+    """Puts the executors with most traffic first, each on the node where it adds least traffic between nodes.
+
+    After J. Xu, Z. Chen, J. Tang, S. Su, "T-Storm: Traffic-aware online scheduling in Storm", ICDCS 2014,
+    https://doi.org/10.1109/ICDCS.2014.61, of which only the abstract and what others write about it were to be had.
+
+    1. Executors of a topology by their traffic with all others, most first.
+    2. Each goes to the node where it adds least traffic between nodes, within its CPU and memory.
+    3. A node has one worker of a topology, so that there is no traffic between workers of one node.
+    4. A node has at most `gamma` times the average number of executors: with more, fewer nodes are used.
+
+    Assumptions:
+
+    1. Topology by topology; as topologies exchange nothing, their order matters only for who finds room.
+    2. The average is that of all executors over usable nodes, or of the topology's over its workers, whichever is more.
+       `gamma` is a wish, given up for an executor that finds no place otherwise.
+    3. Nodes where an executor adds equally much: new ones come first until the topology is on as many as rule 4 has it
+       need, then those that it is on, which keeps nodes few and mixes components; of these the one with most CPU left.
+    4. Exactly as many workers as the topology wants: Storm schedules a topology that has fewer again and again. So
+       where fewer nodes than workers are used, rule 3 gives way, and the fullest workers are split.
+    5. Loads are taken as measured. The paper smooths them over time (EWMA with α 0.5), which is up to who measures.
+    6. What runs stays; the paper assigns all executors anew at each call.
+
+    Ties go to the lower index of executor and node.
+    """
+
+    params_type = TStormParams
+
+    def __init__(self, params: TStormParams | None = None) -> None:
+        self.params = params or TStormParams()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place what has no slot."""
+        exchange = Exchange.of(problem)
+        traffic = exchange.total()
+
+        def make_rule(room: Room) -> Rule:
+            def place(placing: Placing) -> None:
+                executors = placing.wanted.executors
+                most = self._most_executors(room, len(executors), placing.wanted.workers)
+                fewest = math.ceil(len(executors) / most)
+                own = np.zeros(room.num_nodes, dtype=bool)
+                for executor in executors[np.argsort(-traffic[executors], kind="stable")].tolist():
+                    node = _choose(placing, exchange, executor, most, own if len(placing.on_node) >= fewest else ~own)
+                    placing.put(executor, node)
+                    own[node] |= node != UNPLACED
+
+            return place
+
+        return place_waiting(problem, "t_storm", self.params, make_rule)
+
+    def _most_executors(self, room: Room, executors: int, workers: int) -> int:
+        """Rule 4: executors that a node may have."""
+        usable = max(int(np.count_nonzero(room.problem.node_usable)), 1)
+        average = max(room.problem.num_executors / usable, executors / workers)
+        return math.ceil(self.params.gamma * average)
+
+
+def _choose(placing: Placing, exchange: Exchange, executor: int, most: int, first: BoolArray) -> int:
+    """The node for an executor, -1 if none can take it; where it adds equally much, those that come `first`.
+
+    Only nodes with executors that it exchanges something with are worth comparing: on all others it adds the same.
+    """
+    room = placing.room
+    partners, tps = exchange.of_executor(executor)
+    pull: dict[int, float] = {}
+    for node, rate in zip(room.node_of[partners].tolist(), tps.tolist(), strict=True):
+        pull[node] = pull.get(node, 0.0) + rate
+    pull.pop(UNPLACED, None)
+    near = sorted(pull, key=lambda node: (-pull[node], -room.cpu_hz[node], node))
+    near = [node for node in near if placing.takes(executor, node)]
+    for node in near:
+        if room.executors[node] < most:
+            return node
+    below = placing.can_take(executor) & (room.executors < most)
+    for nodes in (below & first, below):
+        cpu_left = np.where(nodes, room.cpu_hz, -np.inf)
+        node = int(np.argmax(cpu_left))
+        if cpu_left[node] > -np.inf:
+            return node
+    if near:
+        return near[0]
+    return placing.best(executor, -room.cpu_hz)

@@ -1,0 +1,154 @@
+"""Tag-aware scheduling: components run only on supervisors that carry their tags."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import Assignment, Problem, Topology
+from stormwright.model.arrays import BoolArray
+from stormwright.schedulers.support.admission import Wanted, find_wanted
+from stormwright.schedulers.support.dag import by_component
+from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.staying import choose_slots
+from stormwright.schedulers.support.waiting import Plan, QueueParams, answer, ordered, plan_with_last_resort
+
+#: Key of `supervisor.scheduler.meta`: the tags of a supervisor, separated by commas.
+TAGS = "tags"
+
+#: Key of a topology's configuration: tag (or tags joined by commas, in order of their names) → number of workers.
+WORKERS_OF_TAG = "stormwright.tag.workers"
+
+#: What a component or a supervisor without a tag is called.
+UNTAGGED = "untagged"
+
+Tags = frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagAwareParams(QueueParams):
+    """Parameters of the scheduler."""
+
+
+class TagAwareScheduler:
+    """Places the executors of a component only on supervisors that have all its tags.
+
+    P. Katseas, "Taking control of your Apache Storm cluster with tag-aware scheduling", EDITED, 2017.
+
+    1. Supervisors carry ``supervisor.scheduler.meta: {tags: "gpu,ssd"}``, components ``tags`` in their configuration,
+       either with any number of tags separated by commas.
+    2. Components without a tag, Storm's own among them, run on supervisors without a tag.
+    3. Components with the same tags share workers, and only they. Each such group gets a part of the topology's workers
+       by its number of executors, at least one; ``stormwright.tag.workers`` in the topology's configuration sets it.
+    4. A group's workers go round robin over its supervisors, those with most free slots first, and its executors round
+       robin over its workers.
+    5. A topology is placed as a whole or not at all; one that is not does not stop the next. Its status says why.
+
+    Different from the article and its code: a component with two tags needs a supervisor with both, and two tags of
+    one supervisor share its slots. A topology may run on more workers than it asked for, if its groups need more than
+    that. CPU and memory of nodes and the topology's limit on executors in a worker hold.
+
+    Ties go to the lower index of node and executor.
+    """
+
+    params_type = TagAwareParams
+
+    def __init__(self, params: TagAwareParams | None = None) -> None:
+        self.params = params or TagAwareParams()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place what has no slot."""
+        return answer(
+            problem,
+            "tag_aware",
+            self.params,
+            plan_with_last_resort(problem, lambda usable: self._plan(problem, usable)),
+        )
+
+    def _plan(self, problem: Problem, usable: BoolArray) -> Plan:
+        draft = Draft.empty(problem, usable)
+        room: Room | None = None
+        of_node = [tags_of((node.scheduler_meta or {}).get(TAGS, "")) for node in problem.supervisors]
+        blocked = ""
+        for wanted in ordered(problem, find_wanted(draft, keep_running=True), self.params.order):
+            if blocked and not self.params.backfill:
+                draft.reasons[wanted.topology] = (f"waits behind {len(draft.reasons)} topologies, one is {blocked}",)
+                continue
+            room = room or Room(draft)
+            reasons = _place(draft, room, wanted, of_node)
+            if reasons:
+                room = None  # what it was given is to be free again
+                draft.reasons[wanted.topology] = reasons
+                blocked = blocked or problem.topologies[wanted.topology].id
+        return Plan(choose_slots(draft), draft.reasons)
+
+
+def tags_of(text: str) -> Tags:
+    """The tags in a text like ``"gpu, ssd"``."""
+    return frozenset(tag.strip() for tag in text.split(",") if tag.strip())
+
+
+def _place(draft: Draft, room: Room, wanted: Wanted, of_node: list[Tags]) -> tuple[str, ...]:
+    """Add the workers of a topology to the draft, or tell why it cannot have them."""
+    problem, topology = draft.problem, draft.problem.topologies[wanted.topology]
+    placing = Placing(draft, room, wanted)
+    if wanted.workers * placing.limit < len(wanted.executors):
+        return (f"{wanted.workers} workers of at most {placing.limit} executors do not take {len(wanted.executors)}",)
+    groups = _groups(problem, wanted)
+    sizes = {tags: len(members) for tags, members in groups.items()}
+    shares = _workers_of_group(topology, sizes, wanted.workers, placing.limit)
+    for tags, members in groups.items():
+        nodes = np.array([tags <= own if tags else not own for own in of_node], dtype=bool)
+        name = ",".join(sorted(tags)) or UNTAGGED
+        if not nodes.any():
+            return (f'0 of {len(of_node)} nodes: tag "{name}"',)
+        free = int(room.slots[nodes].sum())
+        if free < shares[tags]:
+            return (f'{shares[tags]} worker slots wanted for tag "{name}", {free} free on its {nodes.sum()} nodes',)
+        for number in range(shares[tags]):
+            worker = members[number :: shares[tags]]
+            fits = placing.can_host(worker) & nodes
+            if not fits.any():
+                return (
+                    f'0 of {nodes.sum()} nodes with tag "{name}" have room for a worker of {len(worker)} executors',
+                )
+            placing.put_worker(worker, placing.in_turn(fits))
+    placing.finish()
+    return ()
+
+
+def _groups(problem: Problem, wanted: Wanted) -> dict[Tags, list[int]]:
+    """Tags → the executors whose components have them; in order of the tags' names."""
+    topology = problem.topologies[wanted.topology]
+    offset = int(problem.executor_offset[wanted.topology])
+    members = by_component(topology, [int(e) for e in wanted.executors], offset)
+    groups: dict[Tags, list[int]] = {}
+    for component, executors in members.items():
+        if executors:
+            tags = tags_of(",".join(topology.components[component].tags))
+            groups.setdefault(tags, []).extend(executors)
+    return dict(sorted(groups.items(), key=lambda item: sorted(item[0])))
+
+
+def _workers_of_group(topology: Topology, sizes: Mapping[Tags, int], workers: int, limit: int) -> dict[Tags, int]:
+    """Workers of every group: as configured, the others in proportion to their executors; as many as hold them."""
+    asked: Mapping[str, int] = topology.conf.get(WORKERS_OF_TAG, {})
+    names = {tags: ",".join(sorted(tags)) or UNTAGGED for tags in sizes}
+    fewest = {tags: math.ceil(size / limit) for tags, size in sizes.items()}
+    shares = {
+        tags: min(max(int(asked[names[tags]]), fewest[tags]), size)
+        for tags, size in sizes.items()
+        if names[tags] in asked
+    }
+    rest = {tags: size for tags, size in sizes.items() if tags not in shares}
+    shares |= {tags: fewest[tags] for tags in rest}
+    for _ in range(workers - sum(shares.values())):
+        roomy = [tags for tags, size in rest.items() if shares[tags] < size]
+        if not roomy:
+            break
+        shares[max(roomy, key=lambda tags: rest[tags] / shares[tags])] += 1
+    return shares

@@ -1,0 +1,121 @@
+"""TOP-Storm: executors that communicate most share a worker, the largest workers go to the most powerful node."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Assignment, Problem, Supervisor, measured_traffic
+from stormwright.schedulers.support.params import param
+from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.rates import Rates
+from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+
+#: Keys of `supervisor.scheduler.meta` that tell what the node's processors are.
+SOCKETS, CORES, GHZ, FLOP_PER_CYCLE = ("sockets", "cores", "ghz", "flop.per.cycle")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopStormParams(QueueParams):
+    """Parameters of the scheduler."""
+
+    alpha: float = param(0.8, "weight of processing speed against memory in a node's power", low=0, high=1)
+
+
+class TopStormScheduler:
+    """Groups the most communicating executors up to a worker's share, and fills the most powerful node first.
+
+    A. Muhammad, M. Aleem, M. A. Islam, "TOP-Storm: A topology-based resource-aware scheduler for Stream Processing
+    Engine", Cluster Computing 24, 2021, https://doi.org/10.1007/s10586-020-03117-y; algorithms 1 to 3.
+
+    The processors of a node come from its `supervisor.scheduler.meta` (``sockets``, ``cores``, ``ghz``,
+    ``flop.per.cycle``); what it does not tell follows from its CPU capacity, with one socket and one operation a cycle.
+
+    What the paper leaves open, or different here:
+
+    1. Pairs of executors are taken by their traffic, heaviest first. A group is closed when no free executor
+       communicates with either of the two it began with; beyond as many groups as workers, executors are left over.
+    2. A node too full for a worker is passed over, so that CPU, memory and executors per worker hold; the paper looks
+       at slots alone.
+    3. A worker that would be empty gets the last executor of the fullest.
+
+    Ties go to the lower index of executor, worker and node.
+    """
+
+    params_type = TopStormParams
+
+    def __init__(self, params: TopStormParams | None = None) -> None:
+        self.params = params or TopStormParams()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place what has no slot; algorithm 1."""
+        rates = Rates.of(problem, measured_traffic(problem))
+        power = [computation_power(node, self.params.alpha) for node in problem.supervisors]
+        nodes = [int(node) for node in np.argsort(-np.array(power), kind="stable")]
+
+        def make_rule(_: Room) -> Rule:
+            def place(placing: Placing) -> None:
+                groups = executor_groups(placing, rates)
+                for group in sorted(groups, key=len, reverse=True):  # algorithm 3, lines 18 to 27
+                    fits = placing.can_host(group)
+                    placing.put_worker(group, next((node for node in nodes if fits[node]), UNPLACED))
+
+            return place
+
+        return place_waiting(problem, "top_storm", self.params, make_rule)
+
+
+def computation_power(node: Supervisor, alpha: float) -> float:
+    """Computation power of a node; equations 1 and 2.
+
+    Parameters
+    ----------
+    alpha
+        Weight of the processing speed; its unit (GFLOP/s) and that of memory (GB) are added as in the paper.
+    """
+    meta = node.scheduler_meta or {}
+    cores = float(meta.get(CORES, node.resources.get("cpu.pcore.percent", 100.0) / 100))
+    ghz = float(meta.get(GHZ, node.cpu_hz / cores / 1e9 if cores and math.isfinite(node.cpu_hz) else 1.0))
+    speed = float(meta.get(SOCKETS, 1)) * cores * ghz * float(meta.get(FLOP_PER_CYCLE, 1))  # equation 1
+    memory_gb = node.memory_mb / 1024 if math.isfinite(node.memory_mb) else 0.0
+    return alpha * speed + (1 - alpha) * memory_gb  # equation 2
+
+
+def executor_groups(placing: Placing, rates: Rates) -> list[list[int]]:
+    """The executors of every worker, none empty; algorithm 2."""
+    executors, count = placing.executors, placing.wanted.workers
+    share = min(math.ceil(len(executors) / count), placing.limit)  # line 5
+    pairs, neighbours = rates.within(placing.wanted.topology, placing.wanted.executors)
+    free = dict.fromkeys(range(len(executors)))
+    groups: list[list[int]] = []
+    for source, target in pairs:
+        if len(groups) == count or share < 2:  # remark 1
+            break
+        if source not in free or target not in free:  # line 9
+            continue
+        group = [source, target]
+        del free[source], free[target]
+        while len(group) < share:  # lines 15 to 20
+            pull = {
+                e: neighbours[source].get(e, 0.0) + neighbours[target].get(e, 0.0)
+                for e in (*neighbours[source], *neighbours[target])
+                if e in free
+            }
+            if not pull:
+                break
+            closest = min(pull, key=lambda e: (-pull[e], e))
+            group.append(closest)
+            del free[closest]
+        groups.append(group)
+    groups += [[] for _ in range(count - len(groups))]
+    turn = 1
+    for executor in free:  # lines 24 to 31
+        roomy = (number % count for number in range(turn, turn + count) if len(groups[number % count]) < placing.limit)
+        turn = next(roomy) + 1
+        groups[turn - 1].append(executor)
+    for group in groups:  # remark 3
+        if not group:
+            group.append(max(groups, key=len).pop())
+    return [[executors[member] for member in group] for group in groups]

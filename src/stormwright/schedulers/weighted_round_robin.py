@@ -1,0 +1,50 @@
+"""Weighted round robin: nodes take turns in getting workers, in proportion to their CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stormwright.model import Assignment, Problem
+from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.scores import weights_of
+from stormwright.schedulers.support.turns import SmoothTurns, dealt
+from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedRoundRobinParams(QueueParams):
+    """Parameters of the scheduler."""
+
+
+class WeightedRoundRobinScheduler:
+    """Deals workers to the nodes in turn, more to those with more CPU.
+
+    Generic; rule 3 of the survey "Task scheduling algorithms in distributed systems" (分布式系统中的任务调度算法), in
+    the smooth form that nginx has.
+
+    1. The executors of a topology go round robin over its workers.
+    2. A node's weight is its CPU capacity; the turns are those of `SmoothTurns` among the nodes with room for the
+       worker. The next topology goes on where the one before it stopped.
+
+    It looks at no traffic, not at what the nodes do already, and at load only to keep limits. Ties go to the lower
+    index of node.
+    """
+
+    params_type = WeightedRoundRobinParams
+
+    def __init__(self, params: WeightedRoundRobinParams | None = None) -> None:
+        self.params = params or WeightedRoundRobinParams()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place what has no slot."""
+        return place_waiting(problem, "weighted_round_robin", self.params, _rule)
+
+
+def _rule(room: Room) -> Rule:
+    turns, weights = SmoothTurns(room.num_nodes), weights_of(room.problem.node_cpu_hz)
+
+    def place(placing: Placing) -> None:
+        for worker in dealt(placing):
+            placing.put_worker(worker, turns.take(placing.can_host(worker), weights))
+
+    return place

@@ -1,0 +1,56 @@
+"""A Storm installation whose Java classes are used: where it is, and how a JVM is started on it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from itertools import chain
+from pathlib import Path
+
+from stormwright.errors import MissingDependencyError
+from stormwright.storm.local.java import STORM_HOME, STORMWRIGHT_JAR, find_java
+
+#: Where daemons and clients have their jars, and storm.yaml.
+_PARTS = ("lib", "extlib", "extlib-daemon")
+
+
+def find_storm_home(given: Path | None = None) -> Path:
+    """`given`, or what ``STORM_HOME`` or the ``storm`` on PATH say, or what ``make setup`` laid out in the clone.
+
+    Raises
+    ------
+    MissingDependencyError
+        There is none.
+    """
+    if given is not None:
+        return given
+    if home := os.environ.get("STORM_HOME"):
+        return Path(home)
+    if storm := shutil.which("storm"):
+        return Path(storm).resolve().parents[1]
+    if STORM_HOME.exists():
+        return STORM_HOME
+    raise MissingDependencyError("no Storm installation: give --storm-home DIR, or set STORM_HOME")
+
+
+def storm_command(storm_home: Path, main: str, *args: str) -> list[str]:
+    """Argument vector that starts one of our Java classes on a Storm installation, with the storm.yaml in ``conf/``.
+
+    Raises
+    ------
+    MissingDependencyError
+        Java, Storm's jars or our jar are missing.
+    """
+    java = find_java()
+    if not any((storm_home / "lib").glob("storm-*.jar")):
+        raise MissingDependencyError(f"{storm_home} is no Storm installation: there is no lib/storm-….jar in it")
+    jars = chain.from_iterable((storm_home / part).glob(STORMWRIGHT_JAR.name) for part in _PARTS)
+    ours = next(jars, STORMWRIGHT_JAR)
+    if not ours.exists():
+        raise MissingDependencyError(
+            f"our jar is missing: copy {STORMWRIGHT_JAR.name} into {storm_home / 'extlib-daemon'}, "
+            "or run `make setup` in the clone"
+        )
+    conf = os.environ.get("STORM_CONF_DIR", str(storm_home / "conf"))  # as bin/storm
+    class_path = ":".join([str(ours), *(f"{storm_home / part}/*" for part in _PARTS), conf])
+    return [java, "-Xmx2g", "-XX:+UseSerialGC", f"-Dstorm.home={storm_home}", "-cp", class_path, main, *args]

@@ -1,0 +1,313 @@
+"""Java schedulers as themselves: any `IScheduler` class, run on a problem in a JVM that is kept warm.
+
+What only Java code can decide alike (it follows hash order, recursion and time limits of its own) is not ported. The
+host (``stormwright.SchedulerHost``) makes of the problem the objects that Nimbus would hand to the class, and reads the
+cluster that it leaves. Each run has a new instance, so that its answer depends on the problem alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import re
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import numpy as np
+import orjson
+
+from stormwright.errors import Fault, InputError, SchedulerError
+from stormwright.formats import assignment_from_dict, problem_to_dict
+from stormwright.formats.documents import ASSIGNMENT_SCHEMA
+from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
+from stormwright.storm.local.java import STORM_HOME, STORMWRIGHT_JAR, java_command, require_java
+
+#: What the name of a Java scheduler begins with.
+JAVA_PREFIX = "java:"
+
+#: Seconds that a scheduler has for one problem. Storm's ResourceAware takes minutes for large ones.
+TIME_LIMIT_S = 1800.0
+
+#: Key of the configuration (``--set``, or the problem's own) for another number of seconds.
+TIME_LIMIT_CONF = "stormwright.java.time.limit.s"
+
+#: Heap limit of the JVM: 100,000 executors in Storm's objects, and the copies that ResourceAware makes of them.
+HEAP_MB = 4096
+
+#: Seed of ``Collections.shuffle`` where none is given: IsolationScheduler's answers then are the same each time.
+SHUFFLE_SEED = 42
+
+_FLAGS = (
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",  # its file in /tmp would stay behind a JVM that is killed
+    "--add-opens=java.base/java.util=ALL-UNNAMED",  # the generator of Collections.shuffle is private
+)
+
+_NAME = re.compile(r"java:(?P<scheduler>[\w.$]+)(?::(?P<strategy>[\w.$]+))?")
+
+
+def host_command(jars: Sequence[Path] = ()) -> list[str]:
+    """Argument vector that starts the host, with the classes of Storm and of `jars`.
+
+    Raises
+    ------
+    InputError
+        A jar is missing.
+    MissingDependencyError
+        There is no Java, or Storm's or our jars have not been built.
+    """
+    faults = [Fault("no such jar or directory of classes", str(jar)) for jar in jars if not jar.exists()]
+    if faults:
+        raise InputError("--jar", faults)
+    return java_command(
+        require_java(),
+        main="stormwright.SchedulerHost",
+        class_path=[STORM_HOME / "lib" / "*", STORMWRIGHT_JAR, *(jar.resolve() for jar in jars)],
+        flags=_FLAGS,
+        heap_mb=HEAP_MB,
+        properties={"storm.home": STORM_HOME},
+    )
+
+
+class SchedulerHost:
+    """The JVM that runs schedulers, started with the first request; safe to use from several threads.
+
+    Parameters
+    ----------
+    command
+        Argument vector that starts ``stormwright.SchedulerHost``; once more when its JVM has ended.
+
+    Raises
+    ------
+    SchedulerError
+        From `run`: the scheduler threw something, took too long, or its JVM ended.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = list(command)
+        self._lock = threading.Lock()
+        self._next_id = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        # A file, not a pipe: nobody reads the JVM's log while it runs, and a full pipe would stop it.
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the JVM; no request can follow."""
+        with self._lock:
+            self._end()
+            self._log.close()
+
+    def run(self, scheduler: str, *, time_limit_s: float = TIME_LIMIT_S, **request: Any) -> dict[str, Any]:
+        """The host's response for the class `scheduler`; the other parts of the request by name."""
+        with self._lock:
+            self._next_id += 1
+            line = orjson.dumps({"id": self._next_id, "class": scheduler, **request}) + b"\n"
+            line = self._exchange(scheduler, line, time_limit_s)
+        response: dict[str, Any] = orjson.loads(line)
+        if "error" in response:
+            # The first cause is what the error tells already.
+            lines = [response["error"], *(f"  caused by {cause}" for cause in response["cause"][1:])]
+            raise SchedulerError(f"{JAVA_PREFIX}{scheduler}: " + "\n".join(lines))
+        return response
+
+    def _exchange(self, scheduler: str, request: bytes, time_limit_s: float) -> bytes:
+        process = self._running()
+        expired = threading.Event()
+
+        def give_up() -> None:
+            expired.set()
+            process.kill()
+
+        limit = threading.Timer(time_limit_s, give_up)
+        limit.daemon = True
+        limit.start()
+        try:
+            line = _ask(process, request)
+        except BaseException:  # an answer that came later would be taken for that of another request
+            self._end(at_once=True)
+            raise
+        finally:
+            limit.cancel()
+            limit.join()
+        if expired.is_set():
+            self._end(at_once=True)
+            more = f"--set {TIME_LIMIT_CONF}=SECONDS allows more"
+            raise SchedulerError(f"{JAVA_PREFIX}{scheduler}: no answer within {time_limit_s:g} s; {more}")
+        if not line:
+            self._end()
+            raise SchedulerError(f"{JAVA_PREFIX}{scheduler}: the JVM that runs it has ended: {self._log_tail()}")
+        return line
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
+            )
+        return self._process
+
+    def _end(self, *, at_once: bool = False) -> None:
+        """It stops by itself when its input closes, unless a scheduler is busy."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if at_once:
+            process.kill()
+        if process.stdin:
+            with suppress(BrokenPipeError):  # it has ended already
+                process.stdin.close()
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+    def _log_tail(self) -> str:
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+
+def _ask(process: subprocess.Popen[bytes], request: bytes) -> bytes:
+    """The response, or nothing if the process has ended."""
+    if process.stdin is None or process.stdout is None:  # both are pipes; the type checker cannot know
+        return b""
+    try:
+        process.stdin.write(request)
+        process.stdin.flush()
+    except BrokenPipeError:
+        return b""
+    # The JVM's own warnings, too, go to standard output.
+    return next((line for line in process.stdout if line.startswith(b'{"id":')), b"")
+
+
+@cache
+def _shared_host(jars: tuple[Path, ...]) -> SchedulerHost:
+    """One JVM a set of jars: it is warm for the second scheduler as well."""
+    host = SchedulerHost(host_command(jars))
+    atexit.register(host.close)
+    return host
+
+
+class JavaScheduler:
+    """A Java `IScheduler`, as a scheduler of ours.
+
+    Parameters
+    ----------
+    scheduler
+        Name of the class; that of one of Storm's may come without its package.
+    strategy
+        Class that every topology gets as its ``topology.scheduler.strategy``; without one each keeps its own.
+    conf
+        Laid over the configuration of the problem.
+    seed
+        Of ``Collections.shuffle``, set before every run.
+    host
+        Where it runs; without one in a JVM that all share.
+
+    Raises
+    ------
+    SchedulerError
+        From `schedule`: there is no such class, or it threw something; with the Java exceptions.
+    InputError
+        From `schedule`: it placed executors in slots that the problem does not have, or its time limit is none.
+    """
+
+    def __init__(
+        self,
+        scheduler: str,
+        strategy: str | None = None,
+        *,
+        conf: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        host: SchedulerHost | None = None,
+    ) -> None:
+        self.scheduler = scheduler
+        self.strategy = strategy
+        self.conf = dict(conf or {})
+        self.seed = SHUFFLE_SEED if seed is None else seed
+        self._host = host or _shared_host(())
+
+    @classmethod
+    def named(
+        cls, name: str, *, conf: Mapping[str, Any] | None = None, seed: int | None = None, jars: Sequence[Path] = ()
+    ) -> Self:
+        """The scheduler of a name ``java:CLASS[:STRATEGY]``; texts in `conf` that are JSON stand for its value.
+
+        Raises
+        ------
+        InputError
+            The name is none, or a jar is missing.
+        MissingDependencyError
+            There is no Java, or Storm's or our jars have not been built.
+        """
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise InputError("--scheduler", [Fault("should be java:CLASS or java:CLASS:STRATEGY", name)])
+        host = _shared_host(tuple(jars))
+        values = {key: _parsed(value) for key, value in (conf or {}).items()}
+        return cls(match["scheduler"], match["strategy"], conf=values, seed=seed, host=host)
+
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+        return JAVA_PREFIX + self.scheduler + (f":{self.strategy}" if self.strategy else "")
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """What the class makes of `problem`; `seconds` is the time in its method ``schedule``."""
+        limit = {**problem.conf, **self.conf}.get(TIME_LIMIT_CONF, TIME_LIMIT_S)
+        if not isinstance(limit, (int, float)) or not 0 < limit <= threading.TIMEOUT_MAX:
+            raise InputError(self.name, [Fault(f"should be a number of seconds, got {limit!r}", TIME_LIMIT_CONF)])
+        response = self._host.run(
+            self.scheduler,
+            time_limit_s=limit,
+            strategy=self.strategy,
+            conf=self.conf,
+            seed=self.seed,
+            problem=problem_to_dict(replace(problem, load=None)),  # Nimbus knows no load
+        )
+        answer = {key: response[key] for key in ("assignments", "status", "seconds")}
+        placed = assignment_from_dict({"schema": ASSIGNMENT_SCHEMA, **answer}, problem, self.name)
+        return replace(
+            placed,
+            unplaced=tuple(self._unplaced(problem, placed)),
+            scheduler=self.name,
+            parameters={"conf": self.conf, "seed": self.seed},
+        )
+
+    def _unplaced(self, problem: Problem, placed: Assignment) -> list[Unplaced]:
+        """The class has at most one reason a topology: its status."""
+        unplaced = []
+        for index, topology in enumerate(problem.topologies):
+            missing = np.flatnonzero(placed.slot_of_executor[problem.executors_of(index)] == UNPLACED)
+            reason = f"{self.name} left {len(missing)} of {topology.num_executors} executors unplaced"
+            reason += f": {placed.status[topology.id]}" if topology.id in placed.status else " and gave no reason"
+            for executor in missing.tolist():
+                component = topology.components[topology.executor_component[executor]].id
+                unplaced.append(Unplaced(topology.id, executor, component, (reason,)))
+        return unplaced
+
+
+def _parsed(value: object) -> object:
+    """A text that is JSON as its value; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value

@@ -1,0 +1,19 @@
+"""For tests of schedulers, ours and other packages': the contract, problems to draw, and oracles to compare with.
+
+Needs the extra ``testing``; nothing else of stormwright imports it.
+"""
+
+from stormwright.errors import MissingDependencyError
+
+try:
+    import hypothesis  # noqa: F401 (only looked for: its strategies are used by every module here)
+    import pytest
+except ImportError as error:
+    raise MissingDependencyError(f"{error}; install it with: pip install 'stormwright[testing]'") from error
+
+# Before its first import: its assertions show their values then, as those of a test module do.
+pytest.register_assert_rewrite("stormwright.testing.contract")
+
+from stormwright.testing.contract import SchedulerContract  # noqa: E402 (see above)
+
+__all__ = ["SchedulerContract"]

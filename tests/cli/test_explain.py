@@ -1,0 +1,115 @@
+"""``stormwright explain``: what is printed, and how it ends."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stormwright.formats import read_problem, write_assignment, write_problem
+from stormwright.model import Assignment
+from stormwright.schedulers import make_scheduler
+from tests.case_files import case_files
+from tests.schedulers.builders import load, nodes, problem, topology
+
+CASES = {path.name.split(".")[0]: path for path in case_files("peer") + case_files("placement")}
+PLACEABLE = CASES["m03_5topo100_n12_r2"]
+TOO_SMALL = CASES["m11-isolation-not-enough"]
+
+
+@pytest.fixture
+def answer(tmp_path):
+    """Write the answer of a scheduler to a case; its path."""
+
+    def write(case, name):
+        of = read_problem(case)
+        write_assignment(tmp_path / "answer.json", of, make_scheduler(name).schedule(of))
+        return tmp_path / "answer.json"
+
+    return write
+
+
+def test_every_executor_without_a_slot(run, answer):
+    code, out, err = run("explain", TOO_SMALL, answer(TOO_SMALL, "online"))
+    assert (code, err) == (0, "")
+    assert ": unplaced\n  online: " in out
+    assert " of " in out
+
+
+def test_all_placed(run, answer):
+    code, out, _ = run("explain", PLACEABLE, answer(PLACEABLE, "online"))
+    assert code == 0
+    assert out.startswith("every executor has a slot")
+
+
+def test_one_that_runs(run, answer):
+    of = read_problem(PLACEABLE)
+    path = answer(PLACEABLE, "online")
+    code, out, _ = run("explain", PLACEABLE, path, "--topology", of.topologies[0].id, "--executor", 3)
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0].startswith(f"{of.topologies[0].id}, component ")
+    assert "of 11 other nodes could take it" in lines[1]
+    assert 1 <= sum(line.startswith(("    +", "    -")) for line in lines) <= 5
+
+
+def test_json_has_every_node(run, answer):
+    of = read_problem(PLACEABLE)
+    path = answer(PLACEABLE, "online")
+    _, out, _ = run("explain", PLACEABLE, path, "--topology", of.topologies[0].id, "--executor", 3, "--json")
+    (explanation,) = json.loads(out)["explanations"]
+    assert len(explanation["nodes"]) == len(of.supervisors) - 1
+    assert len(explanation["best"]) <= 5
+    changes = [node["cost_change"] for node in explanation["best"]]
+    assert changes == sorted(changes)
+    ruled_out = [node for node in explanation["nodes"] if node["ruled_out_by"]]
+    assert sum(group["nodes"] for group in explanation["ruled_out"]) == len(ruled_out)
+
+
+def test_the_histogram_is_one_line(run, tmp_path):
+    of = problem(nodes(4, 4, 4, memory_mb=512), (topology("t", 2, 1), load(2, memory_mb=1024)))
+    write_problem(tmp_path / "problem.json", of)
+    write_assignment(tmp_path / "answer.json", of, make_scheduler("online").schedule(of))
+    _, out, _ = run("explain", tmp_path / "problem.json", tmp_path / "answer.json")
+    assert "t, component c, executors 0–1: unplaced" in out
+    assert "\n  3 of 3 nodes: memory short by 512 MB\n" in out
+    assert "    s0 (h0): memory short by 512 MB\n" in out
+
+
+def test_many_are_cut_short(run, tmp_path):
+    of = problem(nodes(4, 4), (topology("t", 30, 2), load(30)))
+    write_problem(tmp_path / "problem.json", of)
+    write_assignment(tmp_path / "answer.json", of, make_scheduler("even").schedule(of))
+    _, out, _ = run("explain", tmp_path / "problem.json", tmp_path / "answer.json", "--topology", "t")
+    assert "and 10 more; --executor picks one, --json has all" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--topology", "zzz"], "no such topology"),
+        (["--executor", "0"], "executors are numbered within a topology"),
+        (["--executor", "x"], "'x' is not a valid integer"),
+    ],
+)
+def test_bad_options(run, answer, arguments, message):
+    code, out, err = run("explain", PLACEABLE, answer(PLACEABLE, "even"), *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_bad_files(run, tmp_path, answer):
+    assert run("explain", "no-such-file", "neither")[0] == 2
+    assert run("explain", PLACEABLE, "no-such-file")[0] == 2
+    code, _, err = run("explain", PLACEABLE, answer(TOO_SMALL, "even"))
+    assert code == 2
+    assert "unknown topology" in err
+
+
+def test_assignment_without_a_scheduler_name(run, tmp_path):
+    of = problem(nodes(4), (topology("t", 1, 1), load(1)))
+    write_problem(tmp_path / "problem.json", of)
+    write_assignment(tmp_path / "answer.json", of, Assignment(of.current_slot))
+    code, out, _ = run("explain", tmp_path / "problem.json", tmp_path / "answer.json")
+    assert code == 0
+    assert "1 of 1 nodes: could take it" in out

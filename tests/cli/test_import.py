@@ -1,0 +1,298 @@
+"""``stormwright import``: what is printed and written, exit codes, faults of several files at once."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from stormwright.errors import MissingDependencyError
+from stormwright.formats import read_problem
+from stormwright.storm import installation
+from stormwright.storm.local.java import STORM_HOME, STORMWRIGHT_JAR
+from tests.formats.documents import small
+
+FLUX = Path(__file__).parents[1] / "formats" / "flux"
+ORDERS, WATCHED, FILLED = FLUX / "orders.yaml", FLUX / "watched.yaml", FLUX / "filled.yaml"
+PROPERTIES = FLUX / "filled.properties"
+ANSWERS = {answer["name"]: answer for answer in json.loads((FLUX / "answers.json").read_text())}
+
+NODE = "storm.local.hostname: {name}\nsupervisor.slots.ports: [6700]\n"
+
+#: Stands in for the JVM: prints what it was called with, or what it was told to.
+ECHO = """
+import json, sys
+files = sys.argv[2:]
+print(json.dumps({"topologies": json.loads(sys.argv[1]), "faults": [
+    {"file": file, "path": "$", "message": "is not a serialized topology"} for file in files if "bad" in file]}))
+"""
+
+GATEWAY = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    print(json.dumps({"id": request["id"], **json.loads(sys.argv[1])}), flush=True)
+"""
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    """Two storm.yaml files."""
+    paths = [tmp_path / name / "storm.yaml" for name in ("a", "b")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(NODE.format(name=f"node-{path.parent.name}"))
+    return paths
+
+
+def jvm(monkeypatch, script: str, answer: object) -> list[tuple[str, ...]]:
+    """Have a script run instead of Java; what it would have been started with."""
+    started: list[tuple[str, ...]] = []
+
+    def command(storm_home: Path, main: str, *args: str) -> list[str]:
+        started.append((str(storm_home), main, *args))
+        return [sys.executable, "-c", script, json.dumps(answer)]
+
+    monkeypatch.setattr(installation, "storm_command", command)
+    return started
+
+
+# Flux --------------------------------------------------------------------------------------------
+
+
+def test_flux_and_a_storm_yaml_for_each_node(run, nodes):
+    code, out, err = run("import", "flux", ORDERS, WATCHED, "--cluster", nodes[0], "--cluster", nodes[1])
+    document = json.loads(out)
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    assert document["schema"] == "stormwright-problem/1"
+    assert [(node["id"], node["ports"]) for node in document["supervisors"]] == [("node-a", [6700]), ("node-b", [6700])]
+    assert [topology["id"] for topology in document["topologies"]] == ["orders-1-0", "watched-2-0"]
+    for topology in document["topologies"]:
+        assert topology["executor_runs"] == ANSWERS[topology["name"]]["executor_runs"]
+
+
+@pytest.mark.parametrize("name", ["problem.json", "problem.json.gz"])
+def test_what_is_written_can_be_scheduled(run, nodes, tmp_path, name):
+    output = tmp_path / name
+    flux = ("import", "flux", FILLED, "--filter", PROPERTIES, "--cluster", nodes[0], "--supervisors", 4)
+    code, out, err = run(*flux, "--output", output)
+    assert (code, out, err) == (0, f"{output}: 1 topologies, 9 executors, 4 nodes, 4 slots\n", "")
+    assert read_problem(output).name == "filled"
+    code, out, _ = run("schedule", output, "--scheduler", "even", "--json")
+    assert code == 0
+    assert len(json.loads(out)["assignments"]["filled-1-0"]["slots"]) == 2
+
+
+def test_environment(run, monkeypatch, tmp_path):
+    path = tmp_path / "topology.yaml"
+    path.write_text(ORDERS.read_text().replace("topology.workers: 3", "topology.workers: ${ENV-WORKERS}"))
+    monkeypatch.setenv("WORKERS", "5")
+    assert run("import", "flux", path, "--supervisors", 1)[0] == 2
+    code, out, _ = run("import", "flux", path, "--supervisors", 1, "--env-filter")
+    assert (code, json.loads(out)["topologies"][0]["num_workers"]) == (0, 5)
+
+
+def test_faults_of_all_files_at_once(run, nodes, tmp_path):
+    nodes[0].write_text("supervisor.slots.ports: [x]\ntopology.workers: none")
+    flux = tmp_path / "flux.yaml"
+    flux.write_text("name: x\nspouts: [{id: s}]")
+    properties = tmp_path / "p.properties"
+    properties.write_text("a=\\u1")
+    code, out, err = run(
+        "import",
+        "flux",
+        flux,
+        tmp_path / "none.yaml",
+        "--cluster",
+        nodes[0],
+        "--cluster",
+        "gone",
+        "--filter",
+        properties,
+    )
+    assert (code, out) == (2, "")
+    assert err.removeprefix("stormwright: ").splitlines() == [
+        f"{properties}: 1 fault",
+        "  should be \\u and four hexadecimal digits, got '\\u1' @ line 1",
+        "gone: 1 fault",
+        "  cannot be read: No such file or directory @ $",
+        f"{flux}: 1 fault",
+        "  required field missing @ $.spouts[0].className",
+        f"{tmp_path}/none.yaml: 1 fault",
+        "  cannot be read: No such file or directory @ $",
+        f"{nodes[0]}: 2 faults",
+        "  should be an integer of at least 1, got 'none' @ $[\"topology.workers\"]",
+        "  should be a port, got 'x' @ $[\"supervisor.slots.ports\"][0]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["flux"], "Missing argument 'TOPOLOGY...'"),
+        (["flux", ORDERS], "say which nodes there are"),
+        (["flux", ORDERS, "--supervisors", "0"], "0 is not in the range"),
+        (["flux", ORDERS, "--supervisors", "2", "--cluster", "a", "--cluster", "b"], "give --cluster once"),
+        (["flux", ORDERS, "--supervisors", "2", "--output", "/no/such/directory/x"], "cannot be written"),
+        (["serialized", "--code", "a"], "Missing option '--conf'"),
+        (
+            ["serialized", "--code", "a", "--code", "b", "--conf", "c"],
+            "each --code needs its --conf: there are 2 and 1",
+        ),
+        (["nimbus", "-c", "nimbus.seeds"], "should be key=value"),
+        (["nimbus", "--storm-home", "/no/such/directory"], "does not exist"),
+        (["nimbus", "--storm-home", "/"], "no Storm installation"),
+    ],
+)
+def test_bad_arguments(run, arguments, message):
+    code, out, err = run("import", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_without_yaml_the_extra_is_named(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    code, _, err = run("import", "flux", ORDERS, "--supervisors", 1)
+    assert code == 2
+    assert "pip install 'stormwright[service]'" in err
+
+
+# Nimbus ------------------------------------------------------------------------------------------
+
+
+def test_nimbus(run, monkeypatch, tmp_path):
+    document = small()
+    del document["load"]
+    started = jvm(monkeypatch, GATEWAY, {"result": document})
+    code, out, err = run("import", "nimbus", "--storm-home", tmp_path, "-c", 'nimbus.seeds=["n1"]')
+    assert (code, err) == (0, "")
+    assert started == [(str(tmp_path), "stormwright.NimbusGateway", 'nimbus.seeds=["n1"]')]
+    assert json.loads(out)["assignments"] == document["assignments"]
+
+
+def test_nimbus_that_refuses(run, monkeypatch, tmp_path):
+    jvm(monkeypatch, GATEWAY, {"error": "getNimbusConf is not authorized", "type": "AuthorizationException"})
+    code, out, err = run("import", "nimbus", "--storm-home", tmp_path)
+    assert (code, out) == (2, "")
+    assert err == "stormwright: Nimbus refused problem: getNimbusConf is not authorized (AuthorizationException)\n"
+
+
+def test_a_document_that_is_no_problem_is_not_passed_on(run, monkeypatch, tmp_path):
+    jvm(monkeypatch, GATEWAY, {"result": small("supervisors", 0, "ports", value=[-1])})
+    code, out, err = run("import", "nimbus", "--storm-home", tmp_path)
+    assert (code, out) == (2, "")
+    assert "what Nimbus tells: 1 fault" in err
+
+
+# Serialized topologies ---------------------------------------------------------------------------
+
+
+def test_serialized(run, monkeypatch, tmp_path, nodes):
+    topologies = small()["topologies"]
+    started = jvm(monkeypatch, ECHO, topologies)
+    code, out, err = run(
+        *("import", "serialized", "--code", "code", "--conf", "conf", "--cluster", nodes[0], "--storm-home", tmp_path)
+    )
+    assert (code, err) == (0, "")
+    assert started == [(str(tmp_path), "stormwright.TopologyReader")]
+    document = json.loads(out)
+    assert [topology["id"] for topology in document["topologies"]] == [topologies[0]["id"]]
+    assert [node["id"] for node in document["supervisors"]] == ["node-a"]
+
+
+def test_faults_of_serialized_files_come_with_those_of_nodes(run, monkeypatch, tmp_path, nodes):
+    jvm(monkeypatch, ECHO, [])
+    nodes[0].write_text("supervisor.slots.ports: 1")
+    files = ("--code", "bad1", "--conf", "conf", "--code", "code", "--conf", "bad2")
+    code, out, err = run("import", "serialized", *files, "--cluster", nodes[0], "--storm-home", tmp_path)
+    assert (code, out) == (2, "")
+    assert [line for line in err.splitlines() if line.startswith("  ")] == [
+        "  is not a serialized topology @ $",
+        "  is not a serialized topology @ $",
+        '  should be a list, got 1 @ $["supervisor.slots.ports"]',
+    ]
+
+
+def test_a_reader_that_ends_is_named_with_what_it_said(run, monkeypatch, tmp_path):
+    jvm(monkeypatch, "import sys; sys.exit('no heap')", [])
+    code, _, err = run("import", "serialized", "--code", "a", "--conf", "b", "--storm-home", tmp_path)
+    assert (code, err) == (2, "stormwright: the reader of serialized topologies has ended: no heap\n")
+
+
+@pytest.mark.storm
+def test_serialized_files_of_flux_are_read_by_storm(run):
+    """What Flux's own classes built of ``orders.yaml``, as Nimbus would store it."""
+    files = ("--code", FLUX / "stormcode.ser", "--conf", FLUX / "stormconf.ser")
+    code, out, err = run("import", "serialized", *files, "--storm-home", STORM_HOME)
+    assert (code, err) == (0, "")
+    (topology,) = json.loads(out)["topologies"]
+    assert topology["components"] == ANSWERS["orders"]["components"]
+    assert topology["executor_runs"] == ANSWERS["orders"]["executor_runs"]
+
+
+@pytest.mark.storm
+def test_files_that_storm_cannot_read(run, tmp_path):
+    half = tmp_path / "half.ser"
+    half.write_bytes((FLUX / "stormcode.ser").read_bytes()[:1000])
+    other = tmp_path / "other.ser"
+    other.write_bytes(gzip.compress(b"[]"))
+    code, out, err = run(
+        *("import", "serialized", "--code", half, "--conf", other, "--storm-home", STORM_HOME, "--supervisors", 1)
+    )
+    assert (code, out) == (2, "")
+    assert f"{half}: 1 fault\n  is not a serialized topology: " in err
+    assert f"{other}: 1 fault\n  is not a serialized configuration" in err
+
+
+# The installation --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def home(tmp_path):
+    """What looks like a Storm installation with our jar."""
+    for part in ("lib", "extlib-daemon", "bin"):
+        (tmp_path / "storm" / part).mkdir(parents=True)
+    (tmp_path / "storm" / "lib" / "storm-client-2.8.3.jar").touch()
+    (tmp_path / "storm" / "extlib-daemon" / STORMWRIGHT_JAR.name).touch()
+    return tmp_path / "storm"
+
+
+def test_where_storm_is(monkeypatch, home, tmp_path):
+    monkeypatch.setenv("STORM_HOME", "/opt/storm")
+    assert installation.find_storm_home(home) == home
+    assert installation.find_storm_home() == Path("/opt/storm")
+    monkeypatch.delenv("STORM_HOME")
+    program = home / "bin" / "storm"
+    program.write_text("#!/bin/sh")
+    program.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "storm").symlink_to(program)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert installation.find_storm_home() == home
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(installation, "STORM_HOME", tmp_path / "none")
+    with pytest.raises(MissingDependencyError, match="give --storm-home DIR"):
+        installation.find_storm_home()
+
+
+def test_how_java_is_started(monkeypatch, home):
+    monkeypatch.setattr(installation, "find_java", lambda: "java")
+    command = installation.storm_command(home, "stormwright.TopologyReader", "x")
+    class_path = command[command.index("-cp") + 1].split(":")
+    assert class_path[0] == str(home / "extlib-daemon" / STORMWRIGHT_JAR.name)
+    assert class_path[-1] == str(home / "conf")
+    assert command[-2:] == ["stormwright.TopologyReader", "x"]
+    monkeypatch.setenv("STORM_CONF_DIR", "/etc/storm")
+    assert "/etc/storm" in installation.storm_command(home, "x")[-2]
+
+
+def test_our_jar_is_missing(monkeypatch, home):
+    monkeypatch.setattr(installation, "find_java", lambda: "java")
+    (home / "extlib-daemon" / STORMWRIGHT_JAR.name).unlink()
+    monkeypatch.setattr(installation, "STORMWRIGHT_JAR", home / STORMWRIGHT_JAR.name)
+    with pytest.raises(MissingDependencyError, match=r"copy stormwright-storm-.* into .*extlib-daemon"):
+        installation.storm_command(home, "x")

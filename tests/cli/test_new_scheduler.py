@@ -1,0 +1,26 @@
+"""``stormwright new-scheduler``."""
+
+from __future__ import annotations
+
+
+def test_files_are_named_and_there(run, tmp_path):
+    code, out, err = run("new-scheduler", "mine", "--directory", tmp_path / "packages")
+    assert (code, err) == (0, "")
+    root = tmp_path / "packages" / "stormwright-mine"
+    files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+    assert files == ["README.md", "pyproject.toml", "src/stormwright_mine/__init__.py", "tests/test_mine.py"]
+    assert all(str(root / file) in out for file in files)
+    assert 'mine = "stormwright_mine:MineScheduler"' in (root / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_here_unless_told_otherwise(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("new-scheduler", "mine")[0] == 0
+    assert (tmp_path / "stormwright-mine" / "pyproject.toml").exists()
+
+
+def test_bad_names(run, tmp_path):
+    code, out, err = run("new-scheduler", "Not-A-Name", "--directory", tmp_path)
+    assert (code, out) == (2, "")
+    assert "such as my_scheduler @ Not-A-Name" in err
+    assert run("new-scheduler", "online", "--directory", tmp_path)[0] == 2

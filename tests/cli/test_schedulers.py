@@ -1,0 +1,68 @@
+"""``stormwright schedulers``."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from stormwright.schedulers.support import registry
+from stormwright.schedulers.support.registry import SCHEDULERS
+
+
+def test_table_has_a_line_a_scheduler(run):
+    code, out, err = run("schedulers")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert [line.split()[0] for line in lines] == [*SCHEDULERS, "java:CLASS[:STRATEGY]"]
+    assert all(len(line.split(maxsplit=1)[1]) > 20 for line in lines)
+
+
+def test_list_for_programs(run):
+    code, out, _ = run("schedulers", "--json")
+    assert code == 0
+    assert [entry["name"] for entry in json.loads(out)["schedulers"]] == list(SCHEDULERS)
+
+
+def test_one_scheduler(run):
+    code, out, err = run("schedulers", "online")
+    assert (code, err) == (0, "")
+    assert "alpha=1.0  (number from 0 to 1)" in out
+    assert "keep_running=false  (true or false)" in out
+    assert "Source: L. Aniello" in out
+    assert "Class: stormwright.schedulers.online:OnlineScheduler" in out
+
+
+def test_choices_are_told(run):
+    _, out, _ = run("schedulers", "offline")
+    assert "order=given  (given | priority | first_come | shortest_first | fair_share)" in out
+
+
+def test_scheduler_without_parameters(run):
+    _, out, _ = run("schedulers", "even")
+    assert "It has no parameters." in out
+
+
+def test_one_scheduler_for_programs(run):
+    _, out, _ = run("schedulers", "online", "--json")
+    document = json.loads(out)
+    alpha = next(parameter for parameter in document["parameters"] if parameter["name"] == "alpha")
+    assert (alpha["low"], alpha["high"], alpha["default"]) == (0, 1, 1.0)
+
+
+def test_unknown_name(run):
+    code, out, err = run("schedulers", "onlin")
+    assert (code, out) == (2, "")
+    assert "did you mean 'online'?" in err
+
+
+@pytest.mark.parametrize("problem", ["no_such_package_at_all:Scheduler", "json:no_such_class"])
+def test_broken_plugin_hides_no_other(run, monkeypatch, problem):
+    point = EntryPoint("broken", problem, registry.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    code, out, _ = run("schedulers")
+    assert code == 0
+    assert "broken" in out
+    assert "cannot be loaded" in out
+    assert run("schedulers", "broken")[0] == 2

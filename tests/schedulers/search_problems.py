@@ -1,0 +1,41 @@
+"""Problems small enough to try every placement."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from stormwright.model import Problem
+from stormwright.testing import oracles
+from tests.schedulers.builders import load, nodes, problem, topology
+
+
+def tiny(seed: int, ports: int = 2) -> Problem:
+    """Up to six executors in two workers on two nodes that are not much too large for them."""
+    rng = np.random.default_rng(seed)
+    executors = int(rng.integers(3, 7))
+    pairs = [(i, j, int(rng.integers(1, 100))) for i in range(executors) for j in range(i) if rng.random() < 0.6]
+    measured = load(executors, pairs, cpu_ghz=rng.uniform(0.2, 1.0, executors), memory_mb=100.0)
+    return problem(nodes(*rng.uniform(1.5, 4.0, 2), ports=ports), (topology("t", executors, 2), measured))
+
+
+def least(of: Problem, objective: Callable[[Problem, Sequence[int]], float]) -> float | None:
+    """The least objective of any valid placement, by trying them all."""
+    every = itertools.product(range(len(of.slots)), repeat=of.num_executors)
+    return min((objective(of, slots) for slots in every if oracles.is_valid(of, slots)), default=None)
+
+
+def busy_parts(of: Problem, slots: Sequence[int], hop_cycles: float, passed_on: str) -> dict[str, float]:
+    """Busy part of every node's CPU, by loops; tuples between workers, or between nodes, are passed on."""
+    where = [of.slots[slot] for slot in slots]
+    load_hz = {node.id: 0.0 for node in of.supervisors}
+    for slot, cpu_hz in zip(where, of.executor_cpu_hz.tolist(), strict=True):
+        load_hz[slot.supervisor] += cpu_hz
+    for (source, target), tps in oracles.traffic(of, [-1] * of.num_executors).items():
+        a, b = where[source], where[target]
+        if (a != b) if passed_on == "workers" else (a.supervisor != b.supervisor):
+            load_hz[a.supervisor] += hop_cycles * tps
+            load_hz[b.supervisor] += hop_cycles * tps
+    return {node.id: load_hz[node.id] / node.cpu_hz for node in of.supervisors}

@@ -1,0 +1,84 @@
+"""Scheduling with METIS, and its partitions against the best ones by hand."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from stormwright.errors import MissingDependencyError
+from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.support.partition import partition
+from tests.schedulers.builders import load, nodes, problem, topology
+
+
+def cliques(count: int, size: int, inside: float = 10.0, between: float = 1.0) -> list[tuple[int, int, float]]:
+    """Pairs of `count` groups in which all exchange much, in a ring of groups that exchange little."""
+    pairs = []
+    for group in range(count):
+        members = range(group * size, (group + 1) * size)
+        pairs += [(a, b, inside) for a in members for b in members if a < b]
+        pairs.append((group * size, (group + 1) % count * size, between))
+    return pairs
+
+
+def graph(count: int, pairs: list[tuple[int, int, float]]) -> csr_array:
+    table = np.array(pairs).reshape(-1, 3)
+    one_way = csr_array((table[:, 2], (table[:, 0].astype(int), table[:, 1].astype(int))), shape=(count, count))
+    return (one_way + one_way.T).tocsr()
+
+
+@pytest.mark.parametrize("volume", [False, True])
+def test_groups_that_exchange_much_are_found(volume):
+    parts = partition(graph(20, cliques(4, 5)), np.ones(20), [20] * 4, volume=volume)
+    assert sorted(parts) == [list(range(5 * i, 5 * i + 5)) for i in range(4)]
+
+
+def test_the_cut_weighs_traffic_and_the_volume_does_not():
+    """Two triangles joined by one edge, over which nearly everything goes."""
+    triangles = [(0, 1, 1.0), (1, 2, 1.0), (0, 2, 1.0), (3, 4, 1.0), (4, 5, 1.0), (3, 5, 1.0)]
+    joined = graph(6, [*triangles, (2, 3, 1000.0)])
+    assert sorted(partition(joined, np.ones(6), [6, 6], volume=True)) == [[0, 1, 2], [3, 4, 5]]
+    by_cut = partition(joined, np.ones(6), [6, 6])
+    assert any({2, 3} <= set(part) for part in by_cut)
+
+
+def test_parts_have_equal_weight():
+    """A chain; one executor weighs as much as all others."""
+    weight = np.array([1.0, 1, 1, 1, 1, 1, 1, 1, 8])
+    parts = partition(graph(9, [(i, i + 1, 1.0) for i in range(8)]), weight, [9, 9])
+    assert sorted(parts) == [list(range(8)), [8]]
+
+
+def test_parts_keep_their_limits():
+    heavy_tail = graph(8, [(0, i, 1.0) for i in range(1, 8)])
+    parts = partition(heavy_tail, np.array([100.0] + [1.0] * 7), [4, 4])
+    assert sorted(len(part) for part in parts) == [4, 4]
+    parts = partition(heavy_tail, np.array([100.0] + [1.0] * 7), [6, 6], least=[3, 3])
+    assert min(len(part) for part in parts) >= 3
+
+
+@pytest.mark.parametrize("parts", [1, 3, 7])
+def test_no_part_is_empty_without_any_traffic(parts):
+    nothing = csr_array((7, 7))
+    found = partition(nothing, np.zeros(7), [7] * parts)
+    assert sorted(e for part in found for e in part) == list(range(7))
+    assert all(found)
+
+
+def test_workers_are_the_groups_and_go_round_robin_to_nodes_with_most_slots():
+    t = topology("t", 12, 3)
+    of = problem(nodes(9.0, ports=2) + nodes(9.0, 9.0, ports=3), (t, load(12, cliques(3, 4))))
+    slots = make_scheduler("metis").schedule(of).slot_of_executor
+    assert [len(set(slots[4 * i : 4 * i + 4].tolist())) for i in range(3)] == [1, 1, 1]
+    assert sorted(of.slot_node[slots].tolist()) == [0] * 4 + [1] * 4 + [2] * 4
+
+
+@pytest.mark.parametrize("name", ["metis", "p_scheduler"])
+def test_without_metis_the_error_says_what_to_install(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    of = problem(nodes(9.0), (topology("t", 4, 2), load(4, cliques(2, 2))))
+    with pytest.raises(MissingDependencyError, match=r'pip install "stormwright\[metis\]"'):
+        make_scheduler(name).schedule(of)

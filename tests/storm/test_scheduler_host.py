@@ -1,0 +1,293 @@
+"""Java schedulers as themselves: Storm's own against what they answered elsewhere, and what goes wrong."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stormwright import cli
+from stormwright.errors import InputError, SchedulerError
+from stormwright.experiments.resolve import resolve_scheduler
+from stormwright.formats import read_problem
+from stormwright.model import Assignment, Problem, WorkerSlot
+from stormwright.storm.local.java import STORM_HOME
+from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler, SchedulerHost, host_command
+from tests.case_files import case_files, case_name, case_problem, read_case
+
+CASES = {case_name(path): path for path in case_files("peer")}
+
+#: A class of a later Storm, which Storm's jars here do not have.
+NOT_HERE = {"IsolationSchedulerTrunk"}
+
+ANSWERS = [
+    (name, label)
+    for name, path in CASES.items()
+    for label, answer in read_case(path)["answers"].items()
+    if answer["deterministic"] and label not in NOT_HERE
+]
+
+SMALL = CASES["m01-uneven-ports"]
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[SchedulerHost]:
+    """One JVM for all cases: what it has met before must not show in its answers."""
+    with SchedulerHost(host_command()) as host:
+        yield host
+
+
+def by_executor(slots: list[Any], slot_of_executor: list[int | None]) -> list[WorkerSlot | None]:
+    return [None if s is None or s < 0 else WorkerSlot(*slots[s]) for s in slot_of_executor]
+
+
+def assert_same(problem: Problem, answer: Assignment, expected: dict[str, Any]) -> None:
+    """The same slot for every executor; topologies that were not placed are left out of `expected`."""
+    ours = answer.by_topology(problem)
+    for topology in problem.topologies:
+        none = {"slots": [], "slot_of_executor": [-1] * topology.num_executors}
+        theirs = expected["assignments"].get(topology.id, none)
+        placement = ours[topology.id]
+        assert by_executor(list(placement.slots), list(placement.slot_of_executor)) == by_executor(
+            theirs["slots"], theirs["slot_of_executor"]
+        )
+    left_out = [executor.topology for executor in answer.unplaced]
+    assert {t: left_out.count(t) for t in left_out} == {t: n for t, n in expected["unplaced_executors"].items() if n}
+
+
+@pytest.mark.parametrize(("case", "label"), ANSWERS, ids=lambda value: value)
+def test_same_slot_for_every_executor_as_the_class_gave_elsewhere(host: SchedulerHost, case: str, label: str) -> None:
+    expected = read_case(CASES[case])["answers"][label]
+    assert expected["error"] is None
+    problem = case_problem(CASES[case])
+    overrides = expected["topology_conf_override"]
+    topologies = tuple(replace(t, conf={**t.conf, **overrides}) for t in problem.topologies)
+    scheduler = JavaScheduler(
+        expected["scheduler"], expected["strategy"], conf=expected["conf_override"], seed=42, host=host
+    )
+    assert_same(problem, scheduler.schedule(replace(problem, topologies=topologies)), expected)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_our_even_is_storms(host: SchedulerHost, case: str) -> None:
+    problem = case_problem(CASES[case])
+    theirs = JavaScheduler("EvenScheduler", host=host).schedule(problem)
+    assert resolve_scheduler("even").schedule(problem).slot_of_executor.tolist() == theirs.slot_of_executor.tolist()
+
+
+def test_the_order_of_requests_does_not_show(host: SchedulerHost) -> None:
+    """Storm's classes keep resource names for ever: a problem with a GPU would change the next one's averages."""
+    scheduler = JavaScheduler("ResourceAwareScheduler", "GenericResourceAwareStrategy", host=host)
+    plain, gpu = case_problem(CASES["mixed-100"]), case_problem(CASES["m19-generic-gpu"])
+    first = scheduler.schedule(plain).slot_of_executor.tolist()
+    scheduler.schedule(gpu)
+    assert scheduler.schedule(plain).slot_of_executor.tolist() == first
+
+
+def test_the_answer_says_who_gave_it_and_why_executors_are_left_out(host: SchedulerHost) -> None:
+    problem = case_problem(CASES["m21-not-enough-cpu"])
+    answer = JavaScheduler("ResourceAwareScheduler", "DefaultResourceAwareStrategy", host=host).schedule(problem)
+    assert answer.scheduler == "java:ResourceAwareScheduler:DefaultResourceAwareStrategy"
+    assert answer.seconds > 0
+    (topology,) = problem.topologies
+    reason = (
+        f"{answer.scheduler} left {len(answer.unplaced)} of {topology.num_executors} executors unplaced: "
+        f"{answer.status[topology.id]}"
+    )
+    assert {executor.reasons for executor in answer.unplaced} == {(reason,)}
+    assert "Not enough resources" in reason
+
+
+# A class of the user's ---------------------------------------------------------------------------
+
+MINE = """
+package mine;
+import java.util.Map;
+import org.apache.storm.metric.StormMetricsRegistry;
+import org.apache.storm.scheduler.*;
+public class %s implements IScheduler {
+    private Object text;
+    public void prepare(Map<String, Object> conf, StormMetricsRegistry metrics) { text = conf.get("my.text"); }
+    public Map config() { return Map.of(); }
+    public void schedule(Topologies topologies, Cluster cluster) { %s }
+}
+"""
+
+SCHEDULERS = {
+    "OneSlot": """
+        System.out.println("this is no response");
+        WorkerSlot slot = cluster.getAvailableSlots().get(0);
+        TopologyDetails topology = topologies.getTopologies().iterator().next();
+        cluster.assign(slot, topology.getId(), topology.getExecutors());
+        cluster.setStatus(topology, "all in one: " + text);""",
+    "Fails": 'throw new IllegalStateException("out of luck", new java.io.IOException("no tags\\nhere"));',
+    "Sleeps": "try { Thread.sleep(60000); } catch (InterruptedException e) { }",
+    "Ends": 'System.err.println("that was it"); Runtime.getRuntime().halt(3);',
+    "NoSuchSlot": """
+        TopologyDetails topology = topologies.getTopologies().iterator().next();
+        cluster.assign(new WorkerSlot("nowhere", 1), topology.getId(), topology.getExecutors());""",
+}
+
+
+@pytest.fixture(scope="module")
+def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The schedulers above, compiled."""
+    source, classes = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("classes")
+    for name, body in SCHEDULERS.items():
+        (source / f"{name}.java").write_text(MINE % (name, body))
+    javac = shutil.which("javac")
+    assert javac, "no javac: install a JDK"
+    class_path = f"{STORM_HOME / 'lib'}/*"
+    subprocess.run([javac, "-nowarn", "-cp", class_path, "-d", classes, *source.glob("*.java")], check=True)
+    jar = classes / "mine.jar"
+    subprocess.run([Path(javac).with_name("jar"), "cf", jar, "-C", classes, "mine"], check=True)
+    return jar
+
+
+@pytest.fixture(scope="module")
+def mine(jar: Path) -> Iterator[SchedulerHost]:
+    """A JVM that knows them."""
+    with SchedulerHost(host_command([jar])) as host:
+        yield host
+
+
+def test_a_class_in_a_jar_of_the_users(mine: SchedulerHost) -> None:
+    problem = case_problem(SMALL)
+    answer = JavaScheduler("mine.OneSlot", conf={"my.text": "yes"}, host=mine).schedule(problem)
+    placed = {t for t, p in answer.by_topology(problem).items() if len(p.slots) == 1 and -1 not in p.slot_of_executor}
+    assert len(placed) == 1
+    assert answer.status == {next(iter(placed)): "all in one: yes"}
+    left_out = problem.num_executors - sum(t.num_executors for t in problem.topologies if t.id in placed)
+    assert len(answer.unplaced) == left_out
+    assert answer.unplaced[0].reasons == (
+        f"java:mine.OneSlot left {left_out} of {left_out} executors unplaced and gave no reason",
+    )
+
+
+def test_what_the_class_throws_is_told_with_its_causes(mine: SchedulerHost) -> None:
+    with pytest.raises(
+        SchedulerError,
+        match=r"^java:mine.Fails: mine.Fails threw java.lang.IllegalStateException: out of luck at mine.Fails.schedule"
+        r"\(Fails.java:\d+\)\n  caused by java.io.IOException: no tags\nhere at mine.Fails.schedule\(",
+    ):
+        JavaScheduler("mine.Fails", host=mine).schedule(case_problem(SMALL))
+
+
+def test_slots_that_are_not_there(mine: SchedulerHost) -> None:
+    with pytest.raises(InputError, match=r"java:mine.NoSuchSlot: 1 fault\n  the problem has no slot .*nowhere"):
+        JavaScheduler("mine.NoSuchSlot", host=mine).schedule(case_problem(SMALL))
+
+
+def test_a_jvm_that_ends_is_told_and_the_next_request_has_a_new_one(mine: SchedulerHost) -> None:
+    with pytest.raises(SchedulerError, match=r"^java:mine.Ends: the JVM that runs it has ended: that was it"):
+        JavaScheduler("mine.Ends", host=mine).schedule(case_problem(SMALL))
+    assert JavaScheduler("mine.OneSlot", host=mine).schedule(case_problem(SMALL)).status
+
+
+def test_a_scheduler_that_takes_too_long(jar: Path) -> None:
+    with SchedulerHost(host_command([jar])) as host:
+        with pytest.raises(SchedulerError, match=r"^java:mine.Sleeps: no answer within 0.5 s; --set .*limit.s=SECONDS"):
+            JavaScheduler("mine.Sleeps", conf={TIME_LIMIT_CONF: 0.5}, host=host).schedule(case_problem(SMALL))
+        assert JavaScheduler("mine.OneSlot", host=host).schedule(case_problem(SMALL)).status
+
+
+def test_threads_share_a_jvm(host: SchedulerHost) -> None:
+    problems = [case_problem(CASES[name]) for name in ("m01-uneven-ports", "mixed-28", "random-100", "star-1000")]
+    alone = [resolve_scheduler("even").schedule(problem).slot_of_executor.tolist() for problem in problems]
+    answers: dict[int, list[int]] = {}
+
+    def ask(n: int) -> None:
+        answers[n] = JavaScheduler("EvenScheduler", host=host).schedule(problems[n]).slot_of_executor.tolist()
+
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(len(problems))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [answers[n] for n in range(len(problems))] == alone
+
+
+# The process, over stand-ins ---------------------------------------------------------------------
+
+ECHO = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    print("a warning of the JVM")
+    print(json.dumps({"id": request["id"], **request}).replace('": ', '":', 1), flush=True)
+"""
+
+
+def test_lines_that_are_no_response_are_passed_over() -> None:
+    with SchedulerHost([sys.executable, "-c", ECHO]) as host:
+        assert host.run("X", seed=3)["seed"] == 3
+        assert host.run("X", seed=4)["id"] == 2
+
+
+def test_a_command_that_fails_is_told_with_its_last_words() -> None:
+    with (
+        SchedulerHost([sys.executable, "-c", "import sys; sys.exit('no heap')"]) as host,
+        pytest.raises(SchedulerError, match="java:X: the JVM that runs it has ended: no heap"),
+    ):
+        host.run("X")
+
+
+# By name -----------------------------------------------------------------------------------------
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = cli.run([str(argument) for argument in arguments])
+    return (code, *capsys.readouterr())
+
+
+def test_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    name = "java:ResourceAwareScheduler:DefaultResourceAwareStrategy"
+    out = tmp_path / "out.json"
+    code, printed, err = run(capsys, "schedule", SMALL, "--scheduler", name, "--output", out)
+    assert (code, err) == (0, "")
+    assert f"{name} took" in printed
+    assert out.exists()
+
+
+def test_settings_are_storms_configuration() -> None:
+    problem = replace(read_problem(CASES["linear-28"]), conf={})
+    isolation = resolve_scheduler("java:IsolationScheduler", ['isolation.scheduler.machines={"linear":3}'])
+    assert_same(problem, isolation.schedule(problem), read_case(CASES["linear-28"])["answers"]["IsolationScheduler"])
+
+
+def test_a_class_that_throws_is_one_message(capsys: pytest.CaptureFixture[str], jar: Path) -> None:
+    code, out, err = run(capsys, "schedule", SMALL, "--scheduler", "java:mine.Fails", "--jar", jar)
+    assert (code, out) == (2, "")
+    assert err.startswith("stormwright: java:mine.Fails: mine.Fails threw java.lang.IllegalStateException: out of luck")
+    assert "caused by java.io.IOException" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--scheduler", "java:"], "should be java:CLASS or java:CLASS:STRATEGY @ java:"),
+        (["--scheduler", "java:a:b:c"], "should be java:CLASS or java:CLASS:STRATEGY @ java:a:b:c"),
+        (["--scheduler", "java:Evn"], "java:Evn: there is no class Evn in Storm's jars or in those given"),
+        (["--scheduler", "java:EvenScheduler:Best"], "there is no class Best in Storm's jars"),
+        (["--scheduler", "java:EvenScheduler", "--set", "x"], "should be key=value @ x"),
+        (
+            ["--scheduler", "java:EvenScheduler", "--set", f"{TIME_LIMIT_CONF}=no"],
+            "should be a number of seconds, got 'no'",
+        ),
+        (["--scheduler", "java:EvenScheduler", "--jar", "none.jar"], "no such jar or directory of classes @ none.jar"),
+        (["--scheduler", "even", "--jar", "none.jar"], "even is none: the name of a Java scheduler begins with java:"),
+    ],
+)
+def test_bad_arguments(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    code, out, err = run(capsys, "schedule", SMALL, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
