@@ -236,7 +236,13 @@ def test_full_disk(small_file):
 def test_interrupt_is_quiet(tmp_path):
     pipe = tmp_path / "never-written"
     os.mkfifo(pipe)
-    process = subprocess.Popen([*PROGRAM, "schedule", pipe], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*PROGRAM, "schedule", pipe],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        # A shell has its background jobs ignore it, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     with pipe.open("wb"):  # opens once the program reads, so it is where it should be
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
