@@ -19,7 +19,7 @@ def test_a_running_topology(storm_cluster, eventually, monkeypatch, capsys):
     with storm_cluster.gateway() as gateway:
         try:
             (found,) = [topology for topology in gateway.cluster()["topologies"] if topology["name"] == "imported"]
-            eventually(lambda: bool(gateway.topology(found["id"])["executors"]), "the topology has an assignment")
+            eventually(lambda: _all_run(gateway.topology(found["id"])["executors"]), "all executors run")
             running = gateway.topology(found["id"])["executors"]
             assert cli.run(["import", "nimbus", "--storm-home", str(storm_cluster.plan.work)]) == 0
             supervisors = {node["id"]: node["num_workers"] for node in gateway.cluster()["supervisors"]}
@@ -34,3 +34,7 @@ def test_a_running_topology(storm_cluster, eventually, monkeypatch, capsys):
     placement = problem.current[found["id"]]
     for start, slot in zip(topology.executor_start_task.tolist(), placement.slot_of_executor, strict=True):
         assert placement.slots[slot].port == ports[start]
+
+
+def _all_run(executors):
+    return bool(executors) and all(executor["uptime_s"] for executor in executors)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import time
 
@@ -74,9 +76,19 @@ def test_topology_runs_until_killed(storm_cluster, eventually):
             lambda: len({(e["host"], e["port"]) for e in gateway.topology(found["id"])["executors"]}) == 2,
             "the executors are on two workers",
         )
-        eventually(lambda: "Opened spout" in _logged(storm_cluster.plan.work), "a worker opens its spout")
+        eventually(lambda: "Opened spout" in _logged(storm_cluster.plan.work, found["id"]), "a worker opens its spout")
         gateway.kill("counted", 0)
         eventually(lambda: not _names(gateway) & {"counted"}, "the topology is gone")
+
+
+def test_a_supervisor_that_ends_is_started_again(storm_cluster, eventually):
+    """As Storm's do by themselves when a topology is killed while they fetch its files."""
+    eventually(lambda: _running_s(storm_cluster) > 20, "the supervisors have run for long enough")
+    before = storm_cluster.daemon_pids()
+    os.kill(before["node2"], signal.SIGKILL)
+    eventually(lambda: storm_cluster.daemon_pids()["node2"] not in {None, before["node2"]}, "it is started again")
+    eventually(lambda: _running_s(storm_cluster) < 20, "Nimbus hears of the new one")
+    assert storm_cluster.daemon_pids() | {"node2": before["node2"]} == before
 
 
 def test_topology_that_fails_is_told_in_javas_words(storm_cluster):
@@ -84,8 +96,13 @@ def test_topology_that_fails_is_told_in_javas_words(storm_cluster):
         storm_cluster.run_topology("stormwright.topologies.Nothing")
 
 
-def _logged(work):
-    return "".join(log.read_text() for log in work.glob("node*/logs/workers/*/*/worker.log"))
+def _logged(work, topology_id):
+    return "".join(log.read_text() for log in work.glob(f"node*/logs/workers/{topology_id}/*/worker.log"))
+
+
+def _running_s(cluster):
+    with cluster.gateway() as gateway:
+        return min(supervisor["uptime_s"] for supervisor in gateway.cluster()["supervisors"])
 
 
 def _names(gateway):

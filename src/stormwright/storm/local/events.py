@@ -31,8 +31,9 @@ def daemon_pids(events: Sequence[Event]) -> dict[str, int]:
 
 
 def exit_codes(events: Sequence[Event]) -> dict[str, int]:
-    """Daemons that have ended, with their exit codes."""
-    return {event["daemon"]: event["exit"] for event in events if "exit" in event}
+    """Daemons that have ended and were not started again, with their exit codes."""
+    last = {event["daemon"]: event for event in events if "daemon" in event}
+    return {daemon: event["exit"] for daemon, event in last.items() if "exit" in event}
 
 
 def namespace_holders(events: Sequence[Event]) -> dict[str, int]:

@@ -7,6 +7,9 @@ it can: orphans are handed to it, and it kills by the mark that all processes of
 It lays the network, starts the daemons and then waits for one of two ends: SIGTERM, or the end of its standard input,
 which is a pipe from the process that owns the cluster. A line ``keep`` on that pipe means that the owner may leave.
 What it does is told in ``events.jsonl``; it never waits for a reader.
+
+Storm's daemons end themselves at the first thing that they do not understand and count on a supervision that starts
+them again, so this does: a supervisor, for one, ends when a topology is killed while it fetches the topology's files.
 """
 
 from __future__ import annotations
@@ -38,16 +41,19 @@ _SESSION_NICENESS = 5
 _SETTLED_S = 7.0
 _SETTLED_NICENESS = 19
 _LOOK_S = 1.0
+
+#: A daemon that ends sooner than this after its start is not started again: it would only end again.
+_STARTED_S = 15.0
 _WORKER = "org.apache.storm.daemon.worker.Worker"
 
 
 class Warden:
-    """Starts a planned cluster, reports the end of its daemons, and ends it."""
+    """Starts a planned cluster, and daemons that end again, and ends it."""
 
     def __init__(self, plan: ClusterPlan) -> None:
         self._plan = plan
         self._events = (plan.work / "events.jsonl").open("a", encoding="utf-8", buffering=1)
-        self._names: dict[int, str] = {}
+        self._daemons: dict[int, tuple[str, float]] = {}
         self._holders: dict[str, int] = {}
         self._workers_since: dict[int, float] = {}
         self._next_look = 0.0
@@ -99,7 +105,7 @@ class Warden:
                 cwd=home,
                 env={**os.environ, **daemons.environment(self._plan, daemon)},
             )
-        self._names[process.pid] = daemon
+        self._daemons[process.pid] = (daemon, time.monotonic())
         self._tell(daemon=daemon, pid=process.pid)
 
     def _watch(self) -> None:
@@ -137,8 +143,11 @@ class Warden:
                 return
             if pid == 0:
                 return
-            if daemon := self._names.pop(pid, None):
+            if pid in self._daemons:
+                daemon, since = self._daemons.pop(pid)
                 self._tell(daemon=daemon, exit=os.waitstatus_to_exitcode(status))
+                if time.monotonic() - since > _STARTED_S:
+                    self._start_daemon(daemon)
 
     def _tell(self, **event: Any) -> None:
         self._events.write(json.dumps(event) + "\n")
