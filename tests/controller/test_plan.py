@@ -36,6 +36,21 @@ def test_a_changed_worker_starts_on_a_port_that_is_free_now() -> None:
     assert set(move.started_workers) == {WorkerSlot("n0", 6701), WorkerSlot("n1", 6701)}
 
 
+def test_a_worker_whose_port_is_still_held_goes_by_way_of_a_free_slot() -> None:
+    """Storm would take half a minute to mend connections that its peers have made to the predecessor."""
+    t = topology("t")
+    now = problem([t], nodes=3, slots=1, current={t.id: place([("n0", 6700), ("n1", 6700)], [0, 0, 1, 1])})
+    (move,) = plan_moves(now, wanted(now, "n0:6700", "n1:6700", "n1:6700", "n1:6700"), MoveBudget()).moves
+    first, last = move.legs
+    assert last.after == move.after
+    assert set(first.after.slots) == {WorkerSlot("n2", 6700), WorkerSlot("n1", 6700)}
+    assert [leg.started_workers for leg in move.legs] == [
+        (WorkerSlot("n1", 6700), WorkerSlot("n2", 6700)),
+        (WorkerSlot("n0", 6700),),
+    ]
+    assert last.kept_workers == (WorkerSlot("n1", 6700),)
+
+
 def test_nothing_to_move_is_an_empty_plan() -> None:
     t = topology("t")
     now = problem([t], current={t.id: place([("n0", 6700), ("n1", 6700)], [0, 0, 1, 1])})

@@ -24,7 +24,7 @@ from rich.table import Table
     "[default: two word counts]",
 )
 @click.option("--nodes", default=3, show_default=True, help="Supervisors.")
-@click.option("--slots", default=4, show_default=True, help="Worker slots a node.")
+@click.option("--slots", default=6, show_default=True, help="Worker slots a node.")
 @click.option("--link", default="40mbit", show_default=True, help="Link limit a node.")
 @click.option("--cores-per-node", default=2.0, show_default=True, help="CPU capacity that schedulers see.")
 @click.option("--warm-up", "warm_up_s", default=30.0, show_default=True, help="Seconds before each measurement.")

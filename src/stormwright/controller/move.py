@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from stormwright.controller.pauses import Pauses
-from stormwright.controller.plan import TopologyMove
+from stormwright.controller.plan import Leg, TopologyMove
 from stormwright.controller.tally import Tally, WorkerId
 from stormwright.errors import MoveError, NimbusError
-from stormwright.model import Supervisor, WorkerSlot
+from stormwright.model import Supervisor, Topology, WorkerSlot
 from stormwright.storm.bridge import Bridge, Order
 
 #: Storm's status of a topology whose spouts emit.
@@ -109,7 +109,6 @@ def safe_move(
     """
     topology = move.topology
     _check_movable(move, nimbus, tally)
-    old = tally.lives(topology.id, move.stopped_workers)
     started_ms, begin = _now_ms(), time.monotonic()
     say(f"{topology.name}: pausing spouts")
     # Whatever goes wrong, a topology is never left paused.
@@ -118,15 +117,13 @@ def safe_move(
         _drain(move, tally, begin, limits.drain_s, stop or threading.Event())
         drained = time.monotonic()
         say(f"{topology.name}: drained in {drained - begin:.1f} s, swapping {len(move.started_workers)} workers")
-        bridge.order(topology.id, Order(move.after, reason))
-        try:
-            nimbus.rebalance(topology.name, wait_s=0)
-        except NimbusError:
-            bridge.withdraw(topology.id)
-            raise
-        ended = _await_swap(move, old, nimbus, tally, drained, limits.swap_s, say)
+        complete = True
+        for leg in move.legs[:-1]:
+            complete &= _swap(move.topology, leg, reason, nimbus, bridge, tally, limits.swap_s, say)
+        last, swapping = move.legs[-1], time.monotonic()
+        complete &= _swap(move.topology, last, reason, nimbus, bridge, tally, limits.swap_s, say)
         swapped = time.monotonic()
-    complete = _await_reports(move, tally, drained, limits.swap_s) and ended
+    complete &= _await_reports(move.topology, last, tally, swapping, limits.swap_s)
     resumed = time.monotonic()
     if complete:
         say(f"{topology.name}: runs again after {resumed - begin:.1f} s")
@@ -153,7 +150,7 @@ def _check_movable(move: TopologyMove, nimbus: Nimbus, tally: Tally) -> None:
     if status != ACTIVE:
         # Somebody else has paused or is moving it; to resume it is theirs as well.
         raise MoveError(f"{name} is {status}, only what is {ACTIVE} is moved")
-    unheard = tally.unheard(name, [(slot.supervisor, slot.port) for slot in move.before.slots])
+    unheard = tally.unheard(name, move.before.slots)
     if unheard:
         # It could not be seen whether its tuple trees are through.
         raise MoveError(f"{name}: {len(unheard)} of {len(move.before.slots)} workers do not report; nothing was moved")
@@ -161,7 +158,7 @@ def _check_movable(move: TopologyMove, nimbus: Nimbus, tally: Tally) -> None:
 
 def _drain(move: TopologyMove, tally: Tally, since: float, limit_s: float, stop: threading.Event) -> None:
     topology = move.topology.id
-    live = [(slot.supervisor, slot.port) for slot in move.before.slots]
+    live = move.before.slots
     deadline = since + limit_s
     while not (tally.quiet(topology, live, since) and tally.pending(topology, live) == 0):
         left = deadline - time.monotonic()
@@ -175,33 +172,41 @@ def _drain(move: TopologyMove, tally: Tally, since: float, limit_s: float, stop:
         tally.wait(min(left, _POLL_S))
 
 
-def _await_swap(
-    move: TopologyMove,
-    old: Sequence[WorkerId],
+def _swap(
+    topology: Topology,
+    leg: Leg,
+    reason: str,
     nimbus: Nimbus,
+    bridge: Bridge,
     tally: Tally,
-    since: float,
     limit_s: float,
     say: Callable[[str], None],
 ) -> bool:
-    """Return when the topology may be activated, or False after `limit_s`.
+    """Exchange the workers; return when the topology may be activated, or False after `limit_s`.
 
     No old worker may live then: it would emit into connections that are being closed. New workers need not be up:
     Storm lets one emit only when it is connected to all others. But one that keeps running has no such scruple, so
     if there is any, all new ones must report first.
     """
-    left = {supervisor.id: supervisor for supervisor in move.vacated}
+    since, old = time.monotonic(), tally.lives(topology.id, leg.stopped_workers)
+    bridge.order(topology.id, Order(leg.after, reason))
+    try:
+        nimbus.rebalance(topology.name, wait_s=0)
+    except NimbusError:
+        bridge.withdraw(topology.id)
+        raise
+    left = {supervisor.id: supervisor for supervisor in leg.vacated}
     while time.monotonic() < since + limit_s:
         time.sleep(_PAUSE_S)
         for supervisor in list(left.values()):
             try:
-                released = nimbus.release(move.topology.id, supervisor)
+                released = nimbus.release(topology.id, supervisor)
             except NimbusError as error:
                 say(f"{supervisor.host} could not be told to end its worker and will find out by itself: {error}")
                 released = True
             if released:
                 del left[supervisor.id]
-        if not left and _ended(old, tally) and (not move.kept_workers or _all_report(move, tally, since)):
+        if not left and _ended(old, tally) and (not leg.kept_workers or _all_report(topology, leg, tally, since)):
             return True
         tally.wait(_POLL_S)
     return False
@@ -211,27 +216,22 @@ def _ended(workers: Sequence[WorkerId], tally: Tally) -> bool:
     return all(tally.silent(worker) for worker in workers)
 
 
-def _await_reports(move: TopologyMove, tally: Tally, since: float, limit_s: float) -> bool:
+def _await_reports(topology: Topology, leg: Leg, tally: Tally, since: float, limit_s: float) -> bool:
     """Whether every started worker reports with all its tasks within `limit_s`."""
-    while not (up := _all_report(move, tally, since)) and time.monotonic() < since + limit_s:
+    while not (up := _all_report(topology, leg, tally, since)) and time.monotonic() < since + limit_s:
         tally.wait(_POLL_S)
     return up
 
 
-def _all_report(move: TopologyMove, tally: Tally, since: float) -> bool:
-    tasks = _tasks_by_slot(move)
+def _all_report(topology: Topology, leg: Leg, tally: Tally, since: float) -> bool:
+    tasks: dict[WorkerSlot, set[int]] = {slot: set() for slot in leg.after.slots}
+    runs = zip(topology.executor_start_task.tolist(), topology.executor_end_task.tolist(), strict=True)
+    for slot, (first, last) in zip(leg.after.slot_of_executor, runs, strict=True):
+        tasks[leg.after.slots[slot]].update(range(first, last + 1))
     return all(
-        tally.reports(move.topology.id, slot.supervisor, slot.port, tasks[slot], since) for slot in move.started_workers
+        tally.reports(topology.id, slot.supervisor, slot.port, frozenset(tasks[slot]), since)
+        for slot in leg.started_workers
     )
-
-
-def _tasks_by_slot(move: TopologyMove) -> dict[WorkerSlot, frozenset[int]]:
-    tasks: dict[WorkerSlot, set[int]] = {slot: set() for slot in move.after.slots}
-    topology = move.topology
-    for executor, slot in enumerate(move.after.slot_of_executor):
-        first, last = topology.executor_start_task[executor], topology.executor_end_task[executor]
-        tasks[move.after.slots[slot]].update(range(int(first), int(last) + 1))
-    return {slot: frozenset(members) for slot, members in tasks.items()}
 
 
 def _now_ms() -> int:

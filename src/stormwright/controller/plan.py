@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -30,8 +31,19 @@ class MoveBudget:
 
 
 @dataclass(frozen=True)
+class Leg:
+    """Workers of one topology exchanged at one go; `vacated` are the nodes that it leaves altogether."""
+
+    after: TopologyAssignment
+    stopped_workers: tuple[WorkerSlot, ...]
+    started_workers: tuple[WorkerSlot, ...]
+    kept_workers: tuple[WorkerSlot, ...]
+    vacated: tuple[Supervisor, ...]
+
+
+@dataclass(frozen=True)
 class TopologyMove:
-    """One topology from where it runs to where it shall run; `vacated` are the nodes that it leaves altogether."""
+    """One topology from where it runs to where it shall run, in one leg or, by way of free slots, in two."""
 
     topology: Topology
     before: TopologyAssignment
@@ -40,7 +52,7 @@ class TopologyMove:
     stopped_workers: tuple[WorkerSlot, ...]
     started_workers: tuple[WorkerSlot, ...]
     kept_workers: tuple[WorkerSlot, ...]
-    vacated: tuple[Supervisor, ...]
+    legs: tuple[Leg, ...]
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,8 @@ def plan_moves(
 
     1. Which port of a node a worker gets is free to choose. A worker whose executors stay together on their node
        keeps its slot and runs on; any other gets a port that nobody uses now, if the node has one, so that it
-       starts while its predecessor still stops.
+       starts while its predecessor still stops. If it has none, the worker starts in a free slot of another node
+       first and goes on from there when its predecessor has ended.
     2. A topology moves when every slot it goes to is free or its own and no node that it goes to is then short of CPU
        or memory; the others wait until a move has made room. Those that wait for each other stay, and say so.
     3. Among those that can move, the one with the most moved executors per restarted worker goes first, then the
@@ -117,9 +130,10 @@ def _move(problem: Problem, now: IntArray, index: int, target: IntArray) -> Topo
     after[executors] = ported
     if _overloads(problem, now, after):
         return None
+    detour = now.copy()
+    detour[executors] = _around_running(problem, now, index, ported)
+    stations = [now, after] if np.array_equal(detour, after) else [now, detour, after]
     changes = diff(problem, now, after)
-    kept = tuple(slot for slot in changes.kept_workers if problem.slot_index[slot] in set(ported.tolist()))
-    left = set(problem.slot_node[now[executors]].tolist()) - set(problem.slot_node[ported].tolist())
     return TopologyMove(
         topology=problem.topologies[index],
         before=name_slots(problem, now[executors]),
@@ -127,9 +141,55 @@ def _move(problem: Problem, now: IntArray, index: int, target: IntArray) -> Topo
         moved_executors=len(changes.moved_executors),
         stopped_workers=changes.stopped_workers,
         started_workers=changes.started_workers,
-        kept_workers=kept,
+        kept_workers=_own(problem, changes.kept_workers, ported),
+        legs=tuple(_leg(problem, index, *pair) for pair in pairwise(stations)),
+    )
+
+
+def _leg(problem: Problem, index: int, before: IntArray, after: IntArray) -> Leg:
+    executors = problem.executors_of(index)
+    changes = diff(problem, before, after)
+    left = set(problem.slot_node[before[executors]].tolist()) - set(problem.slot_node[after[executors]].tolist())
+    return Leg(
+        after=name_slots(problem, after[executors]),
+        stopped_workers=changes.stopped_workers,
+        started_workers=changes.started_workers,
+        kept_workers=_own(problem, changes.kept_workers, after[executors]),
         vacated=tuple(problem.supervisors[node] for node in sorted(left)),
     )
+
+
+def _own(problem: Problem, slots: Sequence[WorkerSlot], of_executors: IntArray) -> tuple[WorkerSlot, ...]:
+    own = set(of_executors.tolist())
+    return tuple(slot for slot in slots if problem.slot_index[slot] in own)
+
+
+def _around_running(problem: Problem, now: IntArray, index: int, ported: IntArray) -> IntArray:
+    """`ported` with a free slot, of any node, for each worker that starts where another of its topology still runs.
+
+    A new worker connects to its peers as soon as their ports answer. Where the one that is about to stop still does,
+    the connection breaks with it, and Storm looks for such connections only every 30 s (CHANNEL_ALIVE_INTERVAL_MS of
+    its Client): so long the new worker would not begin.
+    """
+    own = now[problem.executors_of(index)]
+    taken = set(now.tolist()) | set(ported.tolist())
+    here = set(problem.slot_node[own].tolist())
+    free = iter(
+        sorted(
+            (slot for slot in range(len(problem.slots)) if slot not in taken and _is_usable(problem, slot)),
+            # Where the topology runs already its files need not be fetched.
+            key=lambda slot: int(problem.slot_node[slot]) not in here,
+        )
+    )
+    around = ported.copy()
+    for slot in np.intersect1d(own, ported).tolist():
+        if not np.array_equal(own == slot, ported == slot):
+            around[ported == slot] = next(free, slot)
+    return around
+
+
+def _is_usable(problem: Problem, slot: int) -> bool:
+    return bool(problem.node_usable[problem.slot_node[slot]])
 
 
 def _overloads(problem: Problem, now: IntArray, after: IntArray) -> bool:

@@ -97,11 +97,14 @@ class DemoResult:
         return after < before and (self.throughput_ratio > 1.05 or (bool(faster) and all(faster)))
 
 
-def demo_cluster(**sizes: Any) -> LocalClusterConfig:
-    """The demonstration's cluster; its service gets a port that is free now, whatever else runs on this machine."""
+def demo_cluster(*, slots: int = 6, **sizes: Any) -> LocalClusterConfig:
+    """The demonstration's cluster, with slots to spare, so that a worker need not wait for another's slot to move.
+
+    Its service gets a port that is free now, whatever else runs on this machine.
+    """
     with socket.socket() as probing:
         probing.bind(("", 0))
-        return LocalClusterConfig(**sizes, service_port=probing.getsockname()[1])
+        return LocalClusterConfig(slots=slots, **sizes, service_port=probing.getsockname()[1])
 
 
 def run_demo(settings: DemoSettings, say: Say) -> DemoResult:

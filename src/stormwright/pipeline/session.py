@@ -83,6 +83,9 @@ def require_java() -> None:
         raise MissingDependencyError(f"{wanted}: {java} is version {version[1]}")
 
 
+_CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+
 def _configure(directory: Path, niceness: int) -> Path:
     """Prepare what the JVM finds in its environment when it starts; return the path of its log."""
     conf, log = directory / "conf", directory / "spark.log"
@@ -123,6 +126,9 @@ def _options(directory: Path, settings: StreamSettings) -> dict[str, str]:
         # A batch without data would only evict state; the next one with data does it as well.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
+        # Hadoop's default runs a chmod process for every file that it makes, some 90 a batch.
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
         # The log of files ever read is rewritten as a whole at each compaction.
         "spark.sql.streaming.fileSource.log.compactInterval": "200",
     }

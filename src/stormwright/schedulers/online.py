@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,14 +19,14 @@ from stormwright.model import (
     measured_traffic,
     violations,
 )
-from stormwright.model.arrays import BoolArray, IndexArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.greedy import NOWHERE, Bins, Greedy, Items
 from stormwright.schedulers.support.limits import max_executors_per_worker
 from stormwright.schedulers.support.params import param
-from stormwright.schedulers.support.rates import Rates
+from stormwright.schedulers.support.rates import Pairs, Rates
 from stormwright.schedulers.support.repair import make_room
 from stormwright.schedulers.support.staying import choose_slots, restore_cheaper, swap_nodes
 from stormwright.schedulers.support.triggers import TriggerParams
@@ -110,25 +110,25 @@ class OnlineScheduler:
     def _workers(self, draft: Draft, rates: Rates, wanted: Wanted) -> Iterator[IndexArray]:
         """Phase 1: executors of one topology → exactly as many workers as wanted, each given by its executors."""
         problem, members, count = draft.problem, wanted.executors, wanted.workers
-        pairs, neighbours = rates.within(wanted.topology, members)
+        pairs = rates.within(wanted.topology, members)
         cpu_hz, memory_mb = problem.executor_cpu_hz[members], problem.executor_memory_mb[members]
-        items = Items(cpu_hz.tolist(), memory_mb.tolist(), neighbours, [0] * len(members))
+        items = Items(cpu_hz, memory_mb, pairs.exchange(), np.zeros(len(members), np.int64))
         hard_limit = max_executors_per_worker(problem.topologies[wanted.topology])
         largest = draft.capacity[:, draft.usable].max(axis=1).tolist()
 
         def workers(executors: int, load_hz: float, memory_mb: float) -> Bins:
-            return Bins([executors] * count, [load_hz] * count, [memory_mb] * count, [0] * count)
+            every = np.ones(count)
+            return Bins(executors * every, load_hz * every, memory_mb * every, np.zeros(count, np.int64))
 
         load_hz = min(self.params.gamma * float(cpu_hz.sum()) / count, largest[0])
         greedy = Greedy(items, workers(min(self._most_executors(len(members), count), hard_limit), load_hz, largest[1]))
         greedy.place_pairs(pairs)
-        if greedy.place_rest():
+        if len(greedy.place_rest()):
             greedy.relax(workers(hard_limit, math.inf, math.inf))
             greedy.place_rest()
         _fill_empty(greedy)
-        worker = np.array(greedy.bin_of)
         for number in range(count):
-            yield members[worker == number]
+            yield members[greedy.bin_of == number]
 
     def _most_executors(self, executors: int, workers: int) -> int:
         """M(alpha) of the paper, §3: executors that a worker may hold."""
@@ -140,27 +140,25 @@ class OnlineScheduler:
     def _choose_nodes(self, draft: Draft, rates: Rates) -> None:
         """Phase 2: workers of all topologies → nodes."""
         problem = draft.problem
-        pairs, neighbours = rates.between(draft.worker, len(draft.node))
+        pairs = rates.between(draft.worker, len(draft.node))
         items = Items(
-            draft.worker_sum(problem.executor_cpu_hz).tolist(),
-            draft.worker_sum(problem.executor_memory_mb).tolist(),
-            neighbours,
-            draft.topology,
+            draft.worker_sum(problem.executor_cpu_hz),
+            draft.worker_sum(problem.executor_memory_mb),
+            pairs.exchange(),
+            np.array(draft.topology, np.int64),
         )
-        ports = np.where(draft.usable, [len(node.ports) for node in problem.supervisors], 0)
-        nodes = Bins(
-            ports.tolist(), problem.node_cpu_hz.tolist(), problem.node_memory_mb.tolist(), problem.node_rack.tolist()
-        )
-        several_racks = len(set(nodes.zone)) > 1
+        ports = np.where(draft.usable, [len(node.ports) for node in problem.supervisors], 0.0)
+        nodes = Bins(ports, problem.node_cpu_hz, problem.node_memory_mb, problem.node_rack)
+        several_racks = len(np.unique(nodes.zone)) > 1
         results = [
             self._packed(draft, items, nodes, pairs, near) for near in ((False, True) if several_racks else (False,))
         ]
-        best = min(results, key=lambda greedy: (greedy.bin_of.count(NOWHERE), greedy.cost()))
-        draft.node = best.bin_of
+        best = min(results, key=lambda greedy: (np.count_nonzero(greedy.bin_of == NOWHERE), greedy.cost()))
+        draft.node = best.bin_of.tolist()
         if NOWHERE in draft.node:
             make_room(draft)
 
-    def _packed(self, draft: Draft, items: Items, nodes: Bins, pairs: list[tuple[int, int]], near: bool) -> Greedy:
+    def _packed(self, draft: Draft, items: Items, nodes: Bins, pairs: Pairs, near: bool) -> Greedy:
         wish = replace(nodes, items=self._most_slots(nodes.items, len(draft.node)))
         zone_weight = _WEIGHTS.inter_rack / _WEIGHTS.inter_node - 1
         greedy = Greedy(items, wish, zone_weight, self._most_nodes(draft, nodes.items))
@@ -176,18 +174,18 @@ class OnlineScheduler:
         greedy.place_rest()
         return greedy
 
-    def _most_slots(self, ports: Sequence[float], workers: int) -> list[float]:
+    def _most_slots(self, ports: FloatArray, workers: int) -> FloatArray:
         """Slots to use on each node: from the level at which equally many on every node suffice, up to all."""
         highest = int(np.max(ports, initial=0))
         level = next((m for m in range(highest) if np.minimum(ports, m).sum() >= workers), highest)
         most = level + math.ceil(self.params.delta * (highest - level))
-        return [min(port, most) for port in ports]
+        return np.minimum(ports, most)
 
-    def _most_nodes(self, draft: Draft, ports: Sequence[float]) -> dict[int, int]:
+    def _most_nodes(self, draft: Draft, ports: FloatArray) -> dict[int, int]:
         """Nodes that each topology may use: from as few as have its slots, up to one a worker."""
         if self.params.beta == 1:
             return {}
-        reach = np.cumsum(sorted(ports, reverse=True))
+        reach = np.cumsum(np.sort(ports)[::-1])
         most: dict[int, int] = {}
         for topology, workers in Counter(draft.topology).items():
             fewest = int(np.searchsorted(reach, workers)) + 1
@@ -198,9 +196,9 @@ class OnlineScheduler:
 
 def _fill_empty(greedy: Greedy) -> None:
     """Give every empty bin the item whose move costs least, so that all bins are used; paper, equation 2."""
-    for empty in [bin_ for bin_, count in enumerate(greedy.count) if count == 0]:
-        spare = [item for item, bin_ in enumerate(greedy.bin_of) if greedy.count[bin_] > 1]
-        greedy.put(min(spare, key=lambda item: greedy.traffic_with(item, greedy.bin_of[item])), empty)
+    for empty in np.flatnonzero(greedy.count == 0).tolist():
+        spare = np.flatnonzero(greedy.count[greedy.bin_of] > 1).tolist()
+        greedy.put(min(spare, key=greedy.traffic_in_bin), empty)
 
 
 def _with_capacity(problem: Problem, part: float) -> Problem:

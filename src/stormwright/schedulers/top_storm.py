@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED, Assignment, Problem, Supervisor, measured_traffic
 from stormwright.schedulers.support.params import param
@@ -87,10 +89,11 @@ def executor_groups(placing: Placing, rates: Rates) -> list[list[int]]:
     """The executors of every worker, none empty; algorithm 2."""
     executors, count = placing.executors, placing.wanted.workers
     share = min(math.ceil(len(executors) / count), placing.limit)  # line 5
-    pairs, neighbours = rates.within(placing.wanted.topology, placing.wanted.executors)
+    pairs = rates.within(placing.wanted.topology, placing.wanted.executors)
+    neighbours = _rows(pairs.exchange())
     free = dict.fromkeys(range(len(executors)))
     groups: list[list[int]] = []
-    for source, target in pairs:
+    for source, target in zip(pairs.source.tolist(), pairs.target.tolist(), strict=True):
         if len(groups) == count or share < 2:  # remark 1
             break
         if source not in free or target not in free:  # line 9
@@ -119,3 +122,8 @@ def executor_groups(placing: Placing, rates: Rates) -> list[list[int]]:
         if not group:
             group.append(max(groups, key=len).pop())
     return [[executors[member] for member in group] for group in groups]
+
+
+def _rows(matrix: csr_array) -> list[dict[int, float]]:
+    first, columns, values = matrix.indptr.tolist(), matrix.indices.tolist(), matrix.data.tolist()
+    return [dict(zip(columns[a:b], values[a:b], strict=True)) for a, b in pairwise(first)]

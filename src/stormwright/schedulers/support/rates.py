@@ -5,9 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from stormwright.model import Problem, Traffic
 from stormwright.model.arrays import FloatArray, IndexArray
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of things that exchange traffic, heaviest first.
+
+    Parameters
+    ----------
+    source, target
+        Numbers below `count`, shape (P,).
+    tps
+        Tuples per second, shape (P,).
+    """
+
+    source: IndexArray
+    target: IndexArray
+    tps: FloatArray
+    count: int
+
+    def exchange(self) -> csr_array:
+        """What each two exchange, both directions together: symmetric, shape (count, count)."""
+        ends = (np.concatenate([self.source, self.target]), np.concatenate([self.target, self.source]))
+        return csr_array((np.concatenate([self.tps, self.tps]), ends), shape=(self.count, self.count))
 
 
 @dataclass(frozen=True)
@@ -54,49 +78,23 @@ class Rates:
             by_topology=np.argsort(topology, kind="stable").astype(np.int32),
         )
 
-    def within(self, topology: int, members: IndexArray) -> tuple[list[tuple[int, int]], list[dict[int, float]]]:
-        """Traffic among some executors of a topology, which are renumbered by their position in `members`.
-
-        Returns
-        -------
-        pairs
-            Directed pairs, heaviest first.
-        neighbours
-            For each member the others it exchanges traffic with, and how much in both directions.
-        """
+    def within(self, topology: int, members: IndexArray) -> Pairs:
+        """Directed pairs among some executors of a topology, numbered by their position in `members`, which rise."""
         positions = self.by_topology[self.topology_offset[topology] : self.topology_offset[topology + 1]]
         source, target = _positions(members, self.source[positions]), _positions(members, self.target[positions])
         inside = (source >= 0) & (target >= 0)
-        pairs = list(zip(source[inside].tolist(), target[inside].tolist(), strict=True))
-        neighbours: list[dict[int, float]] = [{} for _ in range(len(members))]
-        for (i, j), rate in zip(pairs, self.tps[positions[inside]].tolist(), strict=True):
-            neighbours[i][j] = neighbours[i].get(j, 0.0) + rate
-            neighbours[j][i] = neighbours[j].get(i, 0.0) + rate
-        return pairs, neighbours
+        return Pairs(source[inside], target[inside], self.tps[positions[inside]], len(members))
 
-    def between(self, group: IndexArray, num_groups: int) -> tuple[list[tuple[int, int]], list[dict[int, float]]]:
-        """Traffic between groups of executors, where `group` gives each executor's or -1.
-
-        Returns
-        -------
-        pairs
-            Pairs of groups, lower index first, by their traffic in both directions, heaviest first.
-        neighbours
-            For each group the others it exchanges traffic with, and how much in both directions.
-        """
+    def between(self, group: IndexArray, num_groups: int) -> Pairs:
+        """Pairs of groups of executors, lower number first; `group` gives each executor's or -1."""
         a, b = group[self.source], group[self.target]
         crossing = (a != b) & (a >= 0) & (b >= 0)
         low, high = np.minimum(a, b)[crossing].astype(np.int64), np.maximum(a, b)[crossing]
         keys, position = np.unique(low * num_groups + high, return_inverse=True)
-        tps = np.bincount(position, weights=self.tps[crossing], minlength=len(keys))
+        tps = np.bincount(position, weights=self.tps[crossing], minlength=len(keys)).astype(np.float64)
         heaviest_first = np.argsort(-tps, kind="stable")
         low, high = np.divmod(keys[heaviest_first], max(num_groups, 1))
-        pairs = list(zip(low.tolist(), high.tolist(), strict=True))
-        neighbours: list[dict[int, float]] = [{} for _ in range(num_groups)]
-        for (i, j), rate in zip(pairs, tps[heaviest_first].tolist(), strict=True):
-            neighbours[i][j] = rate
-            neighbours[j][i] = rate
-        return pairs, neighbours
+        return Pairs(low, high, tps[heaviest_first], num_groups)
 
 
 def _positions(members: IndexArray, executors: IndexArray) -> IndexArray:

@@ -56,11 +56,6 @@ final class Counters {
         }
     }
 
-    /** A cell of the owner, as the owner sees it. */
-    long ownCell(int cell) {
-        return own[cell];
-    }
-
     /** Copies all cells; of each cell every addition is in this copy or in a later one. */
     void read(long[] into) {
         AtomicLongArray shared = others;

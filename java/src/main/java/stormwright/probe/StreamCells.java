@@ -6,6 +6,9 @@ import org.apache.storm.utils.Utils;
 
 /** Where the counters of one output stream of a task lie: three of the stream, then one for each target task. */
 final class StreamCells {
+    /** Enough for a fair mean from the first record on. */
+    private static final int FIRST_SAMPLES = 16;
+
     final String name;
     final List<Edge> edges;
     final boolean system;
@@ -16,6 +19,9 @@ final class StreamCells {
     final int firstTarget;
     final int lastTarget;
     private final int targets;
+
+    /** Tuples still to be sized; set by the thread that reads the counters, counted down by the task's. */
+    volatile int samplesDue = FIRST_SAMPLES;
 
     /**
      * Lays a stream out.

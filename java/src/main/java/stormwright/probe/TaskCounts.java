@@ -19,7 +19,9 @@ public final class TaskCounts {
     private static final Logger LOG = LoggerFactory.getLogger(TaskCounts.class);
 
     static final int RECEIVED = 0;
+    /** While counting, only of streams that nobody subscribes to; {@link #read} adds the others. */
     static final int EMITTED = 1;
+    /** Not counted: {@link #read} finds it from the streams. */
     static final int TREES = 2;
     static final int ACKED = 3;
     static final int FAILED = 4;
@@ -27,8 +29,8 @@ public final class TaskCounts {
     static final int LATENCY = 6;
     private static final int FIRST_STREAM = LATENCY + LatencyHistogram.BUCKETS;
 
-    /** Each stream's first tuple and every 256th after it is sized. */
-    private static final long SAMPLE_MASK = 255;
+    /** So many tuples of each stream are sized after every {@link #read}: by time, so that fast streams pay no more. */
+    private static final int SAMPLES = 4;
 
     final int task;
     final String component;
@@ -75,17 +77,12 @@ public final class TaskCounts {
         try {
             boolean owned = counters.ownedByCaller();
             StreamCells stream = find(info.stream);
-            if (stream == null || !stream.system || systemComponent) {
+            if (stream == null) { // nobody subscribes to it
                 counters.add(owned, EMITTED, 1);
-            }
-            if (stream == null) {
-                return; // nobody subscribes to it
-            }
-            if (stream.beginsTrees) {
-                counters.add(owned, TREES, 1);
+                return;
             }
             // Only the owner may use the serializer.
-            if (owned && (counters.ownCell(stream.emissions) & SAMPLE_MASK) == 0) {
+            if (owned && stream.samplesDue > 0) {
                 sample(stream, info.values);
             }
             counters.add(owned, stream.emissions, 1);
@@ -96,7 +93,8 @@ public final class TaskCounts {
     }
 
     private void countTargets(boolean owned, StreamCells stream, Collection<Integer> targets) {
-        if (targets instanceof List<Integer> list) {
+        // A class and not List: tests for an interface contend for one field of the class between all threads.
+        if (targets instanceof ArrayList<Integer> list) {
             for (int i = 0; i < list.size(); i++) {
                 countTarget(owned, stream, list.get(i));
             }
@@ -115,6 +113,7 @@ public final class TaskCounts {
     }
 
     private void sample(StreamCells stream, List<Object> values) {
+        stream.samplesDue--;
         int bytes = sampler.sizeOf(values);
         if (bytes != PayloadSampler.UNKNOWN) {
             counters.add(true, stream.samples, 1);
@@ -191,5 +190,15 @@ public final class TaskCounts {
 
     void read(long[] into) {
         counters.read(into);
+        for (StreamCells stream : streams) {
+            stream.samplesDue = SAMPLES;
+            long emissions = into[stream.emissions];
+            if (!stream.system || systemComponent) {
+                into[EMITTED] += emissions;
+            }
+            if (stream.beginsTrees) {
+                into[TREES] += emissions;
+            }
+        }
     }
 }
