@@ -114,19 +114,19 @@ class OnlineScheduler:
         cpu_hz, memory_mb = problem.executor_cpu_hz[members], problem.executor_memory_mb[members]
         items = Items(cpu_hz, memory_mb, pairs.exchange(), np.zeros(len(members), np.int64))
         hard_limit = max_executors_per_worker(problem.topologies[wanted.topology])
-        largest = draft.capacity[:, draft.usable].max(axis=1).tolist()
+        most_hz, most_mb, _ = draft.largest.tolist()
 
         def workers(executors: int, load_hz: float, memory_mb: float) -> Bins:
             every = np.ones(count)
             return Bins(executors * every, load_hz * every, memory_mb * every, np.zeros(count, np.int64))
 
-        load_hz = min(self.params.gamma * float(cpu_hz.sum()) / count, largest[0])
-        greedy = Greedy(items, workers(min(self._most_executors(len(members), count), hard_limit), load_hz, largest[1]))
+        load_hz = min(self.params.gamma * float(cpu_hz.sum()) / count, most_hz)
+        greedy = Greedy(items, workers(min(self._most_executors(len(members), count), hard_limit), load_hz, most_mb))
         greedy.place_pairs(pairs)
         if len(greedy.place_rest()):
             greedy.relax(workers(hard_limit, math.inf, math.inf))
             greedy.place_rest()
-        _fill_empty(greedy)
+        greedy.fill_empty()  # equation 2: exactly min(E, W) workers
         for number in range(count):
             yield members[greedy.bin_of == number]
 
@@ -192,13 +192,6 @@ class OnlineScheduler:
             widest = max(fewest, min(int(np.count_nonzero(ports)), workers))
             most[topology] = fewest + math.ceil(self.params.beta * (widest - fewest))
         return most
-
-
-def _fill_empty(greedy: Greedy) -> None:
-    """Give every empty bin the item whose move costs least, so that all bins are used; paper, equation 2."""
-    for empty in np.flatnonzero(greedy.count == 0).tolist():
-        spare = np.flatnonzero(greedy.count[greedy.bin_of] > 1).tolist()
-        greedy.put(min(spare, key=greedy.traffic_in_bin), empty)
 
 
 def _with_capacity(problem: Problem, part: float) -> Problem:

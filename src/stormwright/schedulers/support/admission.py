@@ -92,10 +92,9 @@ def _shortages(draft: Draft, wanted: Wanted, left: FloatArray) -> Iterator[str]:
         yield f"CPU short by {cpu_hz - left[0]:.4g} Hz {nodes}"
     if memory_mb > left[1]:
         yield f"memory short by {memory_mb - left[1]:.4g} MB {nodes}"
-    largest = draft.capacity[:, draft.usable].max(axis=1, initial=0)
     for what, unit, demand, most in (
-        ("CPU", "Hz", problem.executor_cpu_hz, largest[0]),
-        ("memory", "MB", problem.executor_memory_mb, largest[1]),
+        ("CPU", "Hz", problem.executor_cpu_hz, draft.largest[0]),
+        ("memory", "MB", problem.executor_memory_mb, draft.largest[1]),
     ):
         most_asked = demand[wanted.executors].max()
         if most_asked > most:

@@ -81,6 +81,12 @@ class Draft:
         rows = [self.problem.node_cpu_hz, self.problem.node_memory_mb, np.array(ports, dtype=np.float64)]
         return np.stack(rows) * (1 + RELATIVE_TOLERANCE)
 
+    @cached_property
+    def largest(self) -> FloatArray:
+        """The most CPU, memory and slots that any usable node has, shape (3,)."""
+        most: FloatArray = np.max(self.capacity[:, self.usable], axis=1, initial=0)
+        return most
+
     def node_use(self) -> FloatArray:
         """CPU, memory and slots taken on every node, shape (3, N)."""
         problem = self.problem

@@ -87,60 +87,47 @@ class Greedy:
         self, items: Items, bins: Bins, zone_weight: float = 0.0, spread: Mapping[int, int] | None = None
     ) -> None:
         num_items, num_bins = len(items.cpu_hz), len(bins.items)
-        group_first, group_items = _members(items.group)
-        zone_first, zone_bins = _members(bins.zone)
-        most_bins = [(spread or {}).get(group, num_bins) for group in range(len(group_first) - 1)] if spread else []
-        self._books = _limited(
-            Books(
-                item_cpu_hz=np.asarray(items.cpu_hz, np.float64),
-                item_memory_mb=np.asarray(items.memory_mb, np.float64),
-                first=items.exchange.indptr.astype(np.int64),
-                neighbour=items.exchange.indices.astype(np.int64),
-                rate=items.exchange.data.astype(np.float64),
-                fixed=np.zeros(num_items, np.bool_),
-                most_items=np.empty(0),
-                most_cpu_hz=np.empty(0),
-                most_memory_mb=np.empty(0),
-                size=np.empty(0, np.int64),
-                size_first=np.empty(0, np.int64),
-                size_cpu_hz=np.empty(0),
-                zone=np.asarray(bins.zone, np.int64),
-                zone_first=zone_first,
-                zone_bins=zone_bins,
-                zone_weight=float(zone_weight) if len(zone_first) > 2 else 0.0,
-                noise=_NOISE * float(items.exchange.data.sum()),
-                group=np.asarray(items.group, np.int64),
-                group_first=group_first,
-                group_items=group_items,
-                group_bins=np.array(most_bins, np.int64),
-                bin_of=np.full(num_items, NOWHERE, np.int64),
-                items=np.zeros(num_bins, np.int64),
-                cpu_hz=np.zeros(num_bins),
-                memory_mb=np.zeros(num_bins),
-                by_load=np.empty(0, np.int64),
-                rank=np.empty(0, np.int64),
-                bins_used=np.zeros(len(group_first) - 1, np.int64),
-                tried=np.zeros(_MOST_TRIED, np.int64),
-                kept_i=np.zeros(_MOST_TRIED),
-                kept_j=np.zeros(_MOST_TRIED),
-            ),
-            bins,
+        first, links = items.exchange.indptr, np.empty(items.exchange.nnz, loops.LINK)
+        links["item"], links["rate"] = items.exchange.indices, items.exchange.data
+        rows = np.zeros(num_items, loops.ITEM)
+        rows["cpu_hz"], rows["memory_mb"], rows["group"] = items.cpu_hz, items.memory_mb, items.group
+        rows["first"], rows["last"], rows["bin"] = first[:-1], first[1:], NOWHERE
+        bin_rows = np.zeros(num_bins, loops.BIN)
+        bin_rows["zone"] = bins.zone
+        zones, zone_bins = _spans(bins.zone, loops.ZONE)
+        groups, group_items = _spans(items.group if spread else items.group[:0], loops.GROUP)
+        groups["most_bins"] = [(spread or {}).get(group, num_bins) for group in range(len(groups))]
+        self._books = Books(
+            items=rows,
+            links=links,
+            bins=bin_rows,
+            by_load=np.arange(num_bins),
+            sizes=np.empty(0, loops.SIZE),
+            zones=zones,
+            zone_bins=zone_bins,
+            groups=groups,
+            group_items=group_items,
+            tried=np.zeros(_MOST_TRIED, np.int64),
+            kept=np.zeros((2, _MOST_TRIED)),
+            zone_weight=float(zone_weight) if len(zones) > 1 else 0.0,
+            noise=_NOISE * float(items.exchange.data.sum()),
         )
+        self._limit(bins)
 
     @property
     def bin_of(self) -> IndexArray:
         """Bin of every item, shape (I,)."""
-        return self._books.bin_of
+        return self._books.items["bin"]
 
     @property
     def count(self) -> IndexArray:
         """Items in every bin, shape (B,)."""
-        return self._books.items
+        return self._books.bins["items"]
 
     @property
     def cpu_hz(self) -> FloatArray:
         """Load of every bin, shape (B,)."""
-        return self._books.cpu_hz
+        return self._books.bins["cpu_hz"]
 
     def put(self, item: int, to: int) -> None:
         """Move `item` to the bin `to`, or out of all bins for `NOWHERE`."""
@@ -149,11 +136,12 @@ class Greedy:
     def fix(self, item: int, to: int) -> None:
         """Put `item` where it stays, whatever fits."""
         self.put(item, to)
-        self._books.fixed[item] = True
+        self._books.items["fixed"][item] = True
 
     def relax(self, bins: Bins) -> None:
         """From now on bins take what `bins` says, and groups use as many as they like."""
-        self._books = _limited(self._books._replace(group_bins=np.empty(0, np.int64)), bins)
+        self._books = self._books._replace(groups=self._books.groups[:0])
+        self._limit(bins)
 
     def place_pairs(self, pairs: Pairs, *, near: bool = False) -> bool:
         """Place the items of `pairs`, which come heaviest first; whether anything changed.
@@ -169,48 +157,38 @@ class Greedy:
     def place_rest(self) -> IndexArray:
         """Place what has no bin, by CPU in falling order; what is left over."""
         waiting = np.flatnonzero(self.bin_of == NOWHERE)
-        waiting = waiting[np.argsort(-self._books.item_cpu_hz[waiting], kind="stable")]
+        waiting = waiting[np.argsort(-self._books.items["cpu_hz"][waiting], kind="stable")]
         return waiting[: loops.place_in_order(self._books, waiting)]
+
+    def fill_empty(self) -> None:
+        """Give every empty bin the item whose move costs least, so that all bins are used."""
+        loops.fill_empty(self._books)
 
     def cost(self) -> float:
         """Cost of all traffic between bins, in tuples/s that go from bin to bin of one zone."""
         books = self._books
-        placed = np.repeat(self.bin_of != NOWHERE, np.diff(books.first))
-        most = (1.0 + books.zone_weight) * float(books.rate[placed].sum())
+        placed = np.repeat(self.bin_of != NOWHERE, books.items["last"] - books.items["first"])
+        most = (1.0 + books.zone_weight) * float(books.links["rate"][placed].sum())
         return (most - loops.kept_in_all(books)) / 2
 
-    def traffic_in_bin(self, item: int) -> float:
-        """Traffic of `item` with what is in its bin."""
-        books = self._books
-        row = slice(books.first[item], books.first[item + 1])
-        return float(books.rate[row][books.bin_of[books.neighbour[row]] == books.bin_of[item]].sum())
+    def _limit(self, bins: Bins) -> None:
+        rows = self._books.bins
+        rows["most_items"] = bins.items
+        rows["most_cpu_hz"] = bins.cpu_hz * _TOLERANCE
+        rows["most_memory_mb"] = bins.memory_mb * _TOLERANCE
+        cpu_hz, size = np.unique(rows["most_cpu_hz"], return_inverse=True)
+        # Where almost every bin has a CPU of its own, similar ones share a class.
+        rows["size"] = size // max(1, math.ceil(len(cpu_hz) / _MOST_SIZES))
+        sizes, _ = _spans(rows["size"], loops.SIZE)
+        np.maximum.at(sizes["cpu_hz"], rows["size"], rows["most_cpu_hz"])
+        by_load = np.lexsort((rows["cpu_hz"], rows["items"] >= rows["most_items"], rows["size"]))
+        rows["rank"][by_load] = np.arange(len(rows))
+        self._books = self._books._replace(by_load=by_load, sizes=sizes)
 
 
-def _limited(books: Books, bins: Bins) -> Books:
-    """The same placement with the limits of `bins`."""
-    most_items = np.asarray(bins.items, np.float64)
-    most_cpu_hz = np.asarray(bins.cpu_hz, np.float64) * _TOLERANCE
-    sizes, size = np.unique(most_cpu_hz, return_inverse=True)
-    # Where almost every bin has a CPU of its own, similar ones share a class.
-    step = max(1, math.ceil(len(sizes) / _MOST_SIZES))
-    size //= step
-    by_load = np.lexsort((books.cpu_hz, books.items >= most_items, size))
-    rank = np.empty_like(by_load)
-    rank[by_load] = np.arange(len(rank))
-    return books._replace(
-        most_items=most_items,
-        most_cpu_hz=most_cpu_hz,
-        most_memory_mb=np.asarray(bins.memory_mb, np.float64) * _TOLERANCE,
-        size=size,
-        size_first=np.concatenate([[0], np.cumsum(np.bincount(size))]).astype(np.int64),
-        size_cpu_hz=np.maximum.reduceat(sizes, np.arange(0, len(sizes), step)) if len(sizes) else sizes,
-        by_load=by_load,
-        rank=rank,
-    )
-
-
-def _members(number: IndexArray) -> tuple[IndexArray, IndexArray]:
-    """What has each number n, at ``first[n]`` to ``first[n + 1]`` of the second array: both arrays."""
-    numbers = np.asarray(number, np.int64)
-    first = np.concatenate([[0], np.cumsum(np.bincount(numbers))])
-    return first.astype(np.int64), np.argsort(numbers, kind="stable")
+def _spans(number: IndexArray, dtype: np.dtype[np.void]) -> tuple[loops.Records, IndexArray]:
+    """What has each number, in order: records of `dtype` that say where in the second array."""
+    ends = np.cumsum(np.bincount(number))
+    spans = np.zeros(len(ends), dtype)
+    spans["first"][1:], spans["last"] = ends[:-1], ends
+    return spans, np.argsort(number, kind="stable")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.schedulers.support.compiled import compiled
 
 NOWHERE = -1
@@ -13,87 +16,85 @@ NOWHERE = -1
 #: Which bins: all of them. Zones are numbered from 0.
 _ALL_ZONES = -1
 
+ITEM = np.dtype(
+    [
+        *((name, np.float64) for name in ("cpu_hz", "memory_mb")),
+        *((name, np.int64) for name in ("first", "last", "group", "bin")),
+        ("fixed", np.bool_),
+    ],
+    align=True,
+)
+LINK = np.dtype([("item", np.int64), ("rate", np.float64)])
+BIN = np.dtype(
+    [
+        *(
+            (name, np.float64)
+            for name in ("most_items", "most_cpu_hz", "most_memory_mb", "cpu_hz", "memory_mb", "exchanged")
+        ),
+        *((name, np.int64) for name in ("items", "zone", "size", "rank")),
+    ]
+)
+SIZE = np.dtype([("first", np.int64), ("last", np.int64), ("cpu_hz", np.float64)])
+ZONE = np.dtype([("first", np.int64), ("last", np.int64), ("exchanged", np.float64)])
+GROUP = np.dtype([("first", np.int64), ("last", np.int64), ("most_bins", np.int64), ("bins", np.int64)])
+
+Records = NDArray[np.void]
+
 
 class Books(NamedTuple):
-    """A placement under way: I items, B bins, Z zones; G groups, none of them unless groups are limited.
+    """A placement under way, as arrays of records.
 
     Parameters
     ----------
-    item_cpu_hz, item_memory_mb
-        Demand, shape (I,).
-    first, neighbour, rate
-        What item i exchanges with which others is at ``first[i]`` to ``first[i + 1]``.
-    fixed
-        Whether an item stays where it is, shape (I,).
-    most_items, most_cpu_hz, most_memory_mb
-        What a bin may hold, shape (B,).
-    size, size_first, size_cpu_hz
-        Class of every bin by its CPU, shape (B,); where each class begins in `by_load`; the most CPU in it.
-    zone, zone_first, zone_bins
-        Zone of every bin, and the bins of zone z at ``zone_first[z]`` to ``zone_first[z + 1]``.
+    items
+        Of `ITEM`: demand; where its `links` are; its group; its bin; whether it stays there.
+    links
+        Of `LINK`: what an item exchanges with which other.
+    bins
+        Of `BIN`: what it may hold and what it holds; its zone; its class by CPU, and where it is in `by_load`.
+    by_load
+        The bins class by class, in each those that take no more items last, then by load, then number.
+    sizes
+        Of `SIZE`, one for each class: where it is in `by_load`, and the most CPU in it.
+    zones, zone_bins
+        Of `ZONE`: where its bins are in `zone_bins`.
+    groups, group_items
+        Of `GROUP`: where its items are in `group_items`; the most bins it may use, and how many it does. Without any
+        such limit there are no groups.
+    tried, kept
+        Scratch of `_rearrange`: bins, and for both items what is saved in each, shape (2, bins tried).
     zone_weight
         What a tuple between zones costs more than one between bins of a zone, which costs 1.
     noise
         A gain that is not above this is rounding.
-    group, group_first, group_items, group_bins
-        Group of every item; the items of every group; the most bins it may use.
-    bin_of
-        Bin of every item, shape (I,).
-    items, cpu_hz, memory_mb
-        What is in every bin, shape (B,).
-    by_load, rank
-        Bins class by class, in each those that take no more items last, then by load, then number; and where each bin
-        is in that order, shape (B,).
-    bins_used
-        Bins that every group uses, shape (G,).
-    tried, kept_i, kept_j
-        Scratch of `_rearrange`.
     """
 
-    item_cpu_hz: FloatArray
-    item_memory_mb: FloatArray
-    first: IndexArray
-    neighbour: IndexArray
-    rate: FloatArray
-    fixed: BoolArray
-    most_items: FloatArray
-    most_cpu_hz: FloatArray
-    most_memory_mb: FloatArray
-    size: IndexArray
-    size_first: IndexArray
-    size_cpu_hz: FloatArray
-    zone: IndexArray
-    zone_first: IndexArray
+    items: Records
+    links: Records
+    bins: Records
+    by_load: IndexArray
+    sizes: Records
+    zones: Records
     zone_bins: IndexArray
+    groups: Records
+    group_items: IndexArray
+    tried: IndexArray
+    kept: FloatArray
     zone_weight: float
     noise: float
-    group: IndexArray
-    group_first: IndexArray
-    group_items: IndexArray
-    group_bins: IndexArray
-    bin_of: IndexArray
-    items: IndexArray
-    cpu_hz: FloatArray
-    memory_mb: FloatArray
-    by_load: IndexArray
-    rank: IndexArray
-    bins_used: IndexArray
-    tried: IndexArray
-    kept_i: FloatArray
-    kept_j: FloatArray
 
 
 @compiled
 def put(books: Books, item: int, to: int) -> None:
     """Move `item` to the bin `to`, or out of all bins for `NOWHERE`."""
-    before = books.bin_of[item]
+    before = books.items[item].bin
     if before == to:
         return
     if before != NOWHERE:
         _account(books, item, before, -1)
     if to != NOWHERE:
         _account(books, item, to, +1)
-    books.bin_of[item] = to
+    books.items[item].bin = to
 
 
 @compiled
@@ -118,12 +119,27 @@ def place_in_order(books: Books, items: IndexArray) -> int:
 
 
 @compiled
+def fill_empty(books: Books) -> None:
+    """Give every empty bin the item whose move costs least, as long as another bin has two."""
+    for empty in range(len(books.bins)):
+        if books.bins[empty].items > 0:
+            continue
+        cheapest, least = NOWHERE, math.inf
+        for item in range(len(books.items)):
+            bin_ = books.items[item].bin
+            if bin_ != NOWHERE and books.bins[bin_].items > 1 and kept(books, item, bin_) < least:
+                cheapest, least = item, kept(books, item, bin_)
+        if cheapest != NOWHERE:
+            put(books, cheapest, empty)
+
+
+@compiled
 def place_pairs(books: Books, source: IndexArray, target: IndexArray, near: bool) -> bool:
     """Place pairs of items, heaviest first; whether anything changed. `Greedy.place_pairs` has the rule."""
     changed = False
     for position in range(len(source)):
         i, j = source[position], target[position]
-        if books.bin_of[i] == NOWHERE and books.bin_of[j] == NOWHERE:
+        if books.items[i].bin == NOWHERE and books.items[j].bin == NOWHERE:
             to = _least_loaded(books, i, j, _ALL_ZONES)
             if to != NOWHERE:
                 put(books, i, to)
@@ -141,8 +157,8 @@ def place_pairs(books: Books, source: IndexArray, target: IndexArray, near: bool
 def kept(books: Books, item: int, bin_: int) -> float:
     """What of the cost of `item`'s traffic is saved by having it in `bin_`."""
     total = 0.0
-    for position in range(books.first[item], books.first[item + 1]):
-        total += books.rate[position] * _closeness(books, books.bin_of[books.neighbour[position]], bin_)
+    for position in range(books.items[item].first, books.items[item].last):
+        total += books.links[position].rate * _closeness(books, books.items[books.links[position].item].bin, bin_)
     return total
 
 
@@ -150,9 +166,9 @@ def kept(books: Books, item: int, bin_: int) -> float:
 def kept_in_all(books: Books) -> float:
     """`kept` of all items where they are, those of no bin left out."""
     total = 0.0
-    for item in range(len(books.bin_of)):
-        if books.bin_of[item] != NOWHERE:
-            total += kept(books, item, books.bin_of[item])
+    for item in range(len(books.items)):
+        if books.items[item].bin != NOWHERE:
+            total += kept(books, item, books.items[item].bin)
     return total
 
 
@@ -163,34 +179,30 @@ def _closeness(books: Books, a: int, b: int) -> float:
         return 0.0
     if a == b:
         return 1.0 + books.zone_weight
-    return books.zone_weight if books.zone[a] == books.zone[b] else 0.0
+    return books.zone_weight if books.zone_weight > 0 and books.bins[a].zone == books.bins[b].zone else 0.0
 
 
 @compiled
 def _rearrange(books: Books, i: int, j: int, near: bool) -> bool:
-    at_i, at_j = books.bin_of[i], books.bin_of[j]
+    at_i, at_j = books.items[i].bin, books.items[j].bin
     tried = _find_tried(books, j if at_i != NOWHERE else i, at_i, at_j, near)
-    rate = 0.0
-    for position in range(books.first[i], books.first[i + 1]):
-        if books.neighbour[position] == j:
-            rate = books.rate[position]
-    for k in range(tried):
-        # The traffic of the two with each other is added for each combination.
-        books.kept_i[k] = kept(books, i, books.tried[k]) - rate * _closeness(books, at_j, books.tried[k])
-        books.kept_j[k] = kept(books, j, books.tried[k]) - rate * _closeness(books, at_i, books.tried[k])
+    # The traffic of the two with each other is added for each combination.
+    rate = _sum_kept(books, 0, i, j, tried)
+    _sum_kept(books, 1, j, i, tried)
     best_i, best_j, most = NOWHERE, NOWHERE, -math.inf
     if at_i != NOWHERE and at_j != NOWHERE:
         best_i, best_j = at_i, at_j  # the first two of those tried
-        most = books.kept_i[0] + books.kept_j[0 if at_i == at_j else 1] + rate * _closeness(books, at_i, at_j)
+        own_j = 0 if at_i == at_j else 1
+        most = books.kept[0, 0] + books.kept[1, own_j] + rate * _closeness(books, at_i, at_j)
     for k in range(tried):
         to_i = books.tried[k]
-        if books.fixed[i] and to_i != at_i:
+        if books.items[i].fixed and to_i != at_i:
             continue
         for m in range(tried):
             to_j = books.tried[m]
-            if books.fixed[j] and to_j != at_j:
+            if books.items[j].fixed and to_j != at_j:
                 continue
-            together = books.kept_i[k] + books.kept_j[m] + rate * _closeness(books, to_i, to_j)
+            together = books.kept[0, k] + books.kept[1, m] + rate * _closeness(books, to_i, to_j)
             if together > most + books.noise and _pair_fits(books, i, j, to_i, to_j):
                 best_i, best_j, most = to_i, to_j, together
     if best_i == NOWHERE or (best_i == at_i and best_j == at_j):
@@ -198,6 +210,31 @@ def _rearrange(books: Books, i: int, j: int, near: bool) -> bool:
     put(books, i, best_i)
     put(books, j, best_j)
     return True
+
+
+@compiled
+def _sum_kept(books: Books, row: int, item: int, partner: int, tried: int) -> float:
+    """Set a row of `kept`, without the traffic of `item` with `partner`; what that is."""
+    with_partner = 0.0
+    # Summed by bin and zone: a comparison with each bin tried would be one that processors cannot foresee.
+    for position in range(books.items[item].first, books.items[item].last):
+        other, rate = books.links[position].item, books.links[position].rate
+        if other == partner:
+            with_partner = rate
+        elif books.items[other].bin != NOWHERE:
+            books.bins[books.items[other].bin].exchanged += rate
+            if books.zone_weight > 0:
+                books.zones[books.bins[books.items[other].bin].zone].exchanged += rate
+    for k in range(tried):
+        books.kept[row, k] = books.bins[books.tried[k]].exchanged
+        if books.zone_weight > 0:
+            books.kept[row, k] += books.zone_weight * books.zones[books.bins[books.tried[k]].zone].exchanged
+    for position in range(books.items[item].first, books.items[item].last):
+        bin_ = books.items[books.links[position].item].bin
+        if bin_ != NOWHERE:
+            books.bins[bin_].exchanged = 0.0
+            books.zones[books.bins[bin_].zone].exchanged = 0.0
+    return with_partner
 
 
 @compiled
@@ -209,7 +246,7 @@ def _find_tried(books: Books, mover: int, at_i: int, at_j: int, near: bool) -> i
     if near:
         for bin_ in (at_i, at_j):
             if bin_ != NOWHERE:
-                tried = _add_tried(books, tried, _least_loaded(books, mover, NOWHERE, books.zone[bin_]))
+                tried = _add_tried(books, tried, _least_loaded(books, mover, NOWHERE, books.bins[bin_].zone))
     return tried
 
 
@@ -227,17 +264,17 @@ def _add_tried(books: Books, tried: int, bin_: int) -> int:
 @compiled
 def _least_loaded(books: Books, i: int, j: int, zone: int) -> int:
     """The least loaded bin of a zone that takes `i`, and `j` with it unless that is `NOWHERE`."""
-    count, cpu_hz, memory_mb = 1, books.item_cpu_hz[i], books.item_memory_mb[i]
+    count, cpu_hz, memory_mb = 1, books.items[i].cpu_hz, books.items[i].memory_mb
     if j != NOWHERE:
-        count, cpu_hz, memory_mb = 2, cpu_hz + books.item_cpu_hz[j], memory_mb + books.item_memory_mb[j]
+        count, cpu_hz, memory_mb = 2, cpu_hz + books.items[j].cpu_hz, memory_mb + books.items[j].memory_mb
     best = NOWHERE
     if zone == _ALL_ZONES:
-        for size in range(len(books.size_cpu_hz)):
-            for rank in range(books.size_first[size], books.size_first[size + 1]):
+        for size in range(len(books.sizes)):
+            for rank in range(books.sizes[size].first, books.sizes[size].last):
                 bin_ = books.by_load[rank]
                 if (
                     _is_full(books, bin_)
-                    or books.cpu_hz[bin_] + cpu_hz > books.size_cpu_hz[size]
+                    or books.bins[bin_].cpu_hz + cpu_hz > books.sizes[size].cpu_hz
                     or (best != NOWHERE and not _comes_before(books, bin_, best))
                 ):
                     break  # and so are all that follow
@@ -245,7 +282,7 @@ def _least_loaded(books: Books, i: int, j: int, zone: int) -> int:
                     best = bin_
                     break
         return best
-    for position in range(books.zone_first[zone], books.zone_first[zone + 1]):
+    for position in range(books.zones[zone].first, books.zones[zone].last):
         bin_ = books.zone_bins[position]
         if best != NOWHERE and not _comes_before(books, bin_, best):
             continue
@@ -257,15 +294,15 @@ def _least_loaded(books: Books, i: int, j: int, zone: int) -> int:
 @compiled
 def _pair_fits(books: Books, i: int, j: int, x: int, y: int) -> bool:
     """Whether `i` can go to `x` while `j` goes to `y`."""
-    at_i, at_j = books.bin_of[i], books.bin_of[j]
+    at_i, at_j = books.items[i].bin, books.items[j].bin
     if x != y:
         return _can_enter(books, i, x, at_i, j, at_j) and _can_enter(books, j, y, at_j, i, at_i)
     if at_i == x:
         return _can_enter(books, j, x, at_j, NOWHERE, NOWHERE)
     if at_j == x:
         return _can_enter(books, i, x, at_i, NOWHERE, NOWHERE)
-    cpu_hz = books.item_cpu_hz[i] + books.item_cpu_hz[j]
-    memory_mb = books.item_memory_mb[i] + books.item_memory_mb[j]
+    cpu_hz = books.items[i].cpu_hz + books.items[j].cpu_hz
+    memory_mb = books.items[i].memory_mb + books.items[j].memory_mb
     return _takes(books, x, 2, cpu_hz, memory_mb) and _both_may_use(books, i, j, x)
 
 
@@ -274,19 +311,19 @@ def _can_enter(books: Books, item: int, to: int, at: int, other: int, other_at: 
     """Whether `item` can go from `at` to `to` if `other`, which is at `other_at`, is then elsewhere."""
     if at == to:
         return True
-    count, cpu_hz, memory_mb = 1, books.item_cpu_hz[item], books.item_memory_mb[item]
+    count, cpu_hz, memory_mb = 1, books.items[item].cpu_hz, books.items[item].memory_mb
     if other_at == to:
-        count, cpu_hz = 0, cpu_hz - books.item_cpu_hz[other]
-        memory_mb -= books.item_memory_mb[other]
+        count, cpu_hz = 0, cpu_hz - books.items[other].cpu_hz
+        memory_mb -= books.items[other].memory_mb
     return _takes(books, to, count, cpu_hz, memory_mb) and _may_use(books, item, to)
 
 
 @compiled
 def _takes(books: Books, bin_: int, count: int, cpu_hz: float, memory_mb: float) -> bool:
     return bool(
-        books.items[bin_] + count <= books.most_items[bin_]
-        and books.cpu_hz[bin_] + cpu_hz <= books.most_cpu_hz[bin_]
-        and books.memory_mb[bin_] + memory_mb <= books.most_memory_mb[bin_]
+        books.bins[bin_].items + count <= books.bins[bin_].most_items
+        and books.bins[bin_].cpu_hz + cpu_hz <= books.bins[bin_].most_cpu_hz
+        and books.bins[bin_].memory_mb + memory_mb <= books.bins[bin_].most_memory_mb
     )
 
 
@@ -297,44 +334,44 @@ def _both_may_use(books: Books, i: int, j: int, bin_: int) -> bool:
 
 @compiled
 def _may_use(books: Books, item: int, bin_: int) -> bool:
-    if len(books.group_bins) == 0:
+    if len(books.groups) == 0:
         return True
-    group = books.group[item]
-    return books.bins_used[group] < books.group_bins[group] or _group_uses(books, group, bin_, NOWHERE)
+    group = books.items[item].group
+    return books.groups[group].bins < books.groups[group].most_bins or _group_uses(books, group, bin_, NOWHERE)
 
 
 @compiled
 def _group_uses(books: Books, group: int, bin_: int, but: int) -> bool:
     """Whether an item of the group other than `but` is in a bin."""
-    for position in range(books.group_first[group], books.group_first[group + 1]):
+    for position in range(books.groups[group].first, books.groups[group].last):
         item = books.group_items[position]
-        if item != but and books.bin_of[item] == bin_:
+        if item != but and books.items[item].bin == bin_:
             return True
     return False
 
 
 @compiled
 def _account(books: Books, item: int, bin_: int, sign: int) -> None:
-    books.items[bin_] += sign
-    if books.items[bin_] == 0:
+    books.bins[bin_].items += sign
+    if books.bins[bin_].items == 0:
         # An empty bin holds exactly nothing, whatever rounding left.
-        books.cpu_hz[bin_] = books.memory_mb[bin_] = 0.0
+        books.bins[bin_].cpu_hz = books.bins[bin_].memory_mb = 0.0
     else:
-        books.cpu_hz[bin_] += sign * books.item_cpu_hz[item]
-        books.memory_mb[bin_] += sign * books.item_memory_mb[item]
+        books.bins[bin_].cpu_hz += sign * books.items[item].cpu_hz
+        books.bins[bin_].memory_mb += sign * books.items[item].memory_mb
     _sort_in(books, bin_)
-    if len(books.group_bins) > 0 and not _group_uses(books, books.group[item], bin_, item):
-        books.bins_used[books.group[item]] += sign
+    if len(books.groups) > 0 and not _group_uses(books, books.items[item].group, bin_, item):
+        books.groups[books.items[item].group].bins += sign
 
 
 @compiled
 def _sort_in(books: Books, bin_: int) -> None:
     """Bring a bin whose load has changed to its place in `by_load`."""
-    at, size = books.rank[bin_], books.size[bin_]
-    while at + 1 < books.size_first[size + 1] and _comes_before(books, books.by_load[at + 1], bin_):
+    at, size = books.bins[bin_].rank, books.bins[bin_].size
+    while at + 1 < books.sizes[size].last and _comes_before(books, books.by_load[at + 1], bin_):
         _set_rank(books, books.by_load[at + 1], at)
         at += 1
-    while at > books.size_first[size] and _comes_before(books, bin_, books.by_load[at - 1]):
+    while at > books.sizes[size].first and _comes_before(books, bin_, books.by_load[at - 1]):
         _set_rank(books, books.by_load[at - 1], at)
         at -= 1
     _set_rank(books, bin_, at)
@@ -343,7 +380,7 @@ def _sort_in(books: Books, bin_: int) -> None:
 @compiled
 def _set_rank(books: Books, bin_: int, at: int) -> None:
     books.by_load[at] = bin_
-    books.rank[bin_] = at
+    books.bins[bin_].rank = at
 
 
 @compiled
@@ -352,9 +389,9 @@ def _comes_before(books: Books, a: int, b: int) -> bool:
     full_a, full_b = _is_full(books, a), _is_full(books, b)
     if full_a != full_b:
         return full_b
-    return bool(books.cpu_hz[a] < books.cpu_hz[b] or (books.cpu_hz[a] == books.cpu_hz[b] and a < b))
+    return bool(books.bins[a].cpu_hz < books.bins[b].cpu_hz or (books.bins[a].cpu_hz == books.bins[b].cpu_hz and a < b))
 
 
 @compiled
 def _is_full(books: Books, bin_: int) -> bool:
-    return bool(books.items[bin_] >= books.most_items[bin_])
+    return bool(books.bins[bin_].items >= books.bins[bin_].most_items)
