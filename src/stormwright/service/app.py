@@ -11,7 +11,7 @@ import orjson
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -48,7 +48,8 @@ def make_app(bridge: Bridge, ingest: Ingest, status: Callable[[], dict[str, Any]
             Route("/v1/schedule", schedule, methods=["POST"]),
             Route("/v1/perflog", perflog, methods=["POST"]),
             Route("/v1/status", show_status, methods=["GET"]),
-        ]
+        ],
+        exception_handlers={ClientDisconnect: _hung_up},
     )
 
 
@@ -68,6 +69,11 @@ def _schedule(bridge: Bridge, body: bytes) -> Response:
             "status": dict(answer.status),
         }
     )
+
+
+def _hung_up(_: Request, __: Exception) -> Response:
+    """A worker ended in the middle of a delivery: nobody reads what is answered."""
+    return Response(status_code=400)
 
 
 def _json(content: dict[str, Any], status_code: int = 200) -> Response:

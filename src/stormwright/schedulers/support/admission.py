@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stormwright.model import UNPLACED, Problem
+from stormwright.model import UNPLACED, Problem, Topology
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker, num_workers
@@ -27,8 +27,8 @@ class Wanted:
 def find_wanted(draft: Draft, keep_running: bool) -> list[Wanted]:
     """Which executors want workers; of topologies that run first, then in the problem's order.
 
-    To keep what runs, live workers are fixed in the draft, and a topology that lost workers wants only these. It
-    wants all if the lost executors cannot fill as many workers as it lacks.
+    To keep what runs, live workers are fixed in the draft, and a topology that lost executors wants only these placed.
+    Where they cannot fill as many workers as it lacks, it wants its smallest live workers made anew with them.
     """
     problem = draft.problem
     running = running_workers(problem)
@@ -40,16 +40,28 @@ def find_wanted(draft: Draft, keep_running: bool) -> list[Wanted]:
         slots = problem.current_slot[executors]
         live = np.unique(slots[slots != UNPLACED]).tolist()
         lost = executors[slots == UNPLACED]
-        missing = num_workers(topology) - len(live)
-        fills = 1 <= missing <= len(lost) <= missing * max_executors_per_worker(topology)
-        if keep_running and live and (fills or not len(lost)):
-            for slot in live:
-                draft.add_worker(index, running[slot], int(problem.slot_node[slot]), fixed=True)
-            if len(lost):
-                first.append(Wanted(index, lost, missing))
-        elif len(executors):
-            (first if live else then).append(Wanted(index, executors, num_workers(topology)))
+        smallest_first = sorted(live, key=lambda slot: len(running[slot]))
+        sizes = [len(running[slot]) for slot in smallest_first]
+        anew = smallest_first[: _count_anew(topology, len(lost), sizes) if keep_running else len(live)]
+        kept = [slot for slot in live if slot not in anew]
+        for slot in kept:
+            draft.add_worker(index, running[slot], int(problem.slot_node[slot]), fixed=True)
+        waiting = np.sort(np.concatenate([lost, *(running[slot] for slot in anew)]))
+        if len(waiting):
+            (first if live else then).append(Wanted(index, waiting, num_workers(topology) - len(kept)))
     return first + then
+
+
+def _count_anew(topology: Topology, lost: int, sizes: list[int]) -> int:
+    """How many live workers of these sizes, smallest first, must be made anew for the lost executors to find workers."""
+    if lost == 0:
+        return 0
+    most = max_executors_per_worker(topology)
+    for anew in range(len(sizes)):
+        executors, workers = lost + sum(sizes[:anew]), num_workers(topology) - len(sizes) + anew
+        if 1 <= workers <= executors <= workers * most:
+            return anew
+    return len(sizes)
 
 
 def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True) -> list[Wanted]:
