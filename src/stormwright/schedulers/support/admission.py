@@ -53,7 +53,7 @@ def find_wanted(draft: Draft, keep_running: bool) -> list[Wanted]:
 
 
 def _count_anew(topology: Topology, lost: int, sizes: list[int]) -> int:
-    """How many live workers of these sizes, smallest first, must be made anew for the lost executors to find workers."""
+    """How many live workers, whose sizes rise, must be made anew for the lost executors to find workers."""
     if lost == 0:
         return 0
     most = max_executors_per_worker(topology)
