@@ -20,6 +20,7 @@ from stormwright.controller.policy import Clock, Decision, decide
 from stormwright.controller.setbacks import Setbacks
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, NimbusError, StormwrightError
+from stormwright.experiments.obstacles import status_texts
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import Rejected, parse_lines
@@ -93,7 +94,7 @@ class Runtime:
         self.settings = settings
         self._failure_hook = FailureHook(settings.on_failure, say) if settings.on_failure else None
         tell_failures = self._failure_hook.update if self._failure_hook else None
-        self.bridge = Bridge(_placing_only(settings.initial), settings.initial, tell_failures)
+        self.bridge = Bridge(_placing_only(settings.initial), settings.initial, tell_failures, status_texts)
         self.tally = Tally(keep_records=settings.keep_records)
         self._scheduler = scheduler
         self._scheduler_name = scheduler_name

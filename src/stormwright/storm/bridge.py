@@ -77,6 +77,8 @@ class Bridge:
         Its name, for the status text.
     tell_failures
         Takes, after every answer, all topologies that it left without slots. Nimbus waits meanwhile.
+    tell_why
+        Gives the status text of topologies (ids) that an assignment leaves without slots; else it is the scheduler's.
     """
 
     def __init__(
@@ -84,10 +86,12 @@ class Bridge:
         initial: Scheduler,
         initial_name: str,
         tell_failures: Callable[[Collection[Failure]], None] | None = None,
+        tell_why: Callable[[Problem, Assignment, Collection[str]], Mapping[str, str]] | None = None,
     ) -> None:
         self._initial = initial
         self._initial_name = initial_name
         self._tell_failures = tell_failures
+        self._tell_why = tell_why
         self._orders: dict[str, Order] = {}
         self._ordered_s: dict[str, float] = {}
         self._status: dict[str, str] = {}
@@ -160,11 +164,13 @@ class Bridge:
             around = replace(problem, current={**problem.current, **assignments})
             placed = self._initial.schedule(around)
             by_topology, reasons = placed.by_topology(around), _reasons(placed)
+            left_out = {topology.id for topology in rest if UNPLACED in by_topology[topology.id].slot_of_executor}
+            why = self._tell_why(around, placed, left_out) if self._tell_why else placed.status
             for topology in rest:
                 answer = by_topology[topology.id]
-                if UNPLACED in answer.slot_of_executor or not answer.slots:
-                    text = placed.status.get(topology.id, f"{self._initial_name}: no slot for it")
-                    self._fail(topology, text, reasons.get(topology.id, (text,)))
+                if topology.id in left_out:
+                    own = placed.status.get(topology.id, f"{self._initial_name}: no slot for it")
+                    self._fail(topology, why.get(topology.id, own), reasons.get(topology.id, (own,)))
                 elif not _obtainable(around.with_current({**around.current, **assignments}), topology, answer):
                     text = f"{self._initial_name} wants slots that are taken, or to move what runs"
                     self._fail(topology, text, (text,))
