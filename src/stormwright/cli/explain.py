@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from stormwright.cli.output import print_json
-from stormwright.formats import read_assignment, read_problem
+from stormwright.experiments.ready import read_problem
+from stormwright.formats import read_assignment
 
 if TYPE_CHECKING:
     from stormwright.experiments.explain import Explanation, NodeVerdict
