@@ -8,16 +8,25 @@
 
 from __future__ import annotations
 
-import sentry_sdk
+import os
 
 from stormwright.storm.bridge import Failure
 
-# Reads SENTRY_DSN. Without integrations, which would watch the service's own web server and log.
-sentry_sdk.init(default_integrations=False)
+# The service loads this module when it starts, and does not start if that fails.
+try:
+    import sentry_sdk
+except ModuleNotFoundError as missing:
+    raise SystemExit("the Sentry client is missing; install it with: pip install sentry-sdk") from missing
+if not os.environ.get("SENTRY_DSN"):
+    raise SystemExit("SENTRY_DSN is not set, so nothing would reach Sentry")
+
+#: Less than the 10 seconds that a call may take.
+FLUSH_S = 8.0
 
 
 def report(failure: Failure) -> None:
     """Send one event; those of one topology make one issue."""
+    sentry_sdk.init()  # reads SENTRY_DSN
     sentry_sdk.capture_message(
         f"{failure.topology_name} has no slots: {'; '.join(failure.reasons)}",
         level="error",
@@ -25,3 +34,4 @@ def report(failure: Failure) -> None:
         contexts={"placement": {"topology id": failure.topology_id, "reasons": list(failure.reasons)}},
         fingerprint=["stormwright", failure.topology_name],
     )
+    sentry_sdk.flush(FLUSH_S)  # the process ends with this call

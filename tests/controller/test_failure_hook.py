@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import queue
-import sys
 import threading
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
-from stormwright import cli
 from stormwright.controller import failure_hook
-from stormwright.controller.failure_hook import FailureHook, load_hook
-from stormwright.errors import InputError
+from stormwright.controller.failure_hook import FailureHook
+from stormwright.errors import HookError
 from stormwright.model import Topology
 from stormwright.schedulers import make_scheduler
 from stormwright.storm.bridge import Bridge, Failure
 from tests.controller.builders import place, problem, topology
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
 
 #: Longer than any call takes; whoever waits for one goes on as soon as it comes.
 SOON_S = 20.0
@@ -115,6 +108,13 @@ def test_what_it_raises_is_told_and_the_next_failure_comes_through(error: BaseEx
     assert "no such server" in text
 
 
+def test_a_call_that_failed_is_told_in_a_line() -> None:
+    calls, said = Calls(HookError("exit code 3")), queue.Queue[str]()
+    with FailureHook(calls, said.put) as hook:
+        hook.update([A])
+        assert said.get(timeout=SOON_S) == "--on-failure, told of a: exit code 3"
+
+
 def test_a_hook_that_does_not_return_does_not_keep_the_service_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failure_hook, "FAREWELL_S", 0.0)
     calls = Calls()
@@ -146,44 +146,3 @@ def test_nimbus_has_its_answer_while_the_hook_is_busy() -> None:
 def tagged(name: str, tag: str) -> Topology:
     of = topology(name)
     return replace(of, components=tuple(replace(component, tags=(tag,)) for component in of.components))
-
-
-# Loading -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("json", "should be package.module:function @ json"),
-        (":dumps", "should be package.module:function"),
-        ("no_such_module:f", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
-        ("json:no_such_function", "cannot be loaded: AttributeError"),
-        ("json:__name__", "is not a function @ json:__name__"),
-    ],
-)
-def test_a_name_that_stands_for_no_function(name: str, message: str) -> None:
-    with pytest.raises(InputError, match="--on-failure: 1 fault") as caught:
-        load_hook(name)
-    assert message in str(caught.value)
-
-
-def test_serve_says_at_once_that_there_is_no_such_function(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = cli.run(
-        ["serve", "--state", str(tmp_path), "--storm-home", str(tmp_path), "--on-failure", "no_such_module:f"]
-    )
-    assert code == cli.BAD_INPUT
-    assert "No module named 'no_such_module' @ no_such_module:f" in capsys.readouterr().err
-
-
-def test_the_example_sends_to_sentry(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[tuple[str, dict[str, Any]]] = []
-    sentry = ModuleType("sentry_sdk")
-    sentry.init = lambda **_: None  # type: ignore[attr-defined]
-    sentry.capture_message = lambda text, **more: sent.append((text, more))  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "sentry_sdk", sentry)
-    monkeypatch.delitem(sys.modules, "sentry_failures", raising=False)
-    monkeypatch.syspath_prepend(EXAMPLES)
-    load_hook("sentry_failures:report")(failure("a", "1 of 2 nodes: blacklisted", "no free worker slot"))
-    [(text, more)] = sent
-    assert text == "a has no slots: 1 of 2 nodes: blacklisted; no free worker slot"
-    assert more["tags"] == {"topology": "a", "scheduler": "even"}

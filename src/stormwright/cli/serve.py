@@ -35,8 +35,8 @@ import click
 @click.option("--dry-run", is_flag=True, help="Decide and tell what would move, but move nothing.")
 @click.option(
     "--on-failure",
-    metavar="MODULE:FUNCTION",
-    help="Python function that is told of every topology that finds no slots.",
+    metavar="MODULE:FUNCTION|PROGRAM",
+    help="Python function or program that is told of every topology that finds no slots.",
 )
 @click.option(
     "--max-topologies", default=1, show_default=True, type=click.IntRange(0), help="Move budget: topologies a decision."
@@ -70,7 +70,7 @@ def command(
     Storm needs `storm.scheduler: stormwright.PlacementScheduler` and `stormwright.service.url` in storm.yaml, and
     topologies the probe in `topology.auto.task.hooks`.
     """
-    from stormwright.controller.failure_hook import load_hook
+    from stormwright.controller.hook_program import load_hook
     from stormwright.controller.plan import MoveBudget
     from stormwright.controller.runtime import Runtime, RuntimeSettings
     from stormwright.schedulers import make_scheduler

@@ -1,43 +1,19 @@
-"""Tells somebody outside of topologies that have no slots: a function that the operator names."""
+"""Tells somebody outside of topologies that have no slots: what the operator names."""
 
 from __future__ import annotations
 
 import threading
 import traceback
 from collections.abc import Callable, Collection
-from importlib import import_module
 from types import TracebackType
 from typing import Self
 
-from stormwright.errors import Fault, InputError
+from stormwright.controller.hook_program import LIMIT_S, Hook
+from stormwright.errors import HookError
 from stormwright.storm.bridge import Failure
 
-#: What the operator gives: called with every failure, in a thread of its own.
-Hook = Callable[[Failure], object]
-
-#: Seconds that a call under way has to finish when the service ends.
-FAREWELL_S = 5.0
-
-
-def load_hook(name: str) -> Hook:
-    """The function that `name`, ``package.module:function``, stands for.
-
-    Raises
-    ------
-    InputError
-        There is none.
-    """
-    module, _, function = name.partition(":")
-    if not module or not function:
-        raise InputError("--on-failure", [Fault("should be package.module:function", name)])
-    try:
-        hook: Hook = getattr(import_module(module), function)
-    except Exception as error:  # a module may raise anything while it is imported
-        why = f"cannot be loaded: {type(error).__name__}: {error}"
-        raise InputError("--on-failure", [Fault(why, name)]) from error
-    if not callable(hook):
-        raise InputError("--on-failure", [Fault("is not a function", name)])
-    return hook
+#: Seconds that a call under way has to finish when the service ends: a little more than its process has.
+FAREWELL_S = LIMIT_S + 2
 
 
 class FailureHook:
@@ -82,7 +58,9 @@ class FailureHook:
         while failure := self._next():
             try:
                 self._hook(failure)
-            except (Exception, SystemExit):  # 3
+            except HookError as error:  # 3
+                self._say(f"--on-failure, told of {failure.topology_name}: {error}")
+            except (Exception, SystemExit):
                 self._say(f"--on-failure, told of {failure.topology_name}: {traceback.format_exc()}")
 
     def _next(self) -> Failure | None:

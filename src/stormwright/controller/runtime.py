@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from stormwright.controller.failure_hook import FailureHook, Hook
+from stormwright.controller.failure_hook import FailureHook
+from stormwright.controller.hook_program import Hook
 from stormwright.controller.move import MoveLimits, MoveReport, safe_move
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.plan import MoveBudget
