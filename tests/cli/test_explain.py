@@ -72,7 +72,7 @@ def test_the_histogram_is_one_line(run, tmp_path):
     write_assignment(tmp_path / "answer.json", of, make_scheduler("online").schedule(of))
     _, out, _ = run("explain", tmp_path / "problem.json", tmp_path / "answer.json")
     assert "t, component c, executors 0–1: unplaced" in out
-    assert "\n  3 of 3 nodes: memory short by 512 MB\n" in out
+    assert "; c: 3 of 3 nodes: memory short by 512 MB\n" in out
     assert "    s0 (h0): memory short by 512 MB\n" in out
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stormwright.cli.output import numbers_table, print_json, print_table
-from stormwright.formats import read_problem
+from stormwright.experiments.ready import read_problem
 
 if TYPE_CHECKING:
     from stormwright.experiments.compare import Comparison, Figures
@@ -67,6 +67,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Let schedulers place the executors of the problem in FILE, and compare the answers.
+
+    FILE may also be ready:NAME, as for `stormwright schedule`.
 
     The table is sorted by cost; placements that leave executors out come after complete ones, failures last.
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from stormwright.cli.output import print_json
-from stormwright.formats import read_assignment, read_problem
+from stormwright.experiments.ready import read_problem
+from stormwright.formats import read_assignment
 
 if TYPE_CHECKING:
     from stormwright.experiments.explain import Explanation, NodeVerdict
@@ -30,8 +31,8 @@ def command(file: Path, assignment: Path, topology: str | None, executor: int | 
     Of an executor without a slot: which nodes were ruled out and by what. Of one that runs: what it would cost on every
     other node, and why it cannot go there. Without options, every executor without a slot.
 
-    Nodes are ruled out by the limits of a placement, whatever the scheduler looked at; what it said
-    itself (Storm's status text) stands first.
+    Nodes are ruled out by the limits of a placement, whatever the scheduler looked at. Of an executor without a slot
+    the first line is Storm's status text: what the scheduler said itself, then how many nodes are ruled out by what.
     """
     from stormwright.experiments.explain import explain
 
@@ -47,20 +48,18 @@ def command(file: Path, assignment: Path, topology: str | None, executor: int | 
         )
         click.echo(asked)
     for explanation in found[:_MAX_EXPLANATIONS]:
-        click.echo("\n".join(_lines(explanation, answer.scheduler)))
+        click.echo("\n".join(_lines(explanation)))
     if len(found) > _MAX_EXPLANATIONS:
         click.echo(f"and {len(found) - _MAX_EXPLANATIONS} more; --executor picks one, --json has all")
 
 
-def _lines(explanation: Explanation, scheduler: str) -> Iterator[str]:
+def _lines(explanation: Explanation) -> Iterator[str]:
     who = f"{explanation.topology}, component {explanation.component}, {_numbers(explanation.executors)}"
     if explanation.slot is None:
         yield f"{who}: unplaced"
-        if explanation.reasons:
-            yield f"  {scheduler or 'scheduler'}: {'; '.join(explanation.reasons)}"
+        yield f"  {explanation.status_text}"
         if explanation.shortages:
             yield f"  its topology: {'; '.join(explanation.shortages)}"
-        yield f"  {explanation.histogram or 'there are 0 nodes'}"
     else:
         yield f"{who}: in {explanation.slot}"
         yield from _moves(explanation)

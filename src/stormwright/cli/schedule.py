@@ -12,8 +12,9 @@ import click
 import numpy as np
 
 from stormwright.cli.output import console, numbers_table, print_json
+from stormwright.experiments.ready import read_problem
 from stormwright.experiments.resolve import resolve_scheduler
-from stormwright.formats import assignment_to_dict, read_problem, write_assignment
+from stormwright.formats import assignment_to_dict, write_assignment
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers import scheduler_names
@@ -78,6 +79,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Place the executors of the problem in FILE (stormwright-problem/1, or a case that holds one; gzipped or not).
+
+    FILE may also be ready:NAME, a problem of a paper: top-storm-word-count-1 to -6, top-storm-exclamation-1 to -6.
 
     Exits with 0 if all are placed, 1 if some are not, 2 if the input is bad.
     """

@@ -34,6 +34,11 @@ import click
 @click.option("--cool-down", "cool_down_s", default=60.0, show_default=True, help="T: seconds after a change.")
 @click.option("--dry-run", is_flag=True, help="Decide and tell what would move, but move nothing.")
 @click.option(
+    "--on-failure",
+    metavar="MODULE:FUNCTION|PROGRAM",
+    help="Python function or program that is told of every topology that finds no slots.",
+)
+@click.option(
     "--max-topologies", default=1, show_default=True, type=click.IntRange(0), help="Move budget: topologies a decision."
 )
 @click.option(
@@ -58,12 +63,14 @@ def command(
     dry_run: bool,
     max_topologies: int,
     max_executors: int,
+    on_failure: str | None,
 ) -> None:
     """Answer Nimbus, collect the performance log, and move topologies when it pays.
 
     Storm needs `storm.scheduler: stormwright.PlacementScheduler` and `stormwright.service.url` in storm.yaml, and
     topologies the probe in `topology.auto.task.hooks`.
     """
+    from stormwright.controller.hook_program import load_hook
     from stormwright.controller.plan import MoveBudget
     from stormwright.controller.runtime import Runtime, RuntimeSettings
     from stormwright.schedulers import make_scheduler
@@ -76,6 +83,7 @@ def command(
         port=port,
         initial=initial,
         dry_run=dry_run,
+        on_failure=load_hook(on_failure) if on_failure else None,
         triggers=TriggerParams(
             overload_s=overload_s, period_s=period_s, min_gain_percent=min_gain_percent, cool_down_s=cool_down_s
         ),

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from stormwright.controller.failure_hook import FailureHook
+from stormwright.controller.hook_program import Hook
 from stormwright.controller.move import MoveLimits, MoveReport, safe_move
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.plan import MoveBudget
@@ -19,6 +21,7 @@ from stormwright.controller.policy import Clock, Decision, decide
 from stormwright.controller.setbacks import Setbacks
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, NimbusError, StormwrightError
+from stormwright.experiments.obstacles import status_texts
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import Rejected, parse_lines
@@ -44,6 +47,8 @@ class RuntimeSettings:
         Scheduler for topologies without a slot; Storm's own by default.
     dry_run
         Decide and tell, but move nothing.
+    on_failure
+        Called, in a thread of its own, for every topology that `initial` finds no slots for.
     keep_records
         Keep the newest records in memory, for measurements.
     """
@@ -53,6 +58,7 @@ class RuntimeSettings:
     port: int
     initial: str = "even"
     dry_run: bool = False
+    on_failure: Hook | None = None
     keep_records: bool = False
     triggers: TriggerParams = field(default_factory=TriggerParams)
     budget: MoveBudget = field(default_factory=MoveBudget)
@@ -87,7 +93,9 @@ class Runtime:
         say: Callable[[str], None],
     ) -> None:
         self.settings = settings
-        self.bridge = Bridge(_placing_only(settings.initial), settings.initial)
+        self._failure_hook = FailureHook(settings.on_failure, say) if settings.on_failure else None
+        tell_failures = self._failure_hook.update if self._failure_hook else None
+        self.bridge = Bridge(_placing_only(settings.initial), settings.initial, tell_failures, status_texts)
         self.tally = Tally(keep_records=settings.keep_records)
         self._scheduler = scheduler
         self._scheduler_name = scheduler_name
@@ -107,6 +115,8 @@ class Runtime:
 
     def __enter__(self) -> Self:
         with ExitStack() as starting:
+            if self._failure_hook:
+                starting.enter_context(self._failure_hook)
             starting.enter_context(self._http)
             self.nimbus = starting.enter_context(NimbusGateway(self._gateway_command))
             self.nimbus.cluster()  # says at once if Nimbus cannot be reached
