@@ -24,8 +24,21 @@ class BinpackScheduler:
     Generic: best fit. A node is as full as the larger of the used parts of its CPU and its memory, those of all
     topologies together.
 
-    It looks at no traffic. As many workers as a topology wants may need more nodes than its executors would: where a
-    node has no slot for a further worker, the rest goes elsewhere. Ties go to the lower index of node.
+    As many workers as a topology wants may need more nodes than its executors would: where a node has no slot for a
+    further worker, the rest goes elsewhere. Ties go to the lower index of node.
+
+    When to use
+    -----------
+    Nodes are to be freed: to be switched off, or kept whole for the next topology. Nodes then run close to their
+    limits, so the loads should be known well.
+
+    Ignores
+    -------
+    Traffic, streams, racks, and how evenly nodes are loaded.
+
+    Honours
+    -------
+    CPU, memory, executors per worker
     """
 
     params_type = BinpackParams

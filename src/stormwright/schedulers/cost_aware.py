@@ -35,7 +35,19 @@ class CostAwareScheduler:
 
     The price is ``price.per.hour`` in the node's `supervisor.scheduler.meta`; without it, 1 per core.
 
-    It looks at no traffic, and not at what a node gives for its price. Ties go to the lower index of node.
+    Ties go to the lower index of node.
+
+    When to use
+    -----------
+    Nodes are paid for by the hour, as in a cloud, and the bill counts more than latency.
+
+    Ignores
+    -------
+    Traffic, streams, racks, and what a node gives for its price.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, prices
 
     Raises
     ------

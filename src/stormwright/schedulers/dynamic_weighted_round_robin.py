@@ -26,7 +26,20 @@ class DynamicWeightedScheduler:
     2. A node's weight is its CPU capacity less what runs on it and what was put on it so far, seen anew for every
        worker; the turns are those of `SmoothTurns` among the nodes with room for the worker.
 
-    It looks at no traffic. Ties go to the lower index of node.
+    Ties go to the lower index of node.
+
+    When to use
+    -----------
+    Nodes differ, or other topologies take part of their CPU already, and the traffic is unknown or light.
+
+    Ignores
+    -------
+    Traffic, streams, racks, and that the workers of a topology may be unequally heavy: each takes one turn. Memory,
+    other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker
     """
 
     params_type = DynamicWeightedParams

@@ -24,8 +24,19 @@ class LeastExecutorsScheduler:
     1. The executors of a node are those of all topologies, running or placed so far.
     2. Once a topology has a node for each of its workers, no further node joins.
 
-    It looks at no traffic, not at how fast a node is, and at load only to keep limits. Ties go to the lower index of
-    node.
+    Ties go to the lower index of node.
+
+    When to use
+    -----------
+    Nothing was measured, and neither nodes nor executors differ much.
+
+    Ignores
+    -------
+    Traffic, streams, racks, how fast a node is; load, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker
     """
 
     params_type = LeastExecutorsParams

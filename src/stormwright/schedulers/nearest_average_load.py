@@ -27,7 +27,19 @@ class NearestAverageLoadScheduler:
     1. A node's load is the part of its CPU that is used; the mean is over nodes with a free slot or an executor.
     2. The mean is that before the executor is placed, seen anew for every executor.
 
-    It looks at no traffic. Ties go to the lower index of node.
+    Ties go to the lower index of node.
+
+    When to use
+    -----------
+    CPU was measured, and nodes that differ are to be equally busy.
+
+    Ignores
+    -------
+    Traffic, streams, racks; memory, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker
     """
 
     params_type = NearestAverageLoadParams

@@ -72,6 +72,19 @@ class OnlineScheduler:
 
     Deterministic. Ties go to what stays, then to the lower index of executor, worker, node or topology. So names have
     no influence; the order of supervisors and topologies in the problem has one among equals.
+
+    When to use
+    -----------
+    A topology that runs and was measured; the default of `schedule`, `demo` and `serve`. Unless `keep_running`, it also
+    moves what runs where that pays.
+
+    Ignores
+    -------
+    Streams, the speed of links, and that shuffled traffic will follow the new placement.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, traffic, racks
     """
 
     params_type = OnlineParams

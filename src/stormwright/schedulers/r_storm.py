@@ -56,7 +56,19 @@ class RStormScheduler:
        most executors share one.
     4. What a node does not tell, its memory or its CPU, is not compared.
 
-    It looks at no traffic. Ties go to the lower index of node.
+    Ties go to the lower index of node.
+
+    When to use
+    -----------
+    Components tell what CPU and memory they need, nothing was measured yet, and memory is what runs short.
+
+    Ignores
+    -------
+    How much traffic a stream carries.
+
+    Honours
+    -------
+    CPU where it can, memory, executors per worker, streams, racks
     """
 
     params_type = RStormParams

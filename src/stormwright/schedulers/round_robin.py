@@ -24,7 +24,19 @@ class RoundRobinScheduler:
     2. Each worker goes to the next node in order; a node too full for it is passed over. The next topology goes on
        where the one before it stopped.
 
-    It looks at no traffic, and at load only to keep limits. The turns begin with the first node. There are no ties.
+    The turns begin with the first node. There are no ties.
+
+    When to use
+    -----------
+    Nodes are alike, workers are alike, and a placement that anybody can foresee is worth more than a good one.
+
+    Ignores
+    -------
+    Traffic, streams, racks, what nodes do already; load, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker
     """
 
     params_type = RoundRobinParams

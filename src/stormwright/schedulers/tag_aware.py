@@ -53,6 +53,18 @@ class TagAwareScheduler:
     that. CPU and memory of nodes and the topology's limit on executors in a worker hold.
 
     Ties go to the lower index of node and executor.
+
+    When to use
+    -----------
+    Components need what only some nodes have: a GPU, a fast disk, a licence, a place in the network.
+
+    Ignores
+    -------
+    Traffic, streams, racks; load, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, tags
     """
 
     params_type = TagAwareParams

@@ -26,8 +26,19 @@ class WeightedRoundRobinScheduler:
     2. A node's weight is its CPU capacity; the turns are those of `SmoothTurns` among the nodes with room for the
        worker. The next topology goes on where the one before it stopped.
 
-    It looks at no traffic, not at what the nodes do already, and at load only to keep limits. Ties go to the lower
-    index of node.
+    Ties go to the lower index of node.
+
+    When to use
+    -----------
+    Nodes differ in CPU, the cluster is otherwise empty, and the traffic is unknown or light.
+
+    Ignores
+    -------
+    Traffic, streams, racks, what nodes do already; load, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker
     """
 
     params_type = WeightedRoundRobinParams

@@ -205,7 +205,30 @@ def _shared_host(jars: tuple[Path, ...]) -> SchedulerHost:
 
 
 class JavaScheduler:
-    """A Java `IScheduler`, as a scheduler of ours.
+    """Runs a Java `IScheduler` as itself: Storm's own, or one of yours.
+
+    Any class that implements ``org.apache.storm.scheduler.IScheduler`` of Storm 2.8.3.
+
+    One of Storm's may come without its package: ``java:DefaultScheduler``, ``java:ResourceAwareScheduler``. A strategy
+    after it goes to every topology as ``topology.scheduler.strategy``. ``--jar`` names where other classes are found;
+    ``--set KEY=VALUE`` lays a key over Storm's configuration.
+
+    The class runs in a JVM of its own that stays warm, on the objects that Nimbus would hand it, and has
+    ``stormwright.java.time.limit.s`` seconds for its answer. ``Collections.shuffle`` is seeded.
+
+    When to use
+    -----------
+    Storm's own decision, or that of a scheduler that you run, is to be compared with others, or to be kept while the
+    rest of stormwright is used.
+
+    Ignores
+    -------
+    Measured load and traffic: Nimbus knows none, so the class sees what components ask for. All else is up to it; it
+    may break limits that ours keep.
+
+    Honours
+    -------
+    what the class honours
 
     Parameters
     ----------
