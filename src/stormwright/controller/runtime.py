@@ -6,7 +6,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ from stormwright.controller.setbacks import Setbacks
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, NimbusError, StormwrightError
 from stormwright.experiments.obstacles import status_texts
-from stormwright.model import LoadProfile, Problem
+from stormwright.model import Component, LoadProfile, Problem, Supervisor, Topology, default_executor_runs
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import Rejected, parse_lines
 from stormwright.pipeline.stream import LoadStream, StreamSettings
@@ -95,7 +95,8 @@ class Runtime:
         self.settings = settings
         self._failure_hook = FailureHook(settings.on_failure, say) if settings.on_failure else None
         tell_failures = self._failure_hook.update if self._failure_hook else None
-        self.bridge = Bridge(_placing_only(settings.initial), settings.initial, tell_failures, status_texts)
+        self._initial = _placing_only(settings.initial)
+        self.bridge = Bridge(self._initial, settings.initial, tell_failures, status_texts)
         self.tally = Tally(keep_records=settings.keep_records)
         self._scheduler = scheduler
         self._scheduler_name = scheduler_name
@@ -114,6 +115,7 @@ class Runtime:
         self._last_moves: list[MoveReport] = []
 
     def __enter__(self) -> Self:
+        _warm_up(self._initial)
         with ExitStack() as starting:
             if self._failure_hook:
                 starting.enter_context(self._failure_hook)
@@ -251,3 +253,11 @@ def _placing_only(name: str) -> Scheduler:
     """A scheduler for what has no slot, told to leave alone what runs if it can be told."""
     told = any(field.name == "keep_running" for field in fields(scheduler_type(name).params_type))
     return make_scheduler(name, {"keep_running": True} if told else {})
+
+
+def _warm_up(scheduler: Scheduler) -> None:
+    """Have a scheduler compile what it compiles, or start its JVM: Nimbus waits 1.5 s for an answer."""
+    components = (Component("spout", "spout", 2),)
+    topology = Topology("warm-up", "warm-up", 2, components, default_executor_runs(components))
+    with suppress(StormwrightError):
+        scheduler.schedule(Problem((Supervisor("node", "node", (6700, 6701), cpu_hz=1e9),), (topology,)))
