@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import click
 
+from stormwright.cli import options
 from stormwright.cli.output import print_json
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.support.describe import Description, Parameter, describe
@@ -16,7 +17,7 @@ _JAVA_RULE = "Runs a Java IScheduler as itself: Storm's own, or one of yours."
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@options.as_json("Print it as JSON.")
 def command(name: str | None, as_json: bool) -> None:
     """List the schedulers, or tell what the scheduler NAME does, its parameters and its source."""
     if name is not None:
