@@ -9,10 +9,10 @@ import pytest
 from stormwright.formats import read_problem, write_assignment, write_problem
 from stormwright.model import Assignment
 from stormwright.schedulers import make_scheduler
-from tests.case_files import case_files
+from tests.case_files import all_cases
 from tests.schedulers.builders import load, nodes, problem, topology
 
-CASES = {path.name.split(".")[0]: path for path in case_files("peer") + case_files("placement")}
+CASES = all_cases()
 PLACEABLE = CASES["m03_5topo100_n12_r2"]
 TOO_SMALL = CASES["m11-isolation-not-enough"]
 

@@ -8,11 +8,11 @@ import pytest
 from stormwright.model import Assignment, Problem, WorkerSlot
 from stormwright.schedulers import make_scheduler
 from stormwright.storm.bridge import Bridge, Failure, Order, Scheduler
-from tests.controller.builders import place, problem, topology
+from tests.controller.builders import on, place, problem, topology
 
 A, B = topology("a", workers=1), topology("b", workers=1)
-ON_N0 = place([("n0", 6700)], [0] * 4)
-ON_N1 = place([("n1", 6700)], [0] * 4)
+ON_N0 = on("n0")
+ON_N1 = on("n1")
 
 
 class FirstFreeSlot:
@@ -52,7 +52,7 @@ def test_without_an_order_the_initial_scheduler_places_around_what_runs() -> Non
 
 
 def test_an_order_for_a_taken_or_vanished_slot_gives_way() -> None:
-    for wanted in (ON_N0, place([("gone", 6700)], [0] * 4)):
+    for wanted in (ON_N0, on("gone")):
         asked = bridge()
         asked.order(B.id, Order(wanted, "better"))
         answer = asked.answer(problem([A, B], current={A.id: ON_N0}))

@@ -7,6 +7,7 @@ from textwrap import fill, indent
 
 import click
 
+from stormwright.cli import options
 from stormwright.cli.output import print_json
 from stormwright.experiments.resolve import ANY_JAVA, describe_scheduler
 from stormwright.schedulers import scheduler_names
@@ -18,7 +19,7 @@ _WIDTH = 116
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@options.as_json("Print it as JSON.")
 def command(name: str | None, as_json: bool) -> None:
     """List the schedulers, or tell what the scheduler NAME does, when to use it, its parameters and source."""
     if name is not None:

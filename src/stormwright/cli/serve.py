@@ -8,12 +8,14 @@ from pathlib import Path
 
 import click
 
+from stormwright.cli import options
+
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address that Nimbus and the probes reach.")
 @click.option("--port", default=7070, show_default=True, type=click.IntRange(1, 65535), help="Its port.")
-@click.option("--scheduler", "scheduler_name", default="online", show_default=True, help="Who decides.")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
+@options.scheduler
+@options.parameters
 @click.option("--initial", default="even", show_default=True, help="Scheduler for topologies without a slot.")
 @click.option(
     "--state",

@@ -31,6 +31,14 @@ def violations(problem: Problem, slot_of_executor: IntArray) -> list[str]:
     ]
 
 
+def broken_limits(problem: Problem, slot_of_executor: IntArray) -> list[str]:
+    """Limits that the placed executors break: the violations but those of topologies that are not placed as a whole."""
+    missing = np.unique(problem.executor_topology[slot_of_executor == UNPLACED])
+    # Of these, that executors have no slot and workers are missing is told as such.
+    left_out = tuple(f"{problem.topologies[topology].id}: " for topology in missing)
+    return [text for text in violations(problem, slot_of_executor) if not text.startswith(left_out)]
+
+
 def _unplaced(problem: Problem, slot_of_executor: IntArray) -> Iterator[str]:
     for index, topology in enumerate(problem.topologies):
         missing = int(np.count_nonzero(slot_of_executor[problem.executors_of(index)] == UNPLACED))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
-from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.placing import Room
 from stormwright.schedulers.support.scores import weights_of
-from stormwright.schedulers.support.turns import SmoothTurns, dealt
+from stormwright.schedulers.support.turns import SmoothTurns, deal
 from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
 
 
@@ -54,9 +54,4 @@ class DynamicWeightedScheduler:
 
 def _rule(room: Room) -> Rule:
     turns = SmoothTurns(room.num_nodes)
-
-    def place(placing: Placing) -> None:
-        for worker in dealt(placing):
-            placing.put_worker(worker, turns.take(placing.can_host(worker), weights_of(room.cpu_hz)))
-
-    return place
+    return deal(lambda can_host: turns.take(can_host, weights_of(room.cpu_hz)))

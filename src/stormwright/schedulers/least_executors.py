@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.support.placing import Placing, Room
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.support.placing import Placing
+from stormwright.schedulers.support.waiting import QueueParams, by_score, place_waiting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,15 +46,9 @@ class LeastExecutorsScheduler:
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot."""
-        return place_waiting(problem, "least_executors", self.params, _rule)
+        return place_waiting(problem, "least_executors", self.params, by_score(_executors))
 
 
-def _rule(room: Room) -> Rule:
-    def score(_: int) -> FloatArray:
-        """Executors on every node."""
-        return room.executors.astype(float)
-
-    def place(placing: Placing) -> None:
-        placing.put_by(score)
-
-    return place
+def _executors(placing: Placing, _: int) -> FloatArray:
+    """Executors on every node."""
+    return placing.room.executors.astype(float)

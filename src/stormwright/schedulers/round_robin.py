@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
-from stormwright.schedulers.support.placing import Placing, Room
-from stormwright.schedulers.support.turns import Turns, dealt
+from stormwright.schedulers.support.placing import Room
+from stormwright.schedulers.support.turns import Turns, deal
 from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
 
 
@@ -50,10 +50,4 @@ class RoundRobinScheduler:
 
 
 def _rule(room: Room) -> Rule:
-    turns = Turns(room.num_nodes)
-
-    def place(placing: Placing) -> None:
-        for worker in dealt(placing):
-            placing.put_worker(worker, turns.take(placing.can_host(worker)))
-
-    return place
+    return deal(Turns(room.num_nodes).take)

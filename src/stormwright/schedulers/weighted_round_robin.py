@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
-from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.placing import Room
 from stormwright.schedulers.support.scores import weights_of
-from stormwright.schedulers.support.turns import SmoothTurns, dealt
+from stormwright.schedulers.support.turns import SmoothTurns, deal
 from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
 
 
@@ -53,9 +53,4 @@ class WeightedRoundRobinScheduler:
 
 def _rule(room: Room) -> Rule:
     turns, weights = SmoothTurns(room.num_nodes), weights_of(room.problem.node_cpu_hz)
-
-    def place(placing: Placing) -> None:
-        for worker in dealt(placing):
-            placing.put_worker(worker, turns.take(placing.can_host(worker), weights))
-
-    return place
+    return deal(lambda can_host: turns.take(can_host, weights))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -152,11 +152,6 @@ class Placing:
     def workers_on(self, node: int) -> int:
         """Workers that this topology has been given on a node."""
         return self.opened.get(node, 0) + int(self._whole_on[node])
-
-    def put_by(self, score: Callable[[int], FloatArray]) -> None:
-        """Put every executor, in order, on the node with the lowest score that can take it; ties to the lower node."""
-        for executor in self.executors:
-            self.put(executor, self.best(executor, score(executor)))
 
     def best(self, executor: int, scores: FloatArray) -> int:
         """The node with the lowest finite score among those that can take `executor`; -1 if there is none."""
