@@ -86,6 +86,14 @@ def test_the_answer_says_who_gave_it_and_why_executors_are_left_out(host: Schedu
     assert "Not enough resources" in reason
 
 
+def test_a_topology_without_an_owner_is_placed_like_any_other(host: SchedulerHost) -> None:
+    problem = case_problem(CASES["linear-28"])
+    nobodys = replace(problem, topologies=tuple(replace(t, owner="") for t in problem.topologies))
+    scheduler = JavaScheduler("ResourceAwareScheduler", "DefaultResourceAwareStrategy", host=host)
+    expected = scheduler.schedule(problem).slot_of_executor.tolist()
+    assert scheduler.schedule(nobodys).slot_of_executor.tolist() == expected
+
+
 # A class of the user's ---------------------------------------------------------------------------
 
 MINE = """
