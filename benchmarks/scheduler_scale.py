@@ -124,7 +124,7 @@ def main() -> None:
     size = f"{problem.num_executors} executors of {len(problem.topologies)} topologies, {options.nodes} nodes, "
     size += f"{pairs} pairs, {flows} flows; {_peak_gb():.2f} GB for the problem"
     print(size)
-    small = make_problem(argparse.Namespace(**{**vars(options), "executors": 100, "nodes": 10}))
+    small = make_problem(argparse.Namespace(**{**vars(options), "executors": 100, "nodes": 10, "pairs": 1000}))
     for name in options.schedulers.split(","):
         if not name.startswith(JAVA_PREFIX):
             make_scheduler(name).schedule(small)
