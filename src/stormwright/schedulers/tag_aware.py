@@ -13,6 +13,7 @@ from stormwright.model.arrays import BoolArray
 from stormwright.schedulers.support.admission import Wanted, find_wanted
 from stormwright.schedulers.support.dag import by_component
 from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.moving_apart import why_together
 from stormwright.schedulers.support.placing import Placing, Room
 from stormwright.schedulers.support.staying import choose_slots
 from stormwright.schedulers.support.waiting import Plan, QueueParams, answer, ordered, plan_with_last_resort
@@ -118,7 +119,10 @@ def _place(draft: Draft, room: Room, wanted: Wanted, of_node: list[Tags]) -> tup
                 )
             placing.put_worker(worker, placing.in_turn(fits))
     placing.finish()
-    return ()
+    together = why_together(draft, wanted.topology)
+    if together:
+        draft.take_out(wanted.topology)
+    return together
 
 
 def _groups(problem: Problem, wanted: Wanted) -> dict[Tags, list[int]]:
