@@ -66,7 +66,8 @@ class _Search:
     Each step takes the executor that breaks most and does for it what leaves least broken: it goes to another worker
     (0), changes workers with another executor (1), or its worker goes to another node (2) or changes nodes with another
     worker (3). An executor that changed its place rests while others break something. CPU, memory, slots and executors
-    in a worker hold at every step, and no worker becomes empty. Ties go to the lower number of step and target.
+    in a worker hold at every step, and no worker becomes empty. Ties are drawn, or the search would go in circles; from
+    the same random numbers each time.
 
     Executors and workers are numbered within the topology.
     """
@@ -75,6 +76,7 @@ class _Search:
         problem = draft.problem
         of, self._own = problem.topologies[topology], problem.executors_of(topology)
         self._draft, self._most = draft, limits.most_on_node
+        self._rng = np.random.default_rng(0)
         self._component: IndexArray = of.executor_component.astype(np.int64)
         self._apart = limits.incompatible.astype(np.int64)
         self._alone = np.diagonal(self._apart)
@@ -150,7 +152,11 @@ class _Search:
             self._worker_moved(worker),
             self._workers_exchanged(worker),
         )
-        return min(_Step(int(rise.min(initial=_NEVER)), kind, _lowest(rise)) for kind, rise in enumerate(rises))
+        lowest = min(int(rise.min(initial=_NEVER)) for rise in rises)
+        kinds = [kind for kind, rise in enumerate(rises) if (rise == lowest).any()]
+        kind = kinds[self._rng.integers(len(kinds))]
+        targets = np.flatnonzero(rises[kind] == lowest)
+        return _Step(lowest, kind, int(targets[self._rng.integers(len(targets))]))
 
     def _take(self, executor: int, step: _Step) -> None:
         worker, target = int(self._worker[executor]), step.target
@@ -249,7 +255,3 @@ class _Search:
             self._left[:, node] -= sign * demand
             self._slots[node] -= sign
         self._node[worker] = to
-
-
-def _lowest(rise: IndexArray) -> int:
-    return int(np.argmin(rise)) if len(rise) else UNPLACED
