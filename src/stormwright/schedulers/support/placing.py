@@ -13,6 +13,7 @@ from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.schedulers.support.admission import Wanted
 from stormwright.schedulers.support.apart import Crowd
 from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.favour import favour, most_favoured
 from stormwright.schedulers.support.limits import max_executors_per_worker
 
 
@@ -78,6 +79,8 @@ class Placing:
         self._whole: list[tuple[list[int], int]] = []
         self._whole_on: IndexArray = np.zeros(room.num_nodes, dtype=np.int64)
         self._crowd = Crowd.of(draft.problem, wanted.topology, room.node_of)
+        #: What the topology thinks of every node; see `favour`.
+        self.favour = favour(draft.problem, wanted.topology)
 
     @property
     def executors(self) -> list[int]:
@@ -151,12 +154,13 @@ class Placing:
     def in_turn(self, nodes: BoolArray) -> int:
         """The node whose turn it is in dealing workers, -1 if none of `nodes` is true.
 
-        It has fewest workers of this topology, then most free slots; ties go to the lower node.
+        It has fewest workers of this topology, then most free slots; ties go to favoured nodes, then to the lower node.
         """
         if not nodes.any():
             return UNPLACED
         fewest = nodes & (self._whole_on == self._whole_on[nodes].min())
-        return int(np.argmax(np.where(fewest, self.room.slots, -1.0)))
+        roomiest = fewest & (self.room.slots == self.room.slots[fewest].max())
+        return int(np.argmax(most_favoured(roomiest, self.favour)))
 
     def workers_on(self, node: int) -> int:
         """Workers that this topology has been given on a node."""
@@ -168,10 +172,13 @@ class Placing:
             self.put(executor, self.best(executor, score(executor)))
 
     def best(self, executor: int, scores: FloatArray) -> int:
-        """The node with the lowest finite score among those that can take `executor`; -1 if there is none."""
+        """The node with the lowest finite score among those that can take `executor`; -1 if there is none.
+
+        Ties go to nodes that the topology favours, then to the lower node.
+        """
         allowed = np.where(self.can_take(executor), scores, math.inf)
-        node = int(np.argmin(allowed)) if len(allowed) else UNPLACED
-        return node if node != UNPLACED and allowed[node] < math.inf else UNPLACED
+        lowest = allowed.min(initial=math.inf)
+        return int(np.argmax(most_favoured(allowed == lowest, self.favour))) if lowest < math.inf else UNPLACED
 
     def finish(self) -> None:
         """Make workers of what is on the nodes, exactly as many as wanted, and add them to the draft.
