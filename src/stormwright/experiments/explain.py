@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,7 +35,8 @@ class Obstacle:
     Parameters
     ----------
     kind
-        ``blacklisted``, ``greylisted``, ``tag``, ``executors per worker``, ``slots``, ``workers``, ``memory``, ``CPU``.
+        ``blacklisted``, ``greylisted``, ``tag``, ``crowded``, ``executors per worker``, ``incompatible``, ``slots``,
+        ``workers``, ``memory``, ``CPU``.
     text
         What is missing; for ``memory`` and ``CPU`` without the amount, which is `short_by` in `unit`.
     """
@@ -338,7 +340,7 @@ class _State:
         """Every node but the one it is on, with the cost of moving there."""
         here = int(self.problem.slot_node[self.slot(topology, executor)])
         limit = _limit(self.problem.topologies[topology])
-        changes = moves.changes(executor, limit)
+        changes = moves.changes(executor, limit, self._clashing(topology, executor))
         own, sizes = np.unique(self._own_slots(topology), return_counts=True)
         others = len(own) - int(sizes[own == self.slot(topology, executor)].sum() == 1)
         verdicts = []
@@ -361,9 +363,12 @@ class _State:
         # An executor that is alone in its worker takes this worker along.
         alone = self.slots[e] != UNPLACED and int(sizes[own == self.slots[e]].sum()) == 1
         may_open = self.slots[e] != UNPLACED or len(own) - alone < wanted
+        clashing = self._clashing(topology, executor)
         fullest: dict[int, list[int]] = {}
         for slot, size in zip(own.tolist(), sizes.tolist(), strict=True):
-            fullest.setdefault(int(problem.slot_node[slot]), []).append(size)
+            if slot not in clashing:
+                fullest.setdefault(int(problem.slot_node[slot]), []).append(size)
+        foes = Counter(problem.slot_node[list(clashing)].tolist())
         found = []
         for node, supervisor in enumerate(problem.supervisors):
             obstacles = []
@@ -372,7 +377,8 @@ class _State:
             elif supervisor.id in problem.greylisted_supervisors:
                 obstacles.append(Obstacle("greylisted", "greylisted"))
             obstacles += self._missing_tags(tags, node)
-            obstacles += self._full(node, fullest.get(node, []), limit, may_open, wanted)
+            obstacles += self._crowded(topology, executor, node)
+            obstacles += self._full(node, fullest.get(node, []), limit, may_open, wanted, foes[node])
             if memory_mb > self.memory_mb[node]:
                 obstacles.append(Obstacle("memory", "memory", float(memory_mb - self.memory_mb[node]), "MB"))
             if cpu_hz > self.cpu_hz[node]:
@@ -380,8 +386,12 @@ class _State:
             found.append(tuple(obstacles))
         return found
 
+    def _of(self, topology: int) -> IntArray:
+        """Slot of every executor of a topology."""
+        return self.slots[self.problem.executors_of(topology)]
+
     def _own_slots(self, topology: int) -> IntArray:
-        own = self.slots[self.problem.executors_of(topology)]
+        own = self._of(topology)
         placed: IntArray = own[own != UNPLACED]
         return placed
 
@@ -395,7 +405,30 @@ class _State:
         elif not tags and self.node_tags[node] and self.keeps_untagged_apart:
             yield Obstacle("tag", f'tag "{UNTAGGED}" missing')
 
-    def _full(self, node: int, sizes: Sequence[int], limit: int, may_open: bool, wanted: int) -> Iterator[Obstacle]:
+    def _clashing(self, topology: int, executor: int) -> frozenset[int]:
+        """Slots of a topology's workers that hold executors which one may not share a worker with."""
+        limits = self.problem.component_limits.get(topology)
+        if limits is None:
+            return frozenset()
+        component, slots = self.problem.topologies[topology].executor_component, self._of(topology)
+        foes = limits.incompatible[component[executor], component] & (slots != UNPLACED)
+        foes[executor] = False
+        return frozenset(slots[foes].tolist())
+
+    def _crowded(self, topology: int, executor: int, node: int) -> Iterator[Obstacle]:
+        limits = self.problem.component_limits.get(topology)
+        if limits is None:
+            return
+        of, slots = self.problem.topologies[topology], self._of(topology)
+        component = int(of.executor_component[executor])
+        alike = slots[(of.executor_component == component) & (slots != UNPLACED)]
+        there = np.count_nonzero(self.problem.slot_node[alike] == node)
+        if there >= limits.most_on_node[component]:
+            yield Obstacle("crowded", f"{there} executors of {of.components[component].id} already, the limit")
+
+    def _full(
+        self, node: int, sizes: Sequence[int], limit: int, may_open: bool, wanted: int, foes: int
+    ) -> Iterator[Obstacle]:
         """Neither can the executor join a worker of its topology on the node, nor may a further one start there."""
         if any(size < limit for size in sizes):
             return
@@ -404,6 +437,8 @@ class _State:
             return
         if sizes:
             yield Obstacle("executors per worker", f"{limit} executors in every worker of its topology, the limit")
+        if foes:
+            yield Obstacle("incompatible", f"incompatible components in {foes} workers of its topology")
         if free <= 0:
             # Of a node whose only workers are full it is known already why; that it has no slot either is the rest.
             yield Obstacle("slots", f"no free worker slot of {self.ports[node]}")

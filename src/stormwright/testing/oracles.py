@@ -120,18 +120,19 @@ def keeps_apart(problem: Problem, slots: Sequence[int]) -> bool:
         components = [of.components[run.component].id for run in of.executor_runs for _ in range(run.count)]
         placed = [slot for (topology, _), slot in zip(executors(problem), slots, strict=True) if topology == of.id]
         here = [(name, problem.slots[slot]) for name, slot in zip(components, placed, strict=True) if slot >= 0]
-        pairs = {frozenset(pair) for pair in _pairs_apart(of.conf)}
+        pairs = {frozenset(pair) for pair in pairs_apart(of.conf)}
         for a, (one, slot) in enumerate(here):
             if any(frozenset((one, other)) in pairs for other, of_other in here[:a] if of_other == slot):
                 return False
-        for name, most in _most_on_node(of.conf).items():
+        for name, most in most_on_node(of.conf).items():
             nodes = [slot.supervisor for component, slot in here if component == name]
             if any(nodes.count(node) > most for node in nodes):
                 return False
     return True
 
 
-def _pairs_apart(conf: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+def pairs_apart(conf: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    """Components, two by two, that may not share a worker."""
     rules = conf.get("topology.ras.constraints", {})
     if isinstance(rules, list):
         yield from rules
@@ -141,7 +142,8 @@ def _pairs_apart(conf: Mapping[str, Any]) -> Iterator[Sequence[str]]:
             yield from ((name, other) for other in ([others] if isinstance(others, str) else others))
 
 
-def _most_on_node(conf: Mapping[str, Any]) -> dict[str, int]:
+def most_on_node(conf: Mapping[str, Any]) -> dict[str, int]:
+    """Component → executors that a node may have, of those that a topology's configuration limits."""
     most = dict.fromkeys(conf.get("topology.spread.components", []), 1)
     rules = conf.get("topology.ras.constraints", {})
     for name, rule in () if isinstance(rules, list) else rules.items():
