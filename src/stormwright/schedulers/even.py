@@ -22,8 +22,8 @@ class EvenScheduler:
     3. A topology takes as many of them as it wants workers beyond those it has; live executors stay, and the others, by
        task, go round robin over the slots taken.
 
-    It looks at no load, no resources and not at greylisted supervisors. Where all workers of a topology live and only
-    an executor is lost, Storm 2.8.3 throws an exception; here the executor is unplaced.
+    It looks at no load, no resources, no constraints on components and not at greylisted supervisors. Where all workers
+    of a topology live and only an executor is lost, Storm 2.8.3 throws an exception; here the executor is unplaced.
     """
 
     params_type = NoParams

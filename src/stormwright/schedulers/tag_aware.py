@@ -51,7 +51,8 @@ class TagAwareScheduler:
 
     Different from the article and its code: a component with two tags needs a supervisor with both, and two tags of
     one supervisor share its slots. A topology may run on more workers than it asked for, if its groups need more than
-    that. CPU and memory of nodes and the topology's limit on executors in a worker hold.
+    that. CPU and memory of nodes and the topology's limit on executors in a worker hold. A topology whose limits on
+    components this rule breaks is left out: nothing is moved apart afterwards, as tags say who shares a worker.
 
     Ties go to the lower index of node and executor.
     """

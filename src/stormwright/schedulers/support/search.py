@@ -34,8 +34,9 @@ Improve = Callable[[Draft], None]
 def search(problem: Problem, name: str, params: SearchParams, objective: Objective, improve: Improve) -> Assignment:
     """Improve the placement that `online` gives.
 
-    What runs stays, unless `move_running`: then the search also starts from what `online` gives if nothing ran, and
-    the outcome counts if it places more, breaks fewer limits or, with as many, has a lower objective.
+    Topologies with limits on components stay where `online` puts them. What runs stays, unless `move_running`: then the
+    search also starts from what `online` gives if nothing ran, and the outcome counts if it places more, breaks fewer
+    limits or, with as many, has a lower objective.
     """
     best = _improved(problem, problem, objective, improve)
     if params.move_running and np.any(problem.current_slot != UNPLACED):
