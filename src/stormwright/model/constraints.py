@@ -9,6 +9,7 @@ import numpy as np
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.assignment import UNPLACED
 from stormwright.model.component_limits import count_components
+from stormwright.model.isolation import isolation_violations
 from stormwright.model.problem import Problem
 
 #: A topology's own hard limit on executors per worker, in its configuration.
@@ -22,8 +23,8 @@ def violations(problem: Problem, slot_of_executor: IntArray) -> list[str]:
     """Everything that makes an assignment invalid; an empty list for a valid one.
 
     CPU within ``cpu_hz``, memory within ``memory.mb``, one topology a slot, exactly min(W, E) workers a topology,
-    at most `MAX_EXECUTORS_PER_WORKER` executors a worker, components apart as `ComponentLimits` say, every executor
-    placed.
+    at most `MAX_EXECUTORS_PER_WORKER` executors a worker, components apart as `ComponentLimits` say, isolated
+    topologies on hosts of their own, every executor placed.
     """
     return [
         *_unplaced(problem, slot_of_executor),
@@ -31,6 +32,7 @@ def violations(problem: Problem, slot_of_executor: IntArray) -> list[str]:
         *_slot_sharing(problem, slot_of_executor),
         *_workers(problem, slot_of_executor),
         *_component_limits(problem, slot_of_executor),
+        *isolation_violations(problem, slot_of_executor),
     ]
 
 
