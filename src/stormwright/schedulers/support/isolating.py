@@ -30,13 +30,13 @@ class Isolating:
     """
 
     def __init__(self, scheduler: _Scheduler, params: Params) -> None:
-        self._scheduler, self.params = scheduler, params
+        self.scheduler, self.params = scheduler, params
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place every part."""
         machines = isolated(problem)
         if not machines:
-            return self._scheduler.schedule(problem)
+            return self.scheduler.schedule(problem)
         hosts = {node.host for node in problem.supervisors}
         slots = np.full(problem.num_executors, UNPLACED, dtype=np.int32)
         unplaced: list[Unplaced] = []
@@ -46,7 +46,7 @@ class Isolating:
         for index, count in [*machines.items(), (UNPLACED, 0)]:
             own = rest if index == UNPLACED else [index]
             open_hosts = hosts - closed if index == UNPLACED else _hosts_for(problem, index, count, closed)
-            answer = self._scheduler.schedule(_part(problem, own, hosts - open_hosts))
+            answer = self.scheduler.schedule(_part(problem, own, hosts - open_hosts))
             for topology, part in zip(own, _split(problem, own, answer), strict=True):
                 slots[problem.executors_of(topology)] = part
             if index != UNPLACED:
