@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,15 @@ from stormwright import cli
 from stormwright.errors import InputError, SchedulerError
 from stormwright.experiments.resolve import resolve_scheduler
 from stormwright.formats import read_problem
+from stormwright.model import (
+    Component,
+    Grouping,
+    Problem,
+    Supervisor,
+    Topology,
+    default_executor_runs,
+    violations,
+)
 from stormwright.storm.local.java import STORM_HOME
 from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler, SchedulerHost, host_command
 from tests.case_files import case_files, case_name, case_problem, placed_by, placed_in, read_case
@@ -92,6 +102,56 @@ def test_a_topology_without_an_owner_is_placed_like_any_other(host: SchedulerHos
     scheduler = JavaScheduler("ResourceAwareScheduler", "DefaultResourceAwareStrategy", host=host)
     expected = scheduler.schedule(problem).slot_of_executor.tolist()
     assert scheduler.schedule(nobodys).slot_of_executor.tolist() == expected
+
+
+def constrained(parallelism: list[int], num_nodes: int, ports: int, constraints: Any, workers: int = 1) -> Problem:
+    """One topology of components ``a``, ``b``, …, each subscribing to the one before, on roomy nodes."""
+    names = "abcd"[: len(parallelism)]
+    components = tuple(
+        Component(name, "bolt" if n else "spout", count, (Grouping(names[n - 1]),) if n else ())
+        for n, (name, count) in enumerate(zip(names, parallelism, strict=True))
+    )
+    conf = {"topology.ras.constraints": constraints, "topology.worker.max.heap.size.mb": 4096.0}
+    conf |= {"topology.priority": 29}
+    runs = default_executor_runs(components)
+    topology = Topology("t-1-1600000000", "t", workers, components, runs, owner="me", conf=conf)
+    resources = {"cpu.pcore.percent": 4000.0, "memory.mb": 65536.0}
+    nodes = tuple(
+        Supervisor(f"s{n}", f"h{n}", tuple(range(6700, 6700 + ports)), 120e9, resources=resources)
+        for n in range(num_nodes)
+    )
+    return Problem(nodes, (topology,))
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "num_nodes", "ports", "constraints"),
+    [
+        ([3, 3], 3, 2, {"a": {"maxNodeCoLocationCnt": 1}}),
+        ([4, 3], 3, 2, {"a": {"maxNodeCoLocationCnt": 1}}),
+        ([6, 3], 3, 2, {"a": {"maxNodeCoLocationCnt": "2"}}),
+        ([3, 3, 3], 3, 2, {"a": {"maxNodeCoLocationCnt": 1, "incompatibleComponents": ["b"]}}),
+        ([2, 2], 1, 1, {"a": {"incompatibleComponents": "b"}}),
+        ([2, 2, 2], 2, 2, [["a", "b"], ["b", "c"]]),
+        ([2, 2, 2], 1, 2, [["a", "b"], ["b", "c"], ["c", "a"]]),
+        ([2, 1], 2, 2, {"a": {"incompatibleComponents": ["a"]}}),
+        ([2, 1], 1, 2, {"a": {"maxNodeCoLocationCnt": 0, "incompatibleComponents": ["gone"]}}),
+    ],
+)
+def test_our_limits_on_components_are_storms(
+    host: SchedulerHost, parallelism: list[int], num_nodes: int, ports: int, constraints: Any
+) -> None:
+    """Storm takes as many workers as it likes; with as many ours place what it places, and the other way round."""
+    problem = constrained(parallelism, num_nodes, ports, constraints)
+    theirs = JavaScheduler("ResourceAwareScheduler", "ConstraintSolverStrategy", host=host).schedule(problem)
+    slots = theirs.slot_of_executor
+    used = len(set(slots[slots >= 0].tolist()))
+    assert [text for text in violations(problem, slots) if text.startswith("t-1") and " executors of " in text] == []
+    most = min(num_nodes * ports, problem.num_executors)
+    ours = [
+        resolve_scheduler("online").schedule(constrained(parallelism, num_nodes, ports, constraints, workers))
+        for workers in ([used] if used else range(1, most + 1))
+    ]
+    assert all((not answer.unplaced) == (not theirs.unplaced) for answer in ours)
 
 
 # A class of the user's ---------------------------------------------------------------------------

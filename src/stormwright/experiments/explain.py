@@ -264,7 +264,8 @@ class _State:
         self, verdicts: dict[int, NodeVerdict], moves: MoveCosts, topology: int, executor: int
     ) -> dict[int, NodeVerdict]:
         """The verdicts with the cost of moving an executor to each node."""
-        changes = moves.changes(executor, max_executors_per_worker(self.problem.topologies[topology]))
+        limit = max_executors_per_worker(self.problem.topologies[topology])
+        changes = moves.changes(executor, limit, self.obstacles.clashing(topology, executor))
         own, sizes = np.unique(self.obstacles.own_slots(topology), return_counts=True)
         # An executor that is alone in its worker takes this worker along.
         others = len(own) - int(sizes[own == self.slot(topology, executor)].sum() == 1)

@@ -22,7 +22,8 @@ class Obstacle:
     Parameters
     ----------
     kind
-        ``blacklisted``, ``greylisted``, ``tag``, ``executors per worker``, ``slots``, ``workers``, ``memory``, ``CPU``.
+        ``blacklisted``, ``greylisted``, ``tag``, ``crowded``, ``executors per worker``, ``incompatible``, ``slots``,
+        ``workers``, ``memory``, ``CPU``.
     text
         What is missing; for ``memory`` and ``CPU`` without the amount, which is `short_by` in `unit`.
     """
@@ -253,7 +254,8 @@ class Obstacles:
             RuledOut("blacklisted", "blacklisted", self._blacklisted),
             RuledOut("greylisted", "greylisted", ~self._blacklisted & ~problem.node_usable),
             *self._missing_tags(tags),
-            *self._full(topology, e),
+            *self._crowded(topology, executor),
+            *self._full(topology, executor),
             RuledOut("memory", "memory", memory_mb > self.memory_mb, memory_mb - self.memory_mb, "MB"),
             RuledOut("CPU", "CPU", cpu_hz > self.cpu_hz, cpu_hz - self.cpu_hz, "Hz"),
         ]
@@ -274,21 +276,51 @@ class Obstacles:
         for text, nodes in lacking.items():
             yield RuledOut("tag", text, nodes)
 
+    def clashing(self, topology: int, executor: int) -> frozenset[int]:
+        """Slots of a topology's workers that hold executors which one may not share a worker with."""
+        limits = self._problem.component_limits.get(topology)
+        if limits is None:
+            return frozenset()
+        slots = self.slots[self._problem.executors_of(topology)]
+        component = self._problem.topologies[topology].executor_component
+        foes = limits.incompatible[component[executor], component] & (slots != UNPLACED)
+        foes[executor] = False
+        return frozenset(slots[foes].tolist())
+
+    def _crowded(self, topology: int, executor: int) -> Iterator[RuledOut]:
+        problem, of = self._problem, self._problem.topologies[topology]
+        limits = problem.component_limits.get(topology)
+        if limits is None:
+            return
+        slots, component = self.slots[problem.executors_of(topology)], of.executor_component[executor]
+        alike = slots[(of.executor_component == component) & (slots != UNPLACED)]
+        there = np.bincount(problem.slot_node[alike], minlength=len(problem.supervisors))
+        for count in np.unique(there[there >= limits.most_on_node[component]]).tolist():
+            yield RuledOut(
+                "crowded", f"{count} executors of {of.components[component].id} already, the limit", there == count
+            )
+
     def _full(self, topology: int, executor: int) -> Iterator[RuledOut]:
         """Neither can the executor join a worker of its topology on a node, nor may a further one start there."""
         problem, of = self._problem, self._problem.topologies[topology]
         wanted, limit = min(of.num_workers, of.num_executors), max_executors_per_worker(of)
         own, sizes = np.unique(self.own_slots(topology), return_counts=True)
+        clash = np.isin(own, list(self.clashing(topology, executor)))
         # An executor that runs may open a worker elsewhere: what it costs tells how many there are then.
-        may_open = self.slots[executor] != UNPLACED or len(own) < wanted
+        running = self.slots[int(problem.executor_offset[topology]) + executor] != UNPLACED
+        may_open = running or len(own) < wanted
         held, joinable = np.zeros((2, len(problem.supervisors)), dtype=bool)
-        held[problem.slot_node[own]] = True
-        joinable[problem.slot_node[own[sizes < limit]]] = True
+        held[problem.slot_node[own[~clash]]] = True
+        joinable[problem.slot_node[own[~clash & (sizes < limit)]]] = True
+        foes = np.bincount(problem.slot_node[own[clash]], minlength=len(problem.supervisors))
         free = self.free_slots > 0
         closed = ~joinable & ~(free & may_open)
         yield RuledOut(
             "executors per worker", f"{limit} executors in every worker of its topology, the limit", closed & held
         )
+        for count in np.unique(foes[closed & (foes > 0)]).tolist():
+            text = f"incompatible components in {count} workers of its topology"
+            yield RuledOut("incompatible", text, closed & (foes == count))
         for ports in np.unique(self._ports[closed & ~free]).tolist():
             text = f"no free worker slot of {ports}"
             yield RuledOut("slots", text, closed & ~free & (self._ports == ports))

@@ -31,7 +31,8 @@ class EvenScheduler:
 
     Ignores
     -------
-    CPU, memory, executors per worker, traffic, streams, racks, and that a supervisor is greylisted.
+    CPU, memory, executors per worker, constraints on components, traffic, streams, racks, and that a supervisor is
+    greylisted.
 
     Honours
     -------

@@ -13,6 +13,7 @@ from stormwright.model.arrays import BoolArray
 from stormwright.schedulers.support.admission import Wanted, find_wanted
 from stormwright.schedulers.support.dag import by_component
 from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.moving_apart import why_together
 from stormwright.schedulers.support.placing import Placing, Room
 from stormwright.schedulers.support.staying import choose_slots
 from stormwright.schedulers.support.waiting import Plan, QueueParams, answer, ordered, plan_with_last_resort
@@ -50,7 +51,8 @@ class TagAwareScheduler:
 
     Different from the article and its code: a component with two tags needs a supervisor with both, and two tags of
     one supervisor share its slots. A topology may run on more workers than it asked for, if its groups need more than
-    that. CPU and memory of nodes and the topology's limit on executors in a worker hold.
+    that. CPU and memory of nodes and the topology's limit on executors in a worker hold. A topology whose limits on
+    components this rule breaks is left out: nothing is moved apart afterwards, as tags say who shares a worker.
 
     Ties go to the lower index of node and executor.
 
@@ -130,7 +132,10 @@ def _place(draft: Draft, room: Room, wanted: Wanted, of_node: list[Tags]) -> tup
                 )
             placing.put_worker(worker, placing.in_turn(fits))
     placing.finish()
-    return ()
+    together = why_together(draft, wanted.topology)
+    if together:
+        draft.take_out(wanted.topology)
+    return together
 
 
 def _groups(problem: Problem, wanted: Wanted) -> dict[Tags, list[int]]:

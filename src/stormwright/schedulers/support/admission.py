@@ -10,6 +10,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem, Topology
 from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.schedulers.support.apart import apart_shortages
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker, num_workers
 from stormwright.schedulers.support.staying import running_workers
@@ -111,6 +112,7 @@ def _shortages(draft: Draft, wanted: Wanted, left: FloatArray) -> Iterator[str]:
         most_asked = demand[wanted.executors].max()
         if most_asked > most:
             yield f"one executor asks for {most_asked:.4g} {unit} of {what}, the largest usable node has {most:.4g}"
+    yield from apart_shortages(draft, wanted.topology, wanted.executors, wanted.workers)
 
 
 def _unusable(draft: Draft) -> Iterator[str]:

@@ -15,6 +15,7 @@ from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.schedulers.support.admission import leave_out
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker
+from stormwright.schedulers.support.moving_apart import keep_apart
 
 #: An overload, as a part of the cluster's capacity, below which it is rounding.
 _NOISE = 1e-12
@@ -170,7 +171,7 @@ class Repair:
 def make_room(draft: Draft, *, soft_cpu: bool = False) -> None:
     """Put workers without a node where most CPU is free, then mend what that overloads, or leave topologies out.
 
-    With `soft_cpu` a node beyond its CPU capacity is left as it is.
+    Last come limits on components: `keep_apart`. With `soft_cpu` a node beyond its CPU capacity is left as it is.
     """
     room = draft.capacity - draft.node_use()
     room[0, ~draft.usable | (room[2] < 1)] = -math.inf
@@ -188,5 +189,6 @@ def make_room(draft: Draft, *, soft_cpu: bool = False) -> None:
             if n in overloaded and not fixed
         }
         if not movable:
-            return
+            break
         leave_out(draft, max(movable))
+    keep_apart(draft, soft_cpu=soft_cpu)
