@@ -7,16 +7,19 @@ start), so any stretch of records gives a rate back to within one tuple or nanos
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stormwright.model import Component, ExecutorRun, Grouping, Problem, Supervisor, Topology, TopologyAssignment
 from stormwright.model.cluster import WorkerSlot
+from stormwright.perflog import Landing
 from stormwright.perflog.records import (
     CLOCK_AHEAD,
     CPU_IMPOSSIBLE,
@@ -27,7 +30,7 @@ from stormwright.perflog.records import (
 )
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from tests.perflog.samples import edited
-from tests.pipeline.oracle import Expected
+from tests.pipeline.oracle import Expected, Line
 
 Record = dict[str, Any]
 
@@ -236,32 +239,67 @@ def _record(
 
 @dataclass
 class Delivery:
-    """Lines as they arrive, and what must become of them."""
+    """Lines as they arrive, and what must become of them where none is late."""
 
-    lines: list[bytes] = field(default_factory=list)
+    arriving: list[Line] = field(default_factory=list)
     used: list[Record] = field(default_factory=list)
     duplicate: int = 0
     reasons: list[str] = field(default_factory=list)
 
+    @property
+    def lines(self) -> list[bytes]:
+        """The lines themselves."""
+        return [line.body for line in self.arriving]
 
-def deliver(written: Iterable[Record], rng: random.Random, spoil: float = 0.05, shuffle_over: int = 12) -> Delivery:
-    """Of all records let a share arrive spoilt and a share twice, and all of them somewhat out of order."""
+    def in_files(self, per_file: int) -> list[list[Line]]:
+        """The lines as files that land one after the other."""
+        return [self.arriving[begin : begin + per_file] for begin in range(0, len(self.arriving), per_file)]
+
+
+def deliver(
+    written: Iterable[Record], rng: random.Random, spoil: float = 0.05, shuffle_over: int = 12, held: float = 0
+) -> Delivery:
+    """Of all records let a share arrive spoilt and a share twice, and all of them somewhat out of order.
+
+    A share is held back until some hundreds of others have arrived.
+    """
     delivery = Delivery()
-    arriving: list[tuple[float, bytes]] = []
+    moved: list[tuple[float, int, Line]] = []
+
+    def send(place: float, line: Line) -> None:
+        moved.append((place, len(moved), line))
+
     for place, record in enumerate(written):
-        moved = place + rng.uniform(0, shuffle_over)
+        at = place + rng.uniform(0, shuffle_over)
+        if rng.random() < held:
+            at += rng.uniform(200, 300)
         if rng.random() < spoil:
-            line, reason = rng.choice(SPOILERS)(record)
+            body, reason = rng.choice(SPOILERS)(record)
             delivery.reasons.append(reason)
-            arriving.append((moved, line))
+            send(at, Line(body, record["written_ms"], reason=reason))
             continue
         delivery.used.append(record)
-        arriving.append((moved, encoded(record)))
+        line = Line(encoded(record), record["written_ms"], record)
+        send(at, line)
         if rng.random() < spoil:
             delivery.duplicate += 1
-            arriving.append((moved + rng.uniform(0, 3 * shuffle_over), encoded(record)))
-    delivery.lines = [line for _, line in sorted(arriving)]
+            send(at + rng.uniform(0, 3 * shuffle_over) + (rng.uniform(200, 300) if rng.random() < held else 0), line)
+    now_ms = 0
+    for _, _, line in sorted(moved, key=lambda sent: sent[:2]):
+        now_ms = max(now_ms, line.arrived_ms)
+        delivery.arriving.append(replace(line, arrived_ms=now_ms))
     return delivery
+
+
+def land(directory: Path, bodies: Iterable[bytes], landed_ms: int | None = None) -> Path:
+    """Let a file appear in a directory as if it had landed at a moment."""
+    aside = directory.with_name(f"{directory.name}-aside")
+    path = Landing(aside).write(bodies)
+    assert path is not None
+    if landed_ms is not None:
+        os.utime(path, ns=(landed_ms * 10**6, landed_ms * 10**6))
+    directory.mkdir(exist_ok=True)
+    return path.rename(directory / path.name)
 
 
 def encoded(record: Record) -> bytes:

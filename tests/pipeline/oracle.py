@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from stormwright.model import LoadProfile, Problem, Topology
+from stormwright.pipeline.clean import LATE
 
 Record = Mapping[str, Any]
 
@@ -117,6 +118,60 @@ def _without_short_gaps(known: dict[int, float], longest: int) -> dict[int, floa
                 share = (second - before) / (after - before)
                 filled[second] = known[before] * (1 - share) + known[after] * share
     return filled
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line as it arrives: the record that it holds, or why it is none."""
+
+    body: bytes
+    arrived_ms: int
+    record: Record | None = None
+    reason: str | None = None
+
+
+@dataclass
+class Outcome:
+    """What must become of lines: the records that are used, how many come twice, and what goes to quarantine."""
+
+    used: list[Record] = field(default_factory=list)
+    duplicate: int = 0
+    quarantine: list[tuple[str, str, int, int]] = field(default_factory=list)
+
+    @property
+    def ledger(self) -> dict[str, int]:
+        """The counts."""
+        return {
+            "read": len(self.used) + self.duplicate + len(self.quarantine),
+            "used": len(self.used),
+            "duplicate": self.duplicate,
+            "quarantined": len(self.quarantine),
+        }
+
+
+def expected_outcome(files: Mapping[str, tuple[int, list[Line]]], late_s: int) -> Outcome:
+    """What must become of the lines of files, given by name with when they landed.
+
+    The quarantine tells reason, file, number of the line and when the file landed.
+    """
+    outcome = Outcome()
+    seen = set()
+    for name, (landed_ms, lines) in files.items():
+        for number, line in enumerate(lines, 1):
+            if line.record is None or landed_ms - line.record["start_ms"] > late_s * 1000:
+                outcome.quarantine.append((line.reason or LATE, name, number, landed_ms))
+                continue
+            worker = line.record["worker"]
+            identity = (
+                *(worker[part] for part in ("topology", "supervisor", "port", "pid", "start_ms")),
+                line.record["seq"],
+            )
+            if identity in seen:
+                outcome.duplicate += 1
+            else:
+                seen.add(identity)
+                outcome.used.append(line.record)
+    return outcome
 
 
 def found_profile(profile: LoadProfile, problem: Problem) -> Expected:

@@ -45,7 +45,6 @@ def test_profile_equals_the_oracle_and_every_line_is_accounted_for(
         "used": len(delivery.used),
         "duplicate": delivery.duplicate,
         "quarantined": len(delivery.reasons),
-        "late": 0,
     }
 
 

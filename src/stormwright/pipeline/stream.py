@@ -20,11 +20,11 @@ from stormwright.errors import StormwrightError
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.landing import Landing
 from stormwright.pipeline.measurement import Measurement
-from stormwright.pipeline.plan import pipeline
+from stormwright.pipeline.plan import packed, pipeline
 from stormwright.pipeline.session import spark_session
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.sink import ProfileSink
-from stormwright.pipeline.source import read_stream
+from stormwright.pipeline.source import archive_of, read_stream
 
 __all__ = ["LoadStream", "StreamSettings"]
 
@@ -59,11 +59,17 @@ class LoadStream:
         self.settings = settings or StreamSettings()
         self._landing = landing
         self._state_dir = state_dir
+        self._raw = state_dir / "raw"
         self._given_spark = spark
         self._own_spark: SparkSession | None = None
         self._query: StreamingQuery | None = None
         self._sink: ProfileSink | None = None
         self._unknown_tuples: dict[str, int] = {}
+
+    @property
+    def raw(self) -> Path:
+        """Where processed files are kept for `StreamSettings.keep_raw_s`."""
+        return archive_of(self._landing, self._raw)
 
     def start(self) -> None:
         """Start Spark and the stream; profiles follow as records land.
@@ -83,7 +89,7 @@ class LoadStream:
         )
         spark = self._given_spark or self._start_spark()
         try:
-            writer = _writer(spark, self._landing, checkpoint, self._sink, self.settings)
+            writer = _writer(spark, self._landing, self._raw, checkpoint, self._sink, self.settings)
             self._query = writer.trigger(processingTime=f"{self.settings.trigger_s} seconds").start()
         except PySparkException as error:
             self.stop()
@@ -161,9 +167,9 @@ def _query_state(query: StreamingQuery) -> tuple[bool, str | None, int | None]:
 
 
 def _writer(
-    spark: SparkSession, landing: Path, checkpoint: Path, sink: ProfileSink, settings: StreamSettings
+    spark: SparkSession, landing: Path, raw: Path, checkpoint: Path, sink: ProfileSink, settings: StreamSettings
 ) -> DataStreamWriter:
-    frame = pipeline(read_stream(spark, landing, settings), settings)
+    frame = packed(pipeline(read_stream(spark, landing, raw, settings), settings))
     return frame.writeStream.outputMode("update").option("checkpointLocation", str(checkpoint)).foreachBatch(sink)
 
 
@@ -177,5 +183,5 @@ def _warm_up(spark: SparkSession, settings: StreamSettings) -> None:
         landing = Landing(directory / "landing")
         landing.write([b"{}"])
         sink = ProfileSink(directory / "state", fresh=True, latest=directory / "latest.json", settings=settings)
-        writer = _writer(spark, landing.directory, directory / "checkpoint", sink, settings)
+        writer = _writer(spark, landing.directory, directory / "raw", directory / "checkpoint", sink, settings)
         writer.trigger(availableNow=True).start().awaitTermination()

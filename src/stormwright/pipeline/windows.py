@@ -35,7 +35,7 @@ def without_closed(panes: pa.Table, newest_before_ms: int | None, settings: Stre
         return panes
     slide_ms = settings.slide_s * 1000
     newest_pane_ms = pc.max(panes["pane_ms"]).as_py()
-    oldest_ms = min(newest_pane_ms - settings.window_ms, newest_before_ms - settings.late_s * 1000 - slide_ms)
+    oldest_ms = min(newest_pane_ms - settings.window_ms, newest_before_ms - settings.watermark_s * 1000 - slide_ms)
     return panes.filter(pc.greater(panes["pane_ms"], oldest_ms))
 
 
