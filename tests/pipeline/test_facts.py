@@ -11,6 +11,7 @@ from stormwright.pipeline.activity import LatencyHistogram, topology_activity
 from stormwright.pipeline.derive import KEYS, SUMS
 from stormwright.pipeline.overload import NodeSeries
 from stormwright.pipeline.profile import topology_load
+from stormwright.pipeline.quarantine import QUARANTINE, rejected
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.windows import PANES, merged, newest_window, records_in
 from tests.pipeline.generator import make_world
@@ -139,3 +140,22 @@ def test_what_belongs_to_no_executor_is_counted_and_the_silent_get_their_sibling
     assert (load.pair_source.tolist(), load.pair_target.tolist(), load.pair_tps.tolist()) == ([spouts[0]], [0], [70])
     assert unknown == 8
     assert load.bytes_per_tuple is None
+
+
+def test_lines_are_numbered_in_their_file_however_it_was_split() -> None:
+    def row(file: str, block: int, row: int | None, reason: str | None = "bad") -> dict[str, object]:
+        return {"file": file, "block": block, "row": row, "reason": reason, "landed_ms": 7, "line": "x"}
+
+    schema = pa.schema([*QUARANTINE, pa.field("block", pa.int64()), pa.field("row", pa.int64())])
+    schema = schema.remove(schema.get_field_index("line_number"))
+    # Row numbers grow along a block; those of two blocks say nothing about each other.
+    at_rest = [row("b", 0, 8), row("a", 900, 2), row("a", 0, 77, None), row("a", 0, 78), row("a", 900, 1, None)]
+    table = rejected(pa.Table.from_pylist(at_rest, schema))
+    assert table.schema == QUARANTINE
+    assert table.select(["file", "line_number"]).to_pylist() == [
+        {"file": "a", "line_number": 2}, {"file": "a", "line_number": 4}, {"file": "b", "line_number": 1},
+    ]  # fmt: skip
+    in_stream = [row("a", 0, None, None), row("a", 0, None), row("b", 0, None), row("a", 0, None)]
+    table = rejected(pa.Table.from_pylist(in_stream, schema))
+    assert [(r["file"], r["line_number"]) for r in table.to_pylist()] == [("a", 2), ("a", 3), ("b", 1)]
+    assert not rejected(pa.Table.from_pylist(in_stream[:1], schema)).num_rows

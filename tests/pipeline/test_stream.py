@@ -83,9 +83,9 @@ def test_stream_and_batch_make_the_same_of_the_same_files(spark: SparkSession, t
     """Lines of every kind, twice, out of order and late; the oracle says what must become of them."""
     rng = dice(11)
     world = make_world(11)
-    delivery = deliver(records(world, START_MS, 90, rng), rng, spoil=0.15, held=0.05)
+    delivery = deliver(records(world, START_MS, 66, rng), rng, spoil=0.15, held=0.05)
     # All panes stay in the window.
-    settings = replace(SETTINGS, window_s=300, max_files_per_batch=12, keep_raw_s=86400 * 10000)
+    settings = replace(SETTINGS, window_s=300, max_files_per_batch=6, keep_raw_s=86400 * 10000)
     files = delivery.in_files(12)
     landing, state = tmp_path / "landing", tmp_path / "state"
     landed = land_files(landing, files[: len(files) // 2])
@@ -121,10 +121,12 @@ def test_stream_and_batch_make_the_same_of_the_same_files(spark: SparkSession, t
     in_batch = batch_panes(spark, whole)
     assert [row | {"cpu_ns": None} for row in in_batch] == [row | {"cpu_ns": None} for row in in_stream]
     # Sums of floats, in another order.
-    assert [row["cpu_ns"] or 0 for row in in_batch] == pytest.approx([row["cpu_ns"] or 0 for row in in_stream], rel=1e-12)
+    assert [row["cpu_ns"] or 0 for row in in_batch] == pytest.approx(
+        [row["cpu_ns"] or 0 for row in in_stream], rel=1e-12
+    )
 
     parts = [tmp_path / "first", tmp_path / "second"]
-    middle_ms = START_MS // 3000 * 3000 + 42_000
+    middle_ms = START_MS // 3000 * 3000 + 33_000
     first = backfill(spark, directories, parts[0], Stretch(end_ms=middle_ms), settings)
     second = backfill(spark, directories, parts[1], Stretch(start_ms=middle_ms), settings)
     assert min(first.used, second.used) > 100
