@@ -30,7 +30,7 @@ from stormwright.perflog.records import (
 )
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from tests.perflog.samples import edited
-from tests.pipeline.oracle import Expected, Line
+from tests.pipeline.oracle import Expected, ExpectedWork, Line
 
 Record = dict[str, Any]
 
@@ -50,6 +50,7 @@ class World:
     problem: Problem
     cpu_cores: dict[tuple[str, int], float] = field(default_factory=dict)
     pair_tps: dict[tuple[str, int, int, int], float] = field(default_factory=dict)
+    service_s: dict[tuple[str, int], float] = field(default_factory=dict)
     overhead_cores: float = 0.3
     tuple_bytes: int = 60
 
@@ -119,6 +120,8 @@ def _fill(world: World, topology: Topology, rng: random.Random) -> None:
             weights = [1 / rank for rank in range(1, len(targets) + 1)]
             for receiver, weight in zip(targets, weights, strict=True):
                 world.pair_tps[topology.id, task, receiver, index] = rate * weight / sum(weights)
+    for first in topology.executor_start_task.tolist():
+        world.service_s[topology.id, first] = rng.uniform(1e-5, 1e-3)
 
 
 def known_profile(world: World) -> Expected:
@@ -144,6 +147,30 @@ def known_profile(world: World) -> Expected:
         for slot in placement.slots:
             cores[slot.supervisor] += world.overhead_cores
     known.node_cpu_hz = {node: used * CORE_HZ for node, used in cores.items()}
+    return known
+
+
+def known_work(world: World, topology: Topology) -> ExpectedWork:
+    """What was put in of how executors work and where they send."""
+    received: dict[int, float] = defaultdict(float)
+    sent: dict[tuple[str, str, str, str], dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for (name, _, target, stream), tps in world.pair_tps.items():
+        if name == topology.id:
+            received[target] += tps
+            sent[tuple(STREAMS[stream])][target] += tps
+    known = ExpectedWork()
+    for executor, first in enumerate(topology.executor_start_task.tolist()):
+        tasks = range(first, int(topology.executor_end_task[executor]) + 1)
+        if any(received[task] for task in tasks):
+            known.service_s[first] = world.service_s[topology.id, first]
+    for key, by_task in sent.items():
+        total = sum(by_task.values())
+        source_received = sum(received[task] for task in tasks_of(topology, key[0]))
+        known.sent_tps[key] = total
+        if source_received:
+            known.selectivity[key] = total / source_received
+        if key[3] == "fields":
+            known.shares[key] = {task: tps / total for task, tps in by_task.items()}
     return known
 
 
@@ -210,13 +237,19 @@ def _record(
             if name == topology.id and first <= task <= last
         ]
         pairs += sent
+        received_tps = sum(
+            tps
+            for (name, _, target, _), tps in world.pair_tps.items()
+            if name == topology.id and first <= target <= last
+        )
         trees = sum(pair[3] for pair in sent) if component.type == "spout" else 0
         executors.append(
             {
                 "component": component.id, "type": component.type, "first_task": first, "last_task": last,
-                "cpu_ns": during(world.cpu_cores[topology.id, first] * 1e9), "received": 0,
+                "cpu_ns": during(world.cpu_cores[topology.id, first] * 1e9), "received": during(received_tps),
                 "emitted": sum(pair[3] for pair in sent), "trees": trees, "acked": trees * 9 // 10,
-                "failed": trees // 10, "execute_ns": 0, "queue": rng.choice([None, rng.random()]),
+                "failed": trees // 10, "queue": rng.choice([None, rng.random()]),
+                "execute_ns": during(received_tps * world.service_s[topology.id, first] * 1e9),
                 "pending": rng.choice([None, rng.randrange(9)]),
             }
         )  # fmt: skip

@@ -9,10 +9,20 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stormwright.perflog import Landing
-from stormwright.pipeline.batch import load_profile, measure_files
+from stormwright.pipeline.batch import measure_files
+from stormwright.pipeline.gaps import worker_records
 from stormwright.pipeline.settings import StreamSettings
-from tests.pipeline.generator import deliver, dice, known_profile, make_world, records
-from tests.pipeline.oracle import assert_equal, expected_profile, found_profile
+from stormwright.pipeline.windows import of_topology
+from tests.pipeline.generator import deliver, dice, known_profile, known_work, make_world, records
+from tests.pipeline.oracle import (
+    assert_equal,
+    assert_same_work,
+    expected_missing,
+    expected_profile,
+    expected_work,
+    found_profile,
+    found_work,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -39,6 +49,13 @@ def test_profile_equals_the_oracle_and_every_line_is_accounted_for(
     profiled = measurement.profile(world.problem)
     expected = expected_profile(delivery.used, world.problem, SETTINGS.window_s, SETTINGS.slide_s, SETTINGS.settle_s)
     assert_equal(found_profile(profiled.load, world.problem), expected, relative=1e-9)
+    inside = [r for r in delivery.used if measurement.start_ms <= r["start_ms"]]
+    for topology in world.problem.topologies:
+        work = found_work(of_topology(measurement.facts, topology.id))
+        assert_same_work(work, expected_work(inside, topology.id), relative=1e-9)
+    missing = {(w.topology, w.supervisor, w.port, w.start_ms): w.missing for w in worker_records(measurement.facts)}
+    assert missing == expected_missing(inside)
+    assert sum(missing.values()) > 3
     assert profiled.unknown_tuples == dict.fromkeys((t.id for t in world.problem.topologies), 0)
     assert asdict(ledger) == {
         "read": len(delivery.lines),
@@ -53,13 +70,15 @@ def test_what_the_generator_put_in_comes_out(spark: SparkSession, tmp_path: Path
     rng = dice(3)
     world = make_world(3)
     delivery = deliver(records(world, START_MS, 30, rng), rng, spoil)
-    profile = load_profile(spark, land(tmp_path, delivery.lines, 40), world.problem, SETTINGS)
-    assert profile is not None
-    found = found_profile(profile, world.problem)
+    measurement, _ = measure_files(spark, land(tmp_path, delivery.lines, 40), SETTINGS)
+    assert measurement is not None
+    found = found_profile(measurement.profile(world.problem).load, world.problem)
     put_in = known_profile(world)
     for topology in world.problem.topologies:
         assert found.cpu_hz[topology.id] == pytest.approx(put_in.cpu_hz[topology.id], rel=0.01)
         assert found.pairs[topology.id] == pytest.approx(put_in.pairs[topology.id], rel=0.01)
         assert found.flows[topology.id] == pytest.approx(put_in.flows[topology.id], rel=0.01)
         assert found.bytes_per_tuple[topology.id] == pytest.approx(world.tuple_bytes)
+        work = found_work(of_topology(measurement.facts, topology.id))
+        assert_same_work(work, known_work(world, topology), relative=0.01)
     assert found.node_cpu_hz == pytest.approx(put_in.node_cpu_hz, rel=0.01)

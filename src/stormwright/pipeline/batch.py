@@ -13,7 +13,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import Fault, InputError
-from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 from stormwright.pipeline.ledger import Ledger
 from stormwright.pipeline.live import LiveState
@@ -146,11 +145,3 @@ def measure_files(
     facts, audit = unpacked(packed(ends).toArrow())
     state = LiveState().after(0, facts, audit, settings)
     return measure(state.panes, worker_seconds(facts), settings), state.ledger
-
-
-def load_profile(
-    spark: SparkSession, files: Sequence[Path], problem: Problem, settings: StreamSettings | None = None
-) -> LoadProfile | None:
-    """The load in the last window of the records in files; None where there is no record."""
-    measurement, _ = measure_files(spark, files, settings)
-    return measurement.profile(problem).load if measurement else None

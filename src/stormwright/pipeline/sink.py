@@ -84,7 +84,7 @@ class ProfileSink:
             **self.measurement.as_dict(),
         }
         temporary = self._latest.with_name(f".{self._latest.name}")
-        temporary.write_bytes(orjson.dumps(document))
+        temporary.write_bytes(orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS))
         temporary.replace(self._latest)
 
     def _note_lags(self, audit: pa.Table) -> None:
