@@ -181,3 +181,48 @@ def test_processed_files_are_deleted(spark: SparkSession, tmp_path: Path) -> Non
             land(landing.directory, [encoded(record)], record["written_ms"])
             wait_until_read(stream, read)
         wait_for(stream, lambda: len(landing.files()) <= 3)
+
+
+def test_a_file_that_batches_fail_over_is_set_aside_whole(spark: SparkSession, tmp_path: Path) -> None:
+    """Every number is in its range, their sum is not; the files that landed with it are used."""
+    world = make_world(15)
+    written = records(world, START_MS, 12, dice(15))
+    poison = written[9] | {"pairs": [[1, 2, 0, 10**15, 0]] * 10_000}
+    landing, state = tmp_path / "landing", tmp_path / "state"
+    parts = [written[:8], [written[8], poison], written[10:]]
+    paths = [land(landing, map(encoded, part), max(r["written_ms"] for r in part)) for part in parts[:2]]
+    used = [*written[:8], *written[10:]]
+    with LoadStream(landing, state, SETTINGS, spark) as stream:
+        wait_until_read(stream, 8)
+        land(landing, map(encoded, parts[2]), max(r["written_ms"] for r in parts[2]))
+        wait_until_read(stream, len(used))
+        progress = stream.progress()
+        assert progress["ledger"] == {"read": len(used), "used": len(used), "duplicate": 0, "quarantined": 0}
+        assert (progress["files_set_aside"], progress["error"]) == (1, None)
+        assert progress["restarts"] >= 2
+        assert_profile(stream, world, used)
+    (row,) = rows_in(state.glob("*/quarantine/*.jsonl"))
+    assert "overflow" in row["reason"]
+    assert (row["file"], row["line_number"], row["line"]) == (paths[1].name, None, None)
+    (aside,) = state.glob("*/quarantine/files/*")
+    assert aside.read_bytes().splitlines() == [encoded(written[8]), encoded(poison)]
+
+
+def test_a_batch_is_repeated_until_what_it_failed_over_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+    """Good files stay: alone each of them passes."""
+    world = make_world(16)
+    written = records(world, START_MS, 6, dice(16))
+    landing, state = tmp_path / "landing", tmp_path / "state"
+    obstacle = state / SETTINGS.state_name / "panes.arrow" / "in the way"
+    obstacle.mkdir(parents=True)
+    land(landing, map(encoded, written), max(r["written_ms"] for r in written))
+    with LoadStream(landing, state, SETTINGS, spark) as stream:
+        wait_for(stream, lambda: stream.progress()["restarts"] >= 2)
+        assert "STREAM_FAILED" in stream.progress()["error"]
+        obstacle.rmdir()
+        obstacle.parent.rmdir()
+        wait_for(stream, lambda: stream.progress()["error"] is None)
+        progress = stream.progress()
+        assert progress["files_set_aside"] == 0
+        assert progress["ledger"] == {"read": len(written), "used": len(written), "duplicate": 0, "quarantined": 0}
+        assert_profile(stream, world, written)

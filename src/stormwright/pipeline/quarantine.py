@@ -65,6 +65,10 @@ class Quarantine:
         self._write(f"file-{path.name}", pa.Table.from_pylist([row], QUARANTINE))
         shutil.move(path, self.files / path.name)
 
+    def files_set_aside(self) -> int:
+        """How many files are set aside whole."""
+        return sum(1 for _ in self.files.iterdir())
+
     def _write(self, name: str, rows: pa.Table) -> None:
         if not rows.num_rows:
             return

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -65,6 +67,16 @@ def read_stream(spark: SparkSession, landing: Path, raw: Path, settings: StreamS
 def archive_of(landing: Path, raw: Path) -> Path:
     """Where Spark puts what it archives: under the whole path that it came from."""
     return raw.absolute().joinpath(*landing.absolute().parts[1:])
+
+
+def prune(raw: Path, keep_s: float) -> None:
+    """Delete kept files that landed more than `keep_s` ago."""
+    oldest_s = time.time() - keep_s
+    for path in raw.glob(f"*{SUFFIX}"):
+        # One that cannot be deleted now is so next time.
+        with suppress(OSError):
+            if path.stat().st_mtime < oldest_s:
+                path.unlink()
 
 
 def read_files(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
