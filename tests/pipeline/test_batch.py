@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from stormwright.errors import InputError
 from stormwright.perflog import Landing
-from stormwright.pipeline.batch import measure_files
+from stormwright.pipeline.batch import Stretch, backfill, measure_files
 from stormwright.pipeline.gaps import worker_records
+from stormwright.pipeline.ledger import Ledger
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.windows import of_topology
 from tests.pipeline.generator import deliver, dice, known_profile, known_work, make_world, records
@@ -82,3 +84,19 @@ def test_what_the_generator_put_in_comes_out(spark: SparkSession, tmp_path: Path
         work = found_work(of_topology(measurement.facts, topology.id))
         assert_same_work(work, known_work(world, topology), relative=0.01)
     assert found.node_cpu_hz == pytest.approx(put_in.node_cpu_hz, rel=0.01)
+
+
+def test_a_stretch_without_records_and_stretches_that_are_none(spark: SparkSession, tmp_path: Path) -> None:
+    directory = tmp_path / "landing"
+    land(directory, [b"{}"], per_file=1)
+    missing = tmp_path / "raw"
+    into = tmp_path / "into"
+    day_ms = 24 * 3600 * 1000
+    assert backfill(spark, [missing, directory], into, Stretch(START_MS // day_ms * day_ms, None)).read == 1
+    assert backfill(spark, [missing, directory], into, Stretch(None, START_MS // day_ms * day_ms)) == Ledger()
+    assert spark.read.parquet(str(into / "panes")).count() == 0
+    with pytest.raises(InputError, match=r"no directory .*raw"):
+        backfill(spark, [missing], into)
+    with pytest.raises(InputError, match="2 faults") as caught:
+        backfill(spark, [directory], into, Stretch(1, 3002))
+    assert [fault.path for fault in caught.value.faults] == ["$.start_ms", "$.end_ms"]

@@ -86,10 +86,11 @@ def backfill(
     Raises
     ------
     InputError
-        The stretch cuts a pane in two.
+        The stretch cuts a pane in two, or there is none of the directories.
     """
     settings, stretch = settings or StreamSettings(), stretch or Stretch()
     _require_whole_panes(stretch, settings)
+    directories = _existing(directories)
     near = stretch.landed(settings.late_s)
     lines = read_landed(spark, directories, near.start_ms, near.end_ms)
     ends = pipeline(lines, settings, taken=stretch.holds(F.col("start_ms")))
@@ -108,6 +109,15 @@ def backfill(
     finally:
         audit.unpersist()
     return Ledger.of(used=used, **counts)
+
+
+def _existing(directories: Sequence[Path]) -> list[Path]:
+    """Those that are there: nothing may have landed yet, or nothing have been processed."""
+    existing = [directory for directory in directories if directory.is_dir()]
+    if not existing:
+        faults = [Fault(f"no directory {directory}", f"$[{n}]") for n, directory in enumerate(directories)]
+        raise InputError("landed files", faults)
+    return existing
 
 
 def _sums(frame: DataFrame, **sums: Column) -> dict[str, Any]:

@@ -25,7 +25,8 @@ class StreamSettings:
         Length of the sliding windows that loads are averaged over, and how far apart they begin. The newest profile
         always holds the newest record and reaches back at least ``window_s - slide_s``.
     late_s
-        How long after its interval began a record may land and still count; a later one goes to quarantine.
+        How long after its interval began a record may land and still count; a later one goes to quarantine. More than
+        the probes' interval.
     settle_s
         The last seconds of a node's CPU are not judged for overload: its workers have not all reported yet. A silence
         of a worker no longer than this is bridged as lost records.
