@@ -365,6 +365,7 @@ SPOILERS = [
     _edited("start_ms", ..., missing("start_ms")),
     _edited("start_ms", 2**51, CLOCK_AHEAD),
     _edited("start_ms", 2**62, missing("start_ms")),
+    _edited("start_ms", -(2**63), missing("start_ms")),
     _edited("length_ns", 0, missing("length_ns")),
     _edited("length_ns", 2**70, NOT_A_RECORD),
     _edited("process_cpu_ns", 2**62, missing("process_cpu_ns")),

@@ -1,17 +1,24 @@
-"""What the stream does about files, without Spark."""
+"""What is done about failures and files, without Spark."""
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
+from stormwright.pipeline import keeper
 from stormwright.pipeline.poison import poisonous
 from stormwright.pipeline.quarantine import Quarantine
 from stormwright.pipeline.source import prune
+
+
+TRACEBACK = "Traceback (most recent call last):"
 
 
 @pytest.mark.parametrize("bad", [set(), {0}, {7}, {3, 4}, {0, 99}, set(range(100))])
@@ -28,6 +35,46 @@ def test_the_files_that_fail_are_found_with_few_trials(bad: set[int]) -> None:
     assert poisonous(files, failure) == {files[number]: f"{number} is bad" for number in bad}
     assert trials <= 1 + 2 * 7 * len(bad)
     assert poisonous([], failure) == {}
+
+
+class FakeQuery:
+    """Fails at once, or runs until it is stopped."""
+
+    def __init__(self, failure: str | None) -> None:
+        self._failure, self._ended = failure, threading.Event()
+        self.lastProgress = None if failure else object()
+
+    def awaitTermination(self, timeout: int) -> bool:  # noqa: N802 - Spark's name
+        if self._failure:
+            raise PySparkException(self._failure)
+        return self._ended.wait(timeout)
+
+    def stop(self) -> None:
+        self._ended.set()
+
+
+def test_a_failed_query_is_started_again_and_looked_into_from_the_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it does not even start."""
+    monkeypatch.setattr(keeper, "FIRST_PAUSE_S", 0.001)
+    queries = iter([FakeQuery("first"), FakeQuery("second"), PySparkException("third"), FakeQuery(None)])
+    examined: list[str | None] = []
+
+    def start() -> Any:
+        query = next(queries)
+        if isinstance(query, PySparkException):
+            raise query
+        return query
+
+    kept = keeper.KeptQuery(start, examine=lambda: examined.append(kept.error), tidy=lambda: None)
+    deadline = time.monotonic() + 10
+    while kept.error or kept.restarts < 2:
+        assert kept.running
+        assert time.monotonic() < deadline, kept.error
+        time.sleep(0.01)
+    assert examined == ["second", "second"]
+    kept.stop()
+    assert not kept.running
+    assert list(queries) == []
 
 
 def test_files_that_fail_only_together_are_not_blamed() -> None:
@@ -55,3 +102,18 @@ def test_a_file_set_aside_is_noted_and_counted(tmp_path: Path) -> None:
     assert quarantine.files_set_aside() == 1
     (note,) = (tmp_path / "quarantine").glob("*.jsonl")
     assert b'"reason":"why","file":"1.jsonl","line_number":null' in note.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("failure", "why"),
+    [
+        ("[STREAM_FAILED] no such table\n=== Streaming Query ===\nIdentifier: 1", "[STREAM_FAILED] no such table"),
+        (
+            f"Reason: {TRACEBACK}\n  File 1\nKeyError: 1\n\n{TRACEBACK}\n  File 2\nOSError: no space left\n SQLSTATE: 1\nPlan",
+            "OSError: no space left",
+        ),
+        ("", ""),
+    ],
+)
+def test_the_cause_of_a_failure_is_one_line(failure: str, why: str) -> None:
+    assert keeper.cause(failure) == why

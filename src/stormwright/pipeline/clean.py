@@ -60,7 +60,7 @@ def judged(lines: DataFrame, late_s: int) -> DataFrame:
             F.col("start_ms") + F.col("length_ns") / 1e6 > F.col("landed_ms") + MAX_CLOCK_AHEAD_MS,
             CLOCK_AHEAD,
         ),
-        F.when(F.col("landed_ms") - F.col("start_ms") > late_s * 1000, LATE),
+        F.when(F.col("start_ms") < F.col("landed_ms") - late_s * 1000, LATE),
     ]
     return lines.withColumn("reason", F.coalesce(*checks))
 

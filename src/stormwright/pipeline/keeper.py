@@ -17,6 +17,8 @@ GONE = (PySparkException, Py4JError, OSError)
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
 
+_TRACEBACK = "Traceback (most recent call last):"
+
 #: How often it is tidied up.
 TIDY_S = 60
 
@@ -48,6 +50,7 @@ class KeptQuery:
         self._start, self._examine, self._tidy = start, examine, tidy
         self._stopping = threading.Event()
         self._starting = threading.Lock()
+        self._failed: StreamingQuery | None = None
         self._failure: str | None = None
         self.restarts = 0
         self._query = start()
@@ -87,12 +90,12 @@ class KeptQuery:
                     self._tidy()
                 return
             except PySparkException as error:
-                failure = _first_line(error)
+                failure = cause(str(error))
             except (Py4JError, OSError) as error:
                 self._failure = f"Spark has ended: {error}"
                 return
-            again = self.restarts > 0 and not self._advanced()
-            self._failure = failure
+            again = self._failed is not None and not self._advanced()
+            self._failed, self._failure = self._query, failure
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S) if again else FIRST_PAUSE_S
             if self._stopping.wait(pause_s):
                 return
@@ -103,9 +106,10 @@ class KeptQuery:
                 self._restart()
 
     def _advanced(self) -> bool:
-        """Whether a batch has come to its end since the query was started last."""
+        """Whether a batch has come to its end since the last failure."""
+        query = self._query
         with suppress(*GONE):
-            return self._query.lastProgress is not None
+            return query is not self._failed and query.lastProgress is not None
         return False
 
     def _restart(self) -> None:
@@ -115,5 +119,7 @@ class KeptQuery:
                 self.restarts += 1
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+def cause(failure: str) -> str:
+    """The one line of a streaming query's failure that says why: where there is a Python traceback, what was raised."""
+    first, *lines = failure.rpartition(_TRACEBACK)[2].strip("\n").split("\n")
+    return next((line for line in (first, *lines) if line and not line[0].isspace()), first)
