@@ -17,7 +17,6 @@ from stormwright.pipeline.poison import poisonous
 from stormwright.pipeline.quarantine import Quarantine
 from stormwright.pipeline.source import prune
 
-
 TRACEBACK = "Traceback (most recent call last):"
 
 
@@ -109,7 +108,7 @@ def test_a_file_set_aside_is_noted_and_counted(tmp_path: Path) -> None:
     [
         ("[STREAM_FAILED] no such table\n=== Streaming Query ===\nIdentifier: 1", "[STREAM_FAILED] no such table"),
         (
-            f"Reason: {TRACEBACK}\n  File 1\nKeyError: 1\n\n{TRACEBACK}\n  File 2\nOSError: no space left\n SQLSTATE: 1\nPlan",
+            f"Reason: {TRACEBACK}\n  File 1\nKeyError: 1\n\n{TRACEBACK}\n  File 2\nOSError: no space left\n SQLSTATE: 1",
             "OSError: no space left",
         ),
         ("", ""),
