@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 
 from stormwright.errors import InputError
 from stormwright.perflog import Landing
-from stormwright.pipeline.batch import Stretch, backfill, measure_files
+from stormwright.pipeline.batch import NEVER_LATE_S, Stretch, backfill, measure_files
 from stormwright.pipeline.gaps import worker_records
 from stormwright.pipeline.ledger import Ledger
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.windows import of_topology
-from tests.pipeline.generator import deliver, dice, known_profile, known_work, make_world, records
+from tests.pipeline.generator import deliver, dice, encoded, known_profile, known_work, make_world, records
 from tests.pipeline.oracle import (
     assert_equal,
     assert_same_work,
@@ -100,3 +100,21 @@ def test_a_stretch_without_records_and_stretches_that_are_none(spark: SparkSessi
     with pytest.raises(InputError, match="2 faults") as caught:
         backfill(spark, [directory], into, Stretch(1, 3002))
     assert [fault.path for fault in caught.value.faults] == ["$.start_ms", "$.end_ms"]
+
+
+def test_lines_are_numbered_through_a_file_that_is_read_in_parts(spark: SparkSession, tmp_path: Path) -> None:
+    good = encoded(records(make_world(4), START_MS, 2, dice(4))[0])
+    bad = [1, 2, 17, 40, 59, 60]
+    settings = StreamSettings(late_s=NEVER_LATE_S)
+    lines = [b"no record" if number in bad else good for number in range(1, 61)]
+    land(tmp_path / "landing", lines, per_file=60)
+    spark.conf.set("spark.sql.files.maxPartitionBytes", str(10 * len(good)))
+    try:
+        ledger = backfill(
+            spark, [tmp_path / "landing"], tmp_path / "into", settings=StreamSettings(late_s=NEVER_LATE_S)
+        )
+    finally:
+        spark.conf.unset("spark.sql.files.maxPartitionBytes")
+    assert ledger == Ledger(read=60, used=1, duplicate=53, quarantined=6)
+    rows = spark.read.json(str(tmp_path / "into" / "quarantine")).collect()
+    assert sorted(row["line_number"] for row in rows) == bad

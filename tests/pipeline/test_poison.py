@@ -108,8 +108,8 @@ def test_a_file_set_aside_is_noted_and_counted(tmp_path: Path) -> None:
     [
         ("[STREAM_FAILED] no such table\n=== Streaming Query ===\nIdentifier: 1", "[STREAM_FAILED] no such table"),
         (
-            f"Reason: {TRACEBACK}\n  File 1\nKeyError: 1\n\n{TRACEBACK}\n  File 2\nOSError: no space left\n SQLSTATE: 1",
-            "OSError: no space left",
+            f"Reason: {TRACEBACK}\n  File 1\nKeyError: 1\n\n{TRACEBACK}\n  File 2\nOSError: disk full\n SQLSTATE: 1",
+            "OSError: disk full",
         ),
         ("", ""),
     ],
