@@ -110,9 +110,7 @@ def test_lines_are_numbered_through_a_file_that_is_read_in_parts(spark: SparkSes
     land(tmp_path / "landing", lines, per_file=60)
     spark.conf.set("spark.sql.files.maxPartitionBytes", str(10 * len(good)))
     try:
-        ledger = backfill(
-            spark, [tmp_path / "landing"], tmp_path / "into", settings=StreamSettings(late_s=NEVER_LATE_S)
-        )
+        ledger = backfill(spark, [tmp_path / "landing"], tmp_path / "into", settings=settings)
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
     assert ledger == Ledger(read=60, used=1, duplicate=53, quarantined=6)
