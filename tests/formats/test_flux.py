@@ -288,7 +288,7 @@ def test_faults(tmp_path, change, expected):
         ("{topology.workers: 0}", 'should be an integer of at least 1, got 0 @ $.config["topology.workers"]'),
         ("{topology.workers: two}", "should be an integer of at least 1, got 'two' @ $.config[\"topology.workers\"]"),
         ("{topology.acker.executors: true}", "should be an integer of at least 0, got True"),
-        ("{topology.component.cpu.pcore.percent: -1}", "should be a number of at least 0, got -1"),
+        ("{topology.component.cpu.pcore.percent: -1}", "should be a number from 0 to 1e18, got -1"),
         ("{topology.component.resources.map: {gpu: x}}", '$.config["topology.component.resources.map"].gpu'),
         ("{topology.metrics.consumer.register: [{}]}", '$.config["topology.metrics.consumer.register"][0]'),
         ("3", "should be an object, got 3 @ $.config"),

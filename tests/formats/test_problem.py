@@ -312,6 +312,19 @@ def test_what_is_no_problem_at_all(document):
     assert faults(document)[0][0] in ("$", "$.schema", "$.supervisors")
 
 
+def test_requests_of_all_components_that_storm_would_refuse():
+    document = small()
+    document["conf"] = {"topology.component.cpu.pcore.percent": "much"}
+    document["topologies"][0]["conf"] = {"topology.component.resources.map": {"gpu.count": -1}}
+    assert faults(document) == [
+        ('$.conf["topology.component.cpu.pcore.percent"]', "should be a number from 0 to 1e18, got 'much'"),
+        (
+            '$.topologies[0].conf["topology.component.resources.map"]["gpu.count"]',
+            "should be a number from 0 to 1e18, got -1",
+        ),
+    ]
+
+
 def test_limits_on_components_that_storm_would_refuse():
     document = small()
     document["conf"] = {"topology.spread.components": "a"}

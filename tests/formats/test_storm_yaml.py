@@ -104,8 +104,8 @@ def test_configuration_of_the_cluster(tmp_path):
         (
             "supervisor.cpu.capacity: many\nsupervisor.memory.capacity.mb: -1",
             [
-                "should be a number of at least 0, got 'many' @ $[\"supervisor.cpu.capacity\"]",
-                'should be a number of at least 0, got -1 @ $["supervisor.memory.capacity.mb"]',
+                "should be a number from 0 to 1e18, got 'many' @ $[\"supervisor.cpu.capacity\"]",
+                'should be a number from 0 to 1e18, got -1 @ $["supervisor.memory.capacity.mb"]',
             ],
         ),
         (
@@ -120,7 +120,7 @@ def test_configuration_of_the_cluster(tmp_path):
         (
             "supervisor.resources.map: {cpu.pcore.percent: 0, gpu: .nan}",
             [
-                'should be a number of at least 0, got nan @ $["supervisor.resources.map"].gpu',
+                'should be a number from 0 to 1e18, got nan @ $["supervisor.resources.map"].gpu',
                 (
                     "should be more than 0 for cpu.pcore.percent: Storm does not register such a supervisor "
                     '@ $["supervisor.resources.map"]'

@@ -96,7 +96,7 @@ def decide(
 def _without_assumed_traffic(problem: Problem) -> Problem:
     load = problem.load or LoadProfile({})
     silent = {
-        topology.id: silent_load(topology, problem.core_hz)
+        topology.id: silent_load(topology, problem.core_hz, problem.conf)
         for topology in problem.topologies
         if topology.id not in load.topologies
     }

@@ -22,7 +22,8 @@ from stormwright.formats.flux_files import (
     VertexDocument,
 )
 from stormwright.formats.storm_conf import Layer, StormConf
-from stormwright.formats.submission import RESOURCES, TASKS, UserComponent, submitted
+from stormwright.formats.submission import TASKS, UserComponent, submitted
+from stormwright.model.requests import RESOURCES
 from stormwright.model.topology import Grouping, Topology
 
 _NO_SUBSTITUTION = Substitution()

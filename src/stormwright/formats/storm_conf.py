@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stormwright.errors import Fault
 from stormwright.formats.faults import FaultList, join_path, shown
+from stormwright.model.amounts import AMOUNT_WANTED, is_amount
+from stormwright.model.requests import NORMALISED
 
 #: What the schedulers, Storm's and ours, read of a cluster's configuration; the rest stays where it is.
 CLUSTER_KEYS = (
@@ -23,20 +24,6 @@ CLUSTER_KEYS = (
 
 #: What the document of a topology keeps of its configuration.
 TOPOLOGY_KEYS = ("stormwright.", "topology.")
-
-CPU = "cpu.pcore.percent"
-ON_HEAP = "onheap.memory.mb"
-OFF_HEAP = "offheap.memory.mb"
-MEMORY = "memory.mb"
-
-#: Older names of resources → Storm's normalised ones (its class ResourceNameNormalizer).
-_NORMALISED = {
-    "topology.component.cpu.pcore.percent": CPU,
-    "supervisor.cpu.capacity": CPU,
-    "topology.component.resources.onheap.memory.mb": ON_HEAP,
-    "topology.component.resources.offheap.memory.mb": OFF_HEAP,
-    "supervisor.memory.capacity.mb": MEMORY,
-}
 
 
 @dataclass(frozen=True)
@@ -91,12 +78,12 @@ class StormConf:
         return value
 
     def amount(self, key: str, default: float = 0.0) -> float:
-        """A number of at least 0; `default` where there is none, or null."""
+        """A number from 0 to `MOST_AMOUNT`; `default` where there is none, or null."""
         value = self.get(key)
         if value is None:
             return default
-        if not _is_amount(value):
-            self.refuse(key, f"should be a number of at least 0, got {shown(value)}")
+        if not is_amount(value):
+            self.refuse(key, f"{AMOUNT_WANTED}, got {shown(value)}")
             return default
         return float(value)
 
@@ -109,10 +96,6 @@ class StormConf:
             self.refuse(key, f"should be an object, got {shown(value)}")
             return {}
         for name, amount in value.items():
-            if not _is_amount(amount):
-                self.refuse(key, f"should be a number of at least 0, got {shown(amount)}", name)
-        return {str(_NORMALISED.get(name, name)): float(n) for name, n in value.items() if _is_amount(n)}
-
-
-def _is_amount(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+            if not is_amount(amount):
+                self.refuse(key, f"{AMOUNT_WANTED}, got {shown(amount)}", name)
+        return {str(NORMALISED.get(name, name)): float(n) for name, n in value.items() if is_amount(n)}

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from stormwright.errors import Fault, InputError
 from stormwright.formats.faults import FaultList, shown
-from stormwright.formats.storm_conf import CPU, MEMORY, Layer, StormConf
+from stormwright.formats.storm_conf import Layer, StormConf
 from stormwright.formats.yaml_files import read_yaml
 from stormwright.model.cluster import DEFAULT_CORE_HZ, Supervisor
+from stormwright.model.requests import CPU, MEMORY
 
 #: Storm's defaults.
 _PORTS = (6700, 6701, 6702, 6703)

@@ -13,12 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from stormwright.formats.faults import shown
-from stormwright.formats.storm_conf import CPU, OFF_HEAP, ON_HEAP, TOPOLOGY_KEYS, StormConf
+from stormwright.formats.storm_conf import TOPOLOGY_KEYS, StormConf
+from stormwright.model.requests import ACKER, METRICS_CONSUMER, OFF_HEAP, ON_HEAP, RESOURCES, SINGLE, read_requests
 from stormwright.model.topology import Component, ExecutorRun, Grouping, Topology
 
-ACKER = "__acker"
 EVENT_LOGGER = "__eventlogger"
-METRICS_CONSUMER = "__metrics_"
 
 TASKS = "topology.tasks"
 WORKERS = "topology.workers"
@@ -26,23 +25,6 @@ ACKERS = "topology.acker.executors"
 _EVENT_LOGGERS = "topology.eventlogger.executors"
 _CONSUMERS = "topology.metrics.consumer.register"
 _MAX_TASKS = "topology.max.task.parallelism"
-
-RESOURCES = "topology.component.resources.map"
-
-#: Resource → the single key of a component or a topology, and Storm's default.
-_SINGLE = {
-    CPU: ("topology.component.cpu.pcore.percent", 10.0),
-    ON_HEAP: ("topology.component.resources.onheap.memory.mb", 128.0),
-    OFF_HEAP: ("topology.component.resources.offheap.memory.mb", 0.0),
-}
-
-#: System component → the beginning of its own keys, and how they go on.
-_SYSTEM_RESOURCES = {ACKER: "topology.acker.", METRICS_CONSUMER: "topology.metrics.consumer."}
-_SYSTEM_KEYS = {
-    CPU: "cpu.pcore.percent",
-    ON_HEAP: "resources.onheap.memory.mb",
-    OFF_HEAP: "resources.offheap.memory.mb",
-}
 
 _RESOURCE_AWARE = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
 
@@ -203,14 +185,11 @@ def _consumers(conf: StormConf) -> dict[str, int]:
 
 def _resources(component: str, conf: StormConf, own: StormConf) -> dict[str, float]:
     """What each executor asks for: own keys before those of the topology, and of each the map before single ones."""
-    amounts = conf.amounts(RESOURCES)
-    for kind, beginning in _SYSTEM_RESOURCES.items():
-        if component.startswith(kind):
-            given = {name: beginning + key for name, key in _SYSTEM_KEYS.items() if beginning + key in conf}
-            amounts.update((name, conf.amount(key)) for name, key in given.items())
-    single = {name: conf.amount(key, default) for name, (key, default) in _SINGLE.items()}
-    single_own = {name: own.amount(key) for name, (key, _) in _SINGLE.items() if own.get(key) is not None}
-    return {**single, **amounts, **single_own, **own.amounts(RESOURCES)}
+    requests, misfits = read_requests(conf.selected(TOPOLOGY_KEYS))
+    for message, value, (key, *steps) in misfits:
+        conf.refuse(str(key), f"{message}, got {shown(value)}", *steps)
+    single_own = {name: own.amount(key) for name, key in SINGLE.items() if own.get(key) is not None}
+    return requests.of(component, {**single_own, **own.amounts(RESOURCES)})
 
 
 def _tags(own: StormConf) -> tuple[str, ...]:

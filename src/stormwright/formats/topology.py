@@ -10,6 +10,7 @@ from stormwright.formats.faults import FaultList, join_path, shown
 from stormwright.model import Component, ExecutorRun, Grouping, Topology
 from stormwright.model.component_limits import read_component_limits
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.requests import read_requests
 
 #: Task ids are Java ints.
 _LAST_TASK = 2**31 - 1
@@ -27,7 +28,7 @@ def parse_topology(raw: object, path: str, faults: FaultList) -> Topology | None
     if type(limit) is not int or limit < 1:
         at = join_path(path, "conf", MAX_EXECUTORS_PER_WORKER)
         faults.add(f"should be an integer of at least 1, got {shown(limit)}", at)
-    check_component_limits(header.conf, path, faults)
+    check_conf(header.conf, path, faults)
     components = tuple(component for component in parsed if component is not None)
     runs = tuple(ExecutorRun(*run) for run in header.executor_runs)
     if len(components) == len(parsed):
@@ -46,11 +47,11 @@ def parse_topology(raw: object, path: str, faults: FaultList) -> Topology | None
     )
 
 
-def check_component_limits(conf: Mapping[str, Any], path: str, faults: FaultList) -> None:
-    """Note what Storm would refuse in the limits on components that `conf`, at `path`, sets."""
-    _, misfits = read_component_limits(conf, {})
-    for message, value, steps in misfits:
-        faults.add(f"{message}, got {shown(value)}", join_path(path, "conf", *steps))
+def check_conf(conf: Mapping[str, Any], path: str, faults: FaultList) -> None:
+    """Note what Storm would refuse of what `conf`, at `path`, a topology's or the cluster's, says of topologies."""
+    for _, misfits in (read_component_limits(conf, {}), read_requests(conf)):
+        for message, value, steps in misfits:
+            faults.add(f"{message}, got {shown(value)}", join_path(path, "conf", *steps))
 
 
 def _component(raw: object, known: dict[str, int], path: str, faults: FaultList) -> Component | None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from stormwright.model.arrays import BoolArray, IndexArray
+from stormwright.model.misfit import Misfit
 
 RAS_CONSTRAINTS = "topology.ras.constraints"
 SPREAD_COMPONENTS = "topology.spread.components"
@@ -26,14 +27,6 @@ INCOMPATIBLE = "incompatibleComponents"
 
 #: The limit of a component that has none: more executors than there can be.
 NO_LIMIT = 2**31 - 1
-
-
-class Misfit(NamedTuple):
-    """A value that Storm would refuse: what it should be, what it is, and the keys and positions that lead to it."""
-
-    message: str
-    value: object
-    steps: tuple[str | int, ...]
 
 
 @dataclass(frozen=True, eq=False)

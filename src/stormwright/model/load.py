@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.topology import PLACEMENT_FOLLOWING, Component, Topology
-
-#: Storm's defaults for a component that asks for nothing (defaults.yaml of 2.8.3).
-DEFAULT_CPU_PERCENT = 10.0
-DEFAULT_ONHEAP_MB = 128.0
+from stormwright.model.requests import CPU, OFF_HEAP, ON_HEAP, read_requests
+from stormwright.model.topology import PLACEMENT_FOLLOWING, Topology
 
 
 @dataclass(frozen=True)
@@ -67,11 +65,12 @@ class LoadProfile:
     end_ms: int = 0
 
 
-def assumed_load(topology: Topology, core_hz: float) -> TopologyLoad:
+def assumed_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | None = None) -> TopologyLoad:
     """The load a scheduler assumes where none was measured.
 
     Every spout executor emits 1 tuple/s on each stream, bolts emit what they receive, and what a component
-    receives is spread evenly over its executors. CPU and memory are what the components ask for.
+    receives is spread evenly over its executors. CPU and memory are what the components ask for; `conf` is what the
+    cluster says where a topology's own configuration is silent.
     """
     executors_of = [np.flatnonzero(topology.executor_component == c) for c in range(len(topology.components))]
     emitted_tps = _emitted_tps_per_executor(topology, [len(executors) for executors in executors_of])
@@ -90,10 +89,11 @@ def assumed_load(topology: Topology, core_hz: float) -> TopologyLoad:
                     share = rate if grouping.kind in ("all", "global") else rate / len(executors_of[target])
                     targets = executors_of[target][:1] if grouping.kind == "global" else executors_of[target]
                     pairs.extend((int(executor), int(receiver), share) for receiver in targets)
-    asked = topology.executor_component
+    asked = requested(topology, conf)
+    of_component = topology.executor_component
     return TopologyLoad(
-        cpu_hz=np.array([_cpu_percent(c) / 100 * core_hz for c in topology.components])[asked],
-        memory_mb=np.array([_memory_mb(c) for c in topology.components])[asked],
+        cpu_hz=np.array([amounts[CPU] / 100 * core_hz for amounts in asked])[of_component],
+        memory_mb=np.array([amounts[ON_HEAP] + amounts[OFF_HEAP] for amounts in asked])[of_component],
         pair_source=np.array([p[0] for p in pairs], np.int32),
         pair_target=np.array([p[1] for p in pairs], np.int32),
         pair_tps=np.array([p[2] for p in pairs], float),
@@ -104,10 +104,16 @@ def assumed_load(topology: Topology, core_hz: float) -> TopologyLoad:
     )
 
 
-def silent_load(topology: Topology, core_hz: float) -> TopologyLoad:
+def requested(topology: Topology, conf: Mapping[str, Any] | None = None) -> list[dict[str, float]]:
+    """Resource → amount that each executor of a component asks for, by component; `conf` is the cluster's."""
+    requests, _ = read_requests({**(conf or {}), **topology.conf})
+    return [requests.of(component.id, component.resources) for component in topology.components]
+
+
+def silent_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | None = None) -> TopologyLoad:
     """What the executors of a topology ask for, and no traffic: the load of one that tells nothing."""
     none, no_rate = np.empty(0, np.int32), np.empty(0)
-    assumed = assumed_load(topology, core_hz)
+    assumed = assumed_load(topology, core_hz, conf)
     return replace(
         assumed,
         pair_source=none,
@@ -146,12 +152,3 @@ def _emitted_tps_per_executor(topology: Topology, sizes: list[int]) -> list[floa
             received_tps = 1.0 * sizes[target]
         emitted_tps[target] = received_tps / sizes[target] if sizes[target] else 0.0
     return [emitted_tps[component] for component in range(len(inputs))]
-
-
-def _cpu_percent(component: Component) -> float:
-    return component.resources.get("cpu.pcore.percent", DEFAULT_CPU_PERCENT)
-
-
-def _memory_mb(component: Component) -> float:
-    onheap = component.resources.get("onheap.memory.mb", DEFAULT_ONHEAP_MB)
-    return onheap + component.resources.get("offheap.memory.mb", 0.0)

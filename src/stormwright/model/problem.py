@@ -161,7 +161,7 @@ class Problem:
     def loads(self) -> tuple[TopologyLoad, ...]:
         """Measured or assumed load of every topology, in order."""
         measured = self.load.topologies if self.load else {}
-        return tuple(measured.get(t.id) or assumed_load(t, self.core_hz) for t in self.topologies)
+        return tuple(measured.get(t.id) or assumed_load(t, self.core_hz, self.conf) for t in self.topologies)
 
     @cached_property
     def executor_cpu_hz(self) -> FloatArray:
