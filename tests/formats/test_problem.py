@@ -312,6 +312,21 @@ def test_what_is_no_problem_at_all(document):
     assert faults(document)[0][0] in ("$", "$.schema", "$.supervisors")
 
 
+def test_hosts_and_workers_that_storm_would_refuse():
+    document = small()
+    document["topologies"][0]["conf"] = {
+        "topology.ras.one.component.per.worker": "yes",
+        "topology.scheduler.favored.nodes": "host-1",
+        "topology.scheduler.unfavored.nodes": [1],
+    }
+    conf = "$.topologies[0].conf"
+    assert faults(document) == [
+        (f'{conf}["topology.ras.one.component.per.worker"]', "should be true or false, got 'yes'"),
+        (f'{conf}["topology.scheduler.favored.nodes"]', "should be a list of hosts, got 'host-1'"),
+        (f'{conf}["topology.scheduler.unfavored.nodes"]', "should be a list of hosts, got [1]"),
+    ]
+
+
 def test_requests_of_all_components_that_storm_would_refuse():
     document = small()
     document["conf"] = {"topology.component.cpu.pcore.percent": "much"}

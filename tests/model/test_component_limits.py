@@ -35,6 +35,22 @@ def test_the_older_form():
     assert read(conf) == ([NO_LIMIT, NO_LIMIT, 1], [(0, 1), (1, 2)])
 
 
+ONE_EXECUTOR, ONE_COMPONENT = "topology.ras.one.executor.per.worker", "topology.ras.one.component.per.worker"
+
+
+def test_one_component_or_one_executor_in_a_worker():
+    every_other = [(0, 1), (0, 2), (1, 2)]
+    assert read({ONE_COMPONENT: True}) == ([NO_LIMIT] * 3, every_other)
+    assert read({ONE_COMPONENT: True, CONSTRAINTS: [["b", "b"]]})[1] == sorted([*every_other, (1, 1)])
+    for conf in ({ONE_EXECUTOR: True}, {ONE_EXECUTOR: True, ONE_COMPONENT: True}):
+        assert read(conf) == ([NO_LIMIT] * 3, sorted([*every_other, (0, 0), (1, 1), (2, 2)]))
+    assert read_component_limits({ONE_EXECUTOR: False, ONE_COMPONENT: None}, INDEX) == (None, ())
+    for key in (ONE_EXECUTOR, ONE_COMPONENT):
+        limits, misfits = read_component_limits({key: "true"}, INDEX)
+        assert limits is None
+        assert misfits == (("should be true or false", "true", (key,)),)
+
+
 def test_a_count_wins_over_the_older_form():
     assert read({CONSTRAINTS: {"a": {"maxNodeCoLocationCnt": 4}}, SPREAD: ["a", "b"]})[0] == [4, 1, NO_LIMIT]
 

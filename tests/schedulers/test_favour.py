@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from stormwright.model import Problem
+from stormwright.model.favoured_hosts import FAVOURED_HOSTS, UNFAVOURED_HOSTS
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.support.favour import FAVOURED_HOSTS, UNFAVOURED_HOSTS, favour, most_favoured
+from stormwright.schedulers.support.favour import favour, most_favoured
 from tests.schedulers.builders import load, nodes, problem, topology
 
 

@@ -2,7 +2,9 @@
 
 ``topology.ras.constraints`` and the older ``topology.spread.components``, read as Storm 2.8.3 reads them
 (``ConstraintSolverConfig``): what it refuses at submission is a misfit, what it passes over with a warning (a component
-that the topology does not have, a count below 1) is no limit.
+that the topology does not have, a count below 1) is no limit. To these come ``topology.ras.one.executor.per.worker``,
+under which every component is incompatible with every one, and ``topology.ras.one.component.per.worker``, under which
+it is with every other (``RasNode``).
 """
 
 from __future__ import annotations
@@ -19,8 +21,11 @@ from stormwright.model.misfit import Misfit
 RAS_CONSTRAINTS = "topology.ras.constraints"
 SPREAD_COMPONENTS = "topology.spread.components"
 
+ONE_EXECUTOR = "topology.ras.one.executor.per.worker"
+ONE_COMPONENT = "topology.ras.one.component.per.worker"
+
 #: The keys of a configuration that `read_component_limits` looks at.
-COMPONENT_LIMIT_KEYS = (RAS_CONSTRAINTS, SPREAD_COMPONENTS)
+COMPONENT_LIMIT_KEYS = (RAS_CONSTRAINTS, SPREAD_COMPONENTS, ONE_EXECUTOR, ONE_COMPONENT)
 
 MAX_ON_NODE = "maxNodeCoLocationCnt"
 INCOMPATIBLE = "incompatibleComponents"
@@ -78,7 +83,11 @@ def read_component_limits(
         Component id → its index, of the topology's own components.
     """
     reader = _Reader(component_index)
-    misfits = (*reader.constraints(conf.get(RAS_CONSTRAINTS)), *reader.spread(conf.get(SPREAD_COMPONENTS)))
+    misfits = (
+        *reader.constraints(conf.get(RAS_CONSTRAINTS)),
+        *reader.spread(conf.get(SPREAD_COMPONENTS)),
+        *reader.one_in_worker(conf),
+    )
     return reader.limits(), misfits
 
 
@@ -89,17 +98,17 @@ class _Reader:
         self._index = component_index
         self._most: dict[int, int] = {}
         self._incompatible: set[tuple[int, int]] = set()
+        self._one: dict[str, bool] = {}
 
     def limits(self) -> ComponentLimits | None:
-        if not self._most and not self._incompatible:
-            return None
         count = len(self._index)
         most = np.full(count, NO_LIMIT, dtype=np.int64)
         most[list(self._most)] = list(self._most.values())
-        incompatible = np.zeros((count, count), dtype=bool)
+        incompatible = np.full((count, count), any(self._one.values()))
+        np.fill_diagonal(incompatible, self._one.get(ONE_EXECUTOR, False))
         for one, other in self._incompatible:
             incompatible[one, other] = incompatible[other, one] = True
-        return ComponentLimits(most, incompatible)
+        return ComponentLimits(most, incompatible) if self._most or incompatible.any() else None
 
     def constraints(self, raw: object) -> Iterator[Misfit]:
         if isinstance(raw, list):  # the older form: pairs of components
@@ -144,6 +153,15 @@ class _Reader:
                     self._most.setdefault(self._index[component], 1)
         elif raw is not None:
             yield Misfit("should be a list of components", raw, (SPREAD_COMPONENTS,))
+
+    def one_in_worker(self, conf: Mapping[str, Any]) -> Iterator[Misfit]:
+        """Whether a worker may have one executor only, or executors of one component only."""
+        for key in (ONE_EXECUTOR, ONE_COMPONENT):
+            value = conf.get(key)
+            if isinstance(value, bool):
+                self._one[key] = value
+            elif value is not None:
+                yield Misfit("should be true or false", value, (key,))
 
     def _add_pair(self, one: str, other: str) -> None:
         if one in self._index and other in self._index:

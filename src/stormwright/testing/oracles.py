@@ -121,6 +121,11 @@ def keeps_apart(problem: Problem, slots: Sequence[int]) -> bool:
         placed = [slot for (topology, _), slot in zip(executors(problem), slots, strict=True) if topology == of.id]
         here = [(name, problem.slots[slot]) for name, slot in zip(components, placed, strict=True) if slot >= 0]
         pairs = {frozenset(pair) for pair in pairs_apart(of.conf)}
+        used = {slot for _, slot in here}
+        if of.conf.get("topology.ras.one.executor.per.worker") and len(used) < len(here):
+            return False
+        if of.conf.get("topology.ras.one.component.per.worker") and len(used) < len(set(here)):
+            return False
         for a, (one, slot) in enumerate(here):
             if any(frozenset((one, other)) in pairs for other, of_other in here[:a] if of_other == slot):
                 return False

@@ -25,7 +25,14 @@ from stormwright.model import (
     WorkerSlot,
     default_executor_runs,
 )
-from stormwright.model.component_limits import INCOMPATIBLE, MAX_ON_NODE, RAS_CONSTRAINTS, SPREAD_COMPONENTS
+from stormwright.model.component_limits import (
+    INCOMPATIBLE,
+    MAX_ON_NODE,
+    ONE_COMPONENT,
+    ONE_EXECUTOR,
+    RAS_CONSTRAINTS,
+    SPREAD_COMPONENTS,
+)
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
 
 GROUPINGS = ("shuffle", "fields", "all", "global", "none", "direct", "local_or_shuffle")
@@ -81,10 +88,12 @@ def component_limits(draw: st.DrawFn, components: list[str]) -> dict[str, Any]:
     """Configuration that keeps executors apart, in each of Storm's forms."""
     a_component = st.sampled_from(components)
     some = st.lists(a_component, max_size=2)
-    form = draw(st.integers(0, 2))
+    form = draw(st.integers(0, 3))
     if form == 0:
         pairs = draw(st.lists(st.tuples(a_component, a_component).map(list), max_size=2))
         return {RAS_CONSTRAINTS: pairs, SPREAD_COMPONENTS: draw(some)}
+    if form == 3:
+        return draw(st.fixed_dictionaries({ONE_COMPONENT: st.booleans()}, optional={ONE_EXECUTOR: st.just(True)}))
     rules = {MAX_ON_NODE: st.integers(1, 3), INCOMPATIBLE: some if form == 1 else a_component}
     return {RAS_CONSTRAINTS: draw(st.dictionaries(a_component, st.fixed_dictionaries({}, optional=rules), max_size=3))}
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, IndexArray
-
-#: Keys of a topology's configuration: lists of hosts.
-FAVOURED_HOSTS = "topology.scheduler.favored.nodes"
-UNFAVOURED_HOSTS = "topology.scheduler.unfavored.nodes"
+from stormwright.model.favoured_hosts import read_favoured_hosts
 
 
 def favour(problem: Problem, topology: int) -> IndexArray | None:
@@ -20,8 +14,7 @@ def favour(problem: Problem, topology: int) -> IndexArray | None:
 
     A host in both lists is favoured, as in Storm 2.8.3 (``NodeSorter``).
     """
-    conf = problem.topologies[topology].conf
-    favoured, unfavoured = _hosts(conf, FAVOURED_HOSTS), _hosts(conf, UNFAVOURED_HOSTS)
+    (favoured, unfavoured), _ = read_favoured_hosts(problem.topologies[topology].conf)
     if not favoured and not unfavoured:
         return None
     hosts = [node.host for node in problem.supervisors]
@@ -34,8 +27,3 @@ def most_favoured(nodes: BoolArray, rank: IndexArray | None) -> BoolArray:
         return nodes
     best: BoolArray = nodes & (rank == rank[nodes].min())
     return best
-
-
-def _hosts(conf: Mapping[str, Any], key: str) -> frozenset[str]:
-    listed = conf.get(key)
-    return frozenset(host for host in listed if isinstance(host, str)) if isinstance(listed, list) else frozenset()
