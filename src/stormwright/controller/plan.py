@@ -193,11 +193,8 @@ def _is_usable(problem: Problem, slot: int) -> bool:
 
 
 def _overloads(problem: Problem, now: IntArray, after: IntArray) -> bool:
-    """Whether a node has more CPU or memory in use after than before, and more than it has."""
-    for demand, capacity in (
-        (problem.executor_cpu_hz, problem.node_cpu_hz),
-        (problem.executor_memory_mb, problem.node_memory_mb),
-    ):
+    """Whether a node has more of a resource in use after than before, and more than it has."""
+    for demand, capacity in zip(problem.executor_demand, problem.node_capacity, strict=True):
         used = node_sum(problem, after, demand)
         limit = np.maximum(capacity, node_sum(problem, now, demand)) * (1 + RELATIVE_TOLERANCE)
         if np.any(used > limit):

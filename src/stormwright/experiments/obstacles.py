@@ -23,9 +23,9 @@ class Obstacle:
     ----------
     kind
         ``blacklisted``, ``greylisted``, ``tag``, ``crowded``, ``executors per worker``, ``incompatible``, ``slots``,
-        ``workers``, ``memory``, ``CPU``.
+        ``workers``, ``memory``, ``CPU``, or the name of a generic resource.
     text
-        What is missing; for ``memory`` and ``CPU`` without the amount, which is `short_by` in `unit`.
+        What is missing; for resources without the amount, which is `short_by` in `unit`.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Obstacle:
     unit: str = ""
 
     def __str__(self) -> str:
-        return self.text if self.short_by is None else f"{self.text} short by {self.short_by:.4g} {self.unit}"
+        return self.text if self.short_by is None else f"{self.text} short by {self.short_by:.4g} {self.unit}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Count:
         if self.short_by is None:
             return self.text
         least, most = (f"{amount:.4g}" for amount in self.short_by)
-        return f"{self.text} short by {least if least == most else f'{least} to {most}'} {self.unit}"
+        return f"{self.text} short by {least if least == most else f'{least} to {most}'} {self.unit}".rstrip()
 
 
 # Counting ----------------------------------------------------------------------------------------
@@ -156,8 +156,8 @@ class Obstacles:
     ----------
     slots
         Of every executor of the problem, shape (E,).
-    cpu_hz, memory_mb
-        Left on every node, with a tolerance, shape (N,).
+    left
+        Of each of the problem's resources on every node, with a tolerance, shape (K, N).
     free_slots
         On every node, shape (N,).
     """
@@ -168,12 +168,9 @@ class Obstacles:
         # `online` has a parameter that leaves a part of the CPU alone.
         share = float(assignment.parameters.get("capacity", 100.0)) / 100 if assignment.scheduler == "online" else 1.0
         room = 1 + RELATIVE_TOLERANCE
-        self.cpu_hz: FloatArray = problem.node_cpu_hz * share * room - node_sum(
-            problem, self.slots, problem.executor_cpu_hz
-        )
-        self.memory_mb: FloatArray = problem.node_memory_mb * room - node_sum(
-            problem, self.slots, problem.executor_memory_mb
-        )
+        self.left: FloatArray = problem.node_capacity * room
+        self.left[0] *= share
+        self.left -= [node_sum(problem, self.slots, demand) for demand in problem.executor_demand]
         nodes = problem.supervisors
         self._ports: IndexArray = np.array([len(node.ports) for node in nodes], dtype=np.int64)
         used = np.unique(self.slots[self.slots != UNPLACED])
@@ -236,19 +233,16 @@ class Obstacles:
         limit = max_executors_per_worker(of)
         if workers * limit < of.num_executors:
             yield f"{workers} workers of at most {limit} executors do not take {of.num_executors}"
-        for what, unit, demand, room in (
-            ("CPU", "Hz", problem.executor_cpu_hz, self.cpu_hz),
-            ("memory", "MB", problem.executor_memory_mb, self.memory_mb),
-        ):
+        for resource, demand, room in zip(problem.resources, problem.executor_demand, self.left, strict=True):
             short_by = float(demand[waiting].sum() - np.maximum(room[usable], 0).sum())
             if short_by > 0:
-                yield f"{what} short by {short_by:.4g} {unit} {nodes} for its {len(waiting)} executors without a slot"
+                lacking = f"{resource.name} short by {resource.amount(short_by)}"
+                yield f"{lacking} {nodes} for its {len(waiting)} executors without a slot"
 
     def of(self, topology: int, executor: int) -> list[RuledOut]:
         """What keeps an executor from nodes; of a node's obstacles the first is the one that counts."""
         problem, named = self._problem, self._problem.topologies[topology]
         e = int(problem.executor_offset[topology]) + executor
-        cpu_hz, memory_mb = float(problem.executor_cpu_hz[e]), float(problem.executor_memory_mb[e])
         tags = tags_of(",".join(named.components[named.executor_component[executor]].tags))
         found = [
             RuledOut("blacklisted", "blacklisted", self._blacklisted),
@@ -256,10 +250,16 @@ class Obstacles:
             *self._missing_tags(tags),
             *self._crowded(topology, executor),
             *self._full(topology, executor),
-            RuledOut("memory", "memory", memory_mb > self.memory_mb, memory_mb - self.memory_mb, "MB"),
-            RuledOut("CPU", "CPU", cpu_hz > self.cpu_hz, cpu_hz - self.cpu_hz, "Hz"),
+            *self._short(problem.executor_demand[:, [e]]),
         ]
         return [one for one in found if one.nodes.any()]
+
+    def _short(self, demand: FloatArray) -> Iterator[RuledOut]:
+        """Resources that nodes have too little left of for a demand, shape (K, 1); memory comes before CPU."""
+        lacking = demand - self.left
+        for position in (1, 0, *range(2, len(lacking))):
+            name, unit = self._problem.resources[position]
+            yield RuledOut(name, name, lacking[position] > 0, lacking[position], unit)
 
     def _missing_tags(self, tags: frozenset[str]) -> Iterator[RuledOut]:
         if not self._heeds_tags:

@@ -22,9 +22,9 @@ RELATIVE_TOLERANCE = 1e-9
 def violations(problem: Problem, slot_of_executor: IntArray) -> list[str]:
     """Everything that makes an assignment invalid; an empty list for a valid one.
 
-    CPU within ``cpu_hz``, memory within ``memory.mb``, one topology a slot, exactly min(W, E) workers a topology,
-    at most `MAX_EXECUTORS_PER_WORKER` executors a worker, components apart as `ComponentLimits` say, isolated
-    topologies on hosts of their own, every executor placed.
+    CPU within ``cpu_hz``, memory within ``memory.mb``, generic resources within what the node has, one topology a slot,
+    exactly min(W, E) workers a topology, at most `MAX_EXECUTORS_PER_WORKER` executors a worker, components apart as
+    `ComponentLimits` say, isolated topologies on hosts of their own, every executor placed.
     """
     return [
         *_unplaced(problem, slot_of_executor),
@@ -52,14 +52,13 @@ def _unplaced(problem: Problem, slot_of_executor: IntArray) -> Iterator[str]:
 
 
 def _node_limits(problem: Problem, slot_of_executor: IntArray) -> Iterator[str]:
-    limits = (
-        ("CPU", "Hz", problem.executor_cpu_hz, problem.node_cpu_hz),
-        ("memory", "MB", problem.executor_memory_mb, problem.node_memory_mb),
-    )
-    for what, unit, demand, capacity in limits:
+    for resource, demand, capacity in zip(
+        problem.resources, problem.executor_demand, problem.node_capacity, strict=True
+    ):
         used = node_sum(problem, slot_of_executor, demand)
         for node in np.flatnonzero(used > capacity * (1 + RELATIVE_TOLERANCE)):
-            yield f"{problem.supervisors[node].id}: {what} {used[node]:.6g} {unit} of {capacity[node]:.6g}"
+            there = f"{resource.amount(used[node], 6)} of {capacity[node]:.6g}"
+            yield f"{problem.supervisors[node].id}: {resource.name} {there}"
 
 
 def node_sum(problem: Problem, slot_of_executor: IntArray, demand: FloatArray) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,20 @@ from stormwright.model.arrays import BoolArray, FloatArray, IntArray, frozen_flo
 from stormwright.model.assignment import UNPLACED, TopologyAssignment
 from stormwright.model.cluster import DEFAULT_CORE_HZ, Supervisor, WorkerSlot
 from stormwright.model.component_limits import COMPONENT_LIMIT_KEYS, ComponentLimits, read_component_limits
-from stormwright.model.load import LoadProfile, TopologyLoad, assumed_load
+from stormwright.model.load import LoadProfile, TopologyLoad, assumed_load, requested
+from stormwright.model.requests import generic_names
 from stormwright.model.topology import Topology
+
+
+class Resource(NamedTuple):
+    """Something that nodes have and executors use up, and the unit in which it is counted."""
+
+    name: str
+    unit: str = ""
+
+    def amount(self, value: float, digits: int = 4) -> str:
+        """`value` with the unit, for people."""
+        return f"{value:.{digits}g} {self.unit}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -127,6 +139,17 @@ class Problem:
         return frozen_floats([node.memory_mb for node in self.supervisors])
 
     @cached_property
+    def node_capacity(self) -> FloatArray:
+        """What every node has of each of `resources`, shape (K, N).
+
+        Unlike CPU and memory, a generic resource that a supervisor does not tell is one that it does not have.
+        """
+        generic = [
+            [node.resources.get(resource.name, 0.0) for node in self.supervisors] for resource in self.resources[2:]
+        ]
+        return frozen_floats(np.array([self.node_cpu_hz, self.node_memory_mb, *generic]))
+
+    @cached_property
     def node_rack(self) -> IntArray:
         """Rack of every node, racks numbered in order of first appearance, shape (N,)."""
         numbers: dict[str, int] = {}
@@ -172,3 +195,36 @@ class Problem:
     def executor_memory_mb(self) -> FloatArray:
         """Memory of every executor in MB, shape (E,)."""
         return frozen_floats(np.concatenate([np.empty(0), *(load.memory_mb for load in self.loads)]))
+
+    # Resources -----------------------------------------------------------------------------------
+
+    @cached_property
+    def resources(self) -> tuple[Resource, ...]:
+        """What nodes have and executors use up: CPU, memory, and the generic resources that any executor asks for."""
+        asked = [amounts for of_topology in self._requested for amounts in of_topology]
+        return (Resource("CPU", "Hz"), Resource("memory", "MB"), *(Resource(name) for name in generic_names(asked)))
+
+    @cached_property
+    def executor_demand(self) -> FloatArray:
+        """What every executor uses of each of `resources`, shape (K, E).
+
+        CPU and memory are measured or assumed; of generic resources it is what its component asks for.
+        """
+        generic = [
+            np.concatenate(
+                [
+                    np.empty(0),
+                    *(
+                        np.array([amounts.get(resource.name, 0.0) for amounts in asked])[topology.executor_component]
+                        for topology, asked in zip(self.topologies, self._requested, strict=True)
+                    ),
+                ]
+            )
+            for resource in self.resources[2:]
+        ]
+        return frozen_floats(np.array([self.executor_cpu_hz, self.executor_memory_mb, *generic]))
+
+    @cached_property
+    def _requested(self) -> tuple[list[dict[str, float]], ...]:
+        """Of every topology what its components ask for."""
+        return tuple(requested(topology, self.conf) for topology in self.topologies)

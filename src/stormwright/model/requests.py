@@ -6,7 +6,7 @@ before ``topology.component.resources.map``, and that before the single keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,19 @@ _SYSTEM_KEYS = {
     ON_HEAP: "resources.onheap.memory.mb",
     OFF_HEAP: "resources.offheap.memory.mb",
 }
+
+#: What `Problem` knows by other names: the rest are generic resources, such as GPUs.
+_NOT_GENERIC = {CPU, ON_HEAP, OFF_HEAP, MEMORY}
+
+
+def normalised(resources: Mapping[str, float]) -> dict[str, float]:
+    """Amounts under the names that Storm gives resources at last."""
+    return {NORMALISED.get(name, name): amount for name, amount in resources.items()}
+
+
+def generic_names(asked: Iterable[Mapping[str, float]]) -> list[str]:
+    """Resources other than CPU and memory of which something is asked for, by name."""
+    return sorted({name for amounts in asked for name, amount in amounts.items() if amount > 0} - _NOT_GENERIC)
 
 
 @dataclass(frozen=True)

@@ -94,9 +94,9 @@ class _Annealer:
         problem = draft.problem
         self._rng = rng
         self._live = LiveCost(draft, _WEIGHTS)
-        self._demand = np.stack([problem.executor_cpu_hz, problem.executor_memory_mb])
+        self._demand = problem.executor_demand
         left = draft.capacity - draft.node_use()
-        self._left, self._slots = left[:2], np.where(draft.usable, left[2].round(), 0)
+        self._left, self._slots = left[:-1], np.where(draft.usable, left[-1].round(), 0)
         self._workers = np.flatnonzero(~np.array(draft.fixed, dtype=bool))
         movable = np.append(~np.array(draft.fixed, dtype=bool), False)
         self._executors = np.flatnonzero(movable[draft.worker])

@@ -176,7 +176,7 @@ class _Ants:
         for topology in _movable_workers(draft):
             bare.take_out(topology)
         self._left = bare.capacity - bare.node_use()
-        self._left[2] = np.where(draft.usable, self._left[2].round(), 0)
+        self._left[-1] = np.where(draft.usable, self._left[-1].round(), 0)
         self._node = bare.node_of_executor().astype(np.int64)
 
     def walk(self, pheromone: FloatArray, rng: np.random.Generator) -> tuple[IndexArray, Opened, BoolArray]:
@@ -192,7 +192,7 @@ class _Ants:
             count = np.zeros_like(opened)
             for position in np.flatnonzero(problem.executor_topology[self._executors] == topology).tolist():
                 executor = int(self._executors[position])
-                may_open = (opened.sum(axis=1) < len(workers))[:, None] & (left[:, 2] >= 1)
+                may_open = (opened.sum(axis=1) < len(workers))[:, None] & (left[:, -1] >= 1)
                 can = (count < limit * opened) | may_open
                 chances = np.cumsum(
                     np.where(can, self._chances(executor, pheromone[position], node, left), 0.0), axis=1
@@ -205,20 +205,19 @@ class _Ants:
                 opens = count[ant, to] >= limit * opened[ant, to]
                 opened[ant, to] += opens
                 count[ant, to] += 1
-                left[ant, 0, to] -= problem.executor_cpu_hz[executor]
-                left[ant, 1, to] -= problem.executor_memory_mb[executor]
-                left[ant, 2, to] -= opens
+                left[ant, :-1, to] -= problem.executor_demand[:, executor]
+                left[ant, -1, to] -= opens
                 node[ant, executor] = to
             _open_rest(len(workers), count, opened, left, alive)
         return node, opened_of, alive
 
     def _chances(self, executor: int, pheromone: FloatArray, node: IndexArray, left: FloatArray) -> FloatArray:
-        """pheromone^alpha · eta^beta where CPU and memory suffice, else 0, shape (A, N); remarks 1 and 2."""
+        """pheromone^alpha · eta^beta where resources suffice, else 0, shape (A, N); remarks 1 and 2."""
         problem = self._draft.problem
-        cpu_hz, memory_mb = problem.executor_cpu_hz[executor], problem.executor_memory_mb[executor]
+        demand = problem.executor_demand[:, executor]
         capacity_hz = self._draft.capacity[0]
         idle = np.ones(left[:, 0].shape)
-        np.divide(left[:, 0] - cpu_hz, capacity_hz, out=idle, where=np.isfinite(capacity_hz) & (capacity_hz > 0))
+        np.divide(left[:, 0] - demand[0], capacity_hz, out=idle, where=np.isfinite(capacity_hz) & (capacity_hz > 0))
         first, neighbour, tps = self._neighbours
         stretch = slice(first[executor], first[executor + 1])
         at, rate = node[:, neighbour[stretch]], tps[stretch]
@@ -226,7 +225,7 @@ class _Ants:
         ant, which = np.nonzero(at != UNPLACED)
         np.add.at(near, (ant, at[ant, which]), rate[which])
         eta = np.maximum(idle, _LEAST_ETA) * (1 + near / max(float(rate.sum()), 1e-300))
-        fits = (left[:, 0] >= cpu_hz) & (left[:, 1] >= memory_mb)
+        fits = (left[:, :-1] >= demand[:, None]).all(axis=1)
         chances: FloatArray = np.where(fits, pheromone**self._params.alpha * eta**self._params.beta, 0.0)
         return chances
 
@@ -246,10 +245,10 @@ def _open_rest(wanted: int, count: IndexArray, opened: IndexArray, left: FloatAr
         ant = np.flatnonzero(alive & (opened.sum(axis=1) < wanted))
         if not len(ant):
             return
-        can = (count[ant] > opened[ant]) & (left[ant, 2] >= 1)
+        can = (count[ant] > opened[ant]) & (left[ant, -1] >= 1)
         crowd = np.where(can, count[ant] / np.maximum(opened[ant], 1), 0.0)
         to = crowd.argmax(axis=1)
         found = crowd[np.arange(len(ant)), to] > 0
         alive[ant[~found]] = False
         opened[ant[found], to[found]] += 1
-        left[ant[found], 2, to[found]] -= 1
+        left[ant[found], -1, to[found]] -= 1

@@ -101,10 +101,10 @@ class _Packing:
         problem = placing.room.problem
         self._placing, self._exchange = placing, exchange
         self._executors: IndexArray = placing.wanted.executors
-        self._cpu_hz = problem.executor_cpu_hz[self._executors]
-        self._memory_mb = problem.executor_memory_mb[self._executors]
+        self._demand = problem.executor_demand[:, self._executors]
+        cpu_hz, memory_mb = self._demand[:2]
         room = placing.room
-        size = np.maximum(self._cpu_hz / _largest(room.capacity_hz), self._memory_mb / _largest(room.capacity_mb))
+        size = np.maximum(cpu_hz / _largest(room.capacity_hz), memory_mb / _largest(room.capacity_mb))
         self._static = (1 - communication) * size / (float(size.max()) or 1.0)
         own_traffic = traffic[self._executors]
         #: What a tuple/s with the node adds to the priority.
@@ -126,7 +126,7 @@ class _Packing:
         for executor in (np.flatnonzero(room.node_of[running] == node) + running.start).tolist():
             self._add_partners(tps, executor)
         while placing.is_open(node):
-            fits = self._waits & (self._cpu_hz <= room.cpu_hz[node]) & (self._memory_mb <= room.memory_mb[node])
+            fits = self._waits & (self._demand <= room.left[:, [node]]).all(axis=0)
             priority = np.where(fits, self._static + self._per_tps * tps, -1.0)
             position = int(np.argmax(priority))
             if not fits[position]:

@@ -31,8 +31,8 @@ class EvenScheduler:
 
     Ignores
     -------
-    CPU, memory, executors per worker, constraints on components, traffic, streams, racks, and that a supervisor is
-    greylisted.
+    CPU, memory, generic resources, executors per worker, constraints on components, traffic, streams, racks, and that a
+    supervisor is greylisted.
 
     Honours
     -------

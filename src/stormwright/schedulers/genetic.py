@@ -131,7 +131,7 @@ class _Breeding:
             problem.executor_topology[self._executors], problem.executor_topology
         )
         self._limit = np.array([max_executors_per_worker(problem.topologies[t]) for t in draft.topology])
-        self._nodes = np.flatnonzero(draft.usable & (draft.capacity[2] >= 1))
+        self._nodes = np.flatnonzero(draft.usable & (draft.capacity[-1] >= 1))
 
     def run(self) -> None:
         """Breed, and leave the best placement in the draft."""
@@ -165,13 +165,13 @@ class _Breeding:
         placed = worker != UNPLACED
         flat_nodes = (node_bins + num_nodes * rows)[placed]
         excess = np.zeros(len(worker))
-        for demand, most in ((problem.executor_cpu_hz, capacity[0]), (problem.executor_memory_mb, capacity[1])):
+        for demand, most in zip(problem.executor_demand, capacity[:-1], strict=True):
             of_placed = np.broadcast_to(demand, worker.shape)[placed]
             used = np.bincount(flat_nodes, of_placed, len(worker) * num_nodes).reshape(-1, num_nodes)
             unit = max(float(demand.sum()), 1e-300)
             excess += np.maximum(used - most, 0).sum(axis=1) / unit
         slots = np.bincount((node + num_nodes * rows).ravel(), minlength=len(worker) * num_nodes)
-        excess += np.maximum(slots.reshape(-1, num_nodes) - capacity[2], 0).sum(axis=1)
+        excess += np.maximum(slots.reshape(-1, num_nodes) - capacity[-1], 0).sum(axis=1)
         sizes = np.bincount((worker + num_workers * rows)[placed], minlength=len(worker) * num_workers)
         sizes = sizes.reshape(-1, num_workers)
         excess += np.maximum(sizes - self._limit, 0).sum(axis=1) + (sizes == 0).sum(axis=1)

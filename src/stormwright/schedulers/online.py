@@ -64,9 +64,9 @@ class OnlineScheduler:
     2. Phase 2 goes through the pairs of workers again while that lowers the cost, and with several racks also tries
        the least loaded node of the racks at hand; the cheaper of both results counts.
     3. Where the greedy rule leaves a worker without a node although the cluster has room, `make_room` finds it.
-    4. Memory is a hard limit, as is the topology's own limit on executors in a worker; limits on components are kept by
-       `keep_apart` afterwards. `alpha`, `beta`, `gamma` and `delta` are wishes, given up for what would find no place
-       otherwise.
+    4. Memory is a hard limit, as is the topology's own limit on executors in a worker; generic resources and limits on
+       components are kept by `make_room` afterwards. `alpha`, `beta`, `gamma` and `delta` are wishes, given up for what
+       would find no place otherwise.
     5. What runs is moved only if the whole placement then costs less, or is valid where it was not; of a topology that
        lost workers only these are placed. Without a gain no worker changes its slot.
     6. Of a topology all executors are placed, also those without traffic, or none.
@@ -128,7 +128,7 @@ class OnlineScheduler:
         cpu_hz, memory_mb = problem.executor_cpu_hz[members], problem.executor_memory_mb[members]
         items = Items(cpu_hz, memory_mb, pairs.exchange(), np.zeros(len(members), np.int64))
         hard_limit = max_executors_per_worker(problem.topologies[wanted.topology])
-        most_hz, most_mb, _ = draft.largest.tolist()
+        most_hz, most_mb = draft.largest[:2].tolist()
 
         def workers(executors: int, load_hz: float, memory_mb: float) -> Bins:
             every = np.ones(count)
@@ -169,7 +169,8 @@ class OnlineScheduler:
         ]
         best = min(results, key=lambda greedy: (np.count_nonzero(greedy.bin_of == NOWHERE), greedy.cost()))
         draft.node = best.bin_of.tolist()
-        if NOWHERE in draft.node or problem.component_limits:
+        # The greedy rule knows neither limits on components nor resources other than CPU and memory.
+        if NOWHERE in draft.node or problem.component_limits or len(problem.resources) > 2:
             make_room(draft)
 
     def _packed(self, draft: Draft, items: Items, nodes: Bins, pairs: Pairs, near: bool) -> Greedy:

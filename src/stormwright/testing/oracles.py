@@ -90,6 +90,7 @@ def is_valid(problem: Problem, slots: Sequence[int]) -> bool:
     """Whether a placement keeps every limit."""
     cpu: dict[str, float] = defaultdict(float)
     memory: dict[str, float] = defaultdict(float)
+    generic: dict[tuple[str, str], float] = defaultdict(float)
     owner: dict[int, str] = {}
     workers: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for position, (topology, number) in enumerate(executors(problem)):
@@ -100,11 +101,16 @@ def is_valid(problem: Problem, slots: Sequence[int]) -> bool:
         cpu[problem.slots[slot].supervisor] += load.cpu_hz[number]
         memory[problem.slots[slot].supervisor] += load.memory_mb[number]
         workers[topology][slot] += 1
+        for name, amount in asked_by(problem, topology, number).items():
+            generic[problem.slots[slot].supervisor, name] += amount
     for node in problem.supervisors:
         if cpu[node.id] > node.cpu_hz * (1 + 1e-9):
             return False
         if memory[node.id] > node.resources.get("memory.mb", float("inf")) * (1 + 1e-9):
             return False
+        for (there, name), amount in generic.items():
+            if there == node.id and amount > node.resources.get(name, 0.0):
+                return False
     for of in problem.topologies:
         sizes = workers[of.id]
         if len(sizes) != min(of.num_workers, sum(sizes.values())):
@@ -112,6 +118,14 @@ def is_valid(problem: Problem, slots: Sequence[int]) -> bool:
         if max(sizes.values(), default=0) > of.conf.get("stormwright.max.executors.per.worker", 10**9):
             return False
     return keeps_apart(problem, slots)
+
+
+def asked_by(problem: Problem, topology: str, number: int) -> dict[str, float]:
+    """What an executor asks for besides CPU and memory."""
+    of = next(t for t in problem.topologies if t.id == topology)
+    component = [run.component for run in of.executor_runs for _ in range(run.count)][number]
+    known = ("cpu.pcore.percent", "onheap.memory.mb", "offheap.memory.mb")
+    return {name: n for name, n in of.components[component].resources.items() if name not in known}
 
 
 def keeps_apart(problem: Problem, slots: Sequence[int]) -> bool:

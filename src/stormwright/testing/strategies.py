@@ -49,7 +49,7 @@ def supervisors(draw: st.DrawFn, max_nodes: int = 5) -> tuple[Supervisor, ...]:
             ports=tuple(range(6700, 6700 + draw(st.integers(0, 4)))),
             cpu_hz=draw(st.integers(1, 12)) * GHZ,
             rack=f"rack-{draw(st.integers(0, 2))}",
-            resources={"memory.mb": draw(st.integers(2, 40)) * 128.0},
+            resources={"memory.mb": draw(st.integers(2, 40)) * 128.0, "gpu.count": float(draw(st.integers(0, 3)))},
         )
         for n in range(draw(st.integers(1, max_nodes)))
     )
@@ -59,6 +59,7 @@ def supervisors(draw: st.DrawFn, max_nodes: int = 5) -> tuple[Supervisor, ...]:
 def topologies(draw: st.DrawFn, number: int, max_components: int = 4, max_parallelism: int = 4) -> Topology:
     """A topology whose components subscribe to components before them, the first being a spout."""
     components: list[Component] = []
+    generic = st.sampled_from([{}, {}, {}, {"gpu.count": 1.0}])
     for c in range(draw(st.integers(1, max_components))):
         sources = draw(st.lists(st.integers(0, c - 1), max_size=2, unique=True)) if c else []
         components.append(
@@ -67,7 +68,7 @@ def topologies(draw: st.DrawFn, number: int, max_components: int = 4, max_parall
                 type="bolt" if c else "spout",
                 parallelism=draw(st.integers(0 if c else 1, max_parallelism)),
                 inputs=tuple(Grouping(f"c{s}", kind=draw(st.sampled_from(GROUPINGS))) for s in sources),
-                resources={"cpu.pcore.percent": 10.0 * draw(st.integers(0, 5))},
+                resources={"cpu.pcore.percent": 10.0 * draw(st.integers(0, 5))} | draw(generic),
             )
         )
     conf = draw(st.sampled_from([{}, {MAX_EXECUTORS_PER_WORKER: 2}, {MAX_EXECUTORS_PER_WORKER: 4}]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,8 +88,7 @@ def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True) -> l
 
 
 def _demand(problem: Problem, wanted: Wanted) -> FloatArray:
-    cpu_hz, memory_mb = problem.executor_cpu_hz[wanted.executors], problem.executor_memory_mb[wanted.executors]
-    return np.array([cpu_hz.sum(), memory_mb.sum(), wanted.workers])
+    return np.append(problem.executor_demand[:, wanted.executors].sum(axis=1), wanted.workers)
 
 
 def _shortages(draft: Draft, wanted: Wanted, left: FloatArray) -> Iterator[str]:
@@ -97,21 +96,18 @@ def _shortages(draft: Draft, wanted: Wanted, left: FloatArray) -> Iterator[str]:
     limit = max_executors_per_worker(problem.topologies[wanted.topology])
     if wanted.workers * limit < len(wanted.executors):
         yield f"{wanted.workers} workers of at most {limit} executors do not take {len(wanted.executors)}"
-    cpu_hz, memory_mb, slots = _demand(problem, wanted).tolist()
+    short_by = _demand(problem, wanted) - left
     nodes = f"on {np.count_nonzero(draft.usable)} usable nodes together"
-    if slots > left[2]:
-        yield f"{slots:.0f} worker slots wanted, {int(left[2])} free {nodes}"
-    if cpu_hz > left[0]:
-        yield f"CPU short by {cpu_hz - left[0]:.4g} Hz {nodes}"
-    if memory_mb > left[1]:
-        yield f"memory short by {memory_mb - left[1]:.4g} MB {nodes}"
-    for what, unit, demand, most in (
-        ("CPU", "Hz", problem.executor_cpu_hz, draft.largest[0]),
-        ("memory", "MB", problem.executor_memory_mb, draft.largest[1]),
-    ):
-        most_asked = demand[wanted.executors].max()
-        if most_asked > most:
-            yield f"one executor asks for {most_asked:.4g} {unit} of {what}, the largest usable node has {most:.4g}"
+    if short_by[-1] > 0:
+        yield f"{wanted.workers} worker slots wanted, {int(left[-1])} free {nodes}"
+    for resource, short in zip(problem.resources, short_by[:-1].tolist(), strict=True):
+        if short > 0:
+            yield f"{resource.name} short by {resource.amount(short)} {nodes}"
+    most_asked = problem.executor_demand[:, wanted.executors].max(axis=1)
+    for resource, asked, most in zip(problem.resources, most_asked, draft.largest[:-1], strict=True):
+        if asked > most:
+            amount = f"{resource.amount(asked)} of {resource.name}"
+            yield f"one executor asks for {amount}, the largest usable node has {most:.4g}"
     yield from apart_shortages(draft, wanted.topology, wanted.executors, wanted.workers)
 
 
@@ -129,27 +125,33 @@ def _why_unusable(draft: Draft, node: int) -> str:
     return "blacklisted" if host in draft.problem.blacklisted_hosts else "greylisted"
 
 
+def movable_workers(draft: Draft, topology: int) -> list[int]:
+    """The workers of a topology that are on nodes and not fixed."""
+    found = enumerate(zip(draft.topology, draft.node, draft.fixed, strict=True))
+    return [worker for worker, (t, node, fixed) in found if t == topology and node != UNPLACED and not fixed]
+
+
+def _largest(sums: FloatArray, workers: Sequence[int]) -> int:
+    """The worker that asks for most of the generic resources, the first of them first, then of CPU."""
+    return max(workers, key=lambda w: (*sums[2:, w], sums[0, w]))
+
+
 def leave_out(draft: Draft, topology: int) -> None:
     """Take a topology out of the draft and note what the nodes lack for its largest worker, counted."""
     problem = draft.problem
-    workers = [w for w, t in enumerate(draft.topology) if t == topology and not draft.fixed[w]]
-    sums = np.stack([draft.worker_sum(problem.executor_cpu_hz), draft.worker_sum(problem.executor_memory_mb)])
-    cpu_hz, memory_mb = sums[:, max(workers, key=lambda w: sums[0, w])].tolist()
+    workers = movable_workers(draft, topology)
+    sums = np.array([draft.worker_sum(demand) for demand in problem.executor_demand])
+    largest = sums[:, _largest(sums, workers)]
     draft.take_out(topology)
     room = (draft.capacity - draft.node_use())[:, draft.usable]
-    full = room[2] < 1
-    short_of_cpu = ~full & (room[0] < cpu_hz)
-    short_of_memory = ~full & ~short_of_cpu & (room[1] < memory_mb)
-    fits = ~full & ~short_of_cpu & ~short_of_memory
-    counts = [
-        (full, "no free worker slot"),
-        (short_of_cpu, f"CPU short by at least {(cpu_hz - room[0])[short_of_cpu].min(initial=np.inf):.4g} Hz"),
-        (
-            short_of_memory,
-            f"memory short by at least {(memory_mb - room[1])[short_of_memory].min(initial=np.inf):.4g} MB",
-        ),
-        (fits, f"room for its largest worker, but not for all {len(workers)} together"),
-    ]
+    fits = room[-1] >= 1
+    counts = [(~fits, "no free worker slot")]
+    for resource, lacking in zip(problem.resources, largest[:, None] - room[:-1], strict=True):
+        short = fits & (lacking > 0)
+        least = resource.amount(lacking[short].min(initial=np.inf))
+        counts.append((short, f"{resource.name} short by at least {least}"))
+        fits = fits & ~short
+    counts.append((fits, f"room for its largest worker, but not for all {len(workers)} together"))
     of_nodes = f"of {len(draft.usable)} nodes"
     found = [f"{np.count_nonzero(nodes)} {of_nodes}: {why}" for nodes, why in counts if nodes.any()]
     draft.reasons[topology] = (*found, *_unusable(draft))

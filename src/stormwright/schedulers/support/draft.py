@@ -76,22 +76,19 @@ class Draft:
 
     @cached_property
     def capacity(self) -> FloatArray:
-        """CPU, memory and slots of every node, with room for rounding, shape (3, N)."""
+        """What every node has of the problem's resources, and its slots, with room for rounding, shape (K + 1, N)."""
         ports = [len(supervisor.ports) for supervisor in self.problem.supervisors]
-        rows = [self.problem.node_cpu_hz, self.problem.node_memory_mb, np.array(ports, dtype=np.float64)]
-        return np.stack(rows) * (1 + RELATIVE_TOLERANCE)
+        return np.vstack([self.problem.node_capacity, ports]) * (1 + RELATIVE_TOLERANCE)
 
     @cached_property
     def largest(self) -> FloatArray:
-        """The most CPU, memory and slots that any usable node has, shape (3,)."""
+        """The most of each resource, and of slots, that any usable node has, shape (K + 1,)."""
         most: FloatArray = np.max(self.capacity[:, self.usable], axis=1, initial=0)
         return most
 
     def node_use(self) -> FloatArray:
-        """CPU, memory and slots taken on every node, shape (3, N)."""
-        problem = self.problem
-        rows = [self.node_sum(problem.executor_cpu_hz), self.node_sum(problem.executor_memory_mb), self.slots_used()]
-        return np.stack(rows)
+        """What is taken of each resource, and of slots, on every node, shape (K + 1, N)."""
+        return np.vstack([*(self.node_sum(demand) for demand in self.problem.executor_demand), self.slots_used()])
 
     def slots_used(self) -> IndexArray:
         """Workers on every node, shape (N,)."""

@@ -88,7 +88,7 @@ class _Search:
         self._node: IndexArray = np.array(draft.node, dtype=np.int64)[self._workers]
         self._movable: BoolArray = ~np.array(draft.fixed, dtype=bool)[self._workers]
         self._moves: BoolArray = np.append(self._movable, False)[self._worker]
-        self._demand = np.stack([problem.executor_cpu_hz[self._own], problem.executor_memory_mb[self._own]])
+        self._demand = problem.executor_demand[:, self._own]
         components = len(of.components)
         self._on_nodes = count_components(
             np.append(self._node, UNPLACED)[self._worker], self._component, len(draft.usable), components
@@ -100,7 +100,7 @@ class _Search:
     def run(self, soft_cpu: bool) -> bool:
         """Search until nothing is broken; whether that came about."""
         left = self._draft.capacity - self._draft.node_use()
-        self._left, self._slots = left[:2], np.where(self._draft.usable, left[2].round(), 0)
+        self._left, self._slots = left[:-1], np.where(self._draft.usable, left[-1].round(), 0)
         if soft_cpu:
             self._left[0] = np.inf
         last = np.full(len(self._worker), -_REST - 1)
@@ -173,7 +173,7 @@ class _Search:
             self._carry(target, node)
 
     def _fits(self, nodes: IndexArray, demand: FloatArray) -> BoolArray:
-        """Whether each node has room for what more it would get, shape (2, K)."""
+        """Whether each node has room for what more it would get, of each resource."""
         fits: BoolArray = np.all(self._left[:, nodes] >= demand, axis=0)
         return fits
 

@@ -22,8 +22,12 @@ class Room:
 
     Attributes
     ----------
-    cpu_hz, memory_mb, slots
-        Left on every node, shape (N,); a node that takes no workers has no slots.
+    left
+        Of each of the problem's resources on every node, shape (K, N).
+    cpu_hz, memory_mb
+        Rows of it, shape (N,).
+    slots
+        Left on every node, shape (N,); a node that takes no workers has none.
     capacity_hz, capacity_mb
         What there is in all, shape (N,).
     executors
@@ -35,8 +39,9 @@ class Room:
     def __init__(self, draft: Draft) -> None:
         self.problem: Problem = draft.problem
         left = draft.capacity - draft.node_use()
-        self.cpu_hz, self.memory_mb = left[0].copy(), left[1].copy()
-        self.slots: FloatArray = np.where(draft.usable, left[2].round(), 0.0)
+        self.left: FloatArray = left[:-1]
+        self.cpu_hz, self.memory_mb = self.left[0], self.left[1]
+        self.slots: FloatArray = np.where(draft.usable, left[-1].round(), 0.0)
         self.capacity_hz, self.capacity_mb = draft.capacity[0], draft.capacity[1]
         self.node_of: IndexArray = draft.node_of_executor().astype(np.int64)
         on_nodes = self.node_of[self.node_of != UNPLACED]
@@ -65,8 +70,9 @@ class Placing:
         self.draft, self.room, self.wanted = draft, room, wanted
         self.topology = draft.problem.topologies[wanted.topology]
         self.limit = max_executors_per_worker(self.topology)
-        self._soft_cpu = soft_cpu
-        self._cpu_hz, self._memory_mb = draft.problem.executor_cpu_hz, draft.problem.executor_memory_mb
+        self._demand = draft.problem.executor_demand
+        #: Resources that are hard limits; CPU comes first.
+        self._hard = range(1 if soft_cpu else 0, len(self._demand))
         #: Node → executors put on it, in order of arrival.
         self.on_node: dict[int, list[int]] = {}
         #: Node → workers opened on it.
@@ -91,10 +97,9 @@ class Placing:
     def can_take(self, executor: int) -> BoolArray:
         """Which nodes can take `executor` now, shape (N,)."""
         room = self.room
-        fits: BoolArray = room.memory_mb >= self._memory_mb[executor]
-        if not self._soft_cpu:
-            fits &= room.cpu_hz >= self._cpu_hz[executor]
-        fits &= (room.slots >= 1) | self._open if self.workers_left > 0 else self._open
+        fits: BoolArray = (room.slots >= 1) | self._open if self.workers_left > 0 else self._open.copy()
+        for resource in self._hard:
+            fits &= room.left[resource] >= self._demand[resource, executor]
         return fits if self._crowd is None else fits & self._crowd.admits([executor])
 
     def takes(self, executor: int, node: int) -> bool:
@@ -102,8 +107,7 @@ class Placing:
         room = self.room
         return bool(
             self.is_open(node)
-            and room.memory_mb[node] >= self._memory_mb[executor]
-            and (self._soft_cpu or room.cpu_hz[node] >= self._cpu_hz[executor])
+            and all(room.left[resource, node] >= self._demand[resource, executor] for resource in self._hard)
             and (self._crowd is None or self._crowd.admits([executor])[node])
         )
 
@@ -121,8 +125,7 @@ class Placing:
             self._open_worker(node)
         members.append(executor)
         self._open[node] = len(members) < self.limit * self.opened[node]
-        room.cpu_hz[node] -= self._cpu_hz[executor]
-        room.memory_mb[node] -= self._memory_mb[executor]
+        room.left[:, node] -= self._demand[:, executor]
         room.executors[node] += 1
         room.node_of[executor] = node
         if self._crowd is not None:
@@ -131,9 +134,9 @@ class Placing:
     def can_host(self, executors: Sequence[int]) -> BoolArray:
         """Which nodes can take a further worker of `executors` now, shape (N,)."""
         room, members = self.room, list(executors)
-        fits: BoolArray = (room.slots >= 1) & (room.memory_mb >= self._memory_mb[members].sum())
-        if not self._soft_cpu:
-            fits &= room.cpu_hz >= self._cpu_hz[members].sum()
+        fits: BoolArray = room.slots >= 1
+        for resource in self._hard:
+            fits &= room.left[resource] >= self._demand[resource, members].sum()
         return fits if self._crowd is None else fits & self._crowd.admits(members)
 
     def put_worker(self, executors: Sequence[int], node: int) -> None:
@@ -143,8 +146,7 @@ class Placing:
         if node != UNPLACED:
             room = self.room
             room.slots[node] -= 1
-            room.cpu_hz[node] -= self._cpu_hz[members].sum()
-            room.memory_mb[node] -= self._memory_mb[members].sum()
+            room.left[:, node] -= self._demand[:, members].sum(axis=1)
             room.executors[node] += len(members)
             room.node_of[members] = node
             self._whole_on[node] += 1

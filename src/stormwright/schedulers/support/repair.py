@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -12,10 +13,11 @@ import numpy as np
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
-from stormwright.schedulers.support.admission import leave_out
+from stormwright.schedulers.support.admission import Wanted, leave_out, movable_workers
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker
 from stormwright.schedulers.support.moving_apart import keep_apart
+from stormwright.schedulers.support.placing import Placing, Room
 
 #: An overload, as a part of the cluster's capacity, below which it is rounding.
 _NOISE = 1e-12
@@ -38,7 +40,7 @@ class _Step(NamedTuple):
 
 
 class _Resource:
-    """CPU or memory: what executors ask for and nodes have; overload is counted in parts of all capacity."""
+    """CPU, memory or another: what executors ask for and nodes have; overload is counted in parts of all capacity."""
 
     def __init__(self, demand: FloatArray, capacity: FloatArray) -> None:
         self.demand = demand
@@ -68,9 +70,8 @@ class Repair:
     def __init__(self, draft: Draft, *, soft_cpu: bool = False) -> None:
         problem = draft.problem
         self._draft = draft
-        memory = _Resource(problem.executor_memory_mb, problem.node_memory_mb)
-        cpu = _Resource(problem.executor_cpu_hz, problem.node_cpu_hz)
-        self._resources = (memory,) if soft_cpu else (cpu, memory)
+        resources = [_Resource(*rows) for rows in zip(problem.executor_demand, problem.node_capacity, strict=True)]
+        self._resources = resources[1:] if soft_cpu else resources  # CPU comes first
         self._ports = np.array([len(supervisor.ports) for supervisor in problem.supervisors])
         self._topology = np.array(draft.topology)
         self._movable = ~np.array(draft.fixed, dtype=bool)
@@ -174,13 +175,14 @@ def make_room(draft: Draft, *, soft_cpu: bool = False) -> None:
     Last come limits on components: `keep_apart`. With `soft_cpu` a node beyond its CPU capacity is left as it is.
     """
     room = draft.capacity - draft.node_use()
-    room[0, ~draft.usable | (room[2] < 1)] = -math.inf
-    cpu_hz, memory_mb = (draft.worker_sum(d) for d in (draft.problem.executor_cpu_hz, draft.problem.executor_memory_mb))
-    for worker in sorted(np.flatnonzero(np.array(draft.node) == UNPLACED), key=lambda w: -cpu_hz[w]):
+    room[0, ~draft.usable | (room[-1] < 1)] = -math.inf
+    demand = np.array([draft.worker_sum(demand) for demand in draft.problem.executor_demand])
+    for worker in sorted(np.flatnonzero(np.array(draft.node) == UNPLACED), key=lambda w: -demand[0, w]):
         node = draft.node[worker] = int(np.argmax(room[0]))
-        room[:, node] -= cpu_hz[worker], memory_mb[worker], 1
-        if room[2, node] < 1:
+        room[:, node] -= *demand[:, worker], 1
+        if room[-1, node] < 1:
             room[0, node] = -math.inf
+    tried: set[int] = set()
     while True:
         overloaded = Repair(draft, soft_cpu=soft_cpu).run()
         movable = {
@@ -190,5 +192,44 @@ def make_room(draft: Draft, *, soft_cpu: bool = False) -> None:
         }
         if not movable:
             break
-        leave_out(draft, max(movable))
+        last = max(movable)
+        if last in tried or not _place_anew(draft, last, soft_cpu=soft_cpu):
+            leave_out(draft, last)
+        tried.add(last)
     keep_apart(draft, soft_cpu=soft_cpu)
+
+
+def _place_anew(draft: Draft, topology: int, *, soft_cpu: bool) -> bool:
+    """Place all that may move of a topology that asks for generic resources by what asks for most of them first.
+
+    Few nodes may have such a resource: to bring a worker there is a step that does not help until executors follow, so
+    `Repair` does not take it. Executors go to nodes on which the topology has a worker, then to those with most CPU.
+    Where one finds no node nothing changes.
+    """
+    problem, workers = draft.problem, movable_workers(draft, topology)
+    executors = np.flatnonzero(np.isin(draft.worker, workers))
+    demand = problem.executor_demand[:, executors]
+    if not demand[2:].any():
+        return False
+    attempt = replace(draft, worker=draft.worker.copy(), reasons={})
+    attempt.topology, attempt.node, attempt.fixed = list(draft.topology), list(draft.node), list(draft.fixed)
+    attempt.take_out(topology)
+    room = Room(attempt)
+    placing = Placing(attempt, room, Wanted(topology, executors, len(workers)), soft_cpu=soft_cpu)
+    for executor in executors[np.lexsort((-demand[0], *-demand[:1:-1]))].tolist():
+        new = np.array([placing.workers_on(node) == 0 for node in range(room.num_nodes)])
+        order = np.lexsort((-room.cpu_hz, new))
+        able = order[placing.can_take(executor)[order]]
+        if not len(able):
+            return False
+        placing.put(executor, int(able[0]))
+    placing.finish()
+    if UNPLACED in attempt.node_of_executor()[executors]:
+        return False
+    draft.worker, draft.topology, draft.node, draft.fixed = (
+        attempt.worker,
+        attempt.topology,
+        attempt.node,
+        attempt.fixed,
+    )
+    return True

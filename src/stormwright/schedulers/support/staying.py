@@ -72,14 +72,13 @@ def restore_cheaper(draft: Draft, rates: Rates, weights: CostWeights) -> None:
 
 
 def _node_use(problem: Problem, executors: slice, worker: IndexArray, node: IndexArray) -> FloatArray:
-    """CPU, memory and slots that some executors take on every node, shape (3, N)."""
+    """What some executors take of each resource, and of slots, on every node, shape (K + 1, N)."""
     placed = np.flatnonzero(worker[executors] != UNPLACED) + executors.start
     first = np.unique(worker[placed], return_index=True)[1]
     num_nodes = len(problem.supervisors)
     return np.stack(
         [
-            np.bincount(node[placed], problem.executor_cpu_hz[placed], num_nodes),
-            np.bincount(node[placed], problem.executor_memory_mb[placed], num_nodes),
+            *(np.bincount(node[placed], demand[placed], num_nodes) for demand in problem.executor_demand),
             np.bincount(node[placed][first], minlength=num_nodes),
         ]
     ).astype(np.float64)

@@ -1,0 +1,101 @@
+"""Resources other than CPU and memory, such as GPUs: Storm's own case and answers, and all placements of small ones."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from stormwright.experiments.obstacles import status_texts
+from stormwright.model import UNPLACED, Component, Problem, Supervisor, Topology, default_executor_runs, violations
+from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.support.registry import SCHEDULERS
+from stormwright.testing import oracles
+from tests.case_files import all_cases, case_problem, placed_in, read_case
+
+GPU = "gpu.count"
+CASE = all_cases()["m19-generic-gpu"]
+
+
+def slots_in_case(name: str) -> np.ndarray:
+    """Where Storm's scheduler of that name puts the executors, in the recorded answer."""
+    of = case_problem(CASE)
+    slots, _ = placed_in(read_case(CASE)["answers"][name], of)
+    order = [slot for topology in of.topologies for slot in slots[topology.id]]
+    return np.array([UNPLACED if slot is None else of.slot_index[slot] for slot in order], dtype=np.int32)
+
+
+def test_storms_answers_break_them_where_its_scheduler_does_not_know_them():
+    of = case_problem(CASE)
+
+    def lacking(name: str) -> list[str]:
+        return [text for text in violations(of, slots_in_case(name)) if GPU in text]
+
+    assert lacking("RAS-GenericResourceAwareStrategy") == []
+    assert lacking("EvenScheduler") == ["sup-00000: gpu.count 1 of 0", "sup-00002: gpu.count 1 of 0"]
+
+
+@pytest.mark.parametrize("name", sorted(SCHEDULERS.keys() - {"even"}))
+def test_all_of_ours_place_what_storms_strategy_for_them_does(name):
+    of = case_problem(CASE)
+    answer = make_scheduler(name).schedule(of)
+    assert answer.unplaced == ()
+    assert violations(of, answer.slot_of_executor) == []
+    assert oracles.is_valid(of, answer.slot_of_executor.tolist())
+
+
+def clusters(*gpus: float | None, ports: int = 2) -> tuple[Supervisor, ...]:
+    """Roomy nodes with that many GPUs; None for one that does not tell."""
+    return tuple(
+        Supervisor(f"s{n}", f"h{n}", tuple(range(ports)), 9e9, resources={} if count is None else {GPU: count})
+        for n, count in enumerate(gpus)
+    )
+
+
+def topology(parallelism: list[int], gpus: list[float], workers: int) -> Topology:
+    components = tuple(
+        Component("abcd"[n], "spout", count, resources={GPU: each} if each else {})
+        for n, (count, each) in enumerate(zip(parallelism, gpus, strict=True))
+    )
+    return Topology("t", "t", workers, components, default_executor_runs(components))
+
+
+@st.composite
+def small_problems(draw: st.DrawFn) -> Problem:
+    """So small that all placements can be tried; only GPUs are scarce."""
+    parallelism = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3).filter(lambda counts: sum(counts) <= 6))
+    gpus = draw(st.lists(st.integers(0, 2), min_size=len(parallelism), max_size=len(parallelism)))
+    have = draw(st.lists(st.none() | st.integers(0, 3), min_size=1, max_size=3))
+    supervisors = clusters(*have, ports=draw(st.integers(1, 2)))
+    return Problem(supervisors, (topology(parallelism, [float(n) for n in gpus], draw(st.integers(1, 4))),))
+
+
+@pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "offline", "r_storm", "top_storm", "genetic"])
+@settings(max_examples=40, deadline=None)
+@given(of=small_problems())
+def test_places_exactly_what_some_placement_satisfies(name, of):
+    assume(len(of.slots) ** of.num_executors <= 5000)
+    answer = make_scheduler(name).schedule(of)
+    feasible = any(oracles.is_valid(of, slots) for slots in product(range(len(of.slots)), repeat=of.num_executors))
+    assert (not answer.unplaced) == feasible
+    assert answer.unplaced or oracles.is_valid(of, answer.slot_of_executor.tolist())
+
+
+def test_reasons_are_counted():
+    of = Problem(clusters(1.0, 1.0, None), (topology([3, 1], [1.0, 0.0], 2),))
+    answer = make_scheduler("online").schedule(of)
+    assert answer.status == {"t": "online: gpu.count short by 1 on 3 usable nodes together"}
+    assert status_texts(of, answer, ["t"])["t"].endswith("a: 1 of 3 nodes: gpu.count short by 1; 2 of 3: could take it")
+    of = Problem(clusters(1.0, 1.0, 0.0), (topology([1], [2.0], 1),))
+    answer = make_scheduler("spread").schedule(of)
+    assert answer.status == {"t": "spread: one executor asks for 2 of gpu.count, the largest usable node has 1"}
+
+
+def test_what_a_topology_asks_for_all_its_components_counts():
+    conf = {"topology.component.resources.map": {GPU: 1.0}}
+    of = Problem(clusters(1.0, 2.0), (topology([3], [0.0], 2),), conf=conf)
+    slots = make_scheduler("online").schedule(of).slot_of_executor
+    assert np.bincount(of.slot_node[slots]).tolist() == [1, 2]
