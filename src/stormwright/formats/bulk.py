@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from stormwright.formats.faults import FaultList, join_path, shown
+from stormwright.model.amounts import AMOUNT_WANTED, MOST_AMOUNT
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray, frozen_floats, frozen_ints
 
 #: A list with a million wrong items gets this many faults, and one more that counts the rest.
@@ -35,9 +36,9 @@ class Column:
     faults: FaultList
 
     def amounts(self) -> FloatArray:
-        """The values as finite numbers of at least 0."""
+        """The values as numbers from 0 to `MOST_AMOUNT`."""
         array = self._numbers({int, float}, "should be a number", default=0)
-        self._check(np.isfinite(array) & (array >= 0), "should be a finite number of at least 0")
+        self._check((array >= 0) & (array <= MOST_AMOUNT), AMOUNT_WANTED)
         return frozen_floats(array)
 
     def indices(self, lowest: int, count: int, what: str) -> IntArray:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJson
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from stormwright.model.amounts import MOST_AMOUNT
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 
 PROBLEM_SCHEMA = "stormwright-problem/1"
@@ -41,7 +42,7 @@ def _rows(*columns: JsonSchemaValue) -> JsonSchemaValue:
 
 
 _INDEX: JsonSchemaValue = {"type": "integer", "minimum": 0}
-_AMOUNT: JsonSchemaValue = {"type": "number", "minimum": 0}
+_AMOUNT: JsonSchemaValue = {"type": "number", "minimum": 0, "maximum": MOST_AMOUNT}
 _TEXT: JsonSchemaValue = {"type": "string"}
 
 BulkAmounts = Annotated[Any, WithJsonSchema({"type": "array", "items": _AMOUNT})]
@@ -53,8 +54,10 @@ Name = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
-Amount = Annotated[float, Field(ge=0)]
-PositiveAmount = Annotated[float, Field(gt=0)]
+Amount = Annotated[float, Field(ge=0, le=MOST_AMOUNT)]
+PositiveAmount = Annotated[float, Field(gt=0, le=MOST_AMOUNT)]
+#: Sums and products of amounts.
+Total = Annotated[float, Field(ge=0)]
 
 
 class Document(BaseModel):
@@ -72,7 +75,7 @@ class SupervisorDocument(Document):
     rack: str = "default-rack"
     scheduler_meta: dict[str, str] | None = None
     resources: dict[str, Amount] = {}
-    cpu_hz: Amount | None = None
+    cpu_hz: Total | None = None
     core_hz: PositiveAmount | None = None
     link_bps: PositiveAmount | None = None
 
@@ -177,13 +180,13 @@ class UnplacedDocument(Document):
 class CostDocument(Document):
     """Traffic in tuples/s by how far it goes, and its weighted sum."""
 
-    same_executor: Amount
-    same_worker: Amount
-    inter_worker: Amount
-    inter_node: Amount
-    inter_rack: Amount
-    unplaced: Amount
-    total: Amount
+    same_executor: Total
+    same_worker: Total
+    inter_worker: Total
+    inter_node: Total
+    inter_rack: Total
+    unplaced: Total
+    total: Total
 
 
 class AssignmentDocument(Document):
@@ -196,4 +199,4 @@ class AssignmentDocument(Document):
     cost: CostDocument | None = None
     scheduler: str = ""
     parameters: dict[str, Any] = {}
-    seconds: Amount = 0.0
+    seconds: Total = 0.0
