@@ -229,7 +229,12 @@ def test_reading_what_was_written_gives_the_same(problem):
             "should be the index of one of 4 executors",
         ),
         ((*LOAD, "pairs", 1), [0.5, 1, 1], f'$.load["{TOPOLOGY}"].pairs[1][0]', "should be an integer, got 0.5"),
-        ((*LOAD, "pairs", 1), [0, 1, math.nan], f'$.load["{TOPOLOGY}"].pairs[1][2]', "should be a number from 0 to 1e18"),
+        (
+            (*LOAD, "pairs", 1),
+            [0, 1, math.nan],
+            f'$.load["{TOPOLOGY}"].pairs[1][2]',
+            "should be a number from 0 to 1e18",
+        ),
         (
             (*LOAD, "flows", 0, 1),
             "nobody",
@@ -326,6 +331,19 @@ def test_hosts_and_workers_that_storm_would_refuse():
         (f'{conf}["topology.scheduler.favored.nodes"]', "should be a list of hosts, got 'host-1'"),
         (f'{conf}["topology.scheduler.unfavored.nodes"]', "should be a list of hosts, got [1]"),
     ]
+
+
+@pytest.mark.parametrize("scheduler", [{}, {"storm.scheduler": "stormwright.PlacementScheduler"}])
+def test_machines_that_storm_would_refuse_whoever_reads_them(scheduler):
+    document = small()
+    document["conf"] = {"isolation.scheduler.machines": {"a": "two", "b": -1, "c": 2}} | scheduler
+    machines = '$.conf["isolation.scheduler.machines"]'
+    assert faults(document) == [
+        (f"{machines}.a", "should be an integer of at least 1, got 'two'"),
+        (f"{machines}.b", "should be an integer of at least 1, got -1"),
+    ]
+    document["conf"] |= {"isolation.scheduler.machines": 3}
+    assert faults(document) == [(machines, "should be an object, got 3")]
 
 
 def test_requests_of_all_components_that_storm_would_refuse():

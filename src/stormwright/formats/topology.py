@@ -11,6 +11,7 @@ from stormwright.model import Component, ExecutorRun, Grouping, Topology
 from stormwright.model.component_limits import read_component_limits
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
 from stormwright.model.favoured_hosts import read_favoured_hosts
+from stormwright.model.isolation import read_machines
 from stormwright.model.requests import read_requests
 
 #: Task ids are Java ints.
@@ -50,9 +51,14 @@ def parse_topology(raw: object, path: str, faults: FaultList) -> Topology | None
 
 def check_conf(conf: Mapping[str, Any], path: str, faults: FaultList) -> None:
     """Note what Storm would refuse of what `conf`, at `path`, a topology's or the cluster's, says of topologies."""
-    for _, misfits in (read_component_limits(conf, {}), read_requests(conf), read_favoured_hosts(conf)):
-        for message, value, steps in misfits:
-            faults.add(f"{message}, got {shown(value)}", join_path(path, "conf", *steps))
+    misfits = (
+        *read_component_limits(conf, {})[1],
+        *read_requests(conf)[1],
+        *read_favoured_hosts(conf)[1],
+        *read_machines(conf)[1],
+    )
+    for message, value, steps in misfits:
+        faults.add(f"{message}, got {shown(value)}", join_path(path, "conf", *steps))
 
 
 def _component(raw: object, known: dict[str, int], path: str, faults: FaultList) -> Component | None:
