@@ -333,6 +333,19 @@ def test_hosts_and_workers_that_storm_would_refuse():
     ]
 
 
+def test_older_names_of_resources_mean_storms_normalised_ones():
+    document = small()
+    telling = {"supervisor.cpu.capacity": 200, "supervisor.memory.capacity.mb": 9, "x": 1}
+    document["supervisors"][0]["resources"] = telling
+    document["supervisors"][0].pop("cpu_hz", None)
+    document["topologies"][0]["components"][0]["resources"] = {"topology.component.cpu.pcore.percent": 50, "x": 2}
+    problem = problem_from_dict(document)
+    node, component = problem.supervisors[0], problem.topologies[0].components[0]
+    assert node.resources == {"cpu.pcore.percent": 200, "memory.mb": 9, "x": 1}
+    assert node.cpu_hz == 2 * (document["supervisors"][0].get("core_hz") or problem.core_hz)
+    assert component.resources == {"cpu.pcore.percent": 50, "x": 2}
+
+
 @pytest.mark.parametrize("scheduler", [{}, {"storm.scheduler": "stormwright.PlacementScheduler"}])
 def test_machines_that_storm_would_refuse_whoever_reads_them(scheduler):
     document = small()

@@ -14,6 +14,7 @@ from stormwright.formats.load import load_to_dict, parse_load
 from stormwright.formats.placement import parse_placement, placement_to_dict
 from stormwright.formats.topology import check_conf, parse_topology, topology_to_dict
 from stormwright.model import LoadProfile, Problem, Supervisor, Topology, TopologyAssignment, TopologyLoad, WorkerSlot
+from stormwright.model.requests import CPU, normalised
 
 
 @collection_paused()
@@ -80,7 +81,8 @@ def _supervisor(raw: object, core_hz: float, path: str, faults: FaultList) -> Su
         if first.setdefault(port, position) != position:
             faults.add(f"port {port} is there twice", join_path(path, "ports", position))
     # What a supervisor does not tell is no limit.
-    cores = header.resources.get("cpu.pcore.percent", math.inf) / 100
+    resources = normalised(header.resources)
+    cores = resources.get(CPU, math.inf) / 100
     return Supervisor(
         id=header.id,
         host=header.host,
@@ -88,7 +90,7 @@ def _supervisor(raw: object, core_hz: float, path: str, faults: FaultList) -> Su
         cpu_hz=cores * (header.core_hz or core_hz) if header.cpu_hz is None else header.cpu_hz,
         rack=header.rack,
         scheduler_meta=header.scheduler_meta,
-        resources=header.resources,
+        resources=resources,
         link_bps=header.link_bps,
     )
 

@@ -12,7 +12,7 @@ from stormwright.model.component_limits import read_component_limits
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
 from stormwright.model.favoured_hosts import read_favoured_hosts
 from stormwright.model.isolation import read_machines
-from stormwright.model.requests import read_requests
+from stormwright.model.requests import normalised, read_requests
 
 #: Task ids are Java ints.
 _LAST_TASK = 2**31 - 1
@@ -76,7 +76,7 @@ def _component(raw: object, known: dict[str, int], path: str, faults: FaultList)
         type=header.type,
         parallelism=header.parallelism,
         inputs=tuple(Grouping(i.source, i.stream, i.grouping, tuple(i.fields)) for i in inputs if i is not None),
-        resources=header.resources,
+        resources=normalised(header.resources),
         shared_memory=tuple(header.shared_memory),
         tags=tuple(header.tags),
     )
