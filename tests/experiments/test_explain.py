@@ -171,12 +171,15 @@ def test_obstacles_are_those_that_loops_find(of, data):
                 cpu, memory = (sum(demand[x][k] for x in there) + demand[e][k] for k in (0, 1))
                 assert ("CPU" in kinds) == (cpu > supervisor.cpu_hz * (1 + 1e-9))
                 assert ("memory" in kinds) == (memory > supervisor.memory_mb * (1 + 1e-9))
+                gpus = sum(oracles.asked_by(of, *everyone[x]).get("gpu.count", 0) for x in (*there, e))
+                lacks_gpus = oracles.asked_by(of, *everyone[e]).keys() and gpus > supervisor.resources["gpu.count"]
+                assert ("gpu.count" in kinds) == bool(lacks_gpus)
                 assert ("blacklisted" in kinds) == (supervisor.host in of.blacklisted_hosts)
                 limit = t.conf.get(MAX_EXECUTORS_PER_WORKER, 10**9)
                 own = [slots[x] for x in there if everyone[x][0] == t.id]
                 used = {slots[x] for x in there}
                 name = explanation.component
-                pairs = {frozenset(pair) for pair in oracles.pairs_apart(t.conf)}
+                pairs = {frozenset(pair) for pair in oracles.pairs_apart(t)}
                 mates = [(x, component_of(of, x)) for x in there if everyone[x][0] == t.id and x != e]
                 foes = {slots[x] for x, mate in mates if frozenset((name, mate)) in pairs}
                 joins = any(own.count(slot) < limit and slot not in foes for slot in own)

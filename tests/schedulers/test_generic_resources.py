@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -15,6 +16,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.support.registry import SCHEDULERS
 from stormwright.testing import oracles
 from tests.case_files import all_cases, case_problem, placed_in, read_case
+from tests.schedulers.builders import running
 
 GPU = "gpu.count"
 CASE = all_cases()["m19-generic-gpu"]
@@ -99,3 +101,10 @@ def test_what_a_topology_asks_for_all_its_components_counts():
     of = Problem(clusters(1.0, 2.0), (topology([3], [0.0], 2),), conf=conf)
     slots = make_scheduler("online").schedule(of).slot_of_executor
     assert np.bincount(of.slot_node[slots]).tolist() == [1, 2]
+
+
+def test_a_node_that_others_overload_can_be_used_by_who_asks_for_none():
+    greedy, modest = topology([2], [2.0], 1), replace(topology([1], [0.0], 1), id="u", name="u")
+    of = running(Problem(clusters(1.0), (greedy, modest)), [0, 0, UNPLACED])
+    for name in ("spread", "online"):
+        assert make_scheduler(name).schedule(of).slot_of_executor.tolist() == [0, 0, 1]

@@ -255,8 +255,12 @@ class Obstacles:
         return [one for one in found if one.nodes.any()]
 
     def _short(self, demand: FloatArray) -> Iterator[RuledOut]:
-        """Resources that nodes have too little left of for a demand, shape (K, 1); memory comes before CPU."""
+        """Resources that nodes have too little left of for a demand, shape (K, 1); memory comes before CPU.
+
+        Who asks for nothing of a generic resource can go where others have taken too much of it.
+        """
         lacking = demand - self.left
+        lacking[2:] = np.where(demand[2:] > 0, lacking[2:], 0.0)
         for position in (1, 0, *range(2, len(lacking))):
             name, unit = self._problem.resources[position]
             yield RuledOut(name, name, lacking[position] > 0, lacking[position], unit)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product
 from typing import Any
 
-from stormwright.model import Problem, TopologyLoad
+from stormwright.model import Problem, Topology, TopologyLoad
 
 CLASS_WEIGHTS = {"executor": 0.0, "worker": 0.0, "node": 0.2, "rack": 1.0, "cluster": 2.0, "nowhere": 0.0}
 
@@ -134,12 +135,7 @@ def keeps_apart(problem: Problem, slots: Sequence[int]) -> bool:
         components = [of.components[run.component].id for run in of.executor_runs for _ in range(run.count)]
         placed = [slot for (topology, _), slot in zip(executors(problem), slots, strict=True) if topology == of.id]
         here = [(name, problem.slots[slot]) for name, slot in zip(components, placed, strict=True) if slot >= 0]
-        pairs = {frozenset(pair) for pair in pairs_apart(of.conf)}
-        used = {slot for _, slot in here}
-        if of.conf.get("topology.ras.one.executor.per.worker") and len(used) < len(here):
-            return False
-        if of.conf.get("topology.ras.one.component.per.worker") and len(used) < len(set(here)):
-            return False
+        pairs = {frozenset(pair) for pair in pairs_apart(of)}
         for a, (one, slot) in enumerate(here):
             if any(frozenset((one, other)) in pairs for other, of_other in here[:a] if of_other == slot):
                 return False
@@ -150,9 +146,14 @@ def keeps_apart(problem: Problem, slots: Sequence[int]) -> bool:
     return True
 
 
-def pairs_apart(conf: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+def pairs_apart(of: Topology) -> Iterator[Sequence[str]]:
     """Components, two by two, that may not share a worker."""
-    rules = conf.get("topology.ras.constraints", {})
+    names = [component.id for component in of.components]
+    if of.conf.get("topology.ras.one.executor.per.worker"):
+        yield from product(names, names)
+    if of.conf.get("topology.ras.one.component.per.worker"):
+        yield from combinations(names, 2)
+    rules = of.conf.get("topology.ras.constraints", {})
     if isinstance(rules, list):
         yield from rules
     else:

@@ -40,6 +40,8 @@ class Room:
         self.problem: Problem = draft.problem
         left = draft.capacity - draft.node_use()
         self.left: FloatArray = left[:-1]
+        # Where others run that take more of a generic resource than there is, who asks for none of it can go.
+        self.left[2:] = np.maximum(self.left[2:], 0.0)
         self.cpu_hz, self.memory_mb = self.left[0], self.left[1]
         self.slots: FloatArray = np.where(draft.usable, left[-1].round(), 0.0)
         self.capacity_hz, self.capacity_mb = draft.capacity[0], draft.capacity[1]

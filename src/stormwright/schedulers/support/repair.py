@@ -89,6 +89,14 @@ class Repair:
                 return overloaded
             self._apply(best)
 
+    def blamed(self) -> set[int]:
+        """Topologies with workers, not fixed, that ask for something of which their node has too little."""
+        every, blamed = np.arange(len(self._ports)), np.zeros(len(self._node), dtype=bool)
+        for resource in self._resources:
+            over = np.append(resource.overload(resource.of_node, every) > _NOISE, False)
+            blamed |= over[self._node] & (resource.of_worker > 0)
+        return set(self._topology[blamed & self._movable].tolist())
+
     def _measure(self) -> None:
         # As `Draft.worker_sum` and the like, but after every step, so what they have in common is done once.
         self._node = np.array(self._draft.node, dtype=np.int64)
@@ -184,15 +192,12 @@ def make_room(draft: Draft, *, soft_cpu: bool = False) -> None:
             room[0, node] = -math.inf
     tried: set[int] = set()
     while True:
-        overloaded = Repair(draft, soft_cpu=soft_cpu).run()
-        movable = {
-            t
-            for t, n, fixed in zip(draft.topology, draft.node, draft.fixed, strict=True)
-            if n in overloaded and not fixed
-        }
-        if not movable:
+        repair = Repair(draft, soft_cpu=soft_cpu)
+        repair.run()
+        blamed = repair.blamed()
+        if not blamed:
             break
-        last = max(movable)
+        last = max(blamed)
         if last in tried or not _place_anew(draft, last, soft_cpu=soft_cpu):
             leave_out(draft, last)
         tried.add(last)
