@@ -13,7 +13,7 @@ from stormwright.schedulers.support.admission import find_wanted
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.placing import Placing, Room
 from stormwright.schedulers.support.waiting import QueueParams, place_waiting
-from tests.schedulers.builders import load, nodes, problem, running, topology
+from tests.schedulers.builders import load, nodes, problem, topology
 
 
 def placing_of(supervisors, executors, workers, limit=None, **demand) -> Placing:
@@ -121,18 +121,3 @@ def test_what_is_left_over_overloads_no_node(soft_cpu):
 
     answer = place_waiting(of, "test", QueueParams(), make_rule, soft_cpu=soft_cpu)
     assert len(answer.unplaced) == (0 if soft_cpu else 3)
-
-
-@pytest.mark.parametrize(
-    ("now", "workers", "waiting", "anew"),
-    [
-        ([0, 0, 4, 4, UNPLACED, UNPLACED], 3, [4, 5], 1),  # as many workers lost as executors can fill
-        ([0, 0, 0, 4, 4, UNPLACED], 2, [3, 4, 5], 1),  # no worker lost: the smallest takes it in
-        ([0, 0, 4, 4, 8, UNPLACED], 5, [0, 1, 4, 5], 4),  # two workers lack, one executor cannot fill them
-        ([0, 0, 4, 4, 8, 8], 2, [], 0),  # nothing is lost, whatever was asked for meanwhile
-    ],
-)
-def test_a_lost_executor_restarts_as_few_executors_as_can_be(now, workers, waiting, anew):
-    of = running(problem(nodes(9.0, 9.0, 9.0), (topology("t", 6, workers), load(6))), now)
-    wanted = find_wanted(Draft.empty(of, of.node_usable), keep_running=True)
-    assert [(w.executors.tolist(), w.workers) for w in wanted] == ([(waiting, anew)] if waiting else [])

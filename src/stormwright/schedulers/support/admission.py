@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stormwright.model import UNPLACED, Problem, Topology
+from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.schedulers.support.apart import apart_shortages
 from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.joining import MayJoin, anybody, join_running
 from stormwright.schedulers.support.limits import max_executors_per_worker, num_workers
 from stormwright.schedulers.support.staying import running_workers
 
@@ -25,11 +26,12 @@ class Wanted:
     workers: int
 
 
-def find_wanted(draft: Draft, keep_running: bool) -> list[Wanted]:
+def find_wanted(draft: Draft, keep_running: bool, may_join: MayJoin = anybody) -> list[Wanted]:
     """Which executors want workers; of topologies that run first, then in the problem's order.
 
-    To keep what runs, live workers are fixed in the draft, and a topology that lost executors wants only these placed.
-    Where they cannot fill as many workers as it lacks, it wants its smallest live workers made anew with them.
+    To keep what runs, live workers are fixed in the draft, and a topology that lost executors wants only these placed:
+    in as many workers as it lacks. What these do not take joins live workers that it `may_join`, or the topology is
+    left out but for what runs.
     """
     problem = draft.problem
     running = running_workers(problem)
@@ -40,29 +42,22 @@ def find_wanted(draft: Draft, keep_running: bool) -> list[Wanted]:
         executors = np.arange(own.start, own.stop)
         slots = problem.current_slot[executors]
         live = np.unique(slots[slots != UNPLACED]).tolist()
-        lost = executors[slots == UNPLACED]
-        smallest_first = sorted(live, key=lambda slot: len(running[slot]))
-        sizes = [len(running[slot]) for slot in smallest_first]
-        anew = smallest_first[: _count_anew(topology, len(lost), sizes) if keep_running else len(live)]
-        kept = [slot for slot in live if slot not in anew]
+        kept = live if keep_running else []
         for slot in kept:
             draft.add_worker(index, running[slot], int(problem.slot_node[slot]), fixed=True)
-        waiting = np.sort(np.concatenate([lost, *(running[slot] for slot in anew)]))
+        waiting = executors[slots == UNPLACED] if keep_running else executors
+        workers = min(max(num_workers(topology) - len(kept), 0), len(waiting))
         if len(waiting):
-            (first if live else then).append(Wanted(index, waiting, num_workers(topology) - len(kept)))
-    return first + then
+            (first if live else then).append(Wanted(index, waiting, workers))
+    return list(_joined(draft, first, may_join)) + then
 
 
-def _count_anew(topology: Topology, lost: int, sizes: list[int]) -> int:
-    """How many live workers, whose sizes rise, must be made anew for the lost executors to find workers."""
-    if lost == 0:
-        return 0
-    most = max_executors_per_worker(topology)
-    for anew in range(len(sizes)):
-        executors, workers = lost + sum(sizes[:anew]), num_workers(topology) - len(sizes) + anew
-        if 1 <= workers <= executors <= workers * most:
-            return anew
-    return len(sizes)
+def _joined(draft: Draft, wanted: Iterable[Wanted], may_join: MayJoin) -> Iterator[Wanted]:
+    """What is still wanted once live workers have taken what new ones do not."""
+    for group in wanted:
+        waiting = join_running(draft, group.topology, group.executors, group.workers, may_join)
+        if waiting is not None and len(waiting):
+            yield replace(group, executors=waiting)
 
 
 def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True) -> list[Wanted]:

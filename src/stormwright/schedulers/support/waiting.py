@@ -44,7 +44,7 @@ def place_waiting(
 ) -> Assignment:
     """Place every topology that has executors without a slot, as a whole or not at all.
 
-    What runs stays. Of a topology that lost workers only these are placed. Executors that the rule finds no node for
+    What runs stays; lost executors that no new worker takes join live ones. Executors that the rule finds no node for
     are put where there is room, if need be by rearranging what was placed now; else the topology is left out.
 
     Parameters
