@@ -8,13 +8,17 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 
+import orjson
 import pytest
 
+from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.schedulers import make_scheduler
 from stormwright.service.app import MAX_DELIVERY_BYTES, HttpServer, make_app
 from stormwright.storm.bridge import Bridge
+from tests.schedulers.builders import load, nodes, problem, topology
 
 HOST = "127.0.0.1"
+CLUSTER = problem(nodes(4.0), (topology("t", 2, 1), load(2, [(0, 1, 5.0)])))
 
 
 @pytest.fixture
@@ -27,7 +31,10 @@ def port(delivered) -> Iterator[int]:
     with socket.socket() as free:
         free.bind((HOST, 0))
         number = free.getsockname()[1]
-    app = make_app(Bridge(make_scheduler("even"), "even"), delivered.append, lambda: {"well": True})
+    clusters = iter([None, CLUSTER])
+    app = make_app(
+        Bridge(make_scheduler("even"), "even"), delivered.append, lambda: {"well": True}, lambda: next(clusters)
+    )
     with HttpServer(app, HOST, number):
         yield number
 
@@ -56,3 +63,12 @@ def test_nonsense_is_refused(port, delivered):
         too_much.sendall(head.encode())
         assert too_much.recv(100).startswith(b"HTTP/1.1 413")
     assert not delivered
+
+
+def test_the_cluster_with_its_measured_load_can_be_had_as_a_problem_file(port):
+    address = f"http://{HOST}:{port}/v1/problem"
+    with pytest.raises(urllib.error.HTTPError, match="503"):
+        urllib.request.urlopen(address)
+    with urllib.request.urlopen(address) as answer:
+        cluster = problem_from_dict(orjson.loads(answer.read()), source="service")
+    assert problem_to_dict(cluster) == problem_to_dict(CLUSTER)

@@ -104,7 +104,9 @@ class Runtime:
         self._landing = Landing(settings.state_dir / "landing")
         self._pauses = Pauses(settings.state_dir / "paused.json")
         self._stream = LoadStream(self._landing.directory, settings.state_dir / "stream", settings.stream)
-        self._http = HttpServer(make_app(self.bridge, self._ingest, self.status), settings.host, settings.port)
+        self._http = HttpServer(
+            make_app(self.bridge, self._ingest, self.status, self._problem_now), settings.host, settings.port
+        )
         self._gateway_command = gateway_command
         self._closing = ExitStack()
         # A service that has just come up knows nothing yet: the first look waits a whole period.
@@ -137,6 +139,10 @@ class Runtime:
             return None
         load = load or self._stream.latest(snapshot)
         return snapshot.with_load(load) if load else None
+
+    def _problem_now(self) -> Problem | None:
+        """The cluster for those who want it as a file: without a load where none was measured yet."""
+        return self.problem() or self.bridge.snapshot()
 
     def look(self, triggers: TriggerParams | None = None) -> Decision:
         """Decide once whether anything should move."""
