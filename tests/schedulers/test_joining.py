@@ -57,6 +57,13 @@ def test_what_runs_stays_where_a_lost_executor_finds_no_room(name):
     assert left_out.reasons == ("2 of 2 live workers: on a node with too little CPU left",)
 
 
+def test_no_live_worker_of_a_blacklisted_host_is_joined():
+    of = running(problem(nodes(9.0, 9.0), (topology("t", 6, 2), load(6))), [0, 0, 0, 4, 4, UNPLACED])
+    assert placed("round_robin", replace(of, blacklisted_hosts=frozenset({"h1"}))) == [0, 0, 0, 4, 4, 0]
+    answer = answer_of("round_robin", replace(of, blacklisted_hosts=frozenset({"h0", "h1"})))
+    assert answer.unplaced[0].reasons == ("2 of 2 live workers: on a node that gets nothing new",)
+
+
 def test_full_workers_and_memory_and_constraints_are_told_apart():
     components = (Component("a", "spout", 3), Component("b", "bolt", 2))
     conf = {

@@ -98,6 +98,8 @@ class _Joining:
         component = self._component[executor - self._first]
         if not self._may_join(executor, self._mates[worker]):
             return "with executors that it may not join"
+        if not self._draft.usable[node]:
+            return "on a node that gets nothing new"
         if self._in_worker[worker].sum() >= self._most:
             return f"full with {self._most} executors"
         if self._limits and np.any(self._limits.incompatible[component] & (self._in_worker[worker] > 0)):
