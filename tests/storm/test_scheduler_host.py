@@ -235,7 +235,9 @@ def test_slots_that_are_not_there(mine: SchedulerHost) -> None:
 
 
 def test_a_jvm_that_ends_is_told_and_the_next_request_has_a_new_one(mine: SchedulerHost) -> None:
-    with pytest.raises(SchedulerError, match=r"^java:mine.Ends: the JVM that runs it has ended: that was it"):
+    with pytest.raises(
+        SchedulerError, match=r"^java:mine.Ends: the JVM that runs it has ended: exit code 3: that was it"
+    ):
         JavaScheduler("mine.Ends", host=mine).schedule(case_problem(SMALL))
     assert JavaScheduler("mine.OneSlot", host=mine).schedule(case_problem(SMALL)).status
 
@@ -283,7 +285,7 @@ def test_lines_that_are_no_response_are_passed_over() -> None:
 def test_a_command_that_fails_is_told_with_its_last_words() -> None:
     with (
         SchedulerHost([sys.executable, "-c", "import sys; sys.exit('no heap')"]) as host,
-        pytest.raises(SchedulerError, match="java:X: the JVM that runs it has ended: no heap"),
+        pytest.raises(SchedulerError, match="java:X: the JVM that runs it has ended: exit code 1: no heap"),
     ):
         host.run("X")
 
