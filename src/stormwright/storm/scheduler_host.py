@@ -123,6 +123,10 @@ class JavaScheduler:
     The class runs in a JVM of its own that stays warm, on the objects that Nimbus would hand it, and has
     ``stormwright.java.time.limit.s`` seconds for its answer. ``Collections.shuffle`` is seeded.
 
+    Storm's BlacklistScheduler cannot be named: it wraps another scheduler and learns over many rounds which hosts to
+    avoid, and each run here is the first. Name the scheduler that it wraps; hosts that the problem blacklists get
+    nothing from it.
+
     When to use
     -----------
     Storm's own decision, or that of a scheduler that you run, is to be compared with others, or to be kept while the

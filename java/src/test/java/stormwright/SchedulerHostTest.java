@@ -279,6 +279,7 @@ class SchedulerHostTest {
         assertError("there is no class a.b.C in Storm's jars or in those given", ask("a.b.C", problem));
         assertError("there is no class Evn in", ask("Evn", problem));
         assertError("java.lang.String is no org.apache.storm.scheduler.IScheduler", ask("java.lang.String", problem));
+        assertError("there is no class BlacklistScheduler in", ask("BlacklistScheduler", problem));
         assertError("there is no class Best in", ask("EvenScheduler", problem, "strategy", "Best"));
         assertError("has no constructor without arguments", ask(NeedsSomething.class, problem));
         assertError("threw java.lang.UnsupportedOperationException: not today", ask(ThrowsAtOnce.class, problem));
