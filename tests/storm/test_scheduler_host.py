@@ -307,6 +307,17 @@ def test_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert out.exists()
 
 
+@pytest.mark.parametrize(
+    ("seed", "conf", "at"), [(2**64, {}, "seed"), (1, {"good": 1, "large": 2**70, "odd": {1, 2}}, "large")]
+)
+def test_what_json_cannot_hold_is_a_fault(seed: int, conf: dict[str, object], at: str) -> None:
+    with SchedulerHost([sys.executable, "-c", ECHO]) as host, pytest.raises(InputError) as error:
+        JavaScheduler("EvenScheduler", conf=conf, seed=seed, host=host).schedule(case_problem(SMALL))
+    faults = {fault.path: fault.message for fault in error.value.faults}
+    assert faults.pop(at) == "cannot be sent as JSON: Integer exceeds 64-bit range"
+    assert set(faults) <= {"odd"}
+
+
 def test_settings_are_storms_configuration() -> None:
     problem = replace(read_problem(CASES["linear-28"]), conf={})
     isolation = resolve_scheduler("java:IsolationScheduler", ['isolation.scheduler.machines={"linear":3}'])

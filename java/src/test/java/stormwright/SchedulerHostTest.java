@@ -288,6 +288,27 @@ class SchedulerHostTest {
     }
 
     @Test
+    void launchTimesMayBeLongerThanAnInt() throws Exception {
+        for (String time : List.of("1700000000", "1700000000000", "18446744073709551615")) {
+            String problem = """
+                    {"supervisors": [], "topologies": [{"id": "t", "name": "t", "num_workers": 1, "launch_time": %s,
+                     "components": [], "executor_runs": []}]}""".formatted(time);
+            Map<?, ?> status = (Map<?, ?>) ask(TellsLaunchTime.class, JSONValue.parse(problem)).get("status");
+            assertEquals(time.length() > 10 ? "2147483647" : time, status.get("t"));
+        }
+        assertError("$.problem.topologies[0].launch_time should be an integer", ask("EvenScheduler", JSONValue.parse(
+                "{\"topologies\": [{\"id\": \"t\", \"name\": \"t\", \"num_workers\": 1, \"launch_time\": 1.5}]}")));
+    }
+
+    /** Writes the launch time of a topology into its status. */
+    public static final class TellsLaunchTime extends EvenScheduler {
+        @Override
+        public void schedule(Topologies topologies, Cluster cluster) {
+            cluster.setStatus("t", String.valueOf(topologies.getById("t").getLaunchTime()));
+        }
+    }
+
+    @Test
     void badRequestsAreSaid() throws Exception {
         List<Map<?, ?>> responses = serve("what", "", "[]", "{\"id\":1}",
                 "{\"id\":2,\"class\":\"EvenScheduler\",\"problem\":{\"supervisors\":[{\"id\":\"a\",\"host\":1}]}}");
