@@ -29,6 +29,7 @@ from stormwright.model import (
 from stormwright.storm.local.java import STORM_HOME
 from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler, SchedulerHost, host_command
 from tests.case_files import case_files, case_name, case_problem, placed_by, placed_in, read_case
+from tests.storm.test_helper_jvm import eventually, runs
 
 CASES = {case_name(path): path for path in case_files("peer")}
 
@@ -178,11 +179,35 @@ SCHEDULERS = {
         cluster.setStatus(topology, "all in one: " + text);""",
     "Fails": 'throw new IllegalStateException("out of luck", new java.io.IOException("no tags\\nhere"));',
     "Sleeps": "try { Thread.sleep(60000); } catch (InterruptedException e) { }",
+    "Stays": """
+        new Thread(() -> { while (true) { } }).start();
+        class Unspeakable extends Error {
+            public String toString() { throw new Unspeakable(); }
+        }
+        throw new Unspeakable();""",
+    "Works": """
+        try {
+            java.nio.file.Path mark = java.nio.file.Path.of(text.toString());
+            java.nio.file.Path begun = mark.resolveSibling("begun");
+            java.nio.file.Files.writeString(begun, String.valueOf(ProcessHandle.current().pid()));
+            java.nio.file.Files.move(begun, mark);
+            Thread.sleep(600000);
+        } catch (Exception e) { }""",
     "Ends": 'System.err.println("that was it"); Runtime.getRuntime().halt(3);',
     "NoSuchSlot": """
         TopologyDetails topology = topologies.getTopologies().iterator().next();
         cluster.assign(new WorkerSlot("nowhere", 1), topology.getId(), topology.getExecutors());""",
 }
+
+
+#: Runs a scheduler on a problem file.
+CALLER = """
+import pathlib, sys
+from stormwright.storm.scheduler_host import JavaScheduler
+from tests.case_files import case_problem
+jar, case, mark = map(pathlib.Path, sys.argv[1:])
+JavaScheduler.named("java:mine.Works", conf={"my.text": str(mark)}, jars=[jar]).schedule(case_problem(case))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -240,6 +265,23 @@ def test_a_jvm_that_ends_is_told_and_the_next_request_has_a_new_one(mine: Schedu
     ):
         JavaScheduler("mine.Ends", host=mine).schedule(case_problem(SMALL))
     assert JavaScheduler("mine.OneSlot", host=mine).schedule(case_problem(SMALL)).status
+
+
+def test_threads_that_are_left_behind_do_not_keep_a_jvm_that_cannot_answer(mine: SchedulerHost) -> None:
+    with pytest.raises(SchedulerError, match=r"^java:mine.Stays: the JVM that runs it has ended: exit code 1"):
+        JavaScheduler("mine.Stays", conf={TIME_LIMIT_CONF: 60}, host=mine).schedule(case_problem(SMALL))
+
+
+def test_a_busy_jvm_ends_with_the_program_that_started_it(jar: Path, tmp_path: Path) -> None:
+    """A program that is killed cannot end anything, and a JVM in which a scheduler works reads no end of its input."""
+    mark = tmp_path / "working"
+    caller = subprocess.Popen([sys.executable, "-c", CALLER, jar, SMALL, mark])
+    assert eventually(mark.exists)
+    jvm = int(mark.read_text())
+    assert runs(jvm)
+    caller.kill()
+    caller.wait()
+    assert eventually(lambda: not runs(jvm))
 
 
 def test_a_scheduler_that_takes_too_long(jar: Path) -> None:

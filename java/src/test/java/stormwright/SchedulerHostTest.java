@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -306,6 +307,29 @@ class SchedulerHostTest {
         public void schedule(Topologies topologies, Cluster cluster) {
             cluster.setStatus("t", String.valueOf(topologies.getById("t").getLaunchTime()));
         }
+    }
+
+    @Test
+    void anAnswerThatCannotBeWrittenIsARefusal() throws Exception {
+        RequestLoop loop = new RequestLoop() {
+            @Override
+            Map<String, Object> answer(Map<?, ?> request) {
+                return Map.of("long", new ArrayList<Object>() {
+                    @Override
+                    public Iterator<Object> iterator() {
+                        throw new OutOfMemoryError("Java heap space");
+                    }
+                });
+            }
+
+            @Override
+            Map<String, Object> refusal(Throwable thrown) {
+                return Map.of("error", String.valueOf(thrown));
+            }
+        };
+        assertEquals(List.of(Map.of("id", 1, "error", "java.lang.OutOfMemoryError: Java heap space"),
+                Map.of("id", 2, "error", "java.lang.OutOfMemoryError: Java heap space")),
+                Responses.of(loop, "{\"id\":1}", "{\"id\":2}"));
     }
 
     @Test
