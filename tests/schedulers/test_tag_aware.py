@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from stormwright.errors import InputError
 from stormwright.model import UNPLACED, Component, Problem, Supervisor, Topology, default_executor_runs
+from stormwright.model.topology_conf import WORKERS_OF_TAG
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.tag_aware import WORKERS_OF_TAG
 
 GHZ = 1e9
 
@@ -86,3 +89,18 @@ def test_workers_are_shared_out_by_executors_and_can_be_set_per_tag():
     assert workers(t) == (1, 3)
     assert workers(replace(t, conf={WORKERS_OF_TAG: {"gpu": 2}})) == (2, 2)
     assert workers(replace(t, conf={WORKERS_OF_TAG: {"untagged": 1}})) == (2, 1)
+
+
+def test_numbers_of_workers_that_are_none_are_all_named():
+    plain = {"plain": (2, "")}
+    asked = [5, {"untagged": "x"}, {"untagged": 2.7, "gpu": 0}, {"untagged": 1}]
+    topologies = tuple(tagged(f"t{n}", 1, {WORKERS_OF_TAG: value}, **plain) for n, value in enumerate(asked))
+    with pytest.raises(InputError) as error:
+        make_scheduler("tag_aware").schedule(Problem((node("u", None),), topologies))
+    key = f'conf["{WORKERS_OF_TAG}"]'
+    assert [fault.path for fault in error.value.faults] == [
+        f"$.topologies[0].{key}",
+        f'$.topologies[1].{key}["untagged"]',
+        f'$.topologies[2].{key}["untagged"]',
+        f'$.topologies[2].{key}["gpu"]',
+    ]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from stormwright.errors import InputError
 from stormwright.model import Problem, Supervisor
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.top_storm import computation_power
@@ -70,3 +73,16 @@ def test_the_most_powerful_node_is_filled_before_the_next():
     used = of.slot_node[slots].tolist()
     assert sorted(set(used)) == [1, 2]
     assert used.count(1) == 4
+
+
+def test_processors_that_are_no_numbers_are_all_named():
+    told = [{"cores": "eight"}, {"ghz": "nan", "sockets": "2"}, {"flop.per.cycle": "-1", "ghz": "inf"}]
+    supervisors = tuple(replace(node, scheduler_meta=meta) for node, meta in zip(nodes(1, 1, 1), told, strict=True))
+    with pytest.raises(InputError) as error:
+        make_scheduler("top_storm").schedule(problem(supervisors, (topology("t", 1, 1), load(1))))
+    assert {fault.path for fault in error.value.faults} == {
+        '$.supervisors[0].scheduler_meta["cores"]',
+        '$.supervisors[1].scheduler_meta["ghz"]',
+        '$.supervisors[2].scheduler_meta["flop.per.cycle"]',
+        '$.supervisors[2].scheduler_meta["ghz"]',
+    }

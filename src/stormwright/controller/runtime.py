@@ -155,7 +155,7 @@ class Runtime:
         if self.bridge.snapshot_age_s() > SNAPSHOT_S:
             return Decision(False, f"Nimbus asked last {self.bridge.snapshot_age_s():.0f} s ago: is it running?")
         clock = Clock(time.monotonic(), self._last_change_s, self._last_look_s, self._last_idle_look_s)
-        stay = self._setbacks.stay(clock.now_s)
+        stay = {**self._setbacks.stay(clock.now_s), **self.bridge.unfit()}
         decision = decide(
             problem, self._scheduler, triggers or self.settings.triggers, self.settings.budget, clock, stay
         )

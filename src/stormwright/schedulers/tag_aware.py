@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from stormwright.model import Assignment, Problem, Topology
+from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import BoolArray
+from stormwright.model.topology_conf import WORKERS_OF_TAG
 from stormwright.schedulers.support.admission import Wanted, find_wanted
 from stormwright.schedulers.support.dag import by_component
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.moving_apart import why_together
 from stormwright.schedulers.support.placing import Placing, Room
 from stormwright.schedulers.support.staying import choose_slots
+from stormwright.schedulers.support.told import topologies_tell
 from stormwright.schedulers.support.waiting import Plan, QueueParams, answer, ordered, plan_with_last_resort
 
 #: Key of `supervisor.scheduler.meta`: the tags of a supervisor, separated by commas.
 TAGS = "tags"
-
-#: Key of a topology's configuration: tag (or tags joined by commas, in order of their names) → number of workers.
-WORKERS_OF_TAG = "stormwright.tag.workers"
 
 #: What a component or a supervisor without a tag is called.
 UNTAGGED = "untagged"
@@ -68,6 +67,11 @@ class TagAwareScheduler:
     Honours
     -------
     CPU, memory, executors per worker, tags
+
+    Raises
+    ------
+    InputError
+        When it schedules: numbers of workers that are no integers of at least 1; all faults at once.
     """
 
     params_type = TagAwareParams
@@ -77,14 +81,15 @@ class TagAwareScheduler:
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot."""
+        asked = topologies_tell(problem, WORKERS_OF_TAG, {})
         return answer(
             problem,
             "tag_aware",
             self.params,
-            plan_with_last_resort(problem, lambda usable: self._plan(problem, usable)),
+            plan_with_last_resort(problem, lambda usable: self._plan(problem, usable, asked)),
         )
 
-    def _plan(self, problem: Problem, usable: BoolArray) -> Plan:
+    def _plan(self, problem: Problem, usable: BoolArray, asked: Sequence[Mapping[str, int]]) -> Plan:
         draft = Draft.empty(problem, usable)
         room: Room | None = None
         of_node = [tags_of((node.scheduler_meta or {}).get(TAGS, "")) for node in problem.supervisors]
@@ -97,7 +102,7 @@ class TagAwareScheduler:
                 draft.reasons[wanted.topology] = (f"waits behind {len(draft.reasons)} topologies, one is {blocked}",)
                 continue
             room = room or Room(draft)
-            reasons = _place(draft, room, wanted, of_node)
+            reasons = _place(draft, room, wanted, of_node, asked[wanted.topology])
             if reasons:
                 room = None  # what it was given is to be free again
                 draft.reasons[wanted.topology] = reasons
@@ -117,20 +122,20 @@ def _tags(problem: Problem, executor: int) -> Tags:
     return tags_of(",".join(of.components[of.executor_component[executor - problem.executor_offset[topology]]].tags))
 
 
-def _place(draft: Draft, room: Room, wanted: Wanted, of_node: list[Tags]) -> tuple[str, ...]:
+def _place(draft: Draft, room: Room, wanted: Wanted, of_node: list[Tags], asked: Mapping[str, int]) -> tuple[str, ...]:
     """Add the workers of a topology to the draft, or tell why it cannot have them."""
-    problem, topology = draft.problem, draft.problem.topologies[wanted.topology]
     placing = Placing(draft, room, wanted)
     if 0 < wanted.workers * placing.limit < len(wanted.executors):
         return (f"{wanted.workers} workers of at most {placing.limit} executors do not take {len(wanted.executors)}",)
-    groups = _groups(problem, wanted)
+    groups = _groups(draft.problem, wanted)
     sizes = {tags: len(members) for tags, members in groups.items()}
+    problem = draft.problem
     live = Counter(
         _tags(problem, int(np.argmax(draft.worker == worker)))
         for worker, (of, fixed) in enumerate(zip(draft.topology, draft.fixed, strict=True))
         if fixed and of == wanted.topology
     )
-    shares = _workers_of_group(topology, sizes, live, wanted.workers, placing.limit)
+    shares = _workers_of_group(asked, sizes, live, wanted.workers, placing.limit)
     for tags, members in groups.items():
         nodes = np.array([tags <= own if tags else not own for own in of_node], dtype=bool)
         name = ",".join(sorted(tags)) or UNTAGGED
@@ -168,16 +173,15 @@ def _groups(problem: Problem, wanted: Wanted) -> dict[Tags, list[int]]:
 
 
 def _workers_of_group(
-    topology: Topology, sizes: Mapping[Tags, int], live: Mapping[Tags, int], workers: int, limit: int
+    asked: Mapping[str, int], sizes: Mapping[Tags, int], live: Mapping[Tags, int], workers: int, limit: int
 ) -> dict[Tags, int]:
     """New workers of every group: as configured, less those that are live, the others in proportion to their executors;
     as many as hold them.
     """
-    asked: Mapping[str, int] = topology.conf.get(WORKERS_OF_TAG, {})
     names = {tags: ",".join(sorted(tags)) or UNTAGGED for tags in sizes}
     fewest = {tags: math.ceil(size / limit) for tags, size in sizes.items()}
     shares = {
-        tags: min(max(int(asked[names[tags]]) - live.get(tags, 0), fewest[tags]), size)
+        tags: min(max(asked[names[tags]] - live.get(tags, 0), fewest[tags]), size)
         for tags, size in sizes.items()
         if names[tags] in asked
     }

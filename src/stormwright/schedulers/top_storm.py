@@ -13,10 +13,11 @@ from stormwright.model import UNPLACED, Assignment, Problem, Supervisor, measure
 from stormwright.schedulers.support.params import param
 from stormwright.schedulers.support.placing import Placing, Room
 from stormwright.schedulers.support.rates import Rates
+from stormwright.schedulers.support.told import nodes_tell
 from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
 
 #: Keys of `supervisor.scheduler.meta` that tell what the node's processors are.
-SOCKETS, CORES, GHZ, FLOP_PER_CYCLE = ("sockets", "cores", "ghz", "flop.per.cycle")
+PROCESSORS = SOCKETS, CORES, GHZ, FLOP_PER_CYCLE = ("sockets", "cores", "ghz", "flop.per.cycle")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,11 @@ class TopStormScheduler:
     Honours
     -------
     CPU, memory, executors per worker, traffic, processors
+
+    Raises
+    ------
+    InputError
+        When it schedules: what a node tells of its processors is no number or below 0; all faults at once.
     """
 
     params_type = TopStormParams
@@ -67,6 +73,7 @@ class TopStormScheduler:
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot; algorithm 1."""
         rates = Rates.of(problem, measured_traffic(problem))
+        nodes_tell(problem, PROCESSORS)
         power = [computation_power(node, self.params.alpha) for node in problem.supervisors]
         nodes = [int(node) for node in np.argsort(-np.array(power), kind="stable")]
 

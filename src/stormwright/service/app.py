@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from stormwright.errors import ClusterError, InputError
-from stormwright.formats import placement_to_dict, problem_from_dict, problem_to_dict
+from stormwright.formats import placement_to_dict, problem_to_dict, snapshot_from_dict
 from stormwright.model import Problem
 from stormwright.storm.bridge import Bridge
 
@@ -75,12 +75,15 @@ def make_app(
 def _schedule(bridge: Bridge, body: bytes) -> Response:
     try:
         snapshot = orjson.loads(body)
-        problem = problem_from_dict(snapshot["problem"], source="snapshot of Nimbus")
+        problem, unfit = snapshot_from_dict(snapshot["problem"], source="snapshot of Nimbus")
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         return _json({"error": f"not a snapshot: {error}"}, status_code=400)
     except InputError as error:
         return _json({"error": str(error)}, status_code=400)
-    answer = bridge.answer(problem)
+    try:
+        answer = bridge.answer(problem, unfit)
+    except InputError as error:  # what nodes tell in supervisor.scheduler.meta only the scheduler can judge
+        return _json({"error": str(error)}, status_code=400)
     return _json(
         {
             "schema": "stormwright-assignment/1",

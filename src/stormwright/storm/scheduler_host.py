@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -123,6 +123,10 @@ class JavaScheduler:
     The class runs in a JVM of its own that stays warm, on the objects that Nimbus would hand it, and has
     ``stormwright.java.time.limit.s`` seconds for its answer. ``Collections.shuffle`` is seeded.
 
+    Storm's BlacklistScheduler cannot be named: it wraps another scheduler and learns over many rounds which hosts to
+    avoid, and each run here is the first. Name the scheduler that it wraps; hosts that the problem blacklists get
+    nothing from it.
+
     When to use
     -----------
     Storm's own decision, or that of a scheduler that you run, is to be compared with others, or to be kept while the
@@ -155,7 +159,8 @@ class JavaScheduler:
     SchedulerError
         From `schedule`: there is no such class, or it threw something; with the Java exceptions.
     InputError
-        From `schedule`: it placed executors in slots that the problem does not have, or its time limit is none.
+        From `schedule`: it placed executors in slots that the problem does not have, or its time limit is none, or
+        the seed, a value of the configuration or one in the problem is nothing that JSON can hold.
     """
 
     def __init__(
@@ -203,14 +208,21 @@ class JavaScheduler:
         limit = {**problem.conf, **self.conf}.get(TIME_LIMIT_CONF, TIME_LIMIT_S)
         if not isinstance(limit, (int, float)) or not 0 < limit <= threading.TIMEOUT_MAX:
             raise InputError(self.name, [Fault(f"should be a number of seconds, got {limit!r}", TIME_LIMIT_CONF)])
-        response = self._host.run(
-            self.scheduler,
-            time_limit_s=limit,
-            strategy=self.strategy,
-            conf=self.conf,
-            seed=self.seed,
-            problem=problem_to_dict(replace(problem, load=None)),  # Nimbus knows no load
-        )
+        document = problem_to_dict(replace(problem, load=None))  # Nimbus knows no load
+        try:
+            response = self._host.run(
+                self.scheduler,
+                time_limit_s=limit,
+                strategy=self.strategy,
+                conf=self.conf,
+                seed=self.seed,
+                problem=document,
+            )
+        except orjson.JSONEncodeError as error:  # another name of TypeError
+            faults = list(_unsendable({"seed": self.seed, **self.conf, "problem": document}))
+            if not faults:
+                raise
+            raise InputError(self.name, faults) from error
         answer = {key: response[key] for key in ("assignments", "status", "seconds")}
         placed = assignment_from_dict({"schema": ASSIGNMENT_SCHEMA, **answer}, problem, self.name)
         return replace(
@@ -231,6 +243,15 @@ class JavaScheduler:
                 component = topology.components[topology.executor_component[executor]].id
                 unplaced.append(Unplaced(topology.id, executor, component, (reason,)))
         return unplaced
+
+
+def _unsendable(parts: Mapping[str, object]) -> Iterator[Fault]:
+    """Which of several values JSON cannot hold, and why."""
+    for path, value in parts.items():
+        try:
+            orjson.dumps(value)
+        except orjson.JSONEncodeError as error:
+            yield Fault(f"cannot be sent as JSON: {error}", path)
 
 
 def _parsed(value: object) -> object:
