@@ -24,7 +24,7 @@ from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.greedy import NOWHERE, Bins, Greedy, Items
-from stormwright.schedulers.support.limits import max_executors_per_worker
+from stormwright.schedulers.support.limits import max_executors_per_worker, most_executors
 from stormwright.schedulers.support.params import param
 from stormwright.schedulers.support.rates import Pairs, Rates
 from stormwright.schedulers.support.repair import make_room
@@ -135,7 +135,8 @@ class OnlineScheduler:
             return Bins(executors * every, load_hz * every, memory_mb * every, np.zeros(count, np.int64))
 
         load_hz = min(self.params.gamma * float(cpu_hz.sum()) / count, most_hz)
-        greedy = Greedy(items, workers(min(self._most_executors(len(members), count), hard_limit), load_hz, most_mb))
+        most = min(most_executors(len(members), count, self.params.alpha), hard_limit)
+        greedy = Greedy(items, workers(most, load_hz, most_mb))
         greedy.place_pairs(pairs)
         if len(greedy.place_rest()):
             greedy.relax(workers(hard_limit, math.inf, math.inf))
@@ -143,11 +144,6 @@ class OnlineScheduler:
         greedy.fill_empty()  # equation 2: exactly min(E, W) workers
         for number in range(count):
             yield members[greedy.bin_of == number]
-
-    def _most_executors(self, executors: int, workers: int) -> int:
-        """M(alpha) of the paper, §3: executors that a worker may hold."""
-        fewest = math.ceil(executors / workers)
-        return fewest + math.ceil(self.params.alpha * (executors - workers + 1 - fewest))
 
     # Phase 2 -------------------------------------------------------------------------------------
 

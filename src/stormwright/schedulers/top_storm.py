@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED, Assignment, Problem, Supervisor, measured_traffic
 from stormwright.schedulers.support.params import param
-from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.placing import Placing, Room, fill_empty
 from stormwright.schedulers.support.rates import Rates
 from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
 
@@ -138,9 +138,7 @@ def executor_groups(placing: Placing, rates: Rates) -> list[list[int]]:
         roomy = (number % count for number in range(turn, turn + count) if len(groups[number % count]) < placing.limit)
         turn = next(roomy) + 1
         groups[turn - 1].append(executor)
-    for group in groups:  # remark 4
-        if not group:
-            group.append(max(groups, key=len).pop())
+    fill_empty(groups)  # remark 4
     return [[executors[member] for member in group] for group in groups]
 
 

@@ -218,7 +218,12 @@ class Placing:
         for executor in self._left_over:
             roomy = [part for part in homeless if len(part) < self.limit]
             min(roomy or placed, key=len).append(executor)
-        for part in homeless:
-            if not part:
-                part.append(max(placed + homeless, key=len).pop())
+        fill_empty([*placed, *homeless])
         workers += [(part, UNPLACED) for part in homeless]
+
+
+def fill_empty(workers: Sequence[list[int]]) -> None:
+    """Give every empty worker the last executor of the fullest, so that all are used; ties to the earlier worker."""
+    for worker in workers:
+        if not worker:
+            worker.append(max(workers, key=len).pop())
