@@ -63,7 +63,8 @@ class OnlineScheduler:
     1. Traffic between racks counts twice, as in the cost of a placement. With one rack nothing changes.
     2. Phase 2 goes through the pairs of workers again while that lowers the cost, and with several racks also tries
        the least loaded node of the racks at hand; the cheaper of both results counts.
-    3. Where the greedy rule leaves a worker without a node although the cluster has room, `make_room` finds it.
+    3. Where the greedy rule leaves a worker without a node, `make_room` looks for a place by few small steps, and may
+       miss one that there is. Reasons then speak of the workers as phase 1 made them; cut otherwise they might fit.
     4. Memory is a hard limit, as is the topology's own limit on executors in a worker; limits on components are kept by
        `keep_apart` afterwards. `alpha`, `beta`, `gamma` and `delta` are wishes, given up for what would find no place
        otherwise.
@@ -158,11 +159,12 @@ class OnlineScheduler:
             np.array(draft.topology, np.int64),
         )
         ports = np.where(draft.usable, [len(node.ports) for node in problem.supervisors], 0.0)
-        nodes = Bins(ports, problem.node_cpu_hz, problem.node_memory_mb, problem.node_rack)
+        nodes = Bins(ports, problem.node_cpu_hz, problem.node_memory_mb, problem.node_rack)  # equation 1: B_k
         several_racks = len(np.unique(nodes.zone)) > 1
         results = [
             self._packed(draft, items, nodes, pairs, near) for near in ((False, True) if several_racks else (False,))
         ]
+        # Equation 3, after what is placed at all; `cost` is the traffic between nodes.
         best = min(results, key=lambda greedy: (np.count_nonzero(greedy.bin_of == NOWHERE), greedy.cost()))
         draft.node = best.bin_of.tolist()
         if NOWHERE in draft.node or problem.component_limits:

@@ -184,6 +184,7 @@ def _closeness(books: Books, a: int, b: int) -> float:
 
 @compiled
 def _rearrange(books: Books, i: int, j: int, near: bool) -> bool:
+    """Rule 2 of `Greedy.place_pairs`: what is saved rises, so equation 3 of the paper falls where bins are nodes."""
     at_i, at_j = books.items[i].bin, books.items[j].bin
     tried = _find_tried(books, j if at_i != NOWHERE else i, at_i, at_j, near)
     # The traffic of the two with each other is added for each combination.
@@ -322,6 +323,7 @@ def _can_enter(books: Books, item: int, to: int, at: int, other: int, other_at: 
 
 @compiled
 def _takes(books: Books, bin_: int, count: int, cpu_hz: float, memory_mb: float) -> bool:
+    """Whether a bin has room for what it would get; its CPU is equation 1 of the paper where bins are nodes."""
     return bool(
         books.bins[bin_].items + count <= books.bins[bin_].most_items
         and books.bins[bin_].cpu_hz + cpu_hz <= books.bins[bin_].most_cpu_hz
