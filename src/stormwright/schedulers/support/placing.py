@@ -34,10 +34,14 @@ class Room:
 
     def __init__(self, draft: Draft) -> None:
         self.problem: Problem = draft.problem
+        self.capacity_hz, self.capacity_mb = draft.capacity[0], draft.capacity[1]
+        self.recount(draft)
+
+    def recount(self, draft: Draft) -> None:
+        """Count anew what is left, after the draft was changed by others than `Placing`."""
         left = draft.capacity - draft.node_use()
         self.cpu_hz, self.memory_mb = left[0].copy(), left[1].copy()
         self.slots: FloatArray = np.where(draft.usable, left[2].round(), 0.0)
-        self.capacity_hz, self.capacity_mb = draft.capacity[0], draft.capacity[1]
         self.node_of: IndexArray = draft.node_of_executor().astype(np.int64)
         on_nodes = self.node_of[self.node_of != UNPLACED]
         self.executors: IndexArray = np.bincount(on_nodes, minlength=len(self.slots)).astype(np.int64)
