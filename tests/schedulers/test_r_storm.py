@@ -115,6 +115,14 @@ def test_its_own_answer_leaves_it_as_much_cpu_as_before():
     assert again.slot_of_executor.tolist() == answer.slot_of_executor.tolist() == [0, 0, 0, -1, -1, -1]
 
 
+def test_what_needs_no_cpu_is_placed_on_an_overloaded_cluster():
+    """The load of what runs has grown beyond all that there is."""
+    of = problem(
+        nodes(1.0), (topology("old", 1, 1), load(1, cpu_ghz=2.0)), (topology("new", 1, 1), load(1, cpu_ghz=0.0))
+    )
+    assert placed(running(of, [0, -1])) == [0, 0]
+
+
 @pytest.mark.parametrize("units", ["normalised", "raw"])
 def test_a_node_that_does_not_tell_its_memory_takes_part(units):
     silent = Supervisor("s", "h", (6700, 6701), 4 * GHZ)
