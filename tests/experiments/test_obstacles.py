@@ -52,7 +52,7 @@ def test_explain_prints_what_nimbus_is_told(initial, told_by_nimbus, tmp_path, c
 
 def test_the_text_counts_nodes_after_what_the_scheduler_said(told_by_nimbus):
     assert told_by_nimbus(tagged_problem(), "tag_aware")["t-1-0"] == (
-        'tag_aware: 0 of 2 nodes with tag "gpu" have room for a worker of 2 executors; '
+        'tag_aware: no room found on 2 nodes with tag "gpu" for 1 workers with 2 executors; '
         'score: 1 of 3 nodes: tag "gpu" missing; 1 of 3: blacklisted; 1 of 3: memory short by 512 MB'
     )
 

@@ -11,7 +11,7 @@ from stormwright.model import UNPLACED
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers.support.admission import find_wanted
 from stormwright.schedulers.support.draft import Draft
-from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.placing import Placing, Room, fill_empty
 from stormwright.schedulers.support.waiting import QueueParams, place_waiting
 from tests.schedulers.builders import load, nodes, problem, topology
 
@@ -104,6 +104,12 @@ def test_every_worker_wanted_gets_an_executor():
         placing.put(executor, 0)
     placing.finish()
     assert sorted((node, len(part)) for node, part in workers_of(placing)) == [(-1, 1), (-1, 1), (0, 3)]
+
+
+def test_an_empty_worker_gets_the_last_executor_of_the_fullest():
+    workers = [[], [1, 2, 3], [4, 5], [], []]
+    fill_empty(workers)
+    assert workers == [[3], [1], [4], [2], [5]]
 
 
 @pytest.mark.parametrize("soft_cpu", [False, True])

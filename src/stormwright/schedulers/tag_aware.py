@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from stormwright.schedulers.support.dag import by_component
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.moving_apart import why_together
 from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.repair import Repair
 from stormwright.schedulers.support.staying import choose_slots
 from stormwright.schedulers.support.told import topologies_tell
 from stormwright.schedulers.support.waiting import Plan, QueueParams, answer, ordered, plan_with_last_resort
@@ -51,8 +52,10 @@ class TagAwareScheduler:
 
     Different from the article and its code: a component with two tags needs a supervisor with both, and two tags of
     one supervisor share its slots. A topology may run on more workers than it asked for, if its groups need more than
-    that. CPU and memory of nodes and the topology's limit on executors in a worker hold. A topology whose limits on
-    components this rule breaks is left out: nothing is moved apart afterwards, as tags say who shares a worker.
+    that. CPU and memory of nodes and the topology's limit on executors in a worker hold: where a worker fits on none of
+    its nodes, workers of its group move among these, and executors among the group's workers, until all fit. What other
+    groups and topologies were given is not moved for that, so a topology may be left out though there is a placement.
+    So is one whose limits on components this rule breaks.
 
     Ties go to the lower index of node and executor.
 
@@ -91,20 +94,20 @@ class TagAwareScheduler:
 
     def _plan(self, problem: Problem, usable: BoolArray, asked: Sequence[Mapping[str, int]]) -> Plan:
         draft = Draft.empty(problem, usable)
-        room: Room | None = None
-        of_node = [tags_of((node.scheduler_meta or {}).get(TAGS, "")) for node in problem.supervisors]
-        blocked = ""
-        queue = find_wanted(
+        wanted_all = find_wanted(
             draft, keep_running=True, may_join=lambda e, mates: _tags(problem, e) == _tags(problem, mates[0])
         )
-        for wanted in ordered(problem, queue, self.params.order):
+        queue = ordered(problem, wanted_all, self.params.order)
+        room = Room(draft)
+        of_node = [tags_of((node.scheduler_meta or {}).get(TAGS, "")) for node in problem.supervisors]
+        blocked = ""
+        for wanted in queue:
             if blocked and not self.params.backfill:
                 draft.reasons[wanted.topology] = (f"waits behind {len(draft.reasons)} topologies, one is {blocked}",)
                 continue
-            room = room or Room(draft)
             reasons = _place(draft, room, wanted, of_node, asked[wanted.topology])
             if reasons:
-                room = None  # what it was given is to be free again
+                room.recount(draft)  # what it was given is to be free again
                 draft.reasons[wanted.topology] = reasons
                 blocked = blocked or problem.topologies[wanted.topology].id
         return Plan(choose_slots(draft), draft.reasons)
@@ -136,6 +139,8 @@ def _place(draft: Draft, room: Room, wanted: Wanted, of_node: list[Tags], asked:
         if fixed and of == wanted.topology
     )
     shares = _workers_of_group(asked, sizes, live, wanted.workers, placing.limit)
+    overloading: list[_Group] = []
+    first = len(draft.node)
     for tags, members in groups.items():
         nodes = np.array([tags <= own if tags else not own for own in of_node], dtype=bool)
         name = ",".join(sorted(tags)) or UNTAGGED
@@ -144,19 +149,45 @@ def _place(draft: Draft, room: Room, wanted: Wanted, of_node: list[Tags], asked:
         free = int(room.slots[nodes].sum())
         if free < shares[tags]:
             return (f'{shares[tags]} worker slots wanted for tag "{name}", {free} free on its {nodes.sum()} nodes',)
+        group = _Group(name, nodes, range(first, first + shares[tags]), len(members))
+        first += shares[tags]
         for number in range(shares[tags]):
             worker = members[number :: shares[tags]]
             fits = placing.can_host(worker) & nodes
-            if not fits.any():
-                return (
-                    f'0 of {nodes.sum()} nodes with tag "{name}" have room for a worker of {len(worker)} executors',
-                )
-            placing.put_worker(worker, placing.in_turn(fits))
+            if not fits.any() and group not in overloading:
+                overloading.append(group)
+            placing.put_worker(worker, placing.in_turn(fits if fits.any() else nodes & (room.slots >= 1)))
     placing.finish()
-    together = why_together(draft, wanted.topology)
-    if together:
+    reasons = _mend(draft, overloading) or why_together(draft, wanted.topology)
+    if reasons:
         draft.take_out(wanted.topology)
-    return together
+    elif overloading:
+        room.recount(draft)
+    return reasons
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Workers of a draft that hold what has the same tags, and the nodes that have these."""
+
+    name: str
+    nodes: BoolArray
+    workers: range
+    executors: int
+
+
+def _mend(draft: Draft, overloading: list[_Group]) -> tuple[str, ...]:
+    """Rearrange groups, each within its nodes and workers, until they overload none, or tell why that fails."""
+    overloaded: list[int] = []
+    for group in overloading:
+        others = [worker not in group.workers for worker in range(len(draft.node))]
+        overloaded = Repair(replace(draft, usable=draft.usable & group.nodes, fixed=others)).run().tolist()
+    return tuple(
+        f'no room found on {group.nodes.sum()} nodes with tag "{group.name}" for {len(group.workers)} workers '
+        f"with {group.executors} executors"
+        for group in overloading
+        if any(draft.node[worker] in overloaded for worker in group.workers)
+    )
 
 
 def _groups(problem: Problem, wanted: Wanted) -> dict[Tags, list[int]]:

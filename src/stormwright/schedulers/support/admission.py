@@ -60,12 +60,14 @@ def _joined(draft: Draft, wanted: Iterable[Wanted], may_join: MayJoin) -> Iterat
             yield replace(group, executors=waiting)
 
 
-def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True) -> list[Wanted]:
+def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True, soft_cpu: bool = False) -> list[Wanted]:
     """Those of `wanted`, in order, that the cluster as a whole has room for; the draft notes why not the others.
 
-    With `backfill` one that fits goes ahead of one that does not; without, it waits.
+    With `backfill` one that fits goes ahead of one that does not; without, it waits. With `soft_cpu` what a node is
+    loaded beyond its CPU counts as taken from the others, so that there is as much left as before that was placed.
     """
-    left = np.maximum(draft.capacity - draft.node_use(), 0)[:, draft.usable].sum(axis=1)
+    least = np.array([[-np.inf if soft_cpu else 0.0], [0.0], [0.0]])
+    left = np.maximum(draft.capacity - draft.node_use(), least)[:, draft.usable].sum(axis=1)
     admitted: list[Wanted] = []
     for group in wanted:
         reasons = tuple(_shortages(draft, group, left))
@@ -96,7 +98,7 @@ def _shortages(draft: Draft, wanted: Wanted, left: FloatArray) -> Iterator[str]:
     nodes = f"on {np.count_nonzero(draft.usable)} usable nodes together"
     if slots > left[2]:
         yield f"{slots:.0f} worker slots wanted, {int(left[2])} free {nodes}"
-    if cpu_hz > left[0]:
+    if cpu_hz > max(left[0], 0):
         yield f"CPU short by {cpu_hz - left[0]:.4g} Hz {nodes}"
     if memory_mb > left[1]:
         yield f"memory short by {memory_mb - left[1]:.4g} MB {nodes}"

@@ -60,7 +60,7 @@ def place_waiting(
     def plan_on(usable: BoolArray) -> Plan:
         draft = Draft.empty(problem, usable)
         queue = ordered(problem, find_wanted(draft, keep_running=True), params.order)
-        admitted = admit(draft, queue, backfill=params.backfill)
+        admitted = admit(draft, queue, backfill=params.backfill, soft_cpu=soft_cpu)
         room = Room(draft)
         rule = make_rule(room)
         for group in admitted:
