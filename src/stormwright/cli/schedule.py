@@ -13,12 +13,13 @@ import numpy as np
 from stormwright.cli import options
 from stormwright.cli.output import console, cut_short, numbers_table, print_json, size_of
 from stormwright.experiments.ready import read_problem
-from stormwright.experiments.resolve import resolve_scheduler
+from stormwright.experiments.resolve import JAVA_PREFIX, resolve_scheduler
 from stormwright.formats import assignment_to_dict, write_assignment
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints import broken_limits
 from stormwright.schedulers import scheduler_names
+from stormwright.schedulers.support.warm_up import warm_up
 
 _SOME_UNPLACED = 1
 
@@ -81,6 +82,8 @@ def command(
     """
     scheduler = resolve_scheduler(name, settings, seed, jars)
     problem = read_problem(file)
+    if not name.startswith(JAVA_PREFIX):  # these tell their time themselves
+        warm_up(scheduler)
     begin = time.perf_counter()
     assignment = scheduler.schedule(problem)
     if not assignment.seconds:  # a Java scheduler is not charged for what brings the problem to it

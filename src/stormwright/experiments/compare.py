@@ -16,6 +16,7 @@ from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints import broken_limits, node_sum
 from stormwright.schedulers import Scheduler, scheduler_names
+from stormwright.schedulers.support.warm_up import warm_up
 from stormwright.storm.scheduler_host import JAVA_PREFIX
 
 #: What stands for every registered scheduler.
@@ -222,6 +223,8 @@ def compare(
 def _run(problem: Problem, name: str, scheduler: Scheduler | MissingDependencyError) -> Row:
     if isinstance(scheduler, MissingDependencyError):
         return Row(name, error=str(scheduler))
+    if not name.startswith(JAVA_PREFIX):  # these tell their time themselves
+        warm_up(scheduler)
     begin = time.perf_counter()
     try:
         assignment = scheduler.schedule(problem)
