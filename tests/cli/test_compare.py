@@ -83,7 +83,7 @@ def test_table_is_sorted_by_cost(run):
     assert lines[1].split()[:2] == ["cost", "in"]
     assert [line.split()[0] for line in lines[2:4]] == ["online", "even"]
     assert "5 broken" in lines[3]
-    assert "even: sup-00002: CPU 1.4459e+10 Hz of 1.28e+10" in out
+    assert "even: sup-00002: CPU 14.46 of 12.8 GHz" in out
     assert "1 of 2: even …\n" in err
 
 

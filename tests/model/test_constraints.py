@@ -31,8 +31,8 @@ def test_one_slot_for_all_breaks_limits(path):
     [
         ([0, 0, 1, -1], "t: 1 of 4 executors have no slot"),
         ([0, 0, 0, 1], "t: 3 executors in s0:6700, limit 2"),
-        ([0, 0, 1, 1], "s0: CPU 1.2e+09 Hz of 1e+09"),
-        ([4, 4, 5, 5], "s1: memory 400 MB of 300"),
+        ([0, 0, 1, 1], "s0: CPU 1.2 of 1.0 GHz"),
+        ([4, 4, 5, 5], "s1: memory 400 of 300 MB"),
         ([0, 1, 4, 5], "t: 4 workers, wanted 2"),
     ],
 )

@@ -13,6 +13,7 @@ from stormwright.experiments.report import COLOURS, write_report
 from stormwright.model import UNPLACED, CostWeights, Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.constraints import node_sum
+from stormwright.model.texts import amount
 
 #: Up to here every executor is drawn; beyond, every node has a bar.
 MOST_EXECUTORS_DRAWN, MOST_NODES_DRAWN = 1500, 60
@@ -236,9 +237,8 @@ def _worker(problem: Problem, slot: int, executors: list[int], colours: list[lis
         number = executor - int(problem.executor_offset[index])
         component = int(topology.executor_component[number])
         names[topology.name] = None
-        title = (
-            f"{topology.components[component].id}, executor {number}, {problem.executor_cpu_hz[executor] / 1e9:.3g} GHz"
-        )
+        cpu = amount(problem.executor_cpu_hz[executor], "Hz")
+        title = f"{topology.components[component].id}, executor {number}, {cpu}"
         marks.append(ExecutorMark(colours[index][component], title))
     # More than one name only where a scheduler broke the rule that a slot has one topology.
     return WorkerBox(f"{' + '.join(names)} :{problem.slots[slot].port}", marks)

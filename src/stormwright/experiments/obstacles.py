@@ -10,6 +10,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE, node_sum
+from stormwright.model.texts import amount, amount_range, counted
 from stormwright.schedulers.support.limits import max_executors_per_worker
 from stormwright.schedulers.support.registry import SCHEDULERS
 from stormwright.schedulers.tag_aware import TAGS, UNTAGGED, tags_of
@@ -34,7 +35,7 @@ class Obstacle:
     unit: str = ""
 
     def __str__(self) -> str:
-        return self.text if self.short_by is None else f"{self.text} short by {self.short_by:.4g} {self.unit}"
+        return self.text if self.short_by is None else f"{self.text} short by {amount(self.short_by, self.unit)}"
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,7 @@ class Count:
     def __str__(self) -> str:
         if self.short_by is None:
             return self.text
-        least, most = (f"{amount:.4g}" for amount in self.short_by)
-        return f"{self.text} short by {least if least == most else f'{least} to {most}'} {self.unit}"
+        return f"{self.text} short by {amount_range(*self.short_by, self.unit)}"
 
 
 # Counting ----------------------------------------------------------------------------------------
@@ -242,7 +242,8 @@ class Obstacles:
         ):
             short_by = float(demand[waiting].sum() - np.maximum(room[usable], 0).sum())
             if short_by > 0:
-                yield f"{what} short by {short_by:.4g} {unit} {nodes} for its {len(waiting)} executors without a slot"
+                short = f"{what} short by {amount(short_by, unit)}"
+                yield f"{short} {nodes} for its {counted(len(waiting), 'executor')} without a slot"
 
     def of(self, topology: int, executor: int) -> list[RuledOut]:
         """What keeps an executor from nodes; of a node's obstacles the first is the one that counts."""

@@ -18,6 +18,7 @@ from stormwright.experiments.resolve import ANY_JAVA, describe_scheduler
 from stormwright.formats import read_problem
 from stormwright.model import CostWeights, Problem
 from stormwright.model.arrays import IntArray
+from stormwright.model.texts import amount
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.support.describe import Description
 from stormwright.schedulers.support.registry import SCHEDULERS
@@ -195,7 +196,7 @@ def _about_problem(problem: Problem) -> Iterator[str]:
     for node in problem.supervisors:
         told = ", ".join(f"{key} {value}" for key, value in (node.scheduler_meta or {}).items())
         lines.append(
-            f"| {node.host} | {node.rack} | {node.cpu_hz / 1e9:g} GHz | {node.memory_mb / 1024:g} GiB "
+            f"| {node.host} | {node.rack} | {amount(node.cpu_hz, 'Hz')} | {node.memory_mb / 1024:g} GiB "
             f"| {len(node.ports)} | {told} |"
         )
     yield "\n".join(lines)

@@ -11,6 +11,7 @@ from stormwright.model.assignment import UNPLACED
 from stormwright.model.component_limits import count_components
 from stormwright.model.isolation import isolation_violations
 from stormwright.model.problem import Problem
+from stormwright.model.texts import amount_of
 
 #: A topology's own hard limit on executors per worker, in its configuration.
 MAX_EXECUTORS_PER_WORKER = "stormwright.max.executors.per.worker"
@@ -59,7 +60,7 @@ def _node_limits(problem: Problem, slot_of_executor: IntArray) -> Iterator[str]:
     for what, unit, demand, capacity in limits:
         used = node_sum(problem, slot_of_executor, demand)
         for node in np.flatnonzero(used > capacity * (1 + RELATIVE_TOLERANCE)):
-            yield f"{problem.supervisors[node].id}: {what} {used[node]:.6g} {unit} of {capacity[node]:.6g}"
+            yield f"{problem.supervisors[node].id}: {what} {amount_of(used[node], capacity[node], unit)}"
 
 
 def node_sum(problem: Problem, slot_of_executor: IntArray, demand: FloatArray) -> FloatArray:

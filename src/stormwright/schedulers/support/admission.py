@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.model import UNPLACED, Problem, Topology
-from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.model.texts import amount
 from stormwright.schedulers.support.apart import apart_shortages
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker, num_workers
@@ -102,16 +103,17 @@ def _shortages(draft: Draft, wanted: Wanted, left: FloatArray) -> Iterator[str]:
     if slots > left[2]:
         yield f"{slots:.0f} worker slots wanted, {int(left[2])} free {nodes}"
     if cpu_hz > left[0]:
-        yield f"CPU short by {cpu_hz - left[0]:.4g} Hz {nodes}"
+        yield f"CPU short by {amount(cpu_hz - left[0], 'Hz')} {nodes}"
     if memory_mb > left[1]:
-        yield f"memory short by {memory_mb - left[1]:.4g} MB {nodes}"
+        yield f"memory short by {amount(memory_mb - left[1], 'MB')} {nodes}"
     for what, unit, demand, most in (
         ("CPU", "Hz", problem.executor_cpu_hz, draft.largest[0]),
         ("memory", "MB", problem.executor_memory_mb, draft.largest[1]),
     ):
         most_asked = demand[wanted.executors].max()
         if most_asked > most:
-            yield f"one executor asks for {most_asked:.4g} {unit} of {what}, the largest usable node has {most:.4g}"
+            asked = f"one executor asks for {amount(most_asked, unit)} of {what}"
+            yield f"{asked}, the largest usable node has {amount(most, unit)}"
     yield from apart_shortages(draft, wanted.topology, wanted.executors, wanted.workers)
 
 
@@ -143,13 +145,14 @@ def leave_out(draft: Draft, topology: int) -> None:
     fits = ~full & ~short_of_cpu & ~short_of_memory
     counts = [
         (full, "no free worker slot"),
-        (short_of_cpu, f"CPU short by at least {(cpu_hz - room[0])[short_of_cpu].min(initial=np.inf):.4g} Hz"),
-        (
-            short_of_memory,
-            f"memory short by at least {(memory_mb - room[1])[short_of_memory].min(initial=np.inf):.4g} MB",
-        ),
+        (short_of_cpu, f"CPU short by at least {_least(cpu_hz - room[0], short_of_cpu, 'Hz')}"),
+        (short_of_memory, f"memory short by at least {_least(memory_mb - room[1], short_of_memory, 'MB')}"),
         (fits, f"room for its largest worker, but not for all {len(workers)} together"),
     ]
     of_nodes = f"of {len(draft.usable)} nodes"
     found = [f"{np.count_nonzero(nodes)} {of_nodes}: {why}" for nodes, why in counts if nodes.any()]
     draft.reasons[topology] = (*found, *_unusable(draft))
+
+
+def _least(short_by: FloatArray, among: BoolArray, unit: str) -> str:
+    return amount(short_by[among].min(initial=np.inf), unit)
