@@ -79,7 +79,7 @@ def test_what_is_written_can_be_scheduled(run, nodes, tmp_path, name):
     output = tmp_path / name
     flux = ("import", "flux", FILLED, "--filter", PROPERTIES, "--cluster", nodes[0], "--supervisors", 4)
     code, out, err = run(*flux, "--output", output)
-    assert (code, out, err) == (0, f"{output}: 1 topologies, 9 executors, 4 nodes, 4 slots\n", "")
+    assert (code, out, err) == (0, f"{output}: 1 topology, 9 executors, 4 nodes, 4 slots\n", "")
     assert read_problem(output).name == "filled"
     code, out, _ = run("schedule", output, "--scheduler", "even", "--json")
     assert code == 0

@@ -10,11 +10,12 @@ from typing import Any
 import click
 
 from stormwright.cli import options
-from stormwright.cli.output import print_json, size_of
+from stormwright.cli.output import print_json
 from stormwright.errors import InputError
 from stormwright.formats import problem_from_dict, problem_to_dict, write_json
 from stormwright.formats.faults import raise_all
 from stormwright.formats.storm_yaml import DEFAULTS, StormYaml
+from stormwright.model.texts import size_of
 
 _output = options.output("Write the problem here, gzipped for *.gz, instead of printing it.")
 _storm_home = click.option(

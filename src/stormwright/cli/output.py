@@ -9,8 +9,6 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from stormwright.model import Problem
-
 #: Wider than any table; rich makes columns narrower to fit the width, but none wider.
 _ANY_WIDTH = 2000
 
@@ -18,14 +16,6 @@ _ANY_WIDTH = 2000
 def print_json(document: object) -> None:
     """`document` as one line of JSON, for programs."""
     click.echo(orjson.dumps(document))
-
-
-def size_of(problem: Problem) -> str:
-    """How large a problem is, in a few words."""
-    return (
-        f"{len(problem.topologies)} topologies, {problem.num_executors} executors, "
-        f"{len(problem.supervisors)} nodes, {len(problem.slots)} slots"
-    )
 
 
 def cut_short(lines: Sequence[str], most: int, rest: str = "") -> Iterator[str]:
@@ -47,7 +37,12 @@ def print_table(table: Table) -> None:
 
 def numbers_table(*columns: str) -> Table:
     """A table whose first column is text and whose others are numbers."""
-    table = Table(box=None, pad_edge=False)
-    for position, column in enumerate(columns):
-        table.add_column(column, justify="right" if position else "left")
+    table = text_table(*columns)
+    for column in table.columns[1:]:
+        column.justify = "right"
     return table
+
+
+def text_table(*columns: str) -> Table:
+    """A table of text."""
+    return Table(*columns, box=None, pad_edge=False)

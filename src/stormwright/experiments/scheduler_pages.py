@@ -136,7 +136,7 @@ def _figures_table(figures: Mapping[str, Figures]) -> str:
         (f"between racks, × {weights.inter_rack:g}", [f"{of.cost.inter_rack:,.0f}" for of in figures.values()]),
         ("nodes used", [str(of.nodes) for of in figures.values()]),
         ("workers used", [str(of.workers) for of in figures.values()]),
-        ("limits", ["; ".join(of.broken) or "kept" for of in figures.values()]),
+        ("limits", ["; ".join((*(of.broken or ("kept",)), *map(str, of.worker_counts))) for of in figures.values()]),
     ]
     head = [f"| tuples/s | {' | '.join(figures)} |", "|---|" + "---:|" * len(figures)]
     return "\n".join([*head, *(f"| {label} | {' | '.join(cells)} |" for label, cells in rows)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from stormwright.model.problem import Problem
+
 #: Unit of the model → the unit that people read, and how many of the first make one of it.
 _READ_AS = {"Hz": ("GHz", 1e9)}
 
@@ -14,6 +16,17 @@ def counted(count: int, noun: str) -> str:
     """``1 executor``, ``2,000 executors``, ``2 topologies``."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def size_of(problem: Problem) -> str:
+    """How large a problem is, in a few words."""
+    sizes = {
+        "topology": len(problem.topologies),
+        "executor": problem.num_executors,
+        "node": len(problem.supervisors),
+        "slot": len(problem.slots),
+    }
+    return ", ".join(counted(count, noun) for noun, count in sizes.items())
 
 
 def amount(value: float, unit: str) -> str:
