@@ -97,6 +97,12 @@ def test_what_is_unplaced_is_told_with_its_reasons(run):
     assert re.search(r"even: \d+ of \S+ unplaced: .*\d", out)
 
 
+def test_that_all_has_no_java_schedulers_is_told(run):
+    _, out, _ = run("compare", PARTLY_RUNNING, "--schedulers", "all")
+    assert "\nall has no Java schedulers: --schedulers all,java:ResourceAwareScheduler adds one\n" in out
+    assert "Java" not in run("compare", PARTLY_RUNNING, "--schedulers", "even")[1]
+
+
 def test_what_runs_now_is_a_row(run):
     _, out, _ = run("compare", PARTLY_RUNNING, "--schedulers", "even,online")
     assert "(what runs now)" in out
@@ -121,8 +127,9 @@ def test_one_that_fails_is_a_row_and_the_others_go_on(run, plugins, tmp_path):
         ([PLACEABLE, "--schedulers", ","], "names no scheduler"),
         ([PLACEABLE, "--schedulers", "even", "--set", "alpha=1"], "should be NAME.key=value, NAME one of even"),
         ([PLACEABLE, "--schedulers", "online", "--set", "online.alpha=3"], "should be from 0 to 1"),
-        ([PLACEABLE, "--schedulers", "even", "--output", "/"], "is a directory"),
-        ([PLACEABLE, "--schedulers", "even", "--output", "/dev/null/report.html"], "/dev/null"),
+        ([PLACEABLE, "--schedulers", "even", "--output", "/"], "/: is a directory, and a file is to be written"),
+        ([PLACEABLE, "--schedulers", "even", "--output", PLACEABLE], "is read here, and would be overwritten"),
+        ([PLACEABLE, "--schedulers", "even", "--output", "/dev/null/report.html"], "cannot be written: /dev/null: "),
     ],
 )
 def test_bad_input(run, arguments, message):

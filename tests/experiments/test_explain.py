@@ -242,9 +242,9 @@ def test_a_topology_can_be_named_by_name():
 @pytest.mark.parametrize(
     ("topology_id", "executor", "message"),
     [
-        ("zzz", None, "no such topology; there are a-1, b-1 @ zzz"),
+        ("zzz", None, "zzz: no such topology; there are a-1, b-1"),
         (None, 0, "executors are numbered within a topology; there are a-1, b-1"),
-        ("b-1", 1, "b-1 has no such executor: its executors are 0 to 0 @ 1"),
+        ("b-1", 1, "1: b-1 has no such executor: its executors are 0 to 0"),
         ("b-1", -1, "b-1 has no such executor"),
     ],
 )

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from stormwright.cli import options
-from stormwright.cli.output import cut_short, numbers_table, print_json, print_table
+from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
 from stormwright.experiments.ready import read_problem
+from stormwright.experiments.resolve import JAVA_PREFIX
 from stormwright.model.texts import size_of
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ _COLUMNS: dict[str, Callable[[Figures], float | int | None]] = {
     default="all",
     show_default=True,
     metavar="NAME,NAME,…|all",
-    help="Whom to compare; also java:CLASS[:STRATEGY]. `stormwright schedulers` lists them.",
+    help="Whom to compare; `stormwright schedulers` lists them. `all` has no Java schedulers: add them by name, as "
+    "all,java:CLASS[:STRATEGY].",
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME.KEY=VALUE", help="A parameter of one of them.")
 @options.seed
@@ -75,26 +77,27 @@ def command(
 
     schedulers = choose_schedulers(names, settings, seed, jars)
     problem = read_problem(file)
+    prepare_output(output, file)
     if output:
         from stormwright.experiments.compare_report import write_comparison
         from stormwright.experiments.report import check_report
 
-        check_report(output)
+        check_report()
     comparison = compare(problem, schedulers, lambda line: click.echo(line, err=True))
     if output:
         write_comparison(output, comparison)
     if as_json:
         print_json(comparison.as_dict())
     else:
-        _print(comparison)
+        _print(comparison, names)
         if output:
             click.echo(f"report: {output}")
     if not comparison.complete:
         ctx.exit(_SOME_FAILED)
 
 
-def _print(comparison: Comparison) -> None:
-    from stormwright.experiments.compare import MARK, MARK_MEANS
+def _print(comparison: Comparison, asked: str) -> None:
+    from stormwright.experiments.compare import ALL, MARK, MARK_MEANS
 
     problem, rows = comparison.problem, comparison.rows
     click.echo(f"{problem.name or 'problem'}: {size_of(problem)}; traffic in tuples/s")
@@ -107,6 +110,8 @@ def _print(comparison: Comparison) -> None:
         cells = _cells(row.figures, columns) if row.figures else [*("–" for _ in columns), "failed"]
         table.add_row(row.label, *cells, f"{row.seconds:.3f}")
     print_table(table)
+    if ALL in map(str.strip, asked.split(",")) and not any(row.name.startswith(JAVA_PREFIX) for row in rows):
+        click.echo(f"all has no Java schedulers: --schedulers all,{JAVA_PREFIX}ResourceAwareScheduler adds one")
     if any(figures.mark for figures in found):
         click.echo(f"{MARK} {MARK_MEANS}")
     for line in _remarks(comparison):

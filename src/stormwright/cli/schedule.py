@@ -14,7 +14,15 @@ import numpy as np
 from rich.markup import escape
 
 from stormwright.cli import options
-from stormwright.cli.output import console, cut_short, numbers_table, print_json, print_table, text_table
+from stormwright.cli.output import (
+    console,
+    cut_short,
+    numbers_table,
+    prepare_output,
+    print_json,
+    print_table,
+    text_table,
+)
 from stormwright.experiments.ready import read_problem
 from stormwright.experiments.resolve import JAVA_PREFIX, resolve_scheduler
 from stormwright.formats import assignment_to_dict, write_assignment
@@ -86,6 +94,7 @@ def command(
     """
     scheduler = resolve_scheduler(name, settings, seed, jars)
     problem = read_problem(file)
+    prepare_output(output, file)
     if not name.startswith(JAVA_PREFIX):  # these tell their time themselves
         warm_up(scheduler)
     begin = time.perf_counter()
