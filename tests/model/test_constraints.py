@@ -74,7 +74,7 @@ def test_messages_of_limits_on_components():
     of = Problem(nodes(9.0), (Topology("t", "t", 3, components, default_executor_runs(components), conf=conf),))
     assert violations(of, np.array([0, 0, 1, 1, 2], np.int32)) == [
         "t: 3 executors of a on s0, limit 2",
-        "t: 1 executors of a and 1 of b in s0:6701, incompatible",
+        "t: 1 executor of a and 1 of b in s0:6701, incompatible",
     ]
     assert violations(of, np.array([0, 0, -1, 1, 1], np.int32)) == [
         "t: 1 of 5 executors have no slot",

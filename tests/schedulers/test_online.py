@@ -212,14 +212,14 @@ def reasons(of: Problem) -> tuple[str, ...]:
 
 def test_too_few_slots():
     of = problem(nodes(1, ports=2), (topology("t", 4, 3), load(4)))
-    assert reasons(of) == ("3 worker slots wanted, 2 free on 1 usable nodes together",)
+    assert reasons(of) == ("3 worker slots wanted, 2 free on 1 usable node together",)
 
 
 def test_blacklisted_and_greylisted_nodes_are_counted():
     of = problem(nodes(1, 1, 1, ports=1), (topology("t", 4, 3), load(4)))
     of = replace(of, blacklisted_hosts=frozenset({"h0"}), greylisted_supervisors=("s1",))
     assert reasons(of) == (
-        "3 worker slots wanted, 1 free on 1 usable nodes together",
+        "3 worker slots wanted, 1 free on 1 usable node together",
         "1 of 3 nodes: blacklisted",
         "1 of 3 nodes: greylisted",
     )
@@ -249,7 +249,7 @@ def test_executor_larger_than_any_node():
 
 def test_own_limit_on_executors_per_worker():
     of = problem(nodes(9), (topology("t", 5, 2, **{MAX_EXECUTORS_PER_WORKER: 2}), load(5)))
-    assert reasons(of) == ("2 workers of at most 2 executors do not take 5",)
+    assert reasons(of) == ("2 workers of at most 2 executors cannot take 5",)
 
 
 def test_what_does_not_fit_together():

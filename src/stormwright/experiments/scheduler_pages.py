@@ -97,6 +97,7 @@ def _java_page(description: Description) -> Iterator[str]:
     yield from _head(description)
     yield from _use(description)
     yield from _rule(description)
+    yield "## Parameters\n\n" + _parameters_table(description)
     yield (
         "## Its placement\n\nIt takes Java and Storm's jars to draw one, which `make setup` fetches:\n\n"
         f"    stormwright compare docs/schedulers/{PROBLEM} \\\n"
@@ -117,13 +118,8 @@ def _use(description: Description) -> Iterator[str]:
 
 
 def _rule(description: Description) -> Iterator[str]:
-    """The text without the source that begins it, or is a paragraph of it: the page has that at its top."""
-    paragraphs = []
-    for paragraph in description.text.split("\n\n"):
-        flat = " ".join(paragraph.split())
-        cited = bool(description.source) and flat.startswith(description.source)
-        paragraphs.append(flat.removeprefix(description.source).strip() if cited else paragraph)
-    yield "\n\n".join(["## Rule", *filter(None, paragraphs)])
+    """Without the source: the page has that at its top."""
+    yield "\n\n".join(filter(None, ["## Rule", description.details]))
 
 
 def _figures_table(figures: Mapping[str, Figures]) -> str:

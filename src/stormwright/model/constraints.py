@@ -144,4 +144,5 @@ def _component_limits(problem: Problem, slot_of_executor: IntArray) -> Iterator[
                 if held[a] and held[b] > (a == b):
                     other = "" if a == b else f" and {held[b]} of {names[b]}"
                     slot = problem.slots[used[worker]]
-                    yield f"{topology.id}: {held[a]} executors of {names[a]}{other} in {slot}, incompatible"
+                    these = f"{counted(int(held[a]), 'executor')} of {names[a]}{other}"
+                    yield f"{topology.id}: {these} in {slot}, incompatible"

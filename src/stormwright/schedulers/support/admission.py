@@ -10,7 +10,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem, Topology
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.model.texts import amount
+from stormwright.model.texts import amount, counted
 from stormwright.schedulers.support.apart import apart_shortages
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker, num_workers
@@ -80,7 +80,7 @@ def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True) -> l
         elif draft.reasons and not backfill:
             first = draft.problem.topologies[next(iter(draft.reasons))].id
             draft.reasons[group.topology] = (
-                f"waits behind {len(draft.reasons)} topologies, the first of them {first}",
+                f"waits behind {counted(len(draft.reasons), 'topology')}, the first of them {first}",
             )
         else:
             left = left - _demand(draft.problem, group)
@@ -97,11 +97,12 @@ def _shortages(draft: Draft, wanted: Wanted, left: FloatArray) -> Iterator[str]:
     problem = draft.problem
     limit = max_executors_per_worker(problem.topologies[wanted.topology])
     if wanted.workers * limit < len(wanted.executors):
-        yield f"{wanted.workers} workers of at most {limit} executors do not take {len(wanted.executors)}"
+        enough = f"{counted(wanted.workers, 'worker')} of at most {counted(limit, 'executor')}"
+        yield f"{enough} cannot take {len(wanted.executors)}"
     cpu_hz, memory_mb, slots = _demand(problem, wanted).tolist()
-    nodes = f"on {np.count_nonzero(draft.usable)} usable nodes together"
+    nodes = f"on {counted(int(np.count_nonzero(draft.usable)), 'usable node')} together"
     if slots > left[2]:
-        yield f"{slots:.0f} worker slots wanted, {int(left[2])} free {nodes}"
+        yield f"{counted(wanted.workers, 'worker slot')} wanted, {int(left[2])} free {nodes}"
     if cpu_hz > left[0]:
         yield f"CPU short by {amount(cpu_hz - left[0], 'Hz')} {nodes}"
     if memory_mb > left[1]:
