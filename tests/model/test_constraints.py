@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -50,7 +52,7 @@ def test_shared_slot():
 @given(problems(), st.data())
 def test_components_are_apart_as_the_oracle_says(of, data):
     slots = data.draw(slots_of(of))
-    broken = [text for text in violations(of, slots) if " executors of " in text]
+    broken = [text for text in violations(of, slots) if re.search(r" executors? of ", text)]
     assert (broken == []) == oracles.keeps_apart(of, slots.tolist())
 
 
@@ -63,7 +65,7 @@ def test_what_storms_own_constraint_solver_answers_keeps_components_apart(label,
     of, answer = case_problem(path), read_case(path)["answers"][label]
     (placement,) = answer["assignments"].values()
     slots = [of.slot_index[WorkerSlot(*placement["slots"][number])] for number in placement["slot_of_executor"]]
-    broken = [text for text in violations(of, np.array(slots)) if " executors of " in text]
+    broken = [text for text in violations(of, np.array(slots)) if re.search(r" executors? of ", text)]
     assert (broken == []) == apart
 
 

@@ -315,7 +315,7 @@ def test_settings_are_storms_configuration() -> None:
 
 def test_isolation_without_machines_says_how_they_are_given() -> None:
     problem = replace(read_problem(CASES["linear-28"]), conf={})
-    with pytest.raises(SchedulerError, match="--set 'isolation.scheduler.machines={\"linear\":1}' gives"):
+    with pytest.raises(SchedulerError, match=r"""--set 'isolation.scheduler.machines=\{"linear":1\}' gives"""):
         resolve_scheduler("java:IsolationScheduler").schedule(problem)
 
 
