@@ -62,5 +62,5 @@ def test_the_text_is_about_the_executor_that_most_nodes_are_ruled_out_for():
     of = problem(nodes(4, 2), (topology("t", 3, 1), asked))
     answer = Assignment(np.full(3, -1, np.int32), status={"t": "mine: too large"}, scheduler="mine")
     [text] = status_texts(of, answer, ["t"]).values()
-    assert text == "mine: too large; c: 2 of 2 nodes: CPU short by 1e+09 to 3e+09 Hz"
+    assert text == "mine: too large; c: 2 of 2 nodes: CPU short by 1.0 to 3.0 GHz"
     assert text in [explanation.status_text for explanation in explain(of, answer)]

@@ -110,7 +110,7 @@ def test_its_own_answer_leaves_it_as_much_cpu_as_before():
     )
     of = problem(cluster, a, b)
     answer = make_scheduler("r_storm").schedule(of)
-    assert answer.status["b"] == "r_storm: CPU short by 1e+09 Hz on 2 usable nodes together"
+    assert answer.status["b"] == "r_storm: CPU short by 1.0 GHz on 2 usable nodes together"
     again = make_scheduler("r_storm").schedule(running(of, answer.slot_of_executor.tolist()))
     assert again.slot_of_executor.tolist() == answer.slot_of_executor.tolist() == [0, 0, 0, -1, -1, -1]
 

@@ -23,6 +23,8 @@ from stormwright.errors import Fault, InputError, SchedulerError
 from stormwright.formats import assignment_from_dict, problem_to_dict
 from stormwright.formats.documents import ASSIGNMENT_SCHEMA
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
+from stormwright.model.isolation import MACHINES
+from stormwright.model.texts import counted
 from stormwright.storm.helper_jvm import HelperJvm, JvmEndedError, NoAnswerError
 from stormwright.storm.local.java import STORM_HOME, STORMWRIGHT_JAR, java_command, require_java
 
@@ -118,7 +120,8 @@ class JavaScheduler:
 
     One of Storm's may come without its package: ``java:DefaultScheduler``, ``java:ResourceAwareScheduler``. A strategy
     after it goes to every topology as ``topology.scheduler.strategy``. ``--jar`` names where other classes are found;
-    ``--set KEY=VALUE`` lays a key over Storm's configuration.
+    ``--set KEY=VALUE`` lays a key over Storm's configuration. ``java:IsolationScheduler`` fails unless it is told which
+    topologies, by name, have how many hosts for themselves: ``--set 'isolation.scheduler.machines={"wc": 1}'``.
 
     The class runs in a JVM of its own that stays warm, on the objects that Nimbus would hand it, and has
     ``stormwright.java.time.limit.s`` seconds for its answer. ``Collections.shuffle`` is seeded.
@@ -218,6 +221,10 @@ class JavaScheduler:
                 seed=self.seed,
                 problem=document,
             )
+        except SchedulerError as error:
+            if hint := self._hint(problem):
+                raise SchedulerError(f"{error}\n  {hint}") from error
+            raise
         except orjson.JSONEncodeError as error:  # another name of TypeError
             faults = list(_unsendable({"seed": self.seed, **self.conf, "problem": document}))
             if not faults:
@@ -232,12 +239,20 @@ class JavaScheduler:
             parameters={"conf": self.conf, "seed": self.seed},
         )
 
+    def _hint(self, problem: Problem) -> str:
+        """What the class may have missed in its configuration; nothing if there is nothing."""
+        if not self.scheduler.endswith("IsolationScheduler") or {**problem.conf, **self.conf}.get(MACHINES):
+            return ""
+        names = [topology.name for topology in problem.topologies]
+        machines = orjson.dumps(dict.fromkeys(names[:1], 1)).decode()
+        return f"it wants topologies with hosts for themselves: --set '{MACHINES}={machines}' gives the first one host"
+
     def _unplaced(self, problem: Problem, placed: Assignment) -> list[Unplaced]:
         """The class has at most one reason a topology: its status."""
         unplaced = []
         for index, topology in enumerate(problem.topologies):
             missing = np.flatnonzero(placed.slot_of_executor[problem.executors_of(index)] == UNPLACED)
-            reason = f"{self.name} left {len(missing)} of {topology.num_executors} executors unplaced"
+            reason = f"{self.name} left {len(missing)} of {counted(topology.num_executors, 'executor')} unplaced"
             reason += f": {placed.status[topology.id]}" if topology.id in placed.status else " and gave no reason"
             for executor in missing.tolist():
                 component = topology.components[topology.executor_component[executor]].id

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stormwright.model import UNPLACED, Problem
-from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.model.texts import amount, counted
 from stormwright.schedulers.support.apart import apart_shortages
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.joining import MayJoin, anybody, join_running
@@ -76,7 +77,7 @@ def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True, soft
         elif draft.reasons and not backfill:
             first = draft.problem.topologies[next(iter(draft.reasons))].id
             draft.reasons[group.topology] = (
-                f"waits behind {len(draft.reasons)} topologies, the first of them {first}",
+                f"waits behind {counted(len(draft.reasons), 'topology')}, the first of them {first}",
             )
         else:
             left = left - _demand(draft.problem, group)
@@ -93,22 +94,24 @@ def _shortages(draft: Draft, wanted: Wanted, left: FloatArray) -> Iterator[str]:
     problem = draft.problem
     limit = max_executors_per_worker(problem.topologies[wanted.topology])
     if wanted.workers * limit < len(wanted.executors):
-        yield f"{wanted.workers} workers of at most {limit} executors do not take {len(wanted.executors)}"
+        enough = f"{counted(wanted.workers, 'worker')} of at most {counted(limit, 'executor')}"
+        yield f"{enough} cannot take {len(wanted.executors)}"
     cpu_hz, memory_mb, slots = _demand(problem, wanted).tolist()
-    nodes = f"on {np.count_nonzero(draft.usable)} usable nodes together"
+    nodes = f"on {counted(int(np.count_nonzero(draft.usable)), 'usable node')} together"
     if slots > left[2]:
-        yield f"{slots:.0f} worker slots wanted, {int(left[2])} free {nodes}"
+        yield f"{counted(wanted.workers, 'worker slot')} wanted, {int(left[2])} free {nodes}"
     if cpu_hz > max(left[0], 0):
-        yield f"CPU short by {cpu_hz - left[0]:.4g} Hz {nodes}"
+        yield f"CPU short by {amount(cpu_hz - left[0], 'Hz')} {nodes}"
     if memory_mb > left[1]:
-        yield f"memory short by {memory_mb - left[1]:.4g} MB {nodes}"
+        yield f"memory short by {amount(memory_mb - left[1], 'MB')} {nodes}"
     for what, unit, demand, most in (
         ("CPU", "Hz", problem.executor_cpu_hz, draft.largest[0]),
         ("memory", "MB", problem.executor_memory_mb, draft.largest[1]),
     ):
         most_asked = demand[wanted.executors].max()
         if most_asked > most:
-            yield f"one executor asks for {most_asked:.4g} {unit} of {what}, the largest usable node has {most:.4g}"
+            asked = f"one executor asks for {amount(most_asked, unit)} of {what}"
+            yield f"{asked}, the largest usable node has {amount(most, unit)}"
     yield from apart_shortages(draft, wanted.topology, wanted.executors, wanted.workers)
 
 
@@ -140,13 +143,14 @@ def leave_out(draft: Draft, topology: int) -> None:
     fits = ~full & ~short_of_cpu & ~short_of_memory
     counts = [
         (full, "no free worker slot"),
-        (short_of_cpu, f"CPU short by at least {(cpu_hz - room[0])[short_of_cpu].min(initial=np.inf):.4g} Hz"),
-        (
-            short_of_memory,
-            f"memory short by at least {(memory_mb - room[1])[short_of_memory].min(initial=np.inf):.4g} MB",
-        ),
+        (short_of_cpu, f"CPU short by at least {_least(cpu_hz - room[0], short_of_cpu, 'Hz')}"),
+        (short_of_memory, f"memory short by at least {_least(memory_mb - room[1], short_of_memory, 'MB')}"),
         (fits, f"room for its largest worker, but not for all {len(workers)} together"),
     ]
     of_nodes = f"of {len(draft.usable)} nodes"
     found = [f"{np.count_nonzero(nodes)} {of_nodes}: {why}" for nodes, why in counts if nodes.any()]
     draft.reasons[topology] = (*found, *_unusable(draft))
+
+
+def _least(short_by: FloatArray, among: BoolArray, unit: str) -> str:
+    return amount(short_by[among].min(initial=np.inf), unit)
