@@ -24,13 +24,22 @@ class StormwrightError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with an input: what, and where (a JSON path such as ``$.supervisors[2].ports``)."""
+    """One thing wrong with an input: what, and where.
+
+    Parameters
+    ----------
+    path
+        A JSON path such as ``$.supervisors[2].ports``, ``$`` for the whole; or what was given, such as a name.
+    """
 
     message: str
     path: str
 
     def __str__(self) -> str:
-        return f"{self.message} @ {self.path}"
+        if self.path == "$":
+            return self.message
+        # What was given comes before what is wrong with it, which may be a long list of what there is.
+        return f"{self.message} @ {self.path}" if self.path.startswith("$") else f"{self.path}: {self.message}"
 
 
 class InputError(StormwrightError):

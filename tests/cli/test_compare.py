@@ -83,7 +83,10 @@ def test_table_is_sorted_by_cost(run):
     assert lines[1].split()[:2] == ["cost", "in"]
     assert [line.split()[0] for line in lines[2:4]] == ["online", "even"]
     assert "5 broken" in lines[3]
-    assert "even: sup-00002: CPU 1.4459e+10 Hz of 1.28e+10" in out
+    assert lines[2].split()[1][0].isdigit()
+    assert lines[3].split()[1].startswith("*")
+    assert "\n* not to be compared: " in out
+    assert "even: sup-00002: CPU 14.46 of 12.8 GHz" in out
     assert "1 of 2: even …\n" in err
 
 
@@ -92,6 +95,12 @@ def test_what_is_unplaced_is_told_with_its_reasons(run):
     assert code == 1
     assert "unplaced" in out.splitlines()[1]
     assert re.search(r"even: \d+ of \S+ unplaced: .*\d", out)
+
+
+def test_that_all_has_no_java_schedulers_is_told(run):
+    _, out, _ = run("compare", PARTLY_RUNNING, "--schedulers", "all")
+    assert "\nall has no Java schedulers: --schedulers all,java:ResourceAwareScheduler adds one\n" in out
+    assert "Java" not in run("compare", PARTLY_RUNNING, "--schedulers", "even")[1]
 
 
 def test_what_runs_now_is_a_row(run):
@@ -118,8 +127,9 @@ def test_one_that_fails_is_a_row_and_the_others_go_on(run, plugins, tmp_path):
         ([PLACEABLE, "--schedulers", ","], "names no scheduler"),
         ([PLACEABLE, "--schedulers", "even", "--set", "alpha=1"], "should be NAME.key=value, NAME one of even"),
         ([PLACEABLE, "--schedulers", "online", "--set", "online.alpha=3"], "should be from 0 to 1"),
-        ([PLACEABLE, "--schedulers", "even", "--output", "/"], "is a directory"),
-        ([PLACEABLE, "--schedulers", "even", "--output", "/dev/null/report.html"], "/dev/null"),
+        ([PLACEABLE, "--schedulers", "even", "--output", "/"], "/: is a directory, and a file is to be written"),
+        ([PLACEABLE, "--schedulers", "even", "--output", PLACEABLE], "is read here, and would be overwritten"),
+        ([PLACEABLE, "--schedulers", "even", "--output", "/dev/null/report.html"], "cannot be written: /dev/null: "),
     ],
 )
 def test_bad_input(run, arguments, message):

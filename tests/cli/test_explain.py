@@ -42,6 +42,19 @@ def test_all_placed(run, answer):
     assert out.startswith("every executor has a slot")
 
 
+def test_overloaded_nodes_are_told_with_who_overloads_them(run, answer):
+    path = answer(PLACEABLE, "even")
+    code, out, _ = run("explain", PLACEABLE, path)
+    assert code == 0
+    lines = [line for line in out.splitlines() if line.startswith("overloaded: ")]
+    assert len(lines) == 5
+    assert lines[0].startswith("overloaded: sup-00002 (node-00002): CPU 14.46 of 12.8 GHz, over by 1.659 GHz: ")
+    document = json.loads(run("explain", PLACEABLE, path, "--json")[1])
+    assert [round(one["used"] / 1e9, 2) for one in document["overloaded"]] == [14.46, 11.37, 10.11, 7.57, 11.66]
+    asked = ("--topology", read_problem(PLACEABLE).topologies[0].id)
+    assert "overloaded" not in run("explain", PLACEABLE, path, *asked)[1]
+
+
 def test_one_that_runs(run, answer):
     of = read_problem(PLACEABLE)
     path = answer(PLACEABLE, "online")
@@ -77,7 +90,7 @@ def test_the_histogram_is_one_line(run, tmp_path):
 
 
 def test_many_are_cut_short(run, tmp_path):
-    of = problem(nodes(4, 4), (topology("t", 30, 2), load(30)))
+    of = problem(nodes(4, 4), (topology("t", 30, 2), load(30, [(e, e + 1, e + 1) for e in range(29)])))
     write_problem(tmp_path / "problem.json", of)
     write_assignment(tmp_path / "answer.json", of, make_scheduler("even").schedule(of))
     _, out, _ = run("explain", tmp_path / "problem.json", tmp_path / "answer.json", "--topology", "t")
@@ -112,4 +125,4 @@ def test_assignment_without_a_scheduler_name(run, tmp_path):
     write_assignment(tmp_path / "answer.json", of, Assignment(of.current_slot))
     code, out, _ = run("explain", tmp_path / "problem.json", tmp_path / "answer.json")
     assert code == 0
-    assert "1 of 1 nodes: could take it" in out
+    assert "1 of 1 nodes: could take each one alone" in out

@@ -22,5 +22,5 @@ def test_here_unless_told_otherwise(run, tmp_path, monkeypatch):
 def test_bad_names(run, tmp_path):
     code, out, err = run("new-scheduler", "Not-A-Name", "--directory", tmp_path)
     assert (code, out) == (2, "")
-    assert "such as my_scheduler @ Not-A-Name" in err
+    assert "Not-A-Name: should be a name" in err
     assert run("new-scheduler", "online", "--directory", tmp_path)[0] == 2

@@ -9,10 +9,10 @@ def test_verbs_take_its_name_for_a_file(run, tmp_path):
     name, answer = "ready:top-storm-exclamation-4", tmp_path / "answer.json"
     code, out, _ = run("schedule", name, "--scheduler", "top_storm", "--output", answer)
     assert code == 0
-    assert out.startswith("top-storm-exclamation-4: 1 topologies, 18 executors, 5 nodes, 20 slots; top_storm took")
+    assert out.startswith("top-storm-exclamation-4: 1 topology, 18 executors, 5 nodes, 20 slots; top_storm took")
     code, out, _ = run("compare", name, "--schedulers", "even,top_storm")
     assert code == 0
-    assert out.startswith("top-storm-exclamation-4: 1 topologies, 18 executors")
+    assert out.startswith("top-storm-exclamation-4: 1 topology, 18 executors")
     assert run("explain", name, answer)[:2] == (
         0,
         "every executor has a slot; --topology or --executor explain one\n",

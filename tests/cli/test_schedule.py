@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import orjson
@@ -17,6 +18,7 @@ import pytest
 from stormwright import __version__, cli
 from stormwright.formats import read_assignment, read_problem
 from stormwright.model import violations
+from stormwright.schedulers import make_scheduler
 from tests.case_files import all_cases
 from tests.formats.documents import SMALL, small
 from tests.formats.test_files import RUBBISH
@@ -26,7 +28,7 @@ PLACEABLE = str(CASES["m03_5topo100_n12_r2"])
 TOO_SMALL = str(CASES["m11-isolation-not-enough"])
 PARTLY_RUNNING = str(CASES["m37-two-lost-executors"])
 
-PROGRAM = [sys.executable, "-c", "from stormwright.cli import main; main()"]
+PROGRAM = [sys.executable, "-m", "stormwright"]
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def test_broken_files(run, tmp_path, kind):
     [
         (small("supervisors", 0, "id", value=1), ["$.supervisors[0].id"]),
         (small("topologies", 0, "num_workers", drop=True), ["$.topologies[0].num_workers"]),
-        ([], ["@ $"]),
+        ([], ["1 fault\n  should be an object"]),
         ({**small("extra", value=1), "name": 3}, ["$.extra", "$.name"]),
     ],
 )
@@ -90,9 +92,11 @@ def test_faults_of_the_content(run, tmp_path, document, faults):
         (["schedule"], "Missing argument 'FILE'"),
         (["schedule", PLACEABLE, "--scheduler", "onlin"], "did you mean 'online'?"),
         (["schedule", PLACEABLE, "--set", "alpha=2", "--set", "gama=1"], "scheduler parameters: 2 faults"),
-        (["schedule", PLACEABLE, "--set", "alpha"], "should be key=value @ alpha"),
+        (["schedule", PLACEABLE, "--set", "alpha"], "alpha: should be key=value"),
         (["schedule", PLACEABLE, "--seed", "x"], "'x' is not a valid integer"),
-        (["schedule", PLACEABLE, "--output", "/no/such/directory/out.json"], "cannot be written: No such file"),
+        (["schedule", PLACEABLE, "--output", "/dev/null/out.json"], "cannot be written: /dev/null: "),
+        (["schedule", PLACEABLE, "--output", "/"], "/: is a directory, and a file is to be written"),
+        (["schedule", PLACEABLE, "--output", PLACEABLE], "is read here, and would be overwritten"),
         (["shedule", PLACEABLE], "No such command 'shedule'"),
         (["--nonsense"], "No such option '--nonsense'"),
     ],
@@ -117,10 +121,40 @@ def test_summary_of_what_runs_shows_before_and_after(run):
 
 def test_limits_that_a_scheduler_does_not_look_at_are_told(run):
     _, out, _ = run("schedule", PLACEABLE, "--scheduler", "even")
-    assert "limits broken: 5\n  sup-00002: CPU 1.4459e+10 Hz of 1.28e+10" in out
+    assert "limits broken: 5\n  sup-00002: CPU 14.46 of 12.8 GHz" in out
 
 
-@pytest.mark.parametrize("name", ["out.json", "out.json.gz"])
+def test_every_worker_is_a_line(run, monkeypatch):
+    _, out, _ = run("schedule", PLACEABLE, "--scheduler", "even")
+    lines = [line.rstrip().split(maxsplit=2) for line in out.splitlines()]
+    listed = lines[lines.index(["topology", "worker", "executors"]) + 1 :]
+    problem = read_problem(CASES["m03_5topo100_n12_r2"])
+    answer = make_scheduler("even").schedule(problem).by_topology(problem)
+    host = {node.id: node.host for node in problem.supervisors}
+    workers = {(name, f"{host[slot.supervisor]}:{slot.port}") for name, of in answer.items() for slot in of.slots}
+    assert {(name, place) for name, place, _ in listed} == workers
+    assert len(listed) == len(workers)
+    first = next(topology for topology in problem.topologies if len(topology.components) <= 8)
+    parts = [part.split() for name, _, text in listed for part in text.split(", ") if name == first.id]
+    counts: Counter[str] = Counter()
+    for number, component in parts:
+        counts[component] += int(number)
+    assert counts == Counter(first.components[c].id for c in first.executor_component)
+    monkeypatch.setattr("stormwright.cli.schedule._MAX_WORKERS", 3)
+    _, out, _ = run("schedule", PLACEABLE, "--scheduler", "even")
+    assert out.splitlines()[-1] == f"and {len(workers) - 3} workers more; --output writes all, --json prints them"
+
+
+def test_hosts_with_several_supervisors_are_told_apart(run, tmp_path):
+    document = small("supervisors", 0, "host", value="h")
+    document["supervisors"][1]["host"] = "h"
+    (tmp_path / "small.json").write_bytes(orjson.dumps(document))
+    _, out, _ = run("schedule", tmp_path / "small.json")
+    first = document["supervisors"][0]
+    assert f"{first['id']}:{first['ports'][0]} (h)" in out
+
+
+@pytest.mark.parametrize("name", ["out.json", "new/out.json", "out.json.gz"])
 def test_output_is_an_assignment(run, tmp_path, name):
     code, _, _ = run("schedule", PLACEABLE, "--output", tmp_path / name)
     problem = read_problem(CASES["m03_5topo100_n12_r2"])
@@ -149,7 +183,7 @@ def test_parameters_reach_the_scheduler(run):
 def test_problem_file_alone(run, small_file):
     code, out, _ = run("schedule", small_file)
     assert code == 0
-    assert out.startswith("small: 1 topologies, 4 executors, 2 nodes, 3 slots; online took")
+    assert out.startswith("small: 1 topology, 4 executors, 2 nodes, 3 slots; online took")
 
 
 # The group ---------------------------------------------------------------------------------------
@@ -220,7 +254,7 @@ def test_full_disk(small_file):
             [*PROGRAM, "schedule", small_file, "--json"], stdout=full, stderr=subprocess.PIPE, check=False
         )
     assert result.returncode == 2
-    assert result.stderr == b"stormwright: [Errno 28] No space left on device\n"
+    assert result.stderr == b"stormwright: No space left on device\n"
 
 
 def test_interrupt_is_quiet(tmp_path):

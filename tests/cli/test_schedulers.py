@@ -33,7 +33,9 @@ def test_one_scheduler(run):
     assert "\nWhen to use: A topology that runs" in out
     assert "\nIgnores: Streams, " in out
     assert "\nHonours: CPU, memory, executors per worker, traffic, racks\n" in out
-    assert "Source: L. Aniello" in out
+    assert out.count("L. Aniello") == 1
+    assert "\nSource: L. Aniello" in out
+    assert "\nDifferent from the paper" in out
     assert "Class: stormwright.schedulers.online:OnlineScheduler" in out
 
 
@@ -58,6 +60,10 @@ def test_java_classes_share_a_description(run, name):
     assert (code, err) == (0, "")
     assert out.startswith(f"{name}: Runs a Java `IScheduler` as itself")
     assert "\nIgnores: Measured load and traffic" in out
+    assert "  stormwright.java.time.limit.s=1800.0  (number at least 0)\n      seconds" in out
+    assert "  KEY=VALUE  (text or JSON)\n      a key of Storm's configuration" in out
+    assert "--set 'isolation.scheduler.machines=" in out
+    assert "no parameters" not in out
 
 
 def test_one_scheduler_for_programs(run):
@@ -73,7 +79,9 @@ def test_one_scheduler_for_programs(run):
 def test_unknown_name(run):
     code, out, err = run("schedulers", "onlin")
     assert (code, out) == (2, "")
-    assert "did you mean 'online'?" in err
+    assert "onlin: unknown scheduler; did you mean 'online'?" in err
+    assert "--scheduler" not in err
+    assert "\n  nope: unknown scheduler; there are annealing, " in run("schedulers", "nope")[2]
 
 
 @pytest.mark.parametrize("problem", ["no_such_package_at_all:Scheduler", "json:no_such_class"])

@@ -71,6 +71,34 @@ def test_other_reasons_are_news() -> None:
             assert calls.next() == told
 
 
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        ("CPU short by 9.1e+08 Hz on 3 usable nodes together", "CPU short by 93.5 Hz on 2 usable nodes together"),
+        ("load -0.91 GHz", "load 12 GHz"),
+    ],
+)
+def test_other_numbers_alone_are_no_news(first: str, other: str) -> None:
+    calls = Calls()
+    with FailureHook(calls, print) as hook:
+        hook.update([failure("a", first)])
+        assert calls.next().reasons == (first,)
+        hook.update([failure("a", other), B])
+        assert calls.next() == B, "and a was not told again before it"
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [("waits behind wc-1-17", "waits behind wc-2-18"), ("host 10.0.0.1", "host 10.0.0.2"), ('tag "1"', 'tag "2"')],
+)
+def test_a_number_in_a_name_is_news(first: str, other: str) -> None:
+    calls = Calls()
+    with FailureHook(calls, print) as hook:
+        for reason in (first, other):
+            hook.update([failure("a", reason)])
+            assert calls.next().reasons == (reason,)
+
+
 def test_what_was_placed_and_fails_again_is_news() -> None:
     calls = Calls()
     with FailureHook(calls, print) as hook:
@@ -113,6 +141,18 @@ def test_a_call_that_failed_is_told_in_a_line() -> None:
     with FailureHook(calls, said.put) as hook:
         hook.update([A])
         assert said.get(timeout=SOON_S) == "--on-failure, told of a: exit code 3"
+
+
+def test_where_nothing_can_be_said_the_next_failure_still_comes_through() -> None:
+    def say(_: str) -> None:
+        raise BrokenPipeError
+
+    calls = Calls(HookError("exit code 3"))
+    with FailureHook(calls, say) as hook:
+        hook.update([A])
+        assert calls.next() == A
+        hook.update([A, B])
+        assert calls.next() == B
 
 
 def test_a_hook_that_does_not_return_does_not_keep_the_service_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,11 +149,11 @@ def test_the_example_says_what_it_needs(modules: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("no-such-program", "is neither package.module:function nor a program @ no-such-program"),
+        ("no-such-program", "no-such-program: is neither package.module:function nor a program"),
         (":dumps", "is neither package.module:function nor a program"),
         ("no_such_module:f", "cannot be loaded: exit code 1: ModuleNotFoundError: No module named 'no_such_module'"),
         ("json:no_such_function", "cannot be loaded: exit code 1: AttributeError"),
-        ("json:__name__", "cannot be loaded: exit code 1: __name__ is not a function @ json:__name__"),
+        ("json:__name__", "json:__name__: cannot be loaded: exit code 1: __name__ is not a function"),
     ],
 )
 def test_a_name_that_stands_for_nothing(name: str, message: str) -> None:
@@ -167,4 +167,4 @@ def test_serve_says_at_once_that_there_is_no_such_function(tmp_path: Path, capsy
         ["serve", "--state", str(tmp_path), "--storm-home", str(tmp_path), "--on-failure", "no_such_module:f"]
     )
     assert code == cli.BAD_INPUT
-    assert "No module named 'no_such_module' @ no_such_module:f" in capsys.readouterr().err
+    assert "no_such_module:f: cannot be loaded: exit code 1: ModuleNotFoundError: " in capsys.readouterr().err

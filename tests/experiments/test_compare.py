@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from hypothesis import given
 from stormwright.errors import InputError, MissingDependencyError
 from stormwright.experiments.compare import Row, choose_schedulers, compare, measure
 from stormwright.model import UNPLACED, Assignment, cost_of
-from stormwright.model.constraints import broken_limits
 from stormwright.schedulers import make_scheduler, scheduler_names
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems
@@ -43,7 +43,7 @@ def test_figures_are_what_the_oracle_counts(of):
     assert figures.cost.inter_node == pytest.approx(by_distance["rack"])
     assert figures.cost.inter_rack == pytest.approx(by_distance["cluster"])
     assert figures.cost.total == pytest.approx(oracles.cost(of, slots))
-    assert (not figures.broken and not figures.unplaced) == oracles.is_valid(of, slots)
+    assert figures.as_dict()["valid"] == oracles.is_valid(of, slots)
     cpu = defaultdict(float)
     for (name, number), slot in zip(oracles.executors(of), slots.tolist(), strict=True):
         if slot != UNPLACED:
@@ -67,28 +67,50 @@ def test_balance_and_moves_by_hand():
 
 def test_what_is_left_out_breaks_no_limit():
     of = problem(nodes(4), (topology("t", 2, 2), load(2)), (topology("tt", 2, 2), load(2)))
-    assert broken_limits(of, np.array([-1, -1, 0, 0], np.int32)) == ["tt: 1 workers, wanted 2"]
-    assert measure(of, np.array([-1, -1, 0, 0], np.int32)).unplaced == 2
+    figures = measure(of, np.array([-1, -1, 0, 0], np.int32))
+    assert (figures.unplaced, figures.broken, figures.remarks) == (2, (), ("tt: 1 worker, wanted 2",))
+
+
+def test_worker_counts_are_told_apart_from_limits():
+    of = problem(nodes(4, 1), (topology("t", 3, 2), load(3, cpu_ghz=1)))
+    assert measure(of, np.array([0, 1, 2], np.int32)).limits_text == "kept, 3 workers for 2"
+    figures = measure(of, np.array([4, 5, 6], np.int32))
+    assert figures.limits_text == "1 broken, 3 workers for 2"
+    assert figures.remarks == ("s1: CPU 3.0 of 1.0 GHz", "t: 3 workers, wanted 2")
+    assert figures.as_dict()["other_worker_counts"] == [{"topology": "t", "workers": 3, "wanted": 2}]
+    two = problem(nodes(4), (topology("t", 2, 2), load(2)), (topology("u", 2, 2), load(2)))
+    assert measure(two, np.array([0, 0, 1, 1], np.int32)).limits_text == "kept, other worker counts of 2 topologies"
+
+
+def test_a_cost_that_says_nothing_is_marked_and_that_of_nothing_is_none():
+    of = problem(nodes(4, 1), (topology("t", 2, 1), load(2, [(0, 1, 10)], cpu_ghz=1)))
+    figures = [measure(of, np.array(slots, np.int32)) for slots in ([0, 0], [4, 4], [-1, 0], [-1, -1], [0, 1])]
+    assert [(f.mark, f.total) for f in figures] == [("", 0), ("*", 0), ("*", 0), ("", None), ("", 2)]
 
 
 # Rows --------------------------------------------------------------------------------------------
 
 
-def test_rows_are_sorted_by_cost_and_incomplete_ones_do_not_lead():
+def test_rows_are_sorted_by_cost_and_what_is_not_valid_does_not_lead():
     found = compare(
-        TWO_NODES,
+        replace(TWO_NODES, supervisors=(*TWO_NODES.supervisors, *nodes(4, 4, 3.5)[2:])),
         {
             "broken": Fixed(ValueError("no luck")),
             "absent": MissingDependencyError("install luck"),
             "dear": Fixed([0, 4, 0, 4]),
             "nothing": Fixed([-1, -1, -1, -1]),
+            "overloading": Fixed([8, 8, 8, 8]),
+            "some": Fixed([0, 0, -1, -1]),
+            "workers": Fixed([0, 0, 0, 0]),
             "cheap": Fixed([0, 0, 4, 4]),
         },
     )
-    assert [row.name for row in found.rows] == ["cheap", "dear", "nothing", "absent", "broken"]
-    assert [row.complete for row in found.rows] == [True, True, False, False, False]
-    assert found.rows[0].figures.cost.total == 1
-    assert [row.error for row in found.rows[3:]] == ["install luck", "ValueError: no luck"]
+    assert [row.name for row in found.rows] == [
+        *("workers", "cheap", "dear", "overloading", "some", "nothing", "absent", "broken")
+    ]
+    assert [row.complete for row in found.rows] == [True] * 4 + [False] * 4
+    assert [row.figures.cost.total for row in found.rows[:6]] == [0, 1, 21, 0, 0, 0]
+    assert [row.error for row in found.rows[6:]] == ["install luck", "ValueError: no luck"]
     assert not found.complete
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -48,13 +49,13 @@ def test_the_histogram_counts_each_node_once():
 
 def test_different_amounts_become_a_range():
     of = problem(nodes(1, 0.5, 0.25), (topology("t", 1, 1), load(1, cpu_ghz=1.5)))
-    assert explain(of, placed([-1]))[0].histogram == "3 of 3 nodes: CPU short by 5e+08 to 1.25e+09 Hz"
+    assert explain(of, placed([-1]))[0].histogram == "3 of 3 nodes: CPU short by 0.5 to 1.25 GHz"
 
 
 def test_lists_of_nodes_come_first():
     of = problem(nodes(1, 1, 1), (topology("t", 1, 1), load(1, cpu_ghz=2)))
     of = replace(of, blacklisted_hosts=frozenset({"h0"}), greylisted_supervisors=("s1",))
-    text = "1 of 3 nodes: blacklisted; 1 of 3: greylisted; 1 of 3: CPU short by 1e+09 Hz"
+    text = "1 of 3 nodes: blacklisted; 1 of 3: greylisted; 1 of 3: CPU short by 1.0 GHz"
     assert explain(of, placed([-1]))[0].histogram == text
 
 
@@ -69,9 +70,9 @@ def test_executors_per_worker():
     found = explain(of, placed([0, 0, -1]))[0]
     assert found.histogram == (
         "1 of 2 nodes: 2 executors in every worker of its topology, the limit; "
-        "1 of 2: all 1 workers of its topology are elsewhere"
+        "1 of 2: the only worker of its topology is elsewhere"
     )
-    assert found.shortages == ("1 workers of at most 2 executors do not take 3",)
+    assert found.shortages == ("1 worker of at most 2 executors cannot take 3",)
 
 
 def test_room_for_each_but_not_for_all():
@@ -79,10 +80,8 @@ def test_room_for_each_but_not_for_all():
     found = explain(of, placed([-1, -1, -1], status={"t": "online: no"}, unplaced=()))
     assert len(found) == 1, "executors that are alike are explained together"
     assert found[0].executors == (0, 1, 2)
-    assert found[0].histogram == "2 of 2 nodes: could take it"
-    assert found[0].shortages == (
-        "CPU short by 4e+08 Hz on 2 usable nodes together for its 3 executors without a slot",
-    )
+    assert found[0].histogram == "2 of 2 nodes: could take each one alone"
+    assert found[0].shortages == ("CPU short by 0.4 GHz on 2 usable nodes together for its 3 executors without a slot",)
     assert found[0].status == "online: no"
 
 
@@ -96,15 +95,15 @@ def test_the_schedulers_own_reasons_are_told():
 def test_tags_count_for_a_scheduler_that_heeds_them():
     of = with_tags(problem(nodes(4, 4), (tagged("t", "etl"), load(1)), (tagged("u"), load(1))), "etl", "")
     by_tag, by_traffic = (explain(of, placed([-1, -1], scheduler=name)) for name in ("tag_aware", "online"))
-    assert by_tag[0].histogram == '1 of 2 nodes: tag "etl" missing; 1 of 2: could take it'
-    assert by_tag[1].histogram == '1 of 2 nodes: tag "untagged" missing; 1 of 2: could take it'
-    assert [e.histogram for e in by_traffic] == ["2 of 2 nodes: could take it"] * 2
+    assert by_tag[0].histogram == '1 of 2 nodes: tag "etl" missing; 1 of 2: could take each one alone'
+    assert by_tag[1].histogram == '1 of 2 nodes: tag "untagged" missing; 1 of 2: could take each one alone'
+    assert [e.histogram for e in by_traffic] == ["2 of 2 nodes: could take each one alone"] * 2
 
 
 def test_online_leaves_the_part_of_the_cpu_alone_that_it_was_told_to():
     of = problem(nodes(2), (topology("t", 1, 1), load(1, cpu_ghz=1.5)))
     answer = make_scheduler("online", {"capacity": 50}).schedule(of)
-    assert explain(of, answer)[0].histogram == "1 of 1 nodes: CPU short by 5e+08 Hz"
+    assert explain(of, answer)[0].histogram == "1 of 1 nodes: CPU short by 0.5 GHz"
 
 
 # Costs, by hand ----------------------------------------------------------------------------------
@@ -140,11 +139,11 @@ def test_cost_of_a_move_is_what_the_oracle_counts(of, data):
         for explanation in explain(of, placed(slots), topology=t.id):
             if explanation.slot is None:
                 continue
-            e = int(of.executor_offset[index]) + explanation.executors[0]
-            assert of.slots[slots[e]] == explanation.slot
+            position += len(explanation.executors)
             assert len(explanation.nodes) == len(of.supervisors) - 1
-            position += 1
-            for node in explanation.nodes:
+            for number, node in product(explanation.executors, explanation.nodes):
+                e = int(of.executor_offset[index]) + number
+                assert of.slots[slots[e]] == explanation.slot
                 own = {slots[x] for x, (name, _) in enumerate(oracles.executors(of)) if name == t.id} - {UNPLACED}
                 free = [s for s, slot in enumerate(of.slots) if slot.supervisor == node.supervisor and s not in own]
                 target = of.slots.index(node.joins) if node.joins else next(iter(free), None)
@@ -207,8 +206,7 @@ def test_limits_on_components():
     of = problem(nodes(4, 4, 4, ports=1), (t, load(4)))
     (explanation,) = explain(of, placed([0, 1, -1, 2]))
     assert explanation.histogram == (
-        "2 of 3 nodes: 1 executors of a already, the limit; "
-        "1 of 3: incompatible components in 1 workers of its topology"
+        "2 of 3 nodes: 1 executor of a already, the limit; 1 of 3: incompatible components in 1 worker of its topology"
     )
     on_its_node = explain(of, placed([0, 1, 0, 2]), "t", 2)[0].nodes
     assert [node.joins for node in on_its_node] == [of.slots[1], None]
@@ -229,6 +227,13 @@ def test_a_topology_means_all_its_executors():
     assert [e.executors for e in explain(TWO, placed([-1, 0, 4]), "a-1")] == [(0,), (1,)]
 
 
+def test_executors_that_run_alike_are_explained_together():
+    of = problem(nodes(4, 4), (topology("t", 4, 2), load(4, [(0, 3, 1), (1, 3, 1), (2, 3, 5)])))
+    found = explain(of, placed([0, 0, 0, 4]), "t")
+    assert [(e.executors, e.nodes[0].cost_change) for e in found] == [((0, 1), -1), ((2,), -5), ((3,), -7)]
+    assert [e.executors for e in explain(of, placed([0, 1, 0, 4]), "t")] == [(0,), (1,), (2,), (3,)]
+
+
 def test_a_topology_can_be_named_by_name():
     of = replace(TWO, topologies=(replace(TWO.topologies[0], name="wc"), replace(TWO.topologies[1], name="x")))
     assert explain(of, placed([0, 0, 4]), "wc", 1)[0].executors == (1,)
@@ -240,9 +245,9 @@ def test_a_topology_can_be_named_by_name():
 @pytest.mark.parametrize(
     ("topology_id", "executor", "message"),
     [
-        ("zzz", None, "no such topology; there are a-1, b-1 @ zzz"),
+        ("zzz", None, "zzz: no such topology; there are a-1, b-1"),
         (None, 0, "executors are numbered within a topology; there are a-1, b-1"),
-        ("b-1", 1, "b-1 has no such executor: its executors are 0 to 0 @ 1"),
+        ("b-1", 1, "1: b-1 has no such executor: its executors are 0 to 0"),
         ("b-1", -1, "b-1 has no such executor"),
     ],
 )

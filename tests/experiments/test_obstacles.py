@@ -52,7 +52,7 @@ def test_explain_prints_what_nimbus_is_told(initial, told_by_nimbus, tmp_path, c
 
 def test_the_text_counts_nodes_after_what_the_scheduler_said(told_by_nimbus):
     assert told_by_nimbus(tagged_problem(), "tag_aware")["t-1-0"] == (
-        'tag_aware: 0 of 2 nodes with tag "gpu" have room for a worker of 2 executors; '
+        'tag_aware: no room found on 2 nodes with tag "gpu" for 1 workers with 2 executors; '
         'score: 1 of 3 nodes: tag "gpu" missing; 1 of 3: blacklisted; 1 of 3: memory short by 512 MB'
     )
 
@@ -62,5 +62,5 @@ def test_the_text_is_about_the_executor_that_most_nodes_are_ruled_out_for():
     of = problem(nodes(4, 2), (topology("t", 3, 1), asked))
     answer = Assignment(np.full(3, -1, np.int32), status={"t": "mine: too large"}, scheduler="mine")
     [text] = status_texts(of, answer, ["t"]).values()
-    assert text == "mine: too large; c: 2 of 2 nodes: CPU short by 1e+09 to 3e+09 Hz"
+    assert text == "mine: too large; c: 2 of 2 nodes: CPU short by 1.0 to 3.0 GHz"
     assert text in [explanation.status_text for explanation in explain(of, answer)]

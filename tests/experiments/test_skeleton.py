@@ -85,6 +85,18 @@ def test_names_that_are_taken(tmp_path, name):
         write_skeleton(name, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["all", "java"])
+def test_names_that_mean_something_else(tmp_path, name):
+    with pytest.raises(InputError, match=f"{name}: means something else"):
+        write_skeleton(name, tmp_path)
+
+
+def test_its_readme_says_where_stormwright_comes_from(tmp_path):
+    readme = write_skeleton("mine", tmp_path)[1].read_text(encoding="utf-8")
+    assert "pip install 'STORMWRIGHT[testing]'" in readme
+    assert "$" not in readme
+
+
 def test_nothing_is_overwritten(tmp_path):
     write_skeleton("mine", tmp_path)
     with pytest.raises(InputError, match="is there already"):

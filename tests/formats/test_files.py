@@ -32,12 +32,14 @@ RUBBISH = {
     "empty": (b"", "is empty; JSON is expected"),
     "blank": (b"  \n", "is not JSON: "),
     "truncated JSON": (WHOLE[:-20], "is not JSON: "),
-    "binary": (bytes(range(256)), "is not JSON: "),
+    "binary": (bytes(range(256)), "is not text in UTF-8"),
     "NaN": (WHOLE.replace(b"12.5", b"NaN"), "is not JSON: "),
     "Infinity": (WHOLE.replace(b"12.5", b"-Infinity"), "is not JSON: "),
     "two documents": (WHOLE + WHOLE, "is not JSON: "),
-    "no UTF-8": (b'{"name": "\xff"}', "is not JSON: "),
-    "UTF-16": (WHOLE.decode().encode("utf-16"), "is not JSON: "),
+    "no UTF-8": (b'{"name": "\xff"}', "is not text in UTF-8"),
+    "UTF-16": (WHOLE.decode().encode("utf-16"), "is not text in UTF-8"),
+    "UTF-16 without its mark": (WHOLE.decode().encode("utf-16-le"), "is not text in UTF-8"),
+    "byte order mark alone": (b"\xef\xbb\xbf", "is empty; JSON is expected"),
     "too deep": (b"[" * 100_000, "is not JSON: "),
     "truncated gzip": (ZIPPED[:-20], "is damaged gzip data: "),
     "gzip header alone": (ZIPPED[:4], "is damaged gzip data: "),
@@ -72,6 +74,18 @@ def test_gzip_is_told_by_content(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(ZIPPED if name.startswith("zipped") else WHOLE)
     assert problem_to_dict(read_problem(path)) == problem_to_dict(problem_from_dict(SMALL))
+
+
+def test_a_byte_order_mark_is_accepted(tmp_path):
+    path = tmp_path / "problem.json"
+    path.write_bytes(b"\xef\xbb\xbf" + WHOLE)
+    assert problem_to_dict(read_problem(path)) == problem_to_dict(problem_from_dict(SMALL))
+
+
+def test_a_fault_of_a_file_names_no_place_in_it(tmp_path):
+    with pytest.raises(InputError) as error:
+        read_problem(tmp_path / "none.json")
+    assert str(error.value).endswith("none.json: 1 fault\n  cannot be read: No such file or directory")
 
 
 @pytest.mark.parametrize("name", ["out.json", "out.json.gz"])

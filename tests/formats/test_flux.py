@@ -330,13 +330,13 @@ def test_what_is_no_topology(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a: [1", "is not YAML: expected ',' or ']', but got '<stream end>' (line 1, column 6) @ $"),
+        ("a: [1", "is not YAML: expected ',' or ']', but got '<stream end>' (line 1, column 6)"),
         ("a: !!python/object:os.x {}", "is not YAML: could not determine a constructor"),
-        ("--- 1\n--- 2", "is not YAML: but found another document (line 2, column 1) @ $"),
+        ("--- 1\n--- 2", "is not YAML: but found another document (line 2, column 1)"),
         ("a: \x01", "is not YAML: unacceptable character"),
         ("a: 2020-13-01", "is not YAML: month must be in 1..12"),
         ("a: &a [*a]", "contains itself"),
-        ("[" * 3000, "is nested too deeply @ $"),
+        ("[" * 3000, "is nested too deeply"),
     ],
 )
 def test_what_is_no_yaml(tmp_path, text, expected):

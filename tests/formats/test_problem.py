@@ -144,6 +144,42 @@ def test_reading_what_was_written_gives_the_same(problem):
         ((*TOP, "num_workers"), 0, "$.topologies[0].num_workers", "should be greater than or equal to 1, got 0"),
         ((*TOP, "num_workers"), 1.5, "$.topologies[0].num_workers", "should be a valid integer"),
         (
+            (*TOP, "conf", "stormwright.tag.workers"),
+            5,
+            '$.topologies[0].conf["stormwright.tag.workers"]',
+            "should be an object of tags and numbers of workers, got 5",
+        ),
+        (
+            (*TOP, "conf", "stormwright.tag.workers"),
+            {"untagged": "x"},
+            '$.topologies[0].conf["stormwright.tag.workers"].untagged',
+            "should be an integer of at least 1, got 'x'",
+        ),
+        (
+            (*TOP, "conf", "stormwright.tag.workers"),
+            {"a,b": 2.7},
+            '$.topologies[0].conf["stormwright.tag.workers"]["a,b"]',
+            "should be an integer of at least 1, got 2.7",
+        ),
+        (
+            (*TOP, "conf", "stormwright.forecast.growth"),
+            "x",
+            '$.topologies[0].conf["stormwright.forecast.growth"]',
+            "should be a number, at least 0, got 'x'",
+        ),
+        (
+            (*TOP, "conf", "topology.priority"),
+            "high",
+            '$.topologies[0].conf["topology.priority"]',
+            "should be an integer of at least 0, got 'high'",
+        ),
+        (
+            (*TOP, "conf", "topology.priority"),
+            None,
+            '$.topologies[0].conf["topology.priority"]',
+            "should be an integer of at least 0, got None",
+        ),
+        (
             (*TOP, "conf", "stormwright.max.executors.per.worker"),
             "4",
             '$.topologies[0].conf["stormwright.max.executors.per.worker"]',

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -31,8 +33,8 @@ def test_one_slot_for_all_breaks_limits(path):
     [
         ([0, 0, 1, -1], "t: 1 of 4 executors have no slot"),
         ([0, 0, 0, 1], "t: 3 executors in s0:6700, limit 2"),
-        ([0, 0, 1, 1], "s0: CPU 1.2e+09 Hz of 1e+09"),
-        ([4, 4, 5, 5], "s1: memory 400 MB of 300"),
+        ([0, 0, 1, 1], "s0: CPU 1.2 of 1.0 GHz"),
+        ([4, 4, 5, 5], "s1: memory 400 of 300 MB"),
         ([0, 1, 4, 5], "t: 4 workers, wanted 2"),
     ],
 )
@@ -50,7 +52,7 @@ def test_shared_slot():
 @given(problems(), st.data())
 def test_components_are_apart_as_the_oracle_says(of, data):
     slots = data.draw(slots_of(of))
-    broken = [text for text in violations(of, slots) if " executors of " in text]
+    broken = [text for text in violations(of, slots) if re.search(r" executors? of ", text)]
     assert (broken == []) == oracles.keeps_apart(of, slots.tolist())
 
 
@@ -63,7 +65,7 @@ def test_what_storms_own_constraint_solver_answers_keeps_components_apart(label,
     of, answer = case_problem(path), read_case(path)["answers"][label]
     (placement,) = answer["assignments"].values()
     slots = [of.slot_index[WorkerSlot(*placement["slots"][number])] for number in placement["slot_of_executor"]]
-    broken = [text for text in violations(of, np.array(slots)) if " executors of " in text]
+    broken = [text for text in violations(of, np.array(slots)) if re.search(r" executors? of ", text)]
     assert (broken == []) == apart
 
 
@@ -74,7 +76,7 @@ def test_messages_of_limits_on_components():
     of = Problem(nodes(9.0), (Topology("t", "t", 3, components, default_executor_runs(components), conf=conf),))
     assert violations(of, np.array([0, 0, 1, 1, 2], np.int32)) == [
         "t: 3 executors of a on s0, limit 2",
-        "t: 1 executors of a and 1 of b in s0:6701, incompatible",
+        "t: 1 executor of a and 1 of b in s0:6701, incompatible",
     ]
     assert violations(of, np.array([0, 0, -1, 1, 1], np.int32)) == [
         "t: 1 of 5 executors have no slot",

@@ -99,4 +99,4 @@ def test_lost_worker_is_placed_around_the_others():
 
 def test_status_names_the_scheduler():
     answer = schedule(problem(nodes(1, ports=2), (topology("t", 4, 3), load(4))))
-    assert answer.status["t"] == "annealing: 3 worker slots wanted, 2 free on 1 usable nodes together"
+    assert answer.status["t"] == "annealing: 3 worker slots wanted, 2 free on 1 usable node together"

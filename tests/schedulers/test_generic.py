@@ -212,3 +212,11 @@ def test_priority_decides_who_is_placed(name):
     high = topology("high", 2, 2, **{"topology.priority": 1}), load(2, cpu_ghz=0.9)
     answer = make_scheduler(name, {"order": "priority"}).schedule(problem(nodes(1, 1), low, high))
     assert {executor.topology for executor in answer.unplaced} == {"low"}
+
+
+@pytest.mark.parametrize("priority", ["high", None, -1, True, 2.7])
+def test_a_priority_that_is_none_is_named_where_it_counts(priority):
+    of = problem(nodes(1), (topology("t", 1, 1, **{"topology.priority": priority}), load(1)))
+    assert node_of("binpack", of) == [0]
+    with pytest.raises(InputError, match=r'an integer of at least 0, got .* @ \$\.topologies\[0\]\.conf\["topology'):
+        make_scheduler("binpack", {"order": "priority"}).schedule(of)

@@ -1,6 +1,8 @@
-"""The greedy rule of both phases, case by case and against a recount."""
+"""The greedy rule of both phases: case by case, against a recount, and against the same rule told plainly."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from stormwright.schedulers.support.greedy import NOWHERE, Bins, Greedy, Items
 from stormwright.schedulers.support.rates import Pairs
+from tests.schedulers.plain_greedy import PlainGreedy
 
 
 def items(cpu_hz, pairs):
@@ -87,6 +90,26 @@ def test_spread_keeps_a_group_on_few_bins_until_relaxed():
     assert greedy.place_rest().tolist() == []
 
 
+def test_a_group_at_its_limit_may_change_its_only_bin():
+    """2 pulls 0 to bin 1, where 1 holds the only place; 0 and 1 change bins, and either group uses one as before."""
+    of = replace(items([1.0] * 3, [(0, 1, 1), (0, 2, 5)]), group=np.array([0, 1, 2]))
+    greedy = Greedy(of, bins(2, most_items=2), spread={0: 1, 1: 1})
+    for item, to in ((0, 0), (1, 1), (2, 1)):
+        greedy.put(item, to)
+    assert greedy.place_pairs(order([(0, 1)]))
+    assert greedy.bin_of.tolist() == [1, 0, 1]
+
+
+def test_a_heavy_pair_does_not_hide_what_a_light_one_gains():
+    """1e16 tuples/s between two items, and 3 more to gain for two others."""
+    pairs = [(0, 1, 1e16), (2, 3, 1), (2, 4, 4)]
+    greedy = Greedy(items([1.0] * 5, pairs), bins(3, most_items=2))
+    for item, to in ((0, 0), (1, 0), (2, 1), (3, 1), (4, 2)):
+        greedy.put(item, to)
+    greedy.place_pairs(order([(2, 4)]))
+    assert greedy.bin_of[2] == greedy.bin_of[4]
+
+
 def test_rest_goes_largest_first_to_the_least_loaded():
     greedy = Greedy(items([1.0, 3.0, 2.0], []), bins(2))
     assert greedy.place_rest().tolist() == []
@@ -135,3 +158,75 @@ def test_books_are_kept_and_no_limit_is_passed(run, near):
             for a, b in [(bin_of[i], bin_of[j])]
         )
         assert greedy.cost() == pytest.approx(cost)
+
+
+@st.composite
+def plain_problems(draw):
+    """A plain placement of few items, some fixed, and its pairs, heaviest first."""
+    count, number = draw(st.integers(1, 8)), draw(st.integers(1, 6))
+
+    def each(values, length=count):
+        return draw(st.lists(st.sampled_from(values), min_size=length, max_size=length))
+
+    exchange = np.zeros((count, count))
+    pairs = []
+    for i, j, tps in draw(
+        st.lists(
+            st.tuples(st.integers(0, count - 1), st.integers(0, count - 1), st.sampled_from([1, 2, 3, 9, 1000])),
+            max_size=2 * count,
+            unique_by=lambda pair: pair[:2],
+        )
+    ):
+        if i != j:
+            exchange[i, j] += tps
+            exchange[j, i] += tps
+            pairs.append((i, j, float(tps)))
+    _, zone = np.unique(each([0, 1, 2], number), return_inverse=True)
+    limits = Bins(
+        items=np.array(each([0, 1, 2, 3, 9], number), float),
+        cpu_hz=np.array(each([0, 2, 5, 10, np.inf], number), float),
+        memory_mb=np.array(each([2, 6, np.inf], number), float),
+        zone=zone,
+    )
+    plain = PlainGreedy(
+        cpu_hz=[float(c) for c in each([0, 1, 2, 5])],
+        memory_mb=[float(m) for m in each([0, 1, 3])],
+        exchange=exchange.tolist(),
+        group=each([0, 1, 2]),
+        bins=limits,
+        zone_weight=draw(st.sampled_from([0.0, 0.5, 1.0])) if zone.max() > 0 else 0.0,
+        most_bins=draw(st.dictionaries(st.integers(0, 2), st.integers(1, 3))),
+    )
+    for item, to in draw(st.dictionaries(st.integers(0, count - 1), st.integers(0, number - 1), max_size=2)).items():
+        plain.bin_of[item] = to
+        plain.fixed.add(item)
+    return plain, sorted(pairs, key=lambda pair: -pair[2])
+
+
+@given(plain_problems(), st.lists(st.booleans(), min_size=1, max_size=3))
+def test_the_choices_are_those_of_the_plain_rule(of, passes):
+    plain, pairs = of
+    listed_pairs = listed(pairs, len(plain.cpu_hz))
+    greedy = Greedy(
+        Items(np.array(plain.cpu_hz), np.array(plain.memory_mb), listed_pairs.exchange(), np.array(plain.group)),
+        plain.bins,
+        plain.zone_weight,
+        plain.most_bins,
+    )
+    for item in plain.fixed:
+        greedy.fix(item, plain.bin_of[item])
+    for near in passes:
+        assert greedy.place_pairs(listed_pairs, near=near) == plain.place_pairs([pair[:2] for pair in pairs], near)
+        assert greedy.bin_of.tolist() == plain.bin_of
+        assert greedy.place_rest().tolist() == plain.place_rest()
+        assert greedy.bin_of.tolist() == plain.bin_of
+    unlimited = np.full(len(plain.bins.items), np.inf)
+    plain.bins, plain.most_bins = replace(plain.bins, cpu_hz=unlimited, memory_mb=unlimited), {}
+    greedy.relax(plain.bins)
+    assert greedy.place_rest().tolist() == plain.place_rest()
+    if not plain.fixed and not plain.zone_weight:  # as in phase 1, which alone fills empty bins
+        greedy.fill_empty()
+        plain.fill_empty()
+    assert greedy.bin_of.tolist() == plain.bin_of
+    if NOWHERE not in plain.bin_of:
+        assert greedy.cost() == pytest.approx(plain.cost())

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from stormwright.formats import read_problem
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.topology_conf import FORECAST_GROWTH
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
-from stormwright.schedulers.predictive import FORECAST_GROWTH
 from stormwright.schedulers.support.describe import describe
 from stormwright.schedulers.support.registry import SCHEDULERS
 from stormwright.schedulers.tag_aware import TAGS

@@ -88,8 +88,8 @@ def test_messages():
     slots = np.array([0, 0, 2, 2, 3, 3, 5, 5, 1, 1, 4, 4], np.int32)
     assert violations(of, slots) == [
         "a: on 2 hosts, isolated on 1",
-        "a: isolated, but shares h0 with 1 topologies",
-        "a: isolated, but shares h1 with 1 topologies",
+        "a: isolated, but shares h0 with 1 topology",
+        "a: isolated, but shares h1 with 1 topology",
     ]
 
 

@@ -11,9 +11,9 @@ from stormwright.model import UNPLACED
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers.support.admission import find_wanted
 from stormwright.schedulers.support.draft import Draft
-from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.placing import Placing, Room, fill_empty
 from stormwright.schedulers.support.waiting import QueueParams, place_waiting
-from tests.schedulers.builders import load, nodes, problem, running, topology
+from tests.schedulers.builders import load, nodes, problem, topology
 
 
 def placing_of(supervisors, executors, workers, limit=None, **demand) -> Placing:
@@ -106,6 +106,12 @@ def test_every_worker_wanted_gets_an_executor():
     assert sorted((node, len(part)) for node, part in workers_of(placing)) == [(-1, 1), (-1, 1), (0, 3)]
 
 
+def test_an_empty_worker_gets_the_last_executor_of_the_fullest():
+    workers = [[], [1, 2, 3], [4, 5], [], []]
+    fill_empty(workers)
+    assert workers == [[3], [1], [4], [2], [5]]
+
+
 @pytest.mark.parametrize("soft_cpu", [False, True])
 def test_what_is_left_over_overloads_no_node(soft_cpu):
     """All workers are open when the last executor finds no node; it must not just be added to one."""
@@ -121,18 +127,3 @@ def test_what_is_left_over_overloads_no_node(soft_cpu):
 
     answer = place_waiting(of, "test", QueueParams(), make_rule, soft_cpu=soft_cpu)
     assert len(answer.unplaced) == (0 if soft_cpu else 3)
-
-
-@pytest.mark.parametrize(
-    ("now", "workers", "waiting", "anew"),
-    [
-        ([0, 0, 4, 4, UNPLACED, UNPLACED], 3, [4, 5], 1),  # as many workers lost as executors can fill
-        ([0, 0, 0, 4, 4, UNPLACED], 2, [3, 4, 5], 1),  # no worker lost: the smallest takes it in
-        ([0, 0, 4, 4, 8, UNPLACED], 5, [0, 1, 4, 5], 4),  # two workers lack, one executor cannot fill them
-        ([0, 0, 4, 4, 8, 8], 2, [], 0),  # nothing is lost, whatever was asked for meanwhile
-    ],
-)
-def test_a_lost_executor_restarts_as_few_executors_as_can_be(now, workers, waiting, anew):
-    of = running(problem(nodes(9.0, 9.0, 9.0), (topology("t", 6, workers), load(6))), now)
-    wanted = find_wanted(Draft.empty(of, of.node_usable), keep_running=True)
-    assert [(w.executors.tolist(), w.workers) for w in wanted] == ([(waiting, anew)] if waiting else [])

@@ -101,6 +101,28 @@ def test_as_many_workers_as_wanted_and_what_runs_stays():
     assert again[4] == again[5] not in (0, 1)
 
 
+def test_its_own_answer_leaves_it_as_much_cpu_as_before():
+    """a overloads the node that has memory; what it takes beyond is not free elsewhere when asked again."""
+    cluster = (node("s0", "r", 1.0, 9000, ports=2), node("s1", "r", 4.0, 100, ports=2))
+    a, b = (
+        (topology("a", 3, 1), load(3, cpu_ghz=1.0, memory_mb=500.0)),
+        (topology("b", 3, 1), load(3, cpu_ghz=1.0, memory_mb=10.0)),
+    )
+    of = problem(cluster, a, b)
+    answer = make_scheduler("r_storm").schedule(of)
+    assert answer.status["b"] == "r_storm: CPU short by 1.0 GHz on 2 usable nodes together"
+    again = make_scheduler("r_storm").schedule(running(of, answer.slot_of_executor.tolist()))
+    assert again.slot_of_executor.tolist() == answer.slot_of_executor.tolist() == [0, 0, 0, -1, -1, -1]
+
+
+def test_what_needs_no_cpu_is_placed_on_an_overloaded_cluster():
+    """The load of what runs has grown beyond all that there is."""
+    of = problem(
+        nodes(1.0), (topology("old", 1, 1), load(1, cpu_ghz=2.0)), (topology("new", 1, 1), load(1, cpu_ghz=0.0))
+    )
+    assert placed(running(of, [0, -1])) == [0, 0]
+
+
 @pytest.mark.parametrize("units", ["normalised", "raw"])
 def test_a_node_that_does_not_tell_its_memory_takes_part(units):
     silent = Supervisor("s", "h", (6700, 6701), 4 * GHZ)

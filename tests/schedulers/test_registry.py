@@ -66,7 +66,7 @@ def test_the_last_of_equal_keys_counts():
 
 
 def test_setting_without_a_value():
-    with pytest.raises(InputError, match="should be key=value @ alpha"):
+    with pytest.raises(InputError, match="alpha: should be key=value"):
         make_scheduler("online", ["alpha", "beta=1"])
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from stormwright.errors import InputError
 from stormwright.model import UNPLACED, Component, Problem, Supervisor, Topology, default_executor_runs
+from stormwright.model.topology_conf import WORKERS_OF_TAG
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.tag_aware import WORKERS_OF_TAG
+from tests.schedulers.builders import load, problem
 
 GHZ = 1e9
 
@@ -86,3 +90,56 @@ def test_workers_are_shared_out_by_executors_and_can_be_set_per_tag():
     assert workers(t) == (1, 3)
     assert workers(replace(t, conf={WORKERS_OF_TAG: {"gpu": 2}})) == (2, 2)
     assert workers(replace(t, conf={WORKERS_OF_TAG: {"untagged": 1}})) == (2, 1)
+
+
+def test_numbers_of_workers_that_are_none_are_all_named():
+    plain = {"plain": (2, "")}
+    asked = [5, {"untagged": "x"}, {"untagged": 2.7, "gpu": 0}, {"untagged": 1}]
+    topologies = tuple(tagged(f"t{n}", 1, {WORKERS_OF_TAG: value}, **plain) for n, value in enumerate(asked))
+    with pytest.raises(InputError) as error:
+        make_scheduler("tag_aware").schedule(Problem((node("u", None),), topologies))
+    key = f'conf["{WORKERS_OF_TAG}"]'
+    assert [fault.path for fault in error.value.faults] == [
+        f"$.topologies[0].{key}",
+        f'$.topologies[1].{key}["untagged"]',
+        f'$.topologies[2].{key}["untagged"]',
+        f'$.topologies[2].{key}["gpu"]',
+    ]
+
+
+def small(name: str, tags: str | None, ports: int = 1) -> Supervisor:
+    return replace(node(name, tags, ports), resources={"memory.mb": 400.0})
+
+
+def nodes_of(cluster: tuple[Supervisor, ...], *placed: tuple[Topology, list[float]]) -> list[int]:
+    """Node of every executor of topologies with their memory in MB."""
+    of = problem(cluster, *((t, load(len(memory_mb), memory_mb=memory_mb)) for t, memory_mb in placed))
+    slots = make_scheduler("tag_aware").schedule(of).slot_of_executor
+    return [UNPLACED if slot == UNPLACED else int(of.slot_node[slot]) for slot in slots]
+
+
+@pytest.mark.parametrize("tag", ["", "gpu"])
+def test_executors_change_workers_where_round_robin_makes_one_that_fits_nowhere(tag):
+    """Both large executors come into one worker at first; a node with other tags would have room for one."""
+    cluster = (small("n0", tag, ports=2), small("n1", tag, ports=2), small("n2", "other"))
+    first, second = tagged("first", 2, c=(3, tag)), tagged("second", 1, c=(1, tag))
+    at = nodes_of(cluster, (first, [400.0, 0.0, 400.0]), (second, [100.0]))
+    assert {at[0], at[2]} == {0, 1}
+    assert at[1] in (0, 1)
+    assert at[3] == UNPLACED  # nothing is left, as it must know
+
+
+def test_executors_stay_among_the_workers_of_their_tags():
+    """Those of a do not fit on one node together, and the worker on the other, which has tag a too, is that of b."""
+    cluster = (small("n0", "a"), small("n1", "a,b"))
+    t = tagged("t", 2, a=(2, "a"), b=(1, "b"))
+    assert nodes_of(cluster, (t, [200.0, 200.0, 0.0])) == [0, 0, 1]
+    assert nodes_of(cluster, (t, [300.0, 300.0, 0.0])) == [UNPLACED] * 3
+
+
+def test_a_worker_moves_only_to_nodes_of_its_tags():
+    cluster = (small("n0", "gpu"), small("n1", None))
+    t = tagged("t", 1, gpu=(2, "gpu"))
+    of = problem(cluster, (t, load(2, memory_mb=300.0)))
+    answer = make_scheduler("tag_aware").schedule(of)
+    assert answer.status["t"] == 'tag_aware: no room found on 1 nodes with tag "gpu" for 1 workers with 2 executors'

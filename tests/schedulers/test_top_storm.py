@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from stormwright.errors import InputError
 from stormwright.model import Problem, Supervisor
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.top_storm import computation_power
 from tests.schedulers.builders import GHZ, load, nodes, problem, topology
+
+
+def placed(of: Problem) -> list[int]:
+    """Node of every executor."""
+    return of.slot_node[make_scheduler("top_storm").schedule(of).slot_of_executor].tolist()
 
 
 def machine(ghz: float, ram_gb: float, flop: float, cores: int) -> Supervisor:
@@ -70,3 +78,44 @@ def test_the_most_powerful_node_is_filled_before_the_next():
     used = of.slot_node[slots].tolist()
     assert sorted(set(used)) == [1, 2]
     assert used.count(1) == 4
+
+
+def test_processors_that_are_no_numbers_are_all_named():
+    told = [{"cores": "eight"}, {"ghz": "nan", "sockets": "2"}, {"flop.per.cycle": "-1", "ghz": "inf"}]
+    supervisors = tuple(replace(node, scheduler_meta=meta) for node, meta in zip(nodes(1, 1, 1), told, strict=True))
+    with pytest.raises(InputError) as error:
+        make_scheduler("top_storm").schedule(problem(supervisors, (topology("t", 1, 1), load(1))))
+    assert {fault.path for fault in error.value.faults} == {
+        '$.supervisors[0].scheduler_meta["cores"]',
+        '$.supervisors[1].scheduler_meta["ghz"]',
+        '$.supervisors[2].scheduler_meta["flop.per.cycle"]',
+        '$.supervisors[2].scheduler_meta["ghz"]',
+    }
+
+
+def test_of_equally_powerful_nodes_the_one_with_most_free_slots_comes_first():
+    """Algorithm 3, lines 15 to 17: "sort by computation power, available slots in descending order"."""
+    few, many = (Supervisor(f"s{ports}", f"h{ports}", tuple(range(6700, 6700 + ports)), GHZ) for ports in (1, 4))
+    assert placed(Problem((few, many), (topology("t", executors=2, workers=2),))) == [1, 1]
+    assert placed(Problem((many, few), (topology("t", executors=2, workers=2),))) == [0, 0]
+
+
+def test_free_slots_are_those_that_earlier_topologies_left():
+    """Four and three slots: the first topology takes three of the four, so the second goes to the three."""
+    supervisors = tuple(Supervisor(f"s{p}", f"h{p}", tuple(range(6700, 6700 + p)), 9 * GHZ) for p in (4, 3))
+    of = Problem(supervisors, (topology("a", executors=3, workers=3), topology("b", executors=2, workers=2)))
+    assert placed(of) == [0, 0, 0, 1, 1]
+
+
+def test_a_group_is_joined_by_who_talks_most_to_the_two_it_began_with_together():
+    """3 exchanges 25 with either of 0 and 1, 2 exchanges 40 with one of them."""
+    t = topology("t", executors=6, workers=2)
+    pairs = [(0, 1, 100.0), (0, 3, 25.0), (1, 3, 25.0), (0, 2, 40.0)]
+    answer = make_scheduler("top_storm").schedule(problem(nodes(10, 10), (t, load(6, pairs))))
+    slots = answer.slot_of_executor
+    assert slots[0] == slots[1] == slots[3] != slots[2]
+
+
+def test_as_many_executors_as_workers_are_not_paired():
+    of = problem(nodes(10, 10), (topology("t", executors=4, workers=4), load(4, [(0, 1, 9.0), (2, 3, 9.0)])))
+    assert len(set(make_scheduler("top_storm").schedule(of).slot_of_executor.tolist())) == 4

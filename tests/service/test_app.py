@@ -7,14 +7,22 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
+import orjson
 import pytest
 
+from stormwright.formats import problem_from_dict, problem_to_dict
+from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler
 from stormwright.service.app import MAX_DELIVERY_BYTES, HttpServer, make_app
 from stormwright.storm.bridge import Bridge
+from tests.controller.builders import problem, topology
 
 HOST = "127.0.0.1"
+CLUSTER = problem([topology("t")])
 
 
 @pytest.fixture
@@ -22,22 +30,39 @@ def delivered() -> list[bytes]:
     return []
 
 
-@pytest.fixture
-def port(delivered) -> Iterator[int]:
+@contextmanager
+def serving(delivered: list[bytes], scheduler: str) -> Iterator[int]:
     with socket.socket() as free:
         free.bind((HOST, 0))
         number = free.getsockname()[1]
-    app = make_app(Bridge(make_scheduler("even"), "even"), delivered.append, lambda: {"well": True})
+    clusters = iter([None, CLUSTER])
+    app = make_app(
+        Bridge(make_scheduler(scheduler), scheduler), delivered.append, lambda: {"well": True}, lambda: next(clusters)
+    )
     with HttpServer(app, HOST, number):
         yield number
 
 
+@pytest.fixture
+def port(delivered) -> Iterator[int]:
+    with serving(delivered, "even") as number:
+        yield number
+
+
 def post(port: int, path: str, body: bytes) -> int:
+    return ask(port, path, body)[0]
+
+
+def ask(port: int, path: str, body: bytes) -> tuple[int, bytes]:
     try:
         with urllib.request.urlopen(urllib.request.Request(f"http://{HOST}:{port}{path}", data=body)) as answer:
-            return int(answer.status)
+            return int(answer.status), answer.read()
     except urllib.error.HTTPError as error:
-        return error.code
+        return error.code, error.read()
+
+
+def snapshot(of: Problem) -> bytes:
+    return orjson.dumps({"problem": problem_to_dict(of)})
 
 
 def test_a_worker_that_ends_within_a_delivery_is_no_error(port, delivered, caplog):
@@ -56,3 +81,46 @@ def test_nonsense_is_refused(port, delivered):
         too_much.sendall(head.encode())
         assert too_much.recv(100).startswith(b"HTTP/1.1 413")
     assert not delivered
+
+
+def test_the_cluster_with_its_measured_load_can_be_had_as_a_problem_file(port):
+    address = f"http://{HOST}:{port}/v1/problem"
+    with pytest.raises(urllib.error.HTTPError, match="503"):
+        urllib.request.urlopen(address)
+    with urllib.request.urlopen(address) as answer:
+        cluster = problem_from_dict(orjson.loads(answer.read()), source="service")
+    assert problem_to_dict(cluster) == problem_to_dict(CLUSTER)
+
+
+@pytest.mark.parametrize("scheduler", ["even", "tag_aware", "predictive"])
+@pytest.mark.parametrize(
+    ("conf", "told"),
+    [
+        ({"stormwright.max.executors.per.worker": "3"}, 'conf["stormwright.max.executors.per.worker"]: should be'),
+        ({"stormwright.tag.workers": 5}, 'conf["stormwright.tag.workers"]: should be an object'),
+        ({"stormwright.forecast.growth": "x"}, 'conf["stormwright.forecast.growth"]: should be a number'),
+        (
+            {"topology.ras.constraints": {"b-bolt": {"maxNodeCoLocationCnt": "many"}}},
+            'conf["topology.ras.constraints"]["b-bolt"].maxNodeCoLocationCnt: should be an integer',
+        ),
+    ],
+)
+def test_a_faulty_configuration_is_the_fault_of_its_topology_alone(
+    delivered: list[bytes], scheduler: str, conf: dict[str, Any], told: str
+) -> None:
+    bad, good = replace(topology("bad"), conf={"kept": 1, **conf}), topology("good")
+    with serving(delivered, scheduler) as port:
+        code, body = ask(port, "/v1/schedule", snapshot(problem([bad, good])))
+    assert code == 200, body
+    answer = orjson.loads(body)
+    assert set(answer["assignments"]) == {good.id}
+    assert answer["status"][bad.id].startswith(f"stormwright: 1 fault in its configuration: {told}")
+
+
+def test_what_the_scheduler_cannot_use_is_refused_with_its_faults(delivered: list[bytes]) -> None:
+    of = problem([topology("a")])
+    priced = tuple(replace(node, scheduler_meta={"price.per.hour": "free"}) for node in of.supervisors)
+    with serving(delivered, "cost_aware") as port:
+        code, body = ask(port, "/v1/schedule", snapshot(replace(of, supervisors=priced)))
+    assert code == 400
+    assert "should be a number, at least 0, got 'free'" in orjson.loads(body)["error"]

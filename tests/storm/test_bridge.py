@@ -144,3 +144,26 @@ def test_no_failures_are_told_too() -> None:
     told: list[int] = []
     Bridge(FirstFreeSlot(), "first-free", lambda failures: told.append(len(failures))).answer(problem([A]))
     assert told == [0]
+
+
+def test_a_topology_whose_configuration_has_faults_is_left_out_alone() -> None:
+    """One node of two slots: what is left out takes none that another can have."""
+    told: list[Failure] = []
+    asked = Bridge(FirstFreeSlot(), "first-free", told.extend)
+    asked.order(A.id, Order(ON_N0, "better"))
+    answer = asked.answer(problem([A, B], nodes=1, slots=1), {A.id: ("conf.x: wrong", "conf.y: wrong, too")})
+    assert answer.assignments == {B.id: ON_N0}
+    text = "2 faults in its configuration: conf.x: wrong; conf.y: wrong, too"
+    assert answer.status == {A.id: f"stormwright: {text}", B.id: "stormwright: placed by first-free"}
+    assert told == [Failure(A.id, "a", "first-free", ("conf.x: wrong", "conf.y: wrong, too"))]
+    assert asked.unfit() == {A.id: text}, "so that the controller leaves it where it is"
+
+
+def test_slots_of_a_topology_whose_configuration_has_faults_stay_taken() -> None:
+    half = place([("n0", 6700)], [0, 0, -1, -1])
+    answer = bridge().answer(problem([A, B], nodes=1, current={A.id: half}), {A.id: ("conf.x: wrong",)})
+    assert answer.assignments == {}, "its answer for a is not told, and b finds no third slot"
+    whole = place([("n0", 6700)], [0, 0, 0, 0])
+    answer = bridge().answer(problem([A, B], nodes=1, current={A.id: whole}), {A.id: ("conf.x: wrong",)})
+    assert answer.assignments == {B.id: place([("n0", 6701)], [0] * 4)}
+    assert set(answer.status) == {B.id}, "what runs completely lacks nothing"

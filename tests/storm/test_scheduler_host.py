@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from stormwright.model import (
 from stormwright.storm.local.java import STORM_HOME
 from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler, SchedulerHost, host_command
 from tests.case_files import case_files, case_name, case_problem, placed_by, placed_in, read_case
+from tests.storm.test_helper_jvm import eventually, runs
 
 CASES = {case_name(path): path for path in case_files("peer")}
 
@@ -145,7 +147,7 @@ def test_our_limits_on_components_are_storms(
     theirs = JavaScheduler("ResourceAwareScheduler", "ConstraintSolverStrategy", host=host).schedule(problem)
     slots = theirs.slot_of_executor
     used = len(set(slots[slots >= 0].tolist()))
-    assert [text for text in violations(problem, slots) if text.startswith("t-1") and " executors of " in text] == []
+    assert [text for text in violations(problem, slots) if re.match(r"t-1\S*: \d+ executors? of ", text)] == []
     most = min(num_nodes * ports, problem.num_executors)
     ours = [
         resolve_scheduler("online").schedule(constrained(parallelism, num_nodes, ports, constraints, workers))
@@ -178,11 +180,35 @@ SCHEDULERS = {
         cluster.setStatus(topology, "all in one: " + text);""",
     "Fails": 'throw new IllegalStateException("out of luck", new java.io.IOException("no tags\\nhere"));',
     "Sleeps": "try { Thread.sleep(60000); } catch (InterruptedException e) { }",
+    "Stays": """
+        new Thread(() -> { while (true) { } }).start();
+        class Unspeakable extends Error {
+            public String toString() { throw new Unspeakable(); }
+        }
+        throw new Unspeakable();""",
+    "Works": """
+        try {
+            java.nio.file.Path mark = java.nio.file.Path.of(text.toString());
+            java.nio.file.Path begun = mark.resolveSibling("begun");
+            java.nio.file.Files.writeString(begun, String.valueOf(ProcessHandle.current().pid()));
+            java.nio.file.Files.move(begun, mark);
+            Thread.sleep(600000);
+        } catch (Exception e) { }""",
     "Ends": 'System.err.println("that was it"); Runtime.getRuntime().halt(3);',
     "NoSuchSlot": """
         TopologyDetails topology = topologies.getTopologies().iterator().next();
         cluster.assign(new WorkerSlot("nowhere", 1), topology.getId(), topology.getExecutors());""",
 }
+
+
+#: Runs a scheduler on a problem file.
+CALLER = """
+import pathlib, sys
+from stormwright.storm.scheduler_host import JavaScheduler
+from tests.case_files import case_problem
+jar, case, mark = map(pathlib.Path, sys.argv[1:])
+JavaScheduler.named("java:mine.Works", conf={"my.text": str(mark)}, jars=[jar]).schedule(case_problem(case))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -235,9 +261,28 @@ def test_slots_that_are_not_there(mine: SchedulerHost) -> None:
 
 
 def test_a_jvm_that_ends_is_told_and_the_next_request_has_a_new_one(mine: SchedulerHost) -> None:
-    with pytest.raises(SchedulerError, match=r"^java:mine.Ends: the JVM that runs it has ended: that was it"):
+    with pytest.raises(
+        SchedulerError, match=r"^java:mine.Ends: the JVM that runs it has ended: exit code 3: that was it"
+    ):
         JavaScheduler("mine.Ends", host=mine).schedule(case_problem(SMALL))
     assert JavaScheduler("mine.OneSlot", host=mine).schedule(case_problem(SMALL)).status
+
+
+def test_threads_that_are_left_behind_do_not_keep_a_jvm_that_cannot_answer(mine: SchedulerHost) -> None:
+    with pytest.raises(SchedulerError, match=r"^java:mine.Stays: the JVM that runs it has ended: exit code 1"):
+        JavaScheduler("mine.Stays", conf={TIME_LIMIT_CONF: 60}, host=mine).schedule(case_problem(SMALL))
+
+
+def test_a_busy_jvm_ends_with_the_program_that_started_it(jar: Path, tmp_path: Path) -> None:
+    """A program that is killed cannot end anything, and a JVM in which a scheduler works reads no end of its input."""
+    mark = tmp_path / "working"
+    caller = subprocess.Popen([sys.executable, "-c", CALLER, jar, SMALL, mark])
+    assert eventually(mark.exists)
+    jvm = int(mark.read_text())
+    assert runs(jvm)
+    caller.kill()
+    caller.wait()
+    assert eventually(lambda: not runs(jvm))
 
 
 def test_a_scheduler_that_takes_too_long(jar: Path) -> None:
@@ -283,7 +328,7 @@ def test_lines_that_are_no_response_are_passed_over() -> None:
 def test_a_command_that_fails_is_told_with_its_last_words() -> None:
     with (
         SchedulerHost([sys.executable, "-c", "import sys; sys.exit('no heap')"]) as host,
-        pytest.raises(SchedulerError, match="java:X: the JVM that runs it has ended: no heap"),
+        pytest.raises(SchedulerError, match="java:X: the JVM that runs it has ended: exit code 1: no heap"),
     ):
         host.run("X")
 
@@ -305,11 +350,28 @@ def test_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert out.exists()
 
 
+@pytest.mark.parametrize(
+    ("seed", "conf", "at"), [(2**64, {}, "seed"), (1, {"good": 1, "large": 2**70, "odd": {1, 2}}, "large")]
+)
+def test_what_json_cannot_hold_is_a_fault(seed: int, conf: dict[str, object], at: str) -> None:
+    with SchedulerHost([sys.executable, "-c", ECHO]) as host, pytest.raises(InputError) as error:
+        JavaScheduler("EvenScheduler", conf=conf, seed=seed, host=host).schedule(case_problem(SMALL))
+    faults = {fault.path: fault.message for fault in error.value.faults}
+    assert faults.pop(at) == "cannot be sent as JSON: Integer exceeds 64-bit range"
+    assert set(faults) <= {"odd"}
+
+
 def test_settings_are_storms_configuration() -> None:
     problem = replace(read_problem(CASES["linear-28"]), conf={})
     isolation = resolve_scheduler("java:IsolationScheduler", ['isolation.scheduler.machines={"linear":3}'])
     expected = read_case(CASES["linear-28"])["answers"]["IsolationScheduler"]
     assert placed_by(isolation.schedule(problem), problem) == placed_in(expected, problem)
+
+
+def test_isolation_without_machines_says_how_they_are_given() -> None:
+    problem = replace(read_problem(CASES["linear-28"]), conf={})
+    with pytest.raises(SchedulerError, match=r"""--set 'isolation.scheduler.machines=\{"linear":1\}' gives"""):
+        resolve_scheduler("java:IsolationScheduler").schedule(problem)
 
 
 def test_a_class_that_throws_is_one_message(capsys: pytest.CaptureFixture[str], jar: Path) -> None:
@@ -323,16 +385,16 @@ def test_a_class_that_throws_is_one_message(capsys: pytest.CaptureFixture[str], 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--scheduler", "java:"], "should be java:CLASS or java:CLASS:STRATEGY @ java:"),
-        (["--scheduler", "java:a:b:c"], "should be java:CLASS or java:CLASS:STRATEGY @ java:a:b:c"),
+        (["--scheduler", "java:"], "java:: should be java:CLASS or java:CLASS:STRATEGY"),
+        (["--scheduler", "java:a:b:c"], "java:a:b:c: should be java:CLASS or java:CLASS:STRATEGY"),
         (["--scheduler", "java:Evn"], "java:Evn: there is no class Evn in Storm's jars or in those given"),
         (["--scheduler", "java:EvenScheduler:Best"], "there is no class Best in Storm's jars"),
-        (["--scheduler", "java:EvenScheduler", "--set", "x"], "should be key=value @ x"),
+        (["--scheduler", "java:EvenScheduler", "--set", "x"], "x: should be key=value"),
         (
             ["--scheduler", "java:EvenScheduler", "--set", f"{TIME_LIMIT_CONF}=no"],
             "should be a number of seconds, got 'no'",
         ),
-        (["--scheduler", "java:EvenScheduler", "--jar", "none.jar"], "no such jar or directory of classes @ none.jar"),
+        (["--scheduler", "java:EvenScheduler", "--jar", "none.jar"], "none.jar: no such jar or directory of classes"),
         (["--scheduler", "even", "--jar", "none.jar"], "even is none: the name of a Java scheduler begins with java:"),
     ],
 )

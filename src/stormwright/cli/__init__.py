@@ -79,7 +79,7 @@ def main() -> NoReturn:
     except OSError as error:  # standard output: nobody reads on, or its disk is full
         code = BROKEN_PIPE if isinstance(error, BrokenPipeError) else BAD_INPUT
         if code != BROKEN_PIPE:
-            click.echo(f"stormwright: {error}", err=True)
+            click.echo(f"stormwright: {_told(error)[0]}", err=True)
         # Python flushes at exit, and must not fail there once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
@@ -109,8 +109,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def _told(error: Exception) -> tuple[str, int]:
     """What a user is told of an error, and the exit code."""
-    if isinstance(error, (StormwrightError, OSError)):
+    if isinstance(error, StormwrightError):
         return str(error), BAD_INPUT
+    if isinstance(error, OSError):
+        why = error.strerror or str(error)
+        return f"{error.filename}: {why}" if error.filename else why, BAD_INPUT
     if isinstance(error, ModuleNotFoundError) and error.name:
         extra = _EXTRAS.get(error.name.partition(".")[0])
         if extra:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from stormwright.cli import options
-from stormwright.cli.output import cut_short, numbers_table, print_json, print_table, size_of
+from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
 from stormwright.experiments.ready import read_problem
+from stormwright.experiments.resolve import JAVA_PREFIX
+from stormwright.model.texts import size_of
 
 if TYPE_CHECKING:
     from stormwright.experiments.compare import Comparison, Figures
@@ -21,7 +23,7 @@ _MAX_LINES = 5
 
 #: Heading → what stands under it; traffic in tuples/s. Those without a number anywhere are left out, except `cost`.
 _COLUMNS: dict[str, Callable[[Figures], float | int | None]] = {
-    "cost": lambda figures: figures.cost.total,
+    "cost": lambda figures: figures.total,
     "in worker": lambda figures: figures.cost.same_executor + figures.cost.same_worker,
     "in node": lambda figures: figures.cost.inter_worker,
     "in rack": lambda figures: figures.cost.inter_node,
@@ -43,7 +45,8 @@ _COLUMNS: dict[str, Callable[[Figures], float | int | None]] = {
     default="all",
     show_default=True,
     metavar="NAME,NAME,…|all",
-    help="Whom to compare; also java:CLASS[:STRATEGY]. `stormwright schedulers` lists them.",
+    help="Whom to compare; `stormwright schedulers` lists them. `all` has no Java schedulers: add them by name, as "
+    "all,java:CLASS[:STRATEGY].",
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME.KEY=VALUE", help="A parameter of one of them.")
 @options.seed
@@ -65,7 +68,8 @@ def command(
 
     FILE may also be ready:NAME, as for `stormwright schedule`.
 
-    The table is sorted by cost; placements that leave executors out come after complete ones, failures last.
+    The table is sorted by cost; placements that break limits or leave executors out come after valid ones, and their
+    cost is marked; failures come last.
 
     Exits with 1 if a scheduler failed or left executors unplaced, 2 if the input is bad.
     """
@@ -73,25 +77,28 @@ def command(
 
     schedulers = choose_schedulers(names, settings, seed, jars)
     problem = read_problem(file)
+    prepare_output(output, file)
     if output:
         from stormwright.experiments.compare_report import write_comparison
         from stormwright.experiments.report import check_report
 
-        check_report(output)
+        check_report()
     comparison = compare(problem, schedulers, lambda line: click.echo(line, err=True))
     if output:
         write_comparison(output, comparison)
     if as_json:
         print_json(comparison.as_dict())
     else:
-        _print(comparison)
+        _print(comparison, names)
         if output:
             click.echo(f"report: {output}")
     if not comparison.complete:
         ctx.exit(_SOME_FAILED)
 
 
-def _print(comparison: Comparison) -> None:
+def _print(comparison: Comparison, asked: str) -> None:
+    from stormwright.experiments.compare import ALL, MARK, MARK_MEANS
+
     problem, rows = comparison.problem, comparison.rows
     click.echo(f"{problem.name or 'problem'}: {size_of(problem)}; traffic in tuples/s")
     found = [row.figures for row in rows if row.figures] + ([comparison.current] if comparison.current else [])
@@ -103,12 +110,17 @@ def _print(comparison: Comparison) -> None:
         cells = _cells(row.figures, columns) if row.figures else [*("–" for _ in columns), "failed"]
         table.add_row(row.label, *cells, f"{row.seconds:.3f}")
     print_table(table)
+    if ALL in map(str.strip, asked.split(",")) and not any(row.name.startswith(JAVA_PREFIX) for row in rows):
+        click.echo(f"all has no Java schedulers: --schedulers all,{JAVA_PREFIX}ResourceAwareScheduler adds one")
+    if any(figures.mark for figures in found):
+        click.echo(f"{MARK} {MARK_MEANS}")
     for line in _remarks(comparison):
         click.echo(line)
 
 
 def _cells(figures: Figures, columns: dict[str, Callable[[Figures], float | int | None]]) -> list[str]:
-    return [*(_number(value(figures)) for value in columns.values()), _limits(figures)]
+    cost, *others = (_number(value(figures)) for value in columns.values())
+    return [figures.mark + cost, *others, figures.limits_text]
 
 
 def _number(value: float | int | None) -> str:
@@ -117,15 +129,11 @@ def _number(value: float | int | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" if value < 10 else f"{value:,.1f}"
 
 
-def _limits(figures: Figures) -> str:
-    return f"{len(figures.broken)} broken" if figures.broken else "kept"
-
-
 def _remarks(comparison: Comparison) -> Iterator[str]:
     """What the table has no room for: broken limits, reasons, errors."""
     for row in comparison.rows:
         if row.error:
             yield f"{row.label} failed: {row.error}"
         lines = [f"{count} of {topology} unplaced: {'; '.join(why)}" for topology, count, why in row.reasons]
-        lines += row.figures.broken if row.figures else ()
+        lines += row.figures.remarks if row.figures else ()
         yield from (f"{row.label}: {line}" for line in cut_short(lines, _MAX_LINES, "; --json has all"))

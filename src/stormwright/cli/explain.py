@@ -13,11 +13,13 @@ from stormwright.cli import options
 from stormwright.cli.output import cut_short, print_json
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_assignment
+from stormwright.model.texts import counted
 
 if TYPE_CHECKING:
     from stormwright.experiments.explain import Explanation, NodeVerdict
+    from stormwright.experiments.overloads import Overload
 
-_MAX_EXPLANATIONS, _MAX_NODES = 20, 20
+_MAX_EXPLANATIONS, _MAX_NODES, _MAX_SHARES = 20, 20, 4
 
 
 @click.command()
@@ -30,28 +32,42 @@ def command(file: Path, assignment: Path, topology: str | None, executor: int | 
     """Tell why the ASSIGNMENT of the problem in FILE (what `stormwright schedule --output` writes) is as it is.
 
     Of an executor without a slot: which nodes were ruled out and by what. Of one that runs: what it would cost on every
-    other node, and why it cannot go there. Without options, every executor without a slot.
+    other node, and why it cannot go there. Without options, every executor without a slot, and every overloaded node
+    with those who ask for most of it. Executors that differ in nothing are told together.
 
     Nodes are ruled out by the limits of a placement, whatever the scheduler looked at. Of an executor without a slot
     the first line is Storm's status text: what the scheduler said itself, then how many nodes are ruled out by what.
     """
     from stormwright.experiments.explain import explain
+    from stormwright.experiments.overloads import overloads
 
     problem = read_problem(file)
     answer = read_assignment(assignment, problem)
     found = explain(problem, answer, topology, executor)
+    over = overloads(problem, answer.slot_of_executor) if topology is None and executor is None else []
     if as_json:
-        print_json({"scheduler": answer.scheduler, "explanations": [explanation.as_dict() for explanation in found]})
+        explanations = [explanation.as_dict() for explanation in found]
+        overloaded = [overload.as_dict() for overload in over]
+        print_json({"scheduler": answer.scheduler, "overloaded": overloaded, "explanations": explanations})
         return
     if not found:
         asked = (
             "no executor to explain" if topology else "every executor has a slot; --topology or --executor explain one"
         )
         click.echo(asked)
+    for line in cut_short([*_overloaded(over)], _MAX_NODES, "; --json has all"):
+        click.echo(line)
     for explanation in found[:_MAX_EXPLANATIONS]:
         click.echo("\n".join(_lines(explanation)))
     if len(found) > _MAX_EXPLANATIONS:
         click.echo(f"and {len(found) - _MAX_EXPLANATIONS} more; --executor picks one, --json has all")
+
+
+def _overloaded(overloads: Sequence[Overload]) -> Iterator[str]:
+    """A line a node: what it lacks, and who asks for most of it."""
+    for one in overloads:
+        who = "; ".join(cut_short(one.by_whom, _MAX_SHARES))
+        yield f"overloaded: {_named(one)}: {one}: {who}"
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:
@@ -71,7 +87,8 @@ def _moves(explanation: Explanation) -> Iterator[str]:
     from stormwright.experiments.explain import BEST
 
     best = explanation.open_nodes[:BEST]
-    open_nodes = f"{len(explanation.open_nodes)} of {len(explanation.nodes)} other nodes could take it"
+    nodes = f"{len(explanation.open_nodes)} of {counted(len(explanation.nodes), 'other node')}"
+    open_nodes = f"{nodes} could take {'it' if len(explanation.executors) == 1 else 'each one alone'}"
     if best:
         yield f"  {open_nodes}; the cost would change by"
         yield from (f"    {node.cost_change:+,.1f}  {_place(node, explanation)}" for node in best)
@@ -95,10 +112,11 @@ def _change(node: NodeVerdict) -> str:
 def _place(node: NodeVerdict, explanation: Explanation) -> str:
     where = f"in the worker at port {node.joins.port}" if node.joins else "in a new worker"
     wanted = explanation.workers_wanted
-    return f"{_named(node)}, {where}{'' if node.workers == wanted else f'; {node.workers} workers, wanted {wanted}'}"
+    misfit = "" if node.workers in (None, wanted) else f"; {counted(node.workers, 'worker')}, wanted {wanted}"
+    return f"{_named(node)}, {where}{misfit}"
 
 
-def _named(node: NodeVerdict) -> str:
+def _named(node: NodeVerdict | Overload) -> str:
     return node.supervisor if node.host == node.supervisor else f"{node.supervisor} ({node.host})"
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import click
 
 from stormwright.cli import options
-from stormwright.cli.output import print_json, size_of
+from stormwright.cli.output import prepare_output, print_json
 from stormwright.errors import InputError
 from stormwright.formats import problem_from_dict, problem_to_dict, write_json
 from stormwright.formats.faults import raise_all
 from stormwright.formats.storm_yaml import DEFAULTS, StormYaml
+from stormwright.model.texts import size_of
 
 _output = options.output("Write the problem here, gzipped for *.gz, instead of printing it.")
 _storm_home = click.option(
@@ -77,6 +78,7 @@ def flux(
         raise click.UsageError(
             "say which nodes there are: --cluster STORM_YAML, or --supervisors N for Storm's defaults"
         )
+    prepare_output(output, *topologies, *clusters, *([properties] if properties else []))
     errors: list[InputError] = []
     values = {}
     if properties is not None:
@@ -112,6 +114,7 @@ def nimbus(storm_home: Path | None, settings: tuple[str, ...], output: Path | No
     for setting in settings:
         if "=" not in setting:
             raise click.BadParameter(f"should be key=value, got {setting!r}", param_hint="-c")
+    prepare_output(output)
     command = storm_command(find_storm_home(storm_home), "stormwright.NimbusGateway", *settings)
     with NimbusGateway(command) as gateway:
         document = gateway.problem()
@@ -151,6 +154,7 @@ def serialized(
 
     if len(codes) != len(confs):
         raise click.UsageError(f"each --code needs its --conf: there are {len(codes)} and {len(confs)}")
+    prepare_output(output, *codes, *confs, *clusters)
     errors: list[InputError] = []
     files = _storm_yamls(clusters, copies, errors)
     command = storm_command(find_storm_home(storm_home), READER)

@@ -2,30 +2,59 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 import orjson
 from rich.console import Console
 from rich.table import Table
 
-from stormwright.model import Problem
+from stormwright.errors import Fault, InputError
 
 #: Wider than any table; rich makes columns narrower to fit the width, but none wider.
 _ANY_WIDTH = 2000
 
 
+def prepare_output(path: Path | None, *inputs: Path) -> None:
+    """Make the directories above `path`, and fail now, before the work, where nothing could be written after it.
+
+    Parameters
+    ----------
+    path
+        Where the user wants something written; None, and nothing happens.
+    inputs
+        Files that are read, none of which is to be overwritten.
+
+    Raises
+    ------
+    InputError
+        There cannot be a file at `path`, or it is one of `inputs`.
+    """
+    if path is None:
+        return
+    if wrong := _wrong_output(path, inputs):
+        raise InputError("--output", [Fault(wrong, str(path))])
+
+
+def _wrong_output(path: Path, inputs: Sequence[Path]) -> str | None:
+    try:
+        if path.is_dir():
+            return "is a directory, and a file is to be written"
+        if any(path.exists() and other.exists() and path.samefile(other) for other in inputs):
+            return "is read here, and would be overwritten; choose another name"
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return f"cannot be written: {error.filename or path.parent}: {error.strerror or error}"
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        return "cannot be written: permission denied"
+    return None
+
+
 def print_json(document: object) -> None:
     """`document` as one line of JSON, for programs."""
     click.echo(orjson.dumps(document))
-
-
-def size_of(problem: Problem) -> str:
-    """How large a problem is, in a few words."""
-    return (
-        f"{len(problem.topologies)} topologies, {problem.num_executors} executors, "
-        f"{len(problem.supervisors)} nodes, {len(problem.slots)} slots"
-    )
 
 
 def cut_short(lines: Sequence[str], most: int, rest: str = "") -> Iterator[str]:
@@ -47,7 +76,12 @@ def print_table(table: Table) -> None:
 
 def numbers_table(*columns: str) -> Table:
     """A table whose first column is text and whose others are numbers."""
-    table = Table(box=None, pad_edge=False)
-    for position, column in enumerate(columns):
-        table.add_column(column, justify="right" if position else "left")
+    table = text_table(*columns)
+    for column in table.columns[1:]:
+        column.justify = "right"
     return table
+
+
+def text_table(*columns: str) -> Table:
+    """A table of text."""
+    return Table(*columns, box=None, pad_edge=False)

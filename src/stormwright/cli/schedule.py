@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import click
 import numpy as np
+from rich.markup import escape
 
 from stormwright.cli import options
-from stormwright.cli.output import console, cut_short, numbers_table, print_json, size_of
+from stormwright.cli.output import (
+    console,
+    cut_short,
+    numbers_table,
+    prepare_output,
+    print_json,
+    print_table,
+    text_table,
+)
 from stormwright.experiments.ready import read_problem
-from stormwright.experiments.resolve import resolve_scheduler
+from stormwright.experiments.resolve import JAVA_PREFIX, resolve_scheduler
 from stormwright.formats import assignment_to_dict, write_assignment
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints import broken_limits
+from stormwright.model.constraints import broken_limits, other_worker_counts
+from stormwright.model.texts import counted, size_of
 from stormwright.schedulers import scheduler_names
+from stormwright.schedulers.support.warm_up import warm_up
 
 _SOME_UNPLACED = 1
 
-_MAX_LINES = 10
+_MAX_LINES, _MAX_WORKERS, _MAX_COMPONENTS = 10, 40, 8
 
 #: Fields of `Cost` in the order in which they are shown.
 _TRAFFIC = {
@@ -81,6 +94,9 @@ def command(
     """
     scheduler = resolve_scheduler(name, settings, seed, jars)
     problem = read_problem(file)
+    prepare_output(output, file)
+    if not name.startswith(JAVA_PREFIX):  # these tell their time themselves
+        warm_up(scheduler)
     begin = time.perf_counter()
     assignment = scheduler.schedule(problem)
     if not assignment.seconds:  # a Java scheduler is not charged for what brings the problem to it
@@ -117,29 +133,64 @@ def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None
         out.print(_moves(problem, after))
     for line in [*_broken_limits(problem, assignment), *_reasons(assignment)]:
         out.print(line, markup=False)
+    _print_workers(problem, after)
+
+
+def _print_workers(problem: Problem, slots: IntArray) -> None:
+    """A line a worker, as far as people read on."""
+    found = list(islice(_workers(problem, slots), _MAX_WORKERS))
+    if not found:
+        return
+    table = text_table("topology", "worker", "executors")
+    for worker in found:
+        table.add_row(*map(escape, worker))
+    print_table(table)
+    # A slot that several topologies share, which Storm does not allow, is a worker of each.
+    placed = slots != UNPLACED
+    left = len(set(zip(problem.executor_topology[placed].tolist(), slots[placed].tolist(), strict=True))) - len(found)
+    if left:
+        click.echo(f"and {counted(left, 'worker')} more; --output writes all, --json prints them")
+
+
+def _workers(problem: Problem, slots: IntArray) -> Iterator[tuple[str, str, str]]:
+    """Topology, place and executors of each worker, topologies and slots in the problem's order."""
+    hosts = Counter(node.host for node in problem.supervisors)
+    for index, topology in enumerate(problem.topologies):
+        own = slots[problem.executors_of(index)]
+        for slot in np.unique(own[own != UNPLACED]).tolist():
+            host, port = problem.supervisors[problem.slot_node[slot]].host, problem.slots[slot].port
+            counts = np.bincount(topology.executor_component[own == slot])
+            parts = [f"{counts[c]} {topology.components[c].id}" for c in np.flatnonzero(counts).tolist()]
+            place = f"{host}:{port}" if hosts[host] == 1 else f"{problem.slots[slot]} ({host})"
+            yield topology.id, place, ", ".join(cut_short(parts, _MAX_COMPONENTS, " components"))
 
 
 def _moves(problem: Problem, after: IntArray) -> str:
     changes = diff(problem, problem.current_slot, after)
     return (
-        f"moved: {len(changes.moved_executors)} executors of {len(changes.topologies)} topologies; "
+        f"moved: {counted(len(changes.moved_executors), 'executor')} of "
+        f"{counted(len(changes.topologies), 'topology')}; "
         f"workers: {len(changes.kept_workers)} run on, {len(changes.stopped_workers)} stop, "
         f"{len(changes.started_workers)} start"
     )
 
 
 def _broken_limits(problem: Problem, assignment: Assignment) -> Iterator[str]:
-    """Limits that the placed executors break: not every scheduler looks at all of them."""
-    found = broken_limits(problem, assignment.slot_of_executor)
-    if found:
-        yield f"limits broken: {len(found)}"
-        yield from (f"  {line}" for line in cut_short(found, _MAX_LINES))
+    """Limits that the placed executors break, and worker counts: not every scheduler looks at all of them."""
+    slots = assignment.slot_of_executor
+    for label, found in (
+        ("limits broken", broken_limits(problem, slots)),
+        ("other worker counts", list(map(str, other_worker_counts(problem, slots)))),
+    ):
+        if found:
+            yield f"{label}: {len(found)}"
+            yield from (f"  {line}" for line in cut_short(found, _MAX_LINES))
 
 
 def _reasons(assignment: Assignment) -> Iterator[str]:
     """Why executors are unplaced, those with the same reasons together."""
     if not assignment.unplaced:
         return
-    yield f"unplaced: {len(assignment.unplaced)} executors"
+    yield f"unplaced: {counted(len(assignment.unplaced), 'executor')}"
     for topology, count, reasons in assignment.reasons_together():
         yield f"  {count} of {topology}: {'; '.join(reasons)}"

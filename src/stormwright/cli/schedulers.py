@@ -49,8 +49,8 @@ def _rule(name: str) -> str:
 
 def _print(description: Description) -> None:
     click.echo(f"{description.name}: {description.rule}")
-    if description.text:
-        click.echo(f"\n{description.text}")
+    if description.details:
+        click.echo(f"\n{description.details}")
     for title, text in (
         ("When to use", description.when_to_use),
         ("Ignores", description.ignores),
@@ -63,7 +63,8 @@ def _print(description: Description) -> None:
     click.echo("\nParameters:" if description.parameters else "\nIt has no parameters.")
     for parameter in description.parameters:
         click.echo(f"  {parameter.name}={_default(parameter)}  ({parameter.allowed})\n      {parameter.text}")
-    click.echo(f"\nSource: {description.source or 'none cited'}\nClass: {description.implementation}")
+    click.echo("\n" + fill(f"Source: {description.source or 'none cited'}", _WIDTH, break_on_hyphens=False))
+    click.echo(f"Class: {description.implementation}")
 
 
 def _default(parameter: Parameter) -> str:

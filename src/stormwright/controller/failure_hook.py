@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import traceback
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -15,16 +17,20 @@ from stormwright.storm.bridge import Failure
 #: Seconds that a call under way has to finish when the service ends: a little more than its process has.
 FAREWELL_S = LIMIT_S + 2
 
+#: A number by itself; digits within a name (``bolt-2``, ``10.0.0.7``, ``"4"``) are part of the name.
+_NUMBER = re.compile(r"(?<![\w.\"'-])[+-]?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)(?![\w-])(?!\.\w)", re.IGNORECASE)
+
 
 class FailureHook:
-    """Calls `hook` once for every topology that cannot be placed, and again when its reasons change.
+    """Calls `hook` once for every topology that cannot be placed, and again when other reasons come.
 
     A context manager; the calls come one at a time, from a thread of its own, while the `with` block runs.
 
     1. A topology that is placed, or gone, is forgotten: if it fails later, that is news.
     2. However slow the hook is, nothing piles up: of each topology only the newest failure waits, and none of one that
        is over.
-    3. What the hook raises is told by `say`, and the failure counts as told.
+    3. What the hook raises is told by `say`, if it can be told, and the failure counts as told.
+    4. Reasons that differ in numbers alone are the same: those measured are others in every answer.
     """
 
     def __init__(self, hook: Hook, say: Callable[[str], None]) -> None:
@@ -59,17 +65,24 @@ class FailureHook:
             try:
                 self._hook(failure)
             except HookError as error:  # 3
-                self._say(f"--on-failure, told of {failure.topology_name}: {error}")
+                self._complain(failure, str(error))
             except (Exception, SystemExit):
-                self._say(f"--on-failure, told of {failure.topology_name}: {traceback.format_exc()}")
+                self._complain(failure, traceback.format_exc())
+
+    def _complain(self, failure: Failure, text: str) -> None:
+        with suppress(
+            Exception
+        ):  # nobody may read standard output any more; the next failure is to be told all the same
+            self._say(f"--on-failure, told of {failure.topology_name}: {text}")
 
     def _next(self) -> Failure | None:
         """Waits for a failure that the hook does not know of yet; None once the service ends."""
         with self._changed:
             while not self._closing:
                 for failure in self._failing.values():  # 2
-                    if self._told.get(failure.topology_id) != failure.reasons:
-                        self._told[failure.topology_id] = failure.reasons
+                    reasons = tuple(_NUMBER.sub("#", reason) for reason in failure.reasons)  # 4
+                    if self._told.get(failure.topology_id) != reasons:
+                        self._told[failure.topology_id] = reasons
                         return failure
                 self._changed.wait()
             return None

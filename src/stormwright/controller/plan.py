@@ -12,6 +12,7 @@ from stormwright.model import UNPLACED, Assignment, Problem, Supervisor, Topolog
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import name_slots
 from stormwright.model.constraints import RELATIVE_TOLERANCE, node_sum
+from stormwright.model.texts import counted
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,9 @@ def plan_moves(
         if not move.moved_executors:
             continue
         if len(moves) == budget.max_topologies:
-            left[move.topology.id] = f"move budget: {budget.max_topologies} topologies"
+            left[move.topology.id] = f"move budget: {counted(budget.max_topologies, 'topology')}"
         elif move.moved_executors > executors_left:
-            left[move.topology.id] = f"move budget: {move.moved_executors} executors, {executors_left} left"
+            left[move.topology.id] = f"move budget: {counted(move.moved_executors, 'executor')}, {executors_left} left"
         else:
             moves.append(move)
             executors_left -= move.moved_executors

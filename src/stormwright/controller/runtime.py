@@ -6,7 +6,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
@@ -22,12 +22,13 @@ from stormwright.controller.setbacks import Setbacks
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, NimbusError, StormwrightError
 from stormwright.experiments.obstacles import status_texts
-from stormwright.model import Component, LoadProfile, Problem, Supervisor, Topology, default_executor_runs
+from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import Rejected, parse_lines
 from stormwright.pipeline.stream import LoadStream, StreamSettings
 from stormwright.schedulers import Scheduler, make_scheduler, scheduler_type
 from stormwright.schedulers.support.triggers import TriggerParams
+from stormwright.schedulers.support.warm_up import warm_up
 from stormwright.service.app import HttpServer, make_app
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
@@ -104,7 +105,9 @@ class Runtime:
         self._landing = Landing(settings.state_dir / "landing")
         self._pauses = Pauses(settings.state_dir / "paused.json")
         self._stream = LoadStream(self._landing.directory, settings.state_dir / "stream", settings.stream)
-        self._http = HttpServer(make_app(self.bridge, self._ingest, self.status), settings.host, settings.port)
+        self._http = HttpServer(
+            make_app(self.bridge, self._ingest, self.status, self._problem_now), settings.host, settings.port
+        )
         self._gateway_command = gateway_command
         self._closing = ExitStack()
         # A service that has just come up knows nothing yet: the first look waits a whole period.
@@ -115,7 +118,7 @@ class Runtime:
         self._last_moves: list[MoveReport] = []
 
     def __enter__(self) -> Self:
-        _warm_up(self._initial)
+        warm_up(self._initial)  # Nimbus waits 1.5 s for an answer
         with ExitStack() as starting:
             if self._failure_hook:
                 starting.enter_context(self._failure_hook)
@@ -138,6 +141,10 @@ class Runtime:
         load = load or self._stream.latest(snapshot)
         return snapshot.with_load(load) if load else None
 
+    def _problem_now(self) -> Problem | None:
+        """The cluster for those who want it as a file: without a load where none was measured yet."""
+        return self.problem() or self.bridge.snapshot()
+
     def look(self, triggers: TriggerParams | None = None) -> Decision:
         """Decide once whether anything should move."""
         problem = self.problem()
@@ -149,7 +156,7 @@ class Runtime:
         if self.bridge.snapshot_age_s() > SNAPSHOT_S:
             return Decision(False, f"Nimbus asked last {self.bridge.snapshot_age_s():.0f} s ago: is it running?")
         clock = Clock(time.monotonic(), self._last_change_s, self._last_look_s, self._last_idle_look_s)
-        stay = self._setbacks.stay(clock.now_s)
+        stay = {**self._setbacks.stay(clock.now_s), **self.bridge.unfit()}
         decision = decide(
             problem, self._scheduler, triggers or self.settings.triggers, self.settings.budget, clock, stay
         )
@@ -253,11 +260,3 @@ def _placing_only(name: str) -> Scheduler:
     """A scheduler for what has no slot, told to leave alone what runs if it can be told."""
     told = any(field.name == "keep_running" for field in fields(scheduler_type(name).params_type))
     return make_scheduler(name, {"keep_running": True} if told else {})
-
-
-def _warm_up(scheduler: Scheduler) -> None:
-    """Have a scheduler compile what it compiles, or start its JVM: Nimbus waits 1.5 s for an answer."""
-    components = (Component("spout", "spout", 2),)
-    topology = Topology("warm-up", "warm-up", 2, components, default_executor_runs(components))
-    with suppress(StormwrightError):
-        scheduler.schedule(Problem((Supervisor("node", "node", (6700, 6701), cpu_hz=1e9),), (topology,)))

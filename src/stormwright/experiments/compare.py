@@ -14,12 +14,18 @@ from stormwright.errors import Fault, InputError, MissingDependencyError, Stormw
 from stormwright.experiments.resolve import resolve_scheduler
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints import broken_limits, node_sum
+from stormwright.model.constraints import WorkerCount, broken_limits, node_sum, other_worker_counts
+from stormwright.model.texts import counted
 from stormwright.schedulers import Scheduler, scheduler_names
+from stormwright.schedulers.support.warm_up import warm_up
 from stormwright.storm.scheduler_host import JAVA_PREFIX
 
 #: What stands for every registered scheduler.
 ALL = "all"
+
+#: Before a cost that says nothing beside others, and what it means.
+MARK = "*"
+MARK_MEANS = "not to be compared: the placement breaks limits or leaves executors out"
 
 
 @dataclass(frozen=True)
@@ -29,8 +35,9 @@ class Figures:
     Parameters
     ----------
     broken
-        Limits that the placed executors break. Worker counts of topologies that are not placed as a whole are no
-        such limit.
+        Limits that the placed executors break. Worker counts are no such limit.
+    worker_counts
+        Topologies placed as a whole in another number of workers than they want.
     balance
         CPU of the node that uses most, in parts of the mean of the nodes used; None where none uses any.
     moved_executors
@@ -39,18 +46,46 @@ class Figures:
 
     cost: Cost
     broken: tuple[str, ...]
+    worker_counts: tuple[WorkerCount, ...]
     unplaced: int
     nodes: int
     workers: int
     balance: float | None
     moved_executors: int
 
+    @property
+    def total(self) -> float | None:
+        """Its cost; None where nothing was placed, which costs nothing."""
+        return None if self.unplaced and not self.workers else self.cost.total
+
+    @property
+    def mark(self) -> str:
+        """What stands before its cost in a table: `MARK`, or nothing."""
+        return MARK if self.total is not None and (self.broken or self.unplaced) else ""
+
+    @property
+    def limits_text(self) -> str:
+        """``kept``, ``2 broken``, ``kept, 4 workers for 3``."""
+        text = f"{len(self.broken)} broken" if self.broken else "kept"
+        if len(self.worker_counts) == 1:
+            (of,) = self.worker_counts
+            text += f", {counted(of.workers, 'worker')} for {of.wanted}"
+        elif self.worker_counts:
+            text += f", other worker counts of {counted(len(self.worker_counts), 'topology')}"
+        return text
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What `limits_text` counts, a line each."""
+        return (*self.broken, *map(str, self.worker_counts))
+
     def as_dict(self) -> dict[str, Any]:
         """The same for programs."""
         return {
             "cost": asdict(self.cost),
-            "valid": not self.broken and not self.unplaced,
+            "valid": not self.broken and not self.unplaced and not self.worker_counts,
             "limits_broken": list(self.broken),
+            "other_worker_counts": [count._asdict() for count in self.worker_counts],
             "unplaced": self.unplaced,
             "nodes_used": self.nodes,
             "workers": self.workers,
@@ -109,8 +144,8 @@ class Comparison:
     current
         What runs now, where anything does.
     rows
-        Complete placements by cost, then incomplete ones by cost (an executor without a slot causes none), then
-        failures; ties by name.
+        Complete placements within the limits by cost, then complete ones that break limits by cost, then incomplete
+        ones by how many executors they leave out (one without a slot causes no cost), then failures; ties by name.
     """
 
     problem: Problem
@@ -222,6 +257,8 @@ def compare(
 def _run(problem: Problem, name: str, scheduler: Scheduler | MissingDependencyError) -> Row:
     if isinstance(scheduler, MissingDependencyError):
         return Row(name, error=str(scheduler))
+    if not name.startswith(JAVA_PREFIX):  # these tell their time themselves
+        warm_up(scheduler)
     begin = time.perf_counter()
     try:
         assignment = scheduler.schedule(problem)
@@ -237,13 +274,21 @@ def _run(problem: Problem, name: str, scheduler: Scheduler | MissingDependencyEr
 def _outcome(row: Row) -> str:
     if row.figures is None:
         return f"failed after {row.seconds:.3f} s: {row.error}"
-    left = f", {row.figures.unplaced} executors unplaced" if row.figures.unplaced else ""
-    return f"took {row.seconds:.3f} s, cost {row.figures.cost.total:,.1f}{left}"
+    return f"took {row.seconds:.3f} s, {outcome_text(row.figures)}"
 
 
-def _rank(row: Row) -> tuple[bool, bool, float, str]:
-    cost = row.figures.cost.total if row.figures else 0.0
-    return row.figures is None, not row.complete, cost, row.name
+def outcome_text(figures: Figures) -> str:
+    """``cost 8,034.1``, and what makes it no measure beside others."""
+    cost = "nothing placed" if figures.total is None else f"cost {figures.total:,.1f}"
+    broken = f", {counted(len(figures.broken), 'limit')} broken" if figures.broken else ""
+    left = f", {counted(figures.unplaced, 'executor')} unplaced" if figures.unplaced else ""
+    return f"{cost}{broken}{left}"
+
+
+def _rank(row: Row) -> tuple[bool, int, bool, float, str]:
+    if row.figures is None:
+        return True, 0, False, 0.0, row.name
+    return False, row.figures.unplaced, bool(row.figures.broken), row.figures.cost.total, row.name
 
 
 def measure(problem: Problem, slot_of_executor: IntArray) -> Figures:
@@ -254,6 +299,7 @@ def measure(problem: Problem, slot_of_executor: IntArray) -> Figures:
     return Figures(
         cost=cost_of(problem, slot_of_executor),
         broken=tuple(broken_limits(problem, slot_of_executor)),
+        worker_counts=tuple(other_worker_counts(problem, slot_of_executor)),
         unplaced=int(np.count_nonzero(slot_of_executor == UNPLACED)),
         nodes=len(nodes),
         workers=len(used),

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from stormwright.experiments.compare import Comparison, Figures
+from stormwright.experiments.compare import MARK, MARK_MEANS, Comparison, Figures, outcome_text
 from stormwright.experiments.report import COLOURS, write_report
 from stormwright.model import UNPLACED, CostWeights, Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.constraints import node_sum
+from stormwright.model.texts import amount, counted, size_of
 
 #: Up to here every executor is drawn; beyond, every node has a bar.
 MOST_EXECUTORS_DRAWN, MOST_NODES_DRAWN = 1500, 60
@@ -92,8 +93,9 @@ def write_comparison(path: Path, comparison: Comparison) -> None:
         path,
         "compare.html.j2",
         title=f"Schedulers compared on {problem.name or 'a problem'}",
-        lead=f"{len(problem.topologies)} topologies, {problem.num_executors:,} executors, "
-        f"{len(problem.supervisors):,} nodes, {len(problem.slots):,} slots.",
+        lead=f"{size_of(problem)}.",
+        mark=MARK,
+        mark_means=MARK_MEANS,
         current=comparison.current,
         rows=comparison.rows,
         costs=list(_cost_bars(comparison)),
@@ -113,14 +115,13 @@ def _placements(comparison: Comparison) -> Iterator[tuple[str, str, IntArray]]:
 
 
 def _lead(figures: Figures) -> str:
-    left = f", {figures.unplaced:,} executors unplaced" if figures.unplaced else ""
-    return f"cost {figures.cost.total:,.1f}, {figures.nodes:,} nodes, {figures.workers:,} workers{left}"
+    return f"{outcome_text(figures)}, {counted(figures.nodes, 'node')}, {counted(figures.workers, 'worker')}"
 
 
 def _cost_bars(comparison: Comparison) -> Iterator[CostBar]:
     weights = CostWeights()
     named = [("what runs now", comparison.current), *((row.label, row.figures) for row in comparison.rows)]
-    known = [(name, figures) for name, figures in named if figures]
+    known = [(name, figures) for name, figures in named if figures and figures.total is not None]
     highest = max((figures.cost.total for _, figures in known), default=0.0) or 1.0
     for name, figures in known:
         cost = figures.cost
@@ -131,7 +132,7 @@ def _cost_bars(comparison: Comparison) -> Iterator[CostBar]:
         ]
         yield CostBar(
             name,
-            f"{cost.total:,.1f}",
+            f"{figures.mark}{cost.total:,.1f}",
             [
                 (label, f"{tps:,.1f} tuples/s × {weight:g}", 100 * tps * weight / highest)
                 for label, tps, weight in parts
@@ -236,9 +237,8 @@ def _worker(problem: Problem, slot: int, executors: list[int], colours: list[lis
         number = executor - int(problem.executor_offset[index])
         component = int(topology.executor_component[number])
         names[topology.name] = None
-        title = (
-            f"{topology.components[component].id}, executor {number}, {problem.executor_cpu_hz[executor] / 1e9:.3g} GHz"
-        )
+        cpu = amount(problem.executor_cpu_hz[executor], "Hz")
+        title = f"{topology.components[component].id}, executor {number}, {cpu}"
         marks.append(ExecutorMark(colours[index][component], title))
     # More than one name only where a scheduler broke the rule that a slot has one topology.
     return WorkerBox(f"{' + '.join(names)} :{problem.slots[slot].port}", marks)

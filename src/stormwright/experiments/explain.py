@@ -11,6 +11,8 @@ import numpy as np
 from stormwright.errors import Fault, InputError
 from stormwright.experiments.move_costs import MoveCosts
 from stormwright.experiments.obstacles import (
+    FREE,
+    FREE_FOR_ONE,
     Count,
     Obstacle,
     Obstacles,
@@ -70,7 +72,7 @@ class Explanation:
     Parameters
     ----------
     executors
-        Numbered within the topology; those that run are explained one by one.
+        Numbered within the topology.
     slot
         Where it runs; None if unplaced.
     nodes
@@ -108,12 +110,19 @@ class Explanation:
     @property
     def histogram(self) -> str:
         """One line: how many nodes are ruled out by what, and how many are not."""
-        return histogram(self.counts, len(self.nodes))
+        return histogram(self.counts, len(self.nodes), FREE if self.slot else FREE_FOR_ONE)
 
     @property
     def status_text(self) -> str:
         """The reasons for an executor without a slot in one line, as Storm's UI shows them."""
         return status_text(self.scheduler, self.said, self.component, self.counts, len(self.nodes))
+
+    @property
+    def what_matters(self) -> tuple[object, ...]:
+        """All but which executors these are; what differs only by rounding is the same."""
+        costs = tuple(None if node.cost_change is None else round(node.cost_change, 6) for node in self.nodes)
+        alike = (replace(node, cost_change=None) for node in self.nodes)
+        return self.component, self.slot, self.reasons, self.counts, costs, *alike
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs."""
@@ -210,7 +219,7 @@ class _State:
         return int(self.slots[int(self.problem.executor_offset[topology]) + executor])
 
     def explain(self, topology: int, executors: Sequence[int]) -> Iterator[Explanation]:
-        """Those without a slot that are alike together, then those that run one by one."""
+        """Those without a slot, then those that run; executors that are alike together."""
         of, first = self.problem.topologies[topology], int(self.problem.executor_offset[topology])
         alike: dict[tuple[Any, ...], list[int]] = {}
         for executor in executors:
@@ -226,12 +235,16 @@ class _State:
         for together in alike.values():
             yield self._explanation(topology, together)
         moves = MoveCosts(self.problem, topology, self.slots)
+        running: dict[tuple[object, ...], list[Explanation]] = {}
         for executor in executors:
             if self.slot(topology, executor) != UNPLACED:
-                yield self._explanation(topology, [executor], moves)
+                one = self._explanation(topology, [executor], moves)
+                running.setdefault(one.what_matters, []).append(one)
+        for same in running.values():
+            yield replace(same[0], executors=tuple(one.executors[0] for one in same))
 
     def _explanation(self, topology: int, executors: list[int], moves: MoveCosts | None = None) -> Explanation:
-        """Of executors that are alike, or of one that runs, with the cost of moving it."""
+        """Of executors without a slot that are alike, or of one that runs, with the cost of moving it."""
         problem, of, executor = self.problem, self.problem.topologies[topology], executors[0]
         slot = self.slot(topology, executor)
         elsewhere = np.ones(len(problem.supervisors), dtype=bool)

@@ -10,6 +10,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE, node_sum
+from stormwright.model.texts import amount, amount_range, counted
 from stormwright.schedulers.support.limits import max_executors_per_worker
 from stormwright.schedulers.support.registry import SCHEDULERS
 from stormwright.schedulers.tag_aware import TAGS, UNTAGGED, tags_of
@@ -34,7 +35,7 @@ class Obstacle:
     unit: str = ""
 
     def __str__(self) -> str:
-        return self.text if self.short_by is None else f"{self.text} short by {self.short_by:.4g} {self.unit}".rstrip()
+        return self.text if self.short_by is None else f"{self.text} short by {amount(self.short_by, self.unit)}"
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,7 @@ class Count:
     def __str__(self) -> str:
         if self.short_by is None:
             return self.text
-        least, most = (f"{amount:.4g}" for amount in self.short_by)
-        return f"{self.text} short by {least if least == most else f'{least} to {most}'} {self.unit}".rstrip()
+        return f"{self.text} short by {amount_range(*self.short_by, self.unit)}"
 
 
 # Counting ----------------------------------------------------------------------------------------
@@ -97,12 +97,17 @@ def count_first(ruled_out: Sequence[RuledOut], among: BoolArray) -> tuple[Count,
     return tuple(count for *_, count in sorted(found, key=lambda entry: entry[:2]))
 
 
-def histogram(counts: Sequence[Count], total: int) -> str:
+#: What is said of nodes that nothing rules out: for an executor that runs, and for one that was left out. There may
+#: be room for each such executor on its own, and none for its topology as a whole.
+FREE, FREE_FOR_ONE = "could take it", "could take each one alone"
+
+
+def histogram(counts: Sequence[Count], total: int, of_free: str) -> str:
     """``2 of 3 nodes: memory short by 512 MB; 1 of 3: tag "etl" missing``; empty if there are no nodes."""
     parts = [(count.nodes, str(count)) for count in counts]
     free = total - sum(nodes for nodes, _ in parts)
     if free:
-        parts.append((free, "could take it"))
+        parts.append((free, of_free))
     return "; ".join(
         f"{nodes} of {total}{' nodes' if not position else ''}: {text}" for position, (nodes, text) in enumerate(parts)
     )
@@ -118,7 +123,7 @@ def status_text(scheduler: str, said: Sequence[str], component: str, counts: Seq
     component
         Of the executor.
     """
-    nodes = f"{component}: {histogram(counts, total) or 'there are 0 nodes'}"
+    nodes = f"{component}: {histogram(counts, total, FREE_FOR_ONE) or 'there are 0 nodes'}"
     return f"{scheduler or 'scheduler'}: {'; '.join([*said, nodes])}"
 
 
@@ -227,17 +232,18 @@ class Obstacles:
         workers = min(of.num_workers, of.num_executors)
         missing = max(workers - len(np.unique(self.own_slots(topology))), 0)
         free = int(self.free_slots[usable].sum())
-        nodes = f"on {np.count_nonzero(usable)} usable nodes together"
+        nodes = f"on {counted(int(np.count_nonzero(usable)), 'usable node')} together"
         if missing > free:
-            yield f"{missing} worker slots wanted, {free} free {nodes}"
+            yield f"{counted(missing, 'worker slot')} wanted, {free} free {nodes}"
         limit = max_executors_per_worker(of)
         if workers * limit < of.num_executors:
-            yield f"{workers} workers of at most {limit} executors do not take {of.num_executors}"
+            enough = f"{counted(workers, 'worker')} of at most {counted(limit, 'executor')}"
+            yield f"{enough} cannot take {of.num_executors}"
         for resource, demand, room in zip(problem.resources, problem.executor_demand, self.left, strict=True):
             short_by = float(demand[waiting].sum() - np.maximum(room[usable], 0).sum())
             if short_by > 0:
-                lacking = f"{resource.name} short by {resource.amount(short_by)}"
-                yield f"{lacking} {nodes} for its {len(waiting)} executors without a slot"
+                short = f"{resource.name} short by {amount(short_by, resource.unit)}"
+                yield f"{short} {nodes} for its {counted(len(waiting), 'executor')} without a slot"
 
     def of(self, topology: int, executor: int) -> list[RuledOut]:
         """What keeps an executor from nodes; of a node's obstacles the first is the one that counts."""
@@ -301,7 +307,9 @@ class Obstacles:
         there = np.bincount(problem.slot_node[alike], minlength=len(problem.supervisors))
         for count in np.unique(there[there >= limits.most_on_node[component]]).tolist():
             yield RuledOut(
-                "crowded", f"{count} executors of {of.components[component].id} already, the limit", there == count
+                "crowded",
+                f"{counted(count, 'executor')} of {of.components[component].id} already, the limit",
+                there == count,
             )
 
     def _full(self, topology: int, executor: int) -> Iterator[RuledOut]:
@@ -319,13 +327,18 @@ class Obstacles:
         foes = np.bincount(problem.slot_node[own[clash]], minlength=len(problem.supervisors))
         free = self.free_slots > 0
         closed = ~joinable & ~(free & may_open)
-        yield RuledOut(
-            "executors per worker", f"{limit} executors in every worker of its topology, the limit", closed & held
-        )
+        every = f"{counted(limit, 'executor')} in every worker of its topology, the limit"
+        yield RuledOut("executors per worker", every, closed & held)
         for count in np.unique(foes[closed & (foes > 0)]).tolist():
-            text = f"incompatible components in {count} workers of its topology"
+            text = f"incompatible components in {counted(count, 'worker')} of its topology"
             yield RuledOut("incompatible", text, closed & (foes == count))
         for ports in np.unique(self._ports[closed & ~free]).tolist():
             text = f"no free worker slot of {ports}"
             yield RuledOut("slots", text, closed & ~free & (self._ports == ports))
-        yield RuledOut("workers", f"all {wanted} workers of its topology are elsewhere", closed & free)
+        yield RuledOut("workers", _elsewhere(wanted), closed & free)
+
+
+def _elsewhere(workers: int) -> str:
+    if workers == 1:
+        return "the only worker of its topology is elsewhere"
+    return f"all {counted(workers, 'worker')} of its topology are elsewhere"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from errno import EISDIR
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,25 +96,20 @@ def draw_throughput(curves: Sequence[ThroughputCurve], spans: Sequence[tuple[flo
 
 
 def write_report(path: Path, template: str, **content: object) -> None:
-    """Render a template of this package to one file that needs no other."""
+    """Render a template of this package to one file that needs no other; directories above it are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(_environment().get_template(template).render(**content), encoding="utf-8")
 
 
-def check_report(path: Path) -> None:
+def check_report() -> None:
     """Fail now, before the work, where `write_report` would fail after it.
 
     Raises
     ------
     MissingDependencyError
         The template engine is not installed.
-    OSError
-        There cannot be a file at `path`.
     """
     _environment()
-    if path.is_dir():
-        raise IsADirectoryError(EISDIR, "a report is a file, and this is a directory", str(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _environment() -> Environment:

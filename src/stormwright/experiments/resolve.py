@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stormwright.errors import Fault, InputError
 from stormwright.schedulers import Scheduler, make_scheduler, parse_settings
-from stormwright.schedulers.support.describe import Description, describe, describe_class
+from stormwright.schedulers.support.describe import Description, Parameter, describe, describe_class
 from stormwright.schedulers.support.params import NoParams
 
 #: What the name of a Java scheduler begins with.
@@ -64,5 +65,17 @@ def describe_scheduler(name: str) -> Description:
     if name.startswith(JAVA_PREFIX):
         from stormwright.storm.scheduler_host import JavaScheduler  # only they need the cluster's side
 
-        return describe_class(name, JavaScheduler, NoParams)
+        return replace(describe_class(name, JavaScheduler, NoParams), parameters=_java_parameters())
     return describe(name)
+
+
+def _java_parameters() -> tuple[Parameter, ...]:
+    """What ``--set`` takes for a Java class."""
+    from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, TIME_LIMIT_S
+
+    limit = "seconds that the class has for its answer"
+    key = "a key of Storm's configuration, laid over that of the problem; a value that is JSON stands for what it is"
+    return (
+        Parameter(TIME_LIMIT_CONF, "number", TIME_LIMIT_S, limit, 0, None, ()),
+        Parameter("KEY", "text or JSON", "VALUE", key, None, None, ()),
+    )

@@ -18,6 +18,7 @@ from stormwright.experiments.resolve import ANY_JAVA, describe_scheduler
 from stormwright.formats import read_problem
 from stormwright.model import CostWeights, Problem
 from stormwright.model.arrays import IntArray
+from stormwright.model.texts import amount
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.support.describe import Description
 from stormwright.schedulers.support.registry import SCHEDULERS
@@ -96,6 +97,7 @@ def _java_page(description: Description) -> Iterator[str]:
     yield from _head(description)
     yield from _use(description)
     yield from _rule(description)
+    yield "## Parameters\n\n" + _parameters_table(description)
     yield (
         "## Its placement\n\nIt takes Java and Storm's jars to draw one, which `make setup` fetches:\n\n"
         f"    stormwright compare docs/schedulers/{PROBLEM} \\\n"
@@ -116,13 +118,8 @@ def _use(description: Description) -> Iterator[str]:
 
 
 def _rule(description: Description) -> Iterator[str]:
-    """The text without the source that begins it, or is a paragraph of it: the page has that at its top."""
-    paragraphs = []
-    for paragraph in description.text.split("\n\n"):
-        flat = " ".join(paragraph.split())
-        cited = bool(description.source) and flat.startswith(description.source)
-        paragraphs.append(flat.removeprefix(description.source).strip() if cited else paragraph)
-    yield "\n\n".join(["## Rule", *filter(None, paragraphs)])
+    """Without the source: the page has that at its top."""
+    yield "\n\n".join(filter(None, ["## Rule", description.details]))
 
 
 def _figures_table(figures: Mapping[str, Figures]) -> str:
@@ -135,7 +132,7 @@ def _figures_table(figures: Mapping[str, Figures]) -> str:
         (f"between racks, × {weights.inter_rack:g}", [f"{of.cost.inter_rack:,.0f}" for of in figures.values()]),
         ("nodes used", [str(of.nodes) for of in figures.values()]),
         ("workers used", [str(of.workers) for of in figures.values()]),
-        ("limits", ["; ".join(of.broken) or "kept" for of in figures.values()]),
+        ("limits", ["; ".join((*(of.broken or ("kept",)), *map(str, of.worker_counts))) for of in figures.values()]),
     ]
     head = [f"| tuples/s | {' | '.join(figures)} |", "|---|" + "---:|" * len(figures)]
     return "\n".join([*head, *(f"| {label} | {' | '.join(cells)} |" for label, cells in rows)])
@@ -195,7 +192,7 @@ def _about_problem(problem: Problem) -> Iterator[str]:
     for node in problem.supervisors:
         told = ", ".join(f"{key} {value}" for key, value in (node.scheduler_meta or {}).items())
         lines.append(
-            f"| {node.host} | {node.rack} | {node.cpu_hz / 1e9:g} GHz | {node.memory_mb / 1024:g} GiB "
+            f"| {node.host} | {node.rack} | {amount(node.cpu_hz, 'Hz')} | {node.memory_mb / 1024:g} GiB "
             f"| {len(node.ports)} | {told} |"
         )
     yield "\n".join(lines)

@@ -10,7 +10,12 @@ from string import Template
 
 from stormwright import __version__
 from stormwright.errors import Fault, InputError
+from stormwright.experiments.compare import ALL
+from stormwright.experiments.resolve import JAVA_PREFIX
 from stormwright.schedulers import scheduler_names
+
+#: What stands for all schedulers, and what the names of Java's begin with.
+RESERVED = frozenset({ALL, JAVA_PREFIX.rstrip(":")})
 
 _TEMPLATES = files("stormwright.experiments") / "templates" / "scheduler"
 
@@ -61,4 +66,6 @@ def write_skeleton(name: str, directory: Path) -> list[Path]:
 def _wrong(name: str) -> str | None:
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) or keyword.iskeyword(name):
         return "should be a name of lower-case letters, digits and single underscores, such as my_scheduler"
+    if name in RESERVED:
+        return "means something else where schedulers are named"
     return "there is a scheduler of this name" if name in scheduler_names() else None

@@ -9,6 +9,7 @@ from stormwright.formats.assignment import (
 from stormwright.formats.files import parse_json, read_json, write_json
 from stormwright.formats.placement import placement_to_dict
 from stormwright.formats.problem import problem_from_dict, problem_to_dict, read_problem, write_problem
+from stormwright.formats.snapshot import snapshot_from_dict
 
 __all__ = [
     "assignment_from_dict",
@@ -20,6 +21,7 @@ __all__ = [
     "read_assignment",
     "read_json",
     "read_problem",
+    "snapshot_from_dict",
     "write_assignment",
     "write_json",
     "write_problem",

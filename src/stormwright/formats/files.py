@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gc
 import gzip
 import os
@@ -50,20 +51,29 @@ def read_json(path: Path) -> object:
 
 
 def parse_json(data: bytes, source: str) -> object:
-    """`data` as JSON; `source` names it in errors.
+    """`data` as JSON, with or without a byte order mark; `source` names it in errors.
 
     Raises
     ------
     InputError
-        It is empty or not JSON. (NaN and Infinity are not JSON.)
+        It is empty, not text in UTF-8, or not JSON. (NaN and Infinity are not JSON.)
     """
+    data = data.removeprefix(codecs.BOM_UTF8)
     if not data:
         raise InputError(source, [Fault("is empty; JSON is expected", "$")])
     try:
         with collection_paused():
             return orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise InputError(source, [Fault(f"is not JSON: {error}", "$")]) from error
+        why = f"is not JSON: {error}" if _is_text(data) else "is not text in UTF-8"
+        raise InputError(source, [Fault(why, "$")]) from error
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return "\0" not in data.decode()
+    except UnicodeDecodeError:
+        return False
 
 
 def write_json(path: Path, document: object) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stormwright.formats.documents import ComponentDocument, InputDocument, TopologyDocument
 from stormwright.formats.faults import FaultList, join_path, shown
 from stormwright.model import Component, ExecutorRun, Grouping, Topology
-from stormwright.model.component_limits import read_component_limits
-from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
-from stormwright.model.favoured_hosts import read_favoured_hosts
-from stormwright.model.isolation import read_machines
-from stormwright.model.requests import normalised, read_requests
+from stormwright.model.misfit import Misfit
+from stormwright.model.requests import normalised
+from stormwright.model.topology_conf import conf_misfits
 
 #: Task ids are Java ints.
 _LAST_TASK = 2**31 - 1
@@ -26,11 +24,7 @@ def parse_topology(raw: object, path: str, faults: FaultList) -> Topology | None
     parsed = [_component(item, known, at, faults) for item, at in faults.items(raw, "components", path)]
     if header is None:
         return None
-    limit = header.conf.get(MAX_EXECUTORS_PER_WORKER, 1)
-    if type(limit) is not int or limit < 1:
-        at = join_path(path, "conf", MAX_EXECUTORS_PER_WORKER)
-        faults.add(f"should be an integer of at least 1, got {shown(limit)}", at)
-    check_conf(header.conf, path, faults)
+    add_misfits(conf_misfits(header.conf), path, faults)
     components = tuple(component for component in parsed if component is not None)
     runs = tuple(ExecutorRun(*run) for run in header.executor_runs)
     if len(components) == len(parsed):
@@ -49,14 +43,8 @@ def parse_topology(raw: object, path: str, faults: FaultList) -> Topology | None
     )
 
 
-def check_conf(conf: Mapping[str, Any], path: str, faults: FaultList) -> None:
-    """Note what Storm would refuse of what `conf`, at `path`, a topology's or the cluster's, says of topologies."""
-    misfits = (
-        *read_component_limits(conf, {})[1],
-        *read_requests(conf)[1],
-        *read_favoured_hosts(conf)[1],
-        *read_machines(conf)[1],
-    )
+def add_misfits(misfits: Iterable[Misfit], path: str, faults: FaultList) -> None:
+    """Note what is wrong with the configuration of what is at `path`."""
     for message, value, steps in misfits:
         faults.add(f"{message}, got {shown(value)}", join_path(path, "conf", *steps))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from stormwright.model.assignment import UNPLACED
 from stormwright.model.component_limits import count_components
 from stormwright.model.isolation import isolation_violations
 from stormwright.model.problem import Problem
+from stormwright.model.texts import amount_of, counted
 
 #: A topology's own hard limit on executors per worker, in its configuration.
 MAX_EXECUTORS_PER_WORKER = "stormwright.max.executors.per.worker"
@@ -30,18 +32,43 @@ def violations(problem: Problem, slot_of_executor: IntArray) -> list[str]:
         *_unplaced(problem, slot_of_executor),
         *_node_limits(problem, slot_of_executor),
         *_slot_sharing(problem, slot_of_executor),
-        *_workers(problem, slot_of_executor),
+        *map(str, _worker_counts(problem, slot_of_executor)),
+        *_worker_sizes(problem, slot_of_executor),
         *_component_limits(problem, slot_of_executor),
         *isolation_violations(problem, slot_of_executor),
     ]
 
 
+class WorkerCount(NamedTuple):
+    """A topology (by id) that has another number of workers than it wants."""
+
+    topology: str
+    workers: int
+    wanted: int
+
+    def __str__(self) -> str:
+        return f"{self.topology}: {counted(self.workers, 'worker')}, wanted {self.wanted}"
+
+
 def broken_limits(problem: Problem, slot_of_executor: IntArray) -> list[str]:
-    """Limits that the placed executors break: the violations but those of topologies that are not placed as a whole."""
-    missing = np.unique(problem.executor_topology[slot_of_executor == UNPLACED])
-    # Of these, that executors have no slot and workers are missing is told as such.
-    left_out = tuple(f"{problem.topologies[topology].id}: " for topology in missing)
-    return [text for text in violations(problem, slot_of_executor) if not text.startswith(left_out)]
+    """Limits that the placed executors break: violations of topologies placed as a whole, but their worker counts."""
+    told_apart = {str(count) for count in other_worker_counts(problem, slot_of_executor)}
+    # Of the others, that executors have no slot and workers are missing is told as such.
+    left_out = tuple(f"{problem.topologies[topology].id}: " for topology in _left_out(problem, slot_of_executor))
+    found = violations(problem, slot_of_executor)
+    return [text for text in found if text not in told_apart and not text.startswith(left_out)]
+
+
+def other_worker_counts(problem: Problem, slot_of_executor: IntArray) -> list[WorkerCount]:
+    """Topologies placed as a whole in another number of workers than min(W, E): schedulers of Storm do so by design."""
+    left_out = {problem.topologies[topology].id for topology in _left_out(problem, slot_of_executor)}
+    return [count for count in _worker_counts(problem, slot_of_executor) if count.topology not in left_out]
+
+
+def _left_out(problem: Problem, slot_of_executor: IntArray) -> list[int]:
+    """Topologies, by index, of which executors have no slot."""
+    left_out: list[int] = np.unique(problem.executor_topology[slot_of_executor == UNPLACED]).tolist()
+    return left_out
 
 
 def _unplaced(problem: Problem, slot_of_executor: IntArray) -> Iterator[str]:
@@ -57,7 +84,7 @@ def _node_limits(problem: Problem, slot_of_executor: IntArray) -> Iterator[str]:
     ):
         used = node_sum(problem, slot_of_executor, demand)
         for node in np.flatnonzero(used > capacity * (1 + RELATIVE_TOLERANCE)):
-            there = f"{resource.amount(used[node], 6)} of {capacity[node]:.6g}"
+            there = amount_of(used[node], capacity[node], resource.unit)
             yield f"{problem.supervisors[node].id}: {resource.name} {there}"
 
 
@@ -77,13 +104,19 @@ def _slot_sharing(problem: Problem, slot_of_executor: IntArray) -> Iterator[str]
         yield f"{problem.slots[slot]}: shared by {sharing}"
 
 
-def _workers(problem: Problem, slot_of_executor: IntArray) -> Iterator[str]:
+def _worker_counts(problem: Problem, slot_of_executor: IntArray) -> Iterator[WorkerCount]:
+    for index, topology in enumerate(problem.topologies):
+        slots = slot_of_executor[problem.executors_of(index)]
+        used = len(np.unique(slots[slots != UNPLACED]))
+        wanted = min(topology.num_workers, topology.num_executors)
+        if used != wanted:
+            yield WorkerCount(topology.id, used, wanted)
+
+
+def _worker_sizes(problem: Problem, slot_of_executor: IntArray) -> Iterator[str]:
     for index, topology in enumerate(problem.topologies):
         slots = slot_of_executor[problem.executors_of(index)]
         used, sizes = np.unique(slots[slots != UNPLACED], return_counts=True)
-        wanted = min(topology.num_workers, topology.num_executors)
-        if len(used) != wanted:
-            yield f"{topology.id}: {len(used)} workers, wanted {wanted}"
         limit = topology.conf.get(MAX_EXECUTORS_PER_WORKER)
         if limit:
             for slot, size in zip(used, sizes, strict=True):
@@ -110,4 +143,5 @@ def _component_limits(problem: Problem, slot_of_executor: IntArray) -> Iterator[
                 if held[a] and held[b] > (a == b):
                     other = "" if a == b else f" and {held[b]} of {names[b]}"
                     slot = problem.slots[used[worker]]
-                    yield f"{topology.id}: {held[a]} executors of {names[a]}{other} in {slot}, incompatible"
+                    these = f"{counted(int(held[a]), 'executor')} of {names[a]}{other}"
+                    yield f"{topology.id}: {these} in {slot}, incompatible"

@@ -11,6 +11,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import UNPLACED
 from stormwright.model.misfit import Misfit
 from stormwright.model.problem import Problem
+from stormwright.model.texts import counted
 
 #: Key of the cluster's configuration: topology name → hosts that it has for itself.
 MACHINES = "isolation.scheduler.machines"
@@ -59,4 +60,4 @@ def isolation_violations(problem: Problem, slot_of_executor: IntArray) -> Iterat
             yield f"{name}: on {len(hosts)} hosts, isolated on {count}"
         for host in hosts:
             if len(on[host]) > 1:
-                yield f"{name}: isolated, but shares {host} with {len(on[host]) - 1} topologies"
+                yield f"{name}: isolated, but shares {host} with {counted(len(on[host]) - 1, 'topology')}"

@@ -24,10 +24,6 @@ class Resource(NamedTuple):
     name: str
     unit: str = ""
 
-    def amount(self, value: float, digits: int = 4) -> str:
-        """`value` with the unit, for people."""
-        return f"{value:.{digits}g} {self.unit}".rstrip()
-
 
 @dataclass(frozen=True)
 class Problem:

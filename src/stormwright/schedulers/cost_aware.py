@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from stormwright.errors import Fault, InputError
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray
 from stormwright.schedulers.support.placing import Placing
 from stormwright.schedulers.support.scores import ranked
+from stormwright.schedulers.support.told import nodes_tell
 from stormwright.schedulers.support.waiting import QueueParams, by_score, place_waiting
 
 #: Key of `supervisor.scheduler.meta`: what the node costs while it runs anything, in any one currency.
@@ -79,23 +78,9 @@ def prices_per_hour(problem: Problem) -> FloatArray:
     InputError
         Prices that are no numbers or below 0.
     """
-    prices: list[float] = []
-    faults: list[Fault] = []
-    for index, node in enumerate(problem.supervisors):
-        text = (node.scheduler_meta or {}).get(PRICE_PER_HOUR)
-        cores = node.resources.get("cpu.pcore.percent", 100 * node.cpu_hz / problem.core_hz) / 100
-        price = cores if text is None else _number(text)
-        if not price >= 0:  # so written that NaN is a fault
-            path = f'$.supervisors[{index}].scheduler_meta["{PRICE_PER_HOUR}"]'
-            faults.append(Fault(f"should be a number, at least 0, got {text!r}", path))
-        prices.append(price)
-    if faults:
-        raise InputError("prices of nodes", faults)
-    return np.array(prices)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+    told = nodes_tell(problem, [PRICE_PER_HOUR])
+    cores = [
+        node.resources.get("cpu.pcore.percent", 100 * node.cpu_hz / problem.core_hz) / 100
+        for node in problem.supervisors
+    ]
+    return np.array([price.get(PRICE_PER_HOUR, own) for price, own in zip(told, cores, strict=True)])

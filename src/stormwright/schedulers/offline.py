@@ -9,8 +9,9 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.schedulers.support.dag import by_component, linearised, upstream
+from stormwright.schedulers.support.limits import most_executors
 from stormwright.schedulers.support.params import param
-from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.placing import Placing, Room, fill_empty
 from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
 
 
@@ -82,7 +83,7 @@ class OfflineScheduler:
         """Rules 1 to 3: the executors of every worker, none empty."""
         topology, wanted = placing.topology, placing.wanted
         count, executors = wanted.workers, placing.executors
-        limit = min(self._most_executors(len(executors), count), placing.limit)
+        limit = min(most_executors(len(executors), count, self.params.alpha), placing.limit)
         offset = int(placing.draft.problem.executor_offset[wanted.topology])
         members = by_component(topology, executors, offset)
         sources = upstream(topology)
@@ -103,12 +104,8 @@ class OfflineScheduler:
                 workers[worker].append(executor)
                 holds[worker].add(component)
                 own[worker] += 1
-        return _without_empty(workers)
-
-    def _most_executors(self, executors: int, workers: int) -> int:
-        """M(alpha) of the paper, §3: executors that a worker may hold."""
-        fewest = math.ceil(executors / workers)
-        return fewest + math.ceil(self.params.alpha * (executors - workers + 1 - fewest))
+        fill_empty(workers)
+        return workers
 
     def _nodes(self, room: Room, workers: int) -> list[int]:
         """The nodes to deal workers to, by free slots: from as few as have enough, by `beta`, up to one a worker."""
@@ -117,11 +114,3 @@ class OfflineScheduler:
         fewest = min(int(np.searchsorted(reach, workers)) + 1, len(by_slots))
         most = max(fewest, min(len(by_slots), workers))
         return by_slots[: fewest + math.ceil(self.params.beta * (most - fewest))]
-
-
-def _without_empty(workers: list[list[int]]) -> list[list[int]]:
-    """Give every empty worker the last executor of the fullest, so that exactly as many are used as wanted."""
-    for worker in workers:
-        if not worker:
-            worker.append(max(workers, key=len).pop())
-    return workers

@@ -24,7 +24,7 @@ from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.greedy import NOWHERE, Bins, Greedy, Items
-from stormwright.schedulers.support.limits import max_executors_per_worker
+from stormwright.schedulers.support.limits import max_executors_per_worker, most_executors
 from stormwright.schedulers.support.params import param
 from stormwright.schedulers.support.rates import Pairs, Rates
 from stormwright.schedulers.support.repair import make_room
@@ -63,7 +63,8 @@ class OnlineScheduler:
     1. Traffic between racks counts twice, as in the cost of a placement. With one rack nothing changes.
     2. Phase 2 goes through the pairs of workers again while that lowers the cost, and with several racks also tries
        the least loaded node of the racks at hand; the cheaper of both results counts.
-    3. Where the greedy rule leaves a worker without a node although the cluster has room, `make_room` finds it.
+    3. Where the greedy rule leaves a worker without a node, `make_room` looks for a place by few small steps, and may
+       miss one that there is. Reasons then speak of the workers as phase 1 made them; cut otherwise they might fit.
     4. Memory is a hard limit, as is the topology's own limit on executors in a worker; generic resources and limits on
        components are kept by `make_room` afterwards. `alpha`, `beta`, `gamma` and `delta` are wishes, given up for what
        would find no place otherwise.
@@ -135,7 +136,8 @@ class OnlineScheduler:
             return Bins(executors * every, load_hz * every, memory_mb * every, np.zeros(count, np.int64))
 
         load_hz = min(self.params.gamma * float(cpu_hz.sum()) / count, most_hz)
-        greedy = Greedy(items, workers(min(self._most_executors(len(members), count), hard_limit), load_hz, most_mb))
+        most = min(most_executors(len(members), count, self.params.alpha), hard_limit)
+        greedy = Greedy(items, workers(most, load_hz, most_mb))
         greedy.place_pairs(pairs)
         if len(greedy.place_rest()):
             greedy.relax(workers(hard_limit, math.inf, math.inf))
@@ -143,11 +145,6 @@ class OnlineScheduler:
         greedy.fill_empty()  # equation 2: exactly min(E, W) workers
         for number in range(count):
             yield members[greedy.bin_of == number]
-
-    def _most_executors(self, executors: int, workers: int) -> int:
-        """M(alpha) of the paper, §3: executors that a worker may hold."""
-        fewest = math.ceil(executors / workers)
-        return fewest + math.ceil(self.params.alpha * (executors - workers + 1 - fewest))
 
     # Phase 2 -------------------------------------------------------------------------------------
 
@@ -162,11 +159,12 @@ class OnlineScheduler:
             np.array(draft.topology, np.int64),
         )
         ports = np.where(draft.usable, [len(node.ports) for node in problem.supervisors], 0.0)
-        nodes = Bins(ports, problem.node_cpu_hz, problem.node_memory_mb, problem.node_rack)
+        nodes = Bins(ports, problem.node_cpu_hz, problem.node_memory_mb, problem.node_rack)  # equation 1: B_k
         several_racks = len(np.unique(nodes.zone)) > 1
         results = [
             self._packed(draft, items, nodes, pairs, near) for near in ((False, True) if several_racks else (False,))
         ]
+        # Equation 3, after what is placed at all; `cost` is the traffic between nodes.
         best = min(results, key=lambda greedy: (np.count_nonzero(greedy.bin_of == NOWHERE), greedy.cost()))
         draft.node = best.bin_of.tolist()
         # The greedy rule knows neither limits on components nor resources other than CPU and memory.

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray
+from stormwright.model.topology_conf import FORECAST_GROWTH
 from stormwright.schedulers.support.placing import Placing, Room
 from stormwright.schedulers.support.scores import part_used
+from stormwright.schedulers.support.told import topologies_tell
 from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
-
-#: A topology's configuration: its forecast load in parts of the load it has now.
-FORECAST_GROWTH = "stormwright.forecast.growth"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,16 +82,6 @@ def forecast_cpu_hz(problem: Problem) -> FloatArray:
     InputError
         A growth that is no number or below 0.
     """
-    growths: list[float] = []
-    faults: list[Fault] = []
-    for index, topology in enumerate(problem.topologies):
-        growth = topology.conf.get(FORECAST_GROWTH, 1)
-        if isinstance(growth, bool) or not isinstance(growth, int | float) or not 0 <= growth < math.inf:
-            path = f'$.topologies[{index}].conf["{FORECAST_GROWTH}"]'
-            faults.append(Fault(f"should be a number, at least 0, got {growth!r}", path))
-            growth = math.nan
-        growths.append(float(growth))
-    if faults:
-        raise InputError("forecast growth of topologies", faults)
-    forecast: FloatArray = problem.executor_cpu_hz * np.array(growths)[problem.executor_topology]
+    growth = np.array(topologies_tell(problem, FORECAST_GROWTH, 1), dtype=np.float64)
+    forecast: FloatArray = problem.executor_cpu_hz * growth[problem.executor_topology]
     return forecast

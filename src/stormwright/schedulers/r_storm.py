@@ -52,7 +52,8 @@ class RStormScheduler:
     1. Distances are in parts of the largest node, so that CPU, memory and network count alike; the published code takes
        points and MB as they are, in which memory decides nearly alone (`units` ``raw``).
     2. Nodes with enough CPU left come first; where there is none, a node is loaded beyond its capacity, which
-       `soft_cpu` false forbids. A topology that asks for more CPU than the whole cluster has left is left out.
+       `soft_cpu` false forbids. A topology that asks for more CPU than the whole cluster has left is left out; what a
+       node is loaded beyond its capacity is not left elsewhere.
     3. Exactly as many workers as the topology wants; the paper takes as many as fill up. They are opened last, where
        most executors share one.
     4. What a node does not tell, its memory or its CPU, is not compared.

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stormwright.model import Assignment, Problem, Topology
+from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import BoolArray
+from stormwright.model.topology_conf import WORKERS_OF_TAG
 from stormwright.schedulers.support.admission import Wanted, find_wanted
 from stormwright.schedulers.support.dag import by_component
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.moving_apart import why_together
 from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.repair import Repair
 from stormwright.schedulers.support.staying import choose_slots
+from stormwright.schedulers.support.told import topologies_tell
 from stormwright.schedulers.support.waiting import Plan, QueueParams, answer, ordered, plan_with_last_resort
 
 #: Key of `supervisor.scheduler.meta`: the tags of a supervisor, separated by commas.
 TAGS = "tags"
-
-#: Key of a topology's configuration: tag (or tags joined by commas, in order of their names) → number of workers.
-WORKERS_OF_TAG = "stormwright.tag.workers"
 
 #: What a component or a supervisor without a tag is called.
 UNTAGGED = "untagged"
@@ -51,8 +52,10 @@ class TagAwareScheduler:
 
     Different from the article and its code: a component with two tags needs a supervisor with both, and two tags of
     one supervisor share its slots. A topology may run on more workers than it asked for, if its groups need more than
-    that. CPU and memory of nodes and the topology's limit on executors in a worker hold. A topology whose limits on
-    components this rule breaks is left out: nothing is moved apart afterwards, as tags say who shares a worker.
+    that. CPU and memory of nodes and the topology's limit on executors in a worker hold: where a worker fits on none of
+    its nodes, workers of its group move among these, and executors among the group's workers, until all fit. What other
+    groups and topologies were given is not moved for that, so a topology may be left out though there is a placement.
+    So is one whose limits on components this rule breaks.
 
     Ties go to the lower index of node and executor.
 
@@ -67,6 +70,11 @@ class TagAwareScheduler:
     Honours
     -------
     CPU, memory, executors per worker, tags
+
+    Raises
+    ------
+    InputError
+        When it schedules: numbers of workers that are no integers of at least 1; all faults at once.
     """
 
     params_type = TagAwareParams
@@ -76,26 +84,30 @@ class TagAwareScheduler:
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot."""
+        asked = topologies_tell(problem, WORKERS_OF_TAG, {})
         return answer(
             problem,
             "tag_aware",
             self.params,
-            plan_with_last_resort(problem, lambda usable: self._plan(problem, usable)),
+            plan_with_last_resort(problem, lambda usable: self._plan(problem, usable, asked)),
         )
 
-    def _plan(self, problem: Problem, usable: BoolArray) -> Plan:
+    def _plan(self, problem: Problem, usable: BoolArray, asked: Sequence[Mapping[str, int]]) -> Plan:
         draft = Draft.empty(problem, usable)
-        room: Room | None = None
+        wanted_all = find_wanted(
+            draft, keep_running=True, may_join=lambda e, mates: _tags(problem, e) == _tags(problem, mates[0])
+        )
+        queue = ordered(problem, wanted_all, self.params.order)
+        room = Room(draft)
         of_node = [tags_of((node.scheduler_meta or {}).get(TAGS, "")) for node in problem.supervisors]
         blocked = ""
-        for wanted in ordered(problem, find_wanted(draft, keep_running=True), self.params.order):
+        for wanted in queue:
             if blocked and not self.params.backfill:
                 draft.reasons[wanted.topology] = (f"waits behind {len(draft.reasons)} topologies, one is {blocked}",)
                 continue
-            room = room or Room(draft)
-            reasons = _place(draft, room, wanted, of_node)
+            reasons = _place(draft, room, wanted, of_node, asked[wanted.topology])
             if reasons:
-                room = None  # what it was given is to be free again
+                room.recount(draft)  # what it was given is to be free again
                 draft.reasons[wanted.topology] = reasons
                 blocked = blocked or problem.topologies[wanted.topology].id
         return Plan(choose_slots(draft), draft.reasons)
@@ -106,15 +118,29 @@ def tags_of(text: str) -> Tags:
     return frozenset(tag.strip() for tag in text.split(",") if tag.strip())
 
 
-def _place(draft: Draft, room: Room, wanted: Wanted, of_node: list[Tags]) -> tuple[str, ...]:
+def _tags(problem: Problem, executor: int) -> Tags:
+    """Of an executor's component; executors are numbered over the problem."""
+    topology = int(problem.executor_topology[executor])
+    of = problem.topologies[topology]
+    return tags_of(",".join(of.components[of.executor_component[executor - problem.executor_offset[topology]]].tags))
+
+
+def _place(draft: Draft, room: Room, wanted: Wanted, of_node: list[Tags], asked: Mapping[str, int]) -> tuple[str, ...]:
     """Add the workers of a topology to the draft, or tell why it cannot have them."""
-    problem, topology = draft.problem, draft.problem.topologies[wanted.topology]
     placing = Placing(draft, room, wanted)
-    if wanted.workers * placing.limit < len(wanted.executors):
+    if 0 < wanted.workers * placing.limit < len(wanted.executors):
         return (f"{wanted.workers} workers of at most {placing.limit} executors do not take {len(wanted.executors)}",)
-    groups = _groups(problem, wanted)
+    groups = _groups(draft.problem, wanted)
     sizes = {tags: len(members) for tags, members in groups.items()}
-    shares = _workers_of_group(topology, sizes, wanted.workers, placing.limit)
+    problem = draft.problem
+    live = Counter(
+        _tags(problem, int(np.argmax(draft.worker == worker)))
+        for worker, (of, fixed) in enumerate(zip(draft.topology, draft.fixed, strict=True))
+        if fixed and of == wanted.topology
+    )
+    shares = _workers_of_group(asked, sizes, live, wanted.workers, placing.limit)
+    overloading: list[_Group] = []
+    first = len(draft.node)
     for tags, members in groups.items():
         nodes = np.array([tags <= own if tags else not own for own in of_node], dtype=bool)
         name = ",".join(sorted(tags)) or UNTAGGED
@@ -123,19 +149,45 @@ def _place(draft: Draft, room: Room, wanted: Wanted, of_node: list[Tags]) -> tup
         free = int(room.slots[nodes].sum())
         if free < shares[tags]:
             return (f'{shares[tags]} worker slots wanted for tag "{name}", {free} free on its {nodes.sum()} nodes',)
+        group = _Group(name, nodes, range(first, first + shares[tags]), len(members))
+        first += shares[tags]
         for number in range(shares[tags]):
             worker = members[number :: shares[tags]]
             fits = placing.can_host(worker) & nodes
-            if not fits.any():
-                return (
-                    f'0 of {nodes.sum()} nodes with tag "{name}" have room for a worker of {len(worker)} executors',
-                )
-            placing.put_worker(worker, placing.in_turn(fits))
+            if not fits.any() and group not in overloading:
+                overloading.append(group)
+            placing.put_worker(worker, placing.in_turn(fits if fits.any() else nodes & (room.slots >= 1)))
     placing.finish()
-    together = why_together(draft, wanted.topology)
-    if together:
+    reasons = _mend(draft, overloading) or why_together(draft, wanted.topology)
+    if reasons:
         draft.take_out(wanted.topology)
-    return together
+    elif overloading:
+        room.recount(draft)
+    return reasons
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Workers of a draft that hold what has the same tags, and the nodes that have these."""
+
+    name: str
+    nodes: BoolArray
+    workers: range
+    executors: int
+
+
+def _mend(draft: Draft, overloading: list[_Group]) -> tuple[str, ...]:
+    """Rearrange groups, each within its nodes and workers, until they overload none, or tell why that fails."""
+    overloaded: list[int] = []
+    for group in overloading:
+        others = [worker not in group.workers for worker in range(len(draft.node))]
+        overloaded = Repair(replace(draft, usable=draft.usable & group.nodes, fixed=others)).run().tolist()
+    return tuple(
+        f'no room found on {group.nodes.sum()} nodes with tag "{group.name}" for {len(group.workers)} workers '
+        f"with {group.executors} executors"
+        for group in overloading
+        if any(draft.node[worker] in overloaded for worker in group.workers)
+    )
 
 
 def _groups(problem: Problem, wanted: Wanted) -> dict[Tags, list[int]]:
@@ -151,13 +203,16 @@ def _groups(problem: Problem, wanted: Wanted) -> dict[Tags, list[int]]:
     return dict(sorted(groups.items(), key=lambda item: sorted(item[0])))
 
 
-def _workers_of_group(topology: Topology, sizes: Mapping[Tags, int], workers: int, limit: int) -> dict[Tags, int]:
-    """Workers of every group: as configured, the others in proportion to their executors; as many as hold them."""
-    asked: Mapping[str, int] = topology.conf.get(WORKERS_OF_TAG, {})
+def _workers_of_group(
+    asked: Mapping[str, int], sizes: Mapping[Tags, int], live: Mapping[Tags, int], workers: int, limit: int
+) -> dict[Tags, int]:
+    """New workers of every group: as configured, less those that are live, the others in proportion to their executors;
+    as many as hold them.
+    """
     names = {tags: ",".join(sorted(tags)) or UNTAGGED for tags in sizes}
     fewest = {tags: math.ceil(size / limit) for tags, size in sizes.items()}
     shares = {
-        tags: min(max(int(asked[names[tags]]), fewest[tags]), size)
+        tags: min(max(asked[names[tags]] - live.get(tags, 0), fewest[tags]), size)
         for tags, size in sizes.items()
         if names[tags] in asked
     }

@@ -11,12 +11,13 @@ from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED, Assignment, Problem, Supervisor, measured_traffic
 from stormwright.schedulers.support.params import param
-from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.placing import Placing, Room, fill_empty
 from stormwright.schedulers.support.rates import Rates
+from stormwright.schedulers.support.told import nodes_tell
 from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
 
 #: Keys of `supervisor.scheduler.meta` that tell what the node's processors are.
-SOCKETS, CORES, GHZ, FLOP_PER_CYCLE = ("sockets", "cores", "ghz", "flop.per.cycle")
+PROCESSORS = SOCKETS, CORES, GHZ, FLOP_PER_CYCLE = ("sockets", "cores", "ghz", "flop.per.cycle")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +40,15 @@ class TopStormScheduler:
 
     1. Pairs of executors are taken by their traffic, heaviest first. A group is closed when no free executor
        communicates with either of the two it began with; beyond as many groups as workers, executors are left over.
-    2. A node too full for a worker is passed over, so that CPU, memory and executors per worker hold; the paper looks
+    2. A group is joined by the executor that communicates most with these two together, which is what the worker
+       saves; the paper's "source or destination" may also mean with either one.
+    3. A node too full for a worker is passed over, so that CPU, memory and executors per worker hold; the paper looks
        at slots alone.
-    3. A worker that would be empty gets the last executor of the fullest.
+    4. A worker that would be empty gets the last executor of the fullest. So where there are as many executors as
+       workers, each has a worker of its own; the paper still pairs them, which leaves workers empty.
 
-    Ties go to the lower index of executor, worker and node.
+    Of equally powerful nodes that with most free slots comes first. Other ties go to the lower index of executor,
+    worker and node.
 
     When to use
     -----------
@@ -57,6 +62,11 @@ class TopStormScheduler:
     Honours
     -------
     CPU, memory, executors per worker, traffic, processors
+
+    Raises
+    ------
+    InputError
+        When it schedules: what a node tells of its processors is no number or below 0; all faults at once.
     """
 
     params_type = TopStormParams
@@ -67,15 +77,19 @@ class TopStormScheduler:
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot; algorithm 1."""
         rates = Rates.of(problem, measured_traffic(problem))
-        power = [computation_power(node, self.params.alpha) for node in problem.supervisors]
-        nodes = [int(node) for node in np.argsort(-np.array(power), kind="stable")]
+        nodes_tell(problem, PROCESSORS)
+        power = np.array([computation_power(node, self.params.alpha) for node in problem.supervisors])
+        rank = np.unique(-power, return_inverse=True)[1]
 
-        def make_rule(_: Room) -> Rule:
+        def make_rule(room: Room) -> Rule:
             def place(placing: Placing) -> None:
+                # Algorithm 3, lines 15 to 17; the slots move a node by less than one rank of power.
+                turn = rank - room.slots / (room.slots.max(initial=0) + 1)
                 groups = executor_groups(placing, rates)
                 for group in sorted(groups, key=len, reverse=True):  # algorithm 3, lines 18 to 27
                     fits = placing.can_host(group)
-                    placing.put_worker(group, next((node for node in nodes if fits[node]), UNPLACED))
+                    first = int(np.argmin(np.where(fits, turn, math.inf)))
+                    placing.put_worker(group, first if fits[first] else UNPLACED)
 
             return place
 
@@ -107,14 +121,14 @@ def executor_groups(placing: Placing, rates: Rates) -> list[list[int]]:
     free = dict.fromkeys(range(len(executors)))
     groups: list[list[int]] = []
     for source, target in zip(pairs.source.tolist(), pairs.target.tolist(), strict=True):
-        if len(groups) == count or share < 2:  # remark 1
+        if len(groups) == count or share < 2:  # remarks 1 and 4
             break
         if source not in free or target not in free:  # line 9
             continue
         group = [source, target]
         del free[source], free[target]
         while len(group) < share:  # lines 15 to 20
-            pull = {
+            pull = {  # remark 2
                 e: neighbours[source].get(e, 0.0) + neighbours[target].get(e, 0.0)
                 for e in (*neighbours[source], *neighbours[target])
                 if e in free
@@ -131,9 +145,7 @@ def executor_groups(placing: Placing, rates: Rates) -> list[list[int]]:
         roomy = (number % count for number in range(turn, turn + count) if len(groups[number % count]) < placing.limit)
         turn = next(roomy) + 1
         groups[turn - 1].append(executor)
-    for group in groups:  # remark 3
-        if not group:
-            group.append(max(groups, key=len).pop())
+    fill_empty(groups)  # remark 4
     return [[executors[member] for member in group] for group in groups]
 
 

@@ -16,7 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from stormwright.errors import ClusterError, InputError
-from stormwright.formats import placement_to_dict, problem_from_dict
+from stormwright.formats import placement_to_dict, problem_to_dict, snapshot_from_dict
+from stormwright.model import Problem
 from stormwright.storm.bridge import Bridge
 
 #: Takes the body of a perflog delivery; returns once it is safe on disk.
@@ -26,8 +27,19 @@ Ingest = Callable[[bytes], None]
 MAX_DELIVERY_BYTES = 64 * 2**20
 
 
-def make_app(bridge: Bridge, ingest: Ingest, status: Callable[[], dict[str, Any]]) -> Starlette:
-    """The service's routes."""
+def make_app(
+    bridge: Bridge,
+    ingest: Ingest,
+    status: Callable[[], dict[str, Any]],
+    problem: Callable[[], Problem | None] = lambda: None,
+) -> Starlette:
+    """The service's routes.
+
+    Parameters
+    ----------
+    problem
+        The cluster as it is now, with the load that was measured; None while Nimbus has not asked yet.
+    """
 
     async def schedule(request: Request) -> Response:
         body = await request.body()
@@ -43,11 +55,18 @@ def make_app(bridge: Bridge, ingest: Ingest, status: Callable[[], dict[str, Any]
     async def show_status(_: Request) -> Response:
         return _json(await run_in_threadpool(status))
 
+    async def show_problem(_: Request) -> Response:
+        now = await run_in_threadpool(problem)
+        if now is None:
+            return _json({"error": "Nimbus has not asked yet: try again in 10 s"}, status_code=503)
+        return _json(await run_in_threadpool(problem_to_dict, now))
+
     return Starlette(
         routes=[
             Route("/v1/schedule", schedule, methods=["POST"]),
             Route("/v1/perflog", perflog, methods=["POST"]),
             Route("/v1/status", show_status, methods=["GET"]),
+            Route("/v1/problem", show_problem, methods=["GET"]),
         ],
         exception_handlers={ClientDisconnect: _hung_up},
     )
@@ -56,12 +75,15 @@ def make_app(bridge: Bridge, ingest: Ingest, status: Callable[[], dict[str, Any]
 def _schedule(bridge: Bridge, body: bytes) -> Response:
     try:
         snapshot = orjson.loads(body)
-        problem = problem_from_dict(snapshot["problem"], source="snapshot of Nimbus")
+        problem, unfit = snapshot_from_dict(snapshot["problem"], source="snapshot of Nimbus")
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         return _json({"error": f"not a snapshot: {error}"}, status_code=400)
     except InputError as error:
         return _json({"error": str(error)}, status_code=400)
-    answer = bridge.answer(problem)
+    try:
+        answer = bridge.answer(problem, unfit)
+    except InputError as error:  # what nodes tell in supervisor.scheduler.meta only the scheduler can judge
+        return _json({"error": str(error)}, status_code=400)
     return _json(
         {
             "schema": "stormwright-assignment/1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -67,7 +67,8 @@ class Bridge:
     placement away, by a rebalance, and then Nimbus asks again with the topology unassigned. For such a topology
 
     1. an order of the controller holds as long as all its slots can be had;
-    2. otherwise the initial scheduler places what has no slot, around everything that runs.
+    2. otherwise the initial scheduler places what has no slot, around everything that runs;
+    3. one whose configuration has faults is left out.
 
     Parameters
     ----------
@@ -96,6 +97,7 @@ class Bridge:
         self._ordered_s: dict[str, float] = {}
         self._status: dict[str, str] = {}
         self._failures: dict[str, Failure] = {}
+        self._unfit: Mapping[str, tuple[str, ...]] = {}
         self._snapshot: Problem | None = None
         self._snapshot_time = 0.0
         self._changed = threading.Condition()
@@ -125,13 +127,29 @@ class Bridge:
             self._changed.wait_for(lambda: self._snapshot_time > after, timeout_s)
             return self._snapshot if self._snapshot_time > after else None
 
-    def answer(self, problem: Problem) -> Answer:
-        """Decide about one snapshot of Nimbus."""
+    def unfit(self) -> dict[str, str]:
+        """Topology id → what is wrong with its configuration, as Nimbus showed it last."""
+        return {topology_id: _told(faults) for topology_id, faults in self._unfit.items()}
+
+    def answer(self, problem: Problem, unfit: Mapping[str, tuple[str, ...]] | None = None) -> Answer:
+        """Decide about one snapshot of Nimbus.
+
+        Parameters
+        ----------
+        unfit
+            Topology id → faults of its configuration. Such a topology gets no slots here.
+
+        Raises
+        ------
+        InputError
+            The initial scheduler cannot use the snapshot.
+        """
         with self._changed:
             known = {topology.id for topology in problem.topologies}
             self._orders = {t: order for t, order in self._orders.items() if t in known and self._holds(problem, t)}
             self._ordered_s = {t: since for t, since in self._ordered_s.items() if t in self._orders}
             self._status = {t: text for t, text in self._status.items() if t in known}
+            self._unfit = unfit or {}
             answer = self._decide(problem)
             self._snapshot = problem.with_current({**problem.current, **answer.assignments})
             self._snapshot_time = time.monotonic()
@@ -153,6 +171,11 @@ class Bridge:
         self._status = {t: text for t, text in self._status.items() if t in waiting or t not in self._failures}
         self._failures = {}
         for topology in incomplete:
+            if topology.id in self._unfit:
+                faults = self._unfit[topology.id]
+                self._fail(topology, f"stormwright: {_told(faults)}", faults)
+        incomplete = [topology for topology in incomplete if topology.id not in self._unfit]
+        for topology in incomplete:
             order = self._orders.get(topology.id)
             ordered = problem.with_current({**problem.current, **assignments})
             workers = min(topology.num_workers, topology.num_executors)
@@ -161,7 +184,11 @@ class Bridge:
                 self._status[topology.id] = order.reason
         rest = [topology for topology in incomplete if topology.id not in assignments]
         if rest:
-            around = replace(problem, current={**problem.current, **assignments})
+            around = replace(
+                problem,
+                topologies=tuple(t for t in problem.topologies if t.id not in self._unfit or _runs(problem, t)),
+                current={**problem.current, **assignments},
+            )
             placed = self._initial.schedule(around)
             by_topology, reasons = placed.by_topology(around), _reasons(placed)
             left_out = {topology.id for topology in rest if UNPLACED in by_topology[topology.id].slot_of_executor}
@@ -190,6 +217,17 @@ def _reasons(placed: Assignment) -> dict[str, tuple[str, ...]]:
     for executor in placed.unplaced:
         found.setdefault(executor.topology, {}).update(dict.fromkeys(executor.reasons))
     return {topology: tuple(reasons) for topology, reasons in found.items() if reasons}
+
+
+def _told(faults: Sequence[str]) -> str:
+    count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    return f"{count} in its configuration: {'; '.join(faults)}"
+
+
+def _runs(problem: Problem, topology: Topology) -> bool:
+    """Whether any executor of a topology has a live slot."""
+    current = problem.current_slot[problem.executors_of(problem.topology_index[topology.id])]
+    return bool(np.any(current != UNPLACED))
 
 
 def _incomplete(problem: Problem, topology: Topology) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import signal
 import subprocess
 import tempfile
 import threading
@@ -12,9 +15,15 @@ from typing import IO, Any, Self
 
 import orjson
 
+#: Of what a JVM wrote to its log, so much is read at most for its last line.
+_LAST_BYTES = 4096
+
+#: A log that has grown beyond so many bytes is begun anew with the next request.
+_LOG_BYTES = 2**20
+
 
 class JvmEndedError(Exception):
-    """The JVM ended before it answered; the text is what it said last."""
+    """The JVM ended before it answered; the text is how, and what it said last."""
 
 
 class NoAnswerError(Exception):
@@ -27,6 +36,9 @@ class HelperJvm:
     Safe to use from several threads, one request at a time. Every request has a number, ``id``, which its response
     repeats. Other lines, whoever printed them, are passed over.
 
+    The JVM has a session of its own, so that it can be killed with whatever it has started. Ctrl-C in a terminal
+    reaches Python alone, which then ends the JVM: what interrupts a request kills it, and `close` does otherwise.
+
     Parameters
     ----------
     command
@@ -38,8 +50,11 @@ class HelperJvm:
         self._lock = threading.Lock()
         self._last_id = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
         # A file, not a pipe: nobody reads the JVM's log while it runs, and a full pipe would stop it.
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        # What is written goes to its end, wherever we read, and to its beginning once it is cut.
+        fcntl.fcntl(self._log, fcntl.F_SETFL, fcntl.fcntl(self._log, fcntl.F_GETFL) | os.O_APPEND)
 
     def __enter__(self) -> Self:
         return self
@@ -48,10 +63,17 @@ class HelperJvm:
         self.close()
 
     def close(self) -> None:
-        """End the JVM; no request can follow."""
-        with self._lock:
+        """End the JVM, also one that another thread waits for; no request can follow."""
+        self._closed = True
+        if not self._lock.acquire(blocking=False):
+            if self._process is not None:
+                _kill(self._process)
+            self._lock.acquire()
+        try:
             self._end()
             self._log.close()
+        finally:
+            self._lock.release()
 
     def _ask(self, request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
         """The response to `request`, which gets its ``id`` here.
@@ -82,18 +104,25 @@ class HelperJvm:
                 self._end(at_once=True)
                 raise NoAnswerError
             if response is None:
-                exit_code = self._end()
-                raise JvmEndedError(self._last_words() or f"exit code {exit_code}")
+                ended, said = _how(self._end()), self._last_words()
+                raise JvmEndedError(f"{ended}: {said}" if said else ended)
             return response
 
     def _running(self) -> subprocess.Popen[bytes]:
-        if self._log.closed:
+        if self._closed:
             raise JvmEndedError("it was closed")
         if self._process is None or self._process.poll() is not None:
             self._end()
+            self._log.truncate(0)  # what an earlier JVM said is not what this one says
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                start_new_session=True,
             )
+        elif os.fstat(self._log.fileno()).st_size > _LOG_BYTES:
+            self._log.truncate(0)
         return self._process
 
     def _end(self, *, at_once: bool = False) -> int | None:
@@ -102,33 +131,45 @@ class HelperJvm:
         if process is None:
             return None
         if at_once:
-            process.kill()
+            _kill(process)
         if process.stdin:
             with suppress(BrokenPipeError):  # it has ended already
                 process.stdin.close()
         try:
-            process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=5)
+        finally:  # also when Ctrl-C ends the wait
+            _kill(process)
             process.wait()
         if process.stdout:
             process.stdout.close()
         return process.returncode
 
     def _last_words(self) -> str:
-        self._log.seek(0)
+        self._log.seek(-min(_LAST_BYTES, self._log.seek(0, os.SEEK_END)), os.SEEK_END)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else ""
 
 
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and its children; a child may hold the pipe open that we read from."""
+    if process.returncode is None:  # until it is known, the number is nobody else's
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _how(exit_code: int | None) -> str:
+    return f"signal {-exit_code}" if exit_code is not None and exit_code < 0 else f"exit code {exit_code}"
+
+
 @contextmanager
 def _killed_after(process: subprocess.Popen[bytes], limit_s: float) -> Iterator[threading.Event]:
-    """Kill `process` if the block lasts longer; the event tells whether it did."""
+    """Kill `process` and its children if the block lasts longer; the event tells whether it did."""
     expired = threading.Event()
 
     def give_up() -> None:
         expired.set()
-        process.kill()
+        _kill(process)
 
     timer = threading.Timer(limit_s, give_up)
     timer.daemon = True

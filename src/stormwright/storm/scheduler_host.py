@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,6 +23,8 @@ from stormwright.errors import Fault, InputError, SchedulerError
 from stormwright.formats import assignment_from_dict, problem_to_dict
 from stormwright.formats.documents import ASSIGNMENT_SCHEMA
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
+from stormwright.model.isolation import MACHINES
+from stormwright.model.texts import counted
 from stormwright.storm.helper_jvm import HelperJvm, JvmEndedError, NoAnswerError
 from stormwright.storm.local.java import STORM_HOME, STORMWRIGHT_JAR, java_command, require_java
 
@@ -118,10 +120,15 @@ class JavaScheduler:
 
     One of Storm's may come without its package: ``java:DefaultScheduler``, ``java:ResourceAwareScheduler``. A strategy
     after it goes to every topology as ``topology.scheduler.strategy``. ``--jar`` names where other classes are found;
-    ``--set KEY=VALUE`` lays a key over Storm's configuration.
+    ``--set KEY=VALUE`` lays a key over Storm's configuration. ``java:IsolationScheduler`` fails unless it is told which
+    topologies, by name, have how many hosts for themselves: ``--set 'isolation.scheduler.machines={"wc": 1}'``.
 
     The class runs in a JVM of its own that stays warm, on the objects that Nimbus would hand it, and has
     ``stormwright.java.time.limit.s`` seconds for its answer. ``Collections.shuffle`` is seeded.
+
+    Storm's BlacklistScheduler cannot be named: it wraps another scheduler and learns over many rounds which hosts to
+    avoid, and each run here is the first. Name the scheduler that it wraps; hosts that the problem blacklists get
+    nothing from it.
 
     When to use
     -----------
@@ -155,7 +162,8 @@ class JavaScheduler:
     SchedulerError
         From `schedule`: there is no such class, or it threw something; with the Java exceptions.
     InputError
-        From `schedule`: it placed executors in slots that the problem does not have, or its time limit is none.
+        From `schedule`: it placed executors in slots that the problem does not have, or its time limit is none, or
+        the seed, a value of the configuration or one in the problem is nothing that JSON can hold.
     """
 
     def __init__(
@@ -203,14 +211,25 @@ class JavaScheduler:
         limit = {**problem.conf, **self.conf}.get(TIME_LIMIT_CONF, TIME_LIMIT_S)
         if not isinstance(limit, (int, float)) or not 0 < limit <= threading.TIMEOUT_MAX:
             raise InputError(self.name, [Fault(f"should be a number of seconds, got {limit!r}", TIME_LIMIT_CONF)])
-        response = self._host.run(
-            self.scheduler,
-            time_limit_s=limit,
-            strategy=self.strategy,
-            conf=self.conf,
-            seed=self.seed,
-            problem=problem_to_dict(replace(problem, load=None)),  # Nimbus knows no load
-        )
+        document = problem_to_dict(replace(problem, load=None))  # Nimbus knows no load
+        try:
+            response = self._host.run(
+                self.scheduler,
+                time_limit_s=limit,
+                strategy=self.strategy,
+                conf=self.conf,
+                seed=self.seed,
+                problem=document,
+            )
+        except SchedulerError as error:
+            if hint := self._hint(problem):
+                raise SchedulerError(f"{error}\n  {hint}") from error
+            raise
+        except orjson.JSONEncodeError as error:  # another name of TypeError
+            faults = list(_unsendable({"seed": self.seed, **self.conf, "problem": document}))
+            if not faults:
+                raise
+            raise InputError(self.name, faults) from error
         answer = {key: response[key] for key in ("assignments", "status", "seconds")}
         placed = assignment_from_dict({"schema": ASSIGNMENT_SCHEMA, **answer}, problem, self.name)
         return replace(
@@ -220,17 +239,34 @@ class JavaScheduler:
             parameters={"conf": self.conf, "seed": self.seed},
         )
 
+    def _hint(self, problem: Problem) -> str:
+        """What the class may have missed in its configuration; nothing if there is nothing."""
+        if not self.scheduler.endswith("IsolationScheduler") or {**problem.conf, **self.conf}.get(MACHINES):
+            return ""
+        names = [topology.name for topology in problem.topologies]
+        machines = orjson.dumps(dict.fromkeys(names[:1], 1)).decode()
+        return f"it wants topologies with hosts for themselves: --set '{MACHINES}={machines}' gives the first one host"
+
     def _unplaced(self, problem: Problem, placed: Assignment) -> list[Unplaced]:
         """The class has at most one reason a topology: its status."""
         unplaced = []
         for index, topology in enumerate(problem.topologies):
             missing = np.flatnonzero(placed.slot_of_executor[problem.executors_of(index)] == UNPLACED)
-            reason = f"{self.name} left {len(missing)} of {topology.num_executors} executors unplaced"
+            reason = f"{self.name} left {len(missing)} of {counted(topology.num_executors, 'executor')} unplaced"
             reason += f": {placed.status[topology.id]}" if topology.id in placed.status else " and gave no reason"
             for executor in missing.tolist():
                 component = topology.components[topology.executor_component[executor]].id
                 unplaced.append(Unplaced(topology.id, executor, component, (reason,)))
         return unplaced
+
+
+def _unsendable(parts: Mapping[str, object]) -> Iterator[Fault]:
+    """Which of several values JSON cannot hold, and why."""
+    for path, value in parts.items():
+        try:
+            orjson.dumps(value)
+        except orjson.JSONEncodeError as error:
+            yield Fault(f"cannot be sent as JSON: {error}", path)
 
 
 def _parsed(value: object) -> object:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stormwright.model import UNPLACED, Problem, Topology
+from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.texts import amount, counted
 from stormwright.schedulers.support.apart import apart_shortages
 from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.joining import MayJoin, anybody, join_running
 from stormwright.schedulers.support.limits import max_executors_per_worker, num_workers
 from stormwright.schedulers.support.staying import running_workers
 
@@ -25,11 +27,12 @@ class Wanted:
     workers: int
 
 
-def find_wanted(draft: Draft, keep_running: bool) -> list[Wanted]:
+def find_wanted(draft: Draft, keep_running: bool, may_join: MayJoin = anybody) -> list[Wanted]:
     """Which executors want workers; of topologies that run first, then in the problem's order.
 
-    To keep what runs, live workers are fixed in the draft, and a topology that lost executors wants only these placed.
-    Where they cannot fill as many workers as it lacks, it wants its smallest live workers made anew with them.
+    To keep what runs, live workers are fixed in the draft, and a topology that lost executors wants only these placed:
+    in as many workers as it lacks. What these do not take joins live workers that it `may_join`, or the topology is
+    left out but for what runs.
     """
     problem = draft.problem
     running = running_workers(problem)
@@ -40,37 +43,34 @@ def find_wanted(draft: Draft, keep_running: bool) -> list[Wanted]:
         executors = np.arange(own.start, own.stop)
         slots = problem.current_slot[executors]
         live = np.unique(slots[slots != UNPLACED]).tolist()
-        lost = executors[slots == UNPLACED]
-        smallest_first = sorted(live, key=lambda slot: len(running[slot]))
-        sizes = [len(running[slot]) for slot in smallest_first]
-        anew = smallest_first[: _count_anew(topology, len(lost), sizes) if keep_running else len(live)]
-        kept = [slot for slot in live if slot not in anew]
+        kept = live if keep_running else []
         for slot in kept:
             draft.add_worker(index, running[slot], int(problem.slot_node[slot]), fixed=True)
-        waiting = np.sort(np.concatenate([lost, *(running[slot] for slot in anew)]))
+        waiting = executors[slots == UNPLACED] if keep_running else executors
+        workers = min(max(num_workers(topology) - len(kept), 0), len(waiting))
         if len(waiting):
-            (first if live else then).append(Wanted(index, waiting, num_workers(topology) - len(kept)))
-    return first + then
+            (first if live else then).append(Wanted(index, waiting, workers))
+    return list(_joined(draft, first, may_join)) + then
 
 
-def _count_anew(topology: Topology, lost: int, sizes: list[int]) -> int:
-    """How many live workers, whose sizes rise, must be made anew for the lost executors to find workers."""
-    if lost == 0:
-        return 0
-    most = max_executors_per_worker(topology)
-    for anew in range(len(sizes)):
-        executors, workers = lost + sum(sizes[:anew]), num_workers(topology) - len(sizes) + anew
-        if 1 <= workers <= executors <= workers * most:
-            return anew
-    return len(sizes)
+def _joined(draft: Draft, wanted: Iterable[Wanted], may_join: MayJoin) -> Iterator[Wanted]:
+    """What is still wanted once live workers have taken what new ones do not."""
+    for group in wanted:
+        waiting = join_running(draft, group.topology, group.executors, group.workers, may_join)
+        if waiting is not None and len(waiting):
+            yield replace(group, executors=waiting)
 
 
-def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True) -> list[Wanted]:
+def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True, soft_cpu: bool = False) -> list[Wanted]:
     """Those of `wanted`, in order, that the cluster as a whole has room for; the draft notes why not the others.
 
-    With `backfill` one that fits goes ahead of one that does not; without, it waits.
+    With `backfill` one that fits goes ahead of one that does not; without, it waits. With `soft_cpu` what a node is
+    loaded beyond its CPU counts as taken from the others, so that there is as much left as before that was placed.
     """
-    left = np.maximum(draft.capacity - draft.node_use(), 0)[:, draft.usable].sum(axis=1)
+    least = np.zeros((len(draft.problem.resources) + 1, 1))
+    if soft_cpu:
+        least[0] = -np.inf
+    left = np.maximum(draft.capacity - draft.node_use(), least)[:, draft.usable].sum(axis=1)
     admitted: list[Wanted] = []
     for group in wanted:
         reasons = tuple(_shortages(draft, group, left))
@@ -79,7 +79,7 @@ def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True) -> l
         elif draft.reasons and not backfill:
             first = draft.problem.topologies[next(iter(draft.reasons))].id
             draft.reasons[group.topology] = (
-                f"waits behind {len(draft.reasons)} topologies, the first of them {first}",
+                f"waits behind {counted(len(draft.reasons), 'topology')}, the first of them {first}",
             )
         else:
             left = left - _demand(draft.problem, group)
@@ -95,19 +95,21 @@ def _shortages(draft: Draft, wanted: Wanted, left: FloatArray) -> Iterator[str]:
     problem = draft.problem
     limit = max_executors_per_worker(problem.topologies[wanted.topology])
     if wanted.workers * limit < len(wanted.executors):
-        yield f"{wanted.workers} workers of at most {limit} executors do not take {len(wanted.executors)}"
-    short_by = _demand(problem, wanted) - left
-    nodes = f"on {np.count_nonzero(draft.usable)} usable nodes together"
+        enough = f"{counted(wanted.workers, 'worker')} of at most {counted(limit, 'executor')}"
+        yield f"{enough} cannot take {len(wanted.executors)}"
+    demand = _demand(problem, wanted)
+    short_by = demand - left
+    nodes = f"on {counted(int(np.count_nonzero(draft.usable)), 'usable node')} together"
     if short_by[-1] > 0:
-        yield f"{wanted.workers} worker slots wanted, {int(left[-1])} free {nodes}"
-    for resource, short in zip(problem.resources, short_by[:-1].tolist(), strict=True):
-        if short > 0:
-            yield f"{resource.name} short by {resource.amount(short)} {nodes}"
+        yield f"{counted(wanted.workers, 'worker slot')} wanted, {int(left[-1])} free {nodes}"
+    for resource, short, asked in zip(problem.resources, short_by[:-1], demand[:-1], strict=True):
+        if short > 0 and asked > 0:  # an overdrawn cluster lacks nothing for what asks for none
+            yield f"{resource.name} short by {amount(short, resource.unit)} {nodes}"
     most_asked = problem.executor_demand[:, wanted.executors].max(axis=1)
     for resource, asked, most in zip(problem.resources, most_asked, draft.largest[:-1], strict=True):
         if asked > most:
-            amount = f"{resource.amount(asked)} of {resource.name}"
-            yield f"one executor asks for {amount}, the largest usable node has {most:.4g}"
+            wants = f"one executor asks for {amount(asked, resource.unit)} of {resource.name}"
+            yield f"{wants}, the largest usable node has {amount(most, resource.unit)}"
     yield from apart_shortages(draft, wanted.topology, wanted.executors, wanted.workers)
 
 
@@ -148,7 +150,7 @@ def leave_out(draft: Draft, topology: int) -> None:
     counts = [(~fits, "no free worker slot")]
     for resource, lacking in zip(problem.resources, largest[:, None] - room[:-1], strict=True):
         short = fits & (lacking > 0)
-        least = resource.amount(lacking[short].min(initial=np.inf))
+        least = amount(lacking[short].min(initial=np.inf), resource.unit)
         counts.append((short, f"{resource.name} short by at least {least}"))
         fits = fits & ~short
     counts.append((fits, f"room for its largest worker, but not for all {len(workers)} together"))

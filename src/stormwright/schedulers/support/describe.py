@@ -81,6 +81,16 @@ class Description:
     implementation: str
     parameters: tuple[Parameter, ...]
 
+    @property
+    def details(self) -> str:
+        """The text without the source, which begins it or is a paragraph of it."""
+        paragraphs = []
+        for paragraph in self.text.split("\n\n"):
+            flat = _one_line(paragraph)
+            cited = bool(self.source) and flat.startswith(self.source)
+            paragraphs.append(flat.removeprefix(self.source).strip() if cited else paragraph)
+        return "\n\n".join(filter(None, paragraphs))
+
 
 def describe(name: str) -> Description:
     """Describe the scheduler of this name.

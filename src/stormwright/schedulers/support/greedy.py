@@ -21,9 +21,6 @@ from stormwright.schedulers.support.rates import Pairs
 
 NOWHERE = loops.NOWHERE
 
-#: A gain below this part of all traffic is rounding.
-_NOISE = 1e-12
-
 #: Sums of many loads differ from a capacity in the last digits only by rounding.
 _TOLERANCE = 1 + 1e-9
 
@@ -110,7 +107,6 @@ class Greedy:
             tried=np.zeros(_MOST_TRIED, np.int64),
             kept=np.zeros((2, _MOST_TRIED)),
             zone_weight=float(zone_weight) if len(zones) > 1 else 0.0,
-            noise=_NOISE * float(items.exchange.data.sum()),
         )
         self._limit(bins)
 

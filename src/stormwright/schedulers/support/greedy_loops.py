@@ -16,6 +16,9 @@ NOWHERE = -1
 #: Which bins: all of them. Zones are numbered from 0.
 _ALL_ZONES = -1
 
+#: A gain below this part of what is saved already is rounding.
+_NOISE = 1e-12
+
 ITEM = np.dtype(
     [
         *((name, np.float64) for name in ("cpu_hz", "memory_mb")),
@@ -65,8 +68,6 @@ class Books(NamedTuple):
         Scratch of `_rearrange`: bins, and for both items what is saved in each, shape (2, bins tried).
     zone_weight
         What a tuple between zones costs more than one between bins of a zone, which costs 1.
-    noise
-        A gain that is not above this is rounding.
     """
 
     items: Records
@@ -81,7 +82,6 @@ class Books(NamedTuple):
     tried: IndexArray
     kept: FloatArray
     zone_weight: float
-    noise: float
 
 
 @compiled
@@ -184,6 +184,7 @@ def _closeness(books: Books, a: int, b: int) -> float:
 
 @compiled
 def _rearrange(books: Books, i: int, j: int, near: bool) -> bool:
+    """Rule 2 of `Greedy.place_pairs`: what is saved rises, so equation 3 of the paper falls where bins are nodes."""
     at_i, at_j = books.items[i].bin, books.items[j].bin
     tried = _find_tried(books, j if at_i != NOWHERE else i, at_i, at_j, near)
     # The traffic of the two with each other is added for each combination.
@@ -203,7 +204,7 @@ def _rearrange(books: Books, i: int, j: int, near: bool) -> bool:
             if books.items[j].fixed and to_j != at_j:
                 continue
             together = books.kept[0, k] + books.kept[1, m] + rate * _closeness(books, to_i, to_j)
-            if together > most + books.noise and _pair_fits(books, i, j, to_i, to_j):
+            if together > most * (1 + _NOISE) and _pair_fits(books, i, j, to_i, to_j):
                 best_i, best_j, most = to_i, to_j, together
     if best_i == NOWHERE or (best_i == at_i and best_j == at_j):
         return False
@@ -278,7 +279,7 @@ def _least_loaded(books: Books, i: int, j: int, zone: int) -> int:
                     or (best != NOWHERE and not _comes_before(books, bin_, best))
                 ):
                     break  # and so are all that follow
-                if _takes(books, bin_, count, cpu_hz, memory_mb) and _both_may_use(books, i, j, bin_):
+                if _takes(books, bin_, count, cpu_hz, memory_mb) and _groups_may(books, i, j, bin_, bin_):
                     best = bin_
                     break
         return best
@@ -286,7 +287,7 @@ def _least_loaded(books: Books, i: int, j: int, zone: int) -> int:
         bin_ = books.zone_bins[position]
         if best != NOWHERE and not _comes_before(books, bin_, best):
             continue
-        if _takes(books, bin_, count, cpu_hz, memory_mb) and _both_may_use(books, i, j, bin_):
+        if _takes(books, bin_, count, cpu_hz, memory_mb) and _groups_may(books, i, j, bin_, bin_):
             best = bin_
     return best
 
@@ -296,30 +297,33 @@ def _pair_fits(books: Books, i: int, j: int, x: int, y: int) -> bool:
     """Whether `i` can go to `x` while `j` goes to `y`."""
     at_i, at_j = books.items[i].bin, books.items[j].bin
     if x != y:
-        return _can_enter(books, i, x, at_i, j, at_j) and _can_enter(books, j, y, at_j, i, at_i)
-    if at_i == x:
-        return _can_enter(books, j, x, at_j, NOWHERE, NOWHERE)
-    if at_j == x:
-        return _can_enter(books, i, x, at_i, NOWHERE, NOWHERE)
-    cpu_hz = books.items[i].cpu_hz + books.items[j].cpu_hz
-    memory_mb = books.items[i].memory_mb + books.items[j].memory_mb
-    return _takes(books, x, 2, cpu_hz, memory_mb) and _both_may_use(books, i, j, x)
+        fit = _can_enter(books, i, x, at_i, j, at_j) and _can_enter(books, j, y, at_j, i, at_i)
+    elif at_i == x:
+        fit = _can_enter(books, j, x, at_j, NOWHERE, NOWHERE)
+    elif at_j == x:
+        fit = _can_enter(books, i, x, at_i, NOWHERE, NOWHERE)
+    else:
+        cpu_hz = books.items[i].cpu_hz + books.items[j].cpu_hz
+        memory_mb = books.items[i].memory_mb + books.items[j].memory_mb
+        fit = _takes(books, x, 2, cpu_hz, memory_mb)
+    return fit and _groups_may(books, i, j, x, y)
 
 
 @compiled
 def _can_enter(books: Books, item: int, to: int, at: int, other: int, other_at: int) -> bool:
-    """Whether `item` can go from `at` to `to` if `other`, which is at `other_at`, is then elsewhere."""
+    """Whether `to` has room for `item`, now at `at`, if `other`, which is at `other_at`, is then elsewhere."""
     if at == to:
         return True
     count, cpu_hz, memory_mb = 1, books.items[item].cpu_hz, books.items[item].memory_mb
     if other_at == to:
         count, cpu_hz = 0, cpu_hz - books.items[other].cpu_hz
         memory_mb -= books.items[other].memory_mb
-    return _takes(books, to, count, cpu_hz, memory_mb) and _may_use(books, item, to)
+    return _takes(books, to, count, cpu_hz, memory_mb)
 
 
 @compiled
 def _takes(books: Books, bin_: int, count: int, cpu_hz: float, memory_mb: float) -> bool:
+    """Whether a bin has room for what it would get; its CPU is equation 1 of the paper where bins are nodes."""
     return bool(
         books.bins[bin_].items + count <= books.bins[bin_].most_items
         and books.bins[bin_].cpu_hz + cpu_hz <= books.bins[bin_].most_cpu_hz
@@ -328,24 +332,40 @@ def _takes(books: Books, bin_: int, count: int, cpu_hz: float, memory_mb: float)
 
 
 @compiled
-def _both_may_use(books: Books, i: int, j: int, bin_: int) -> bool:
-    return _may_use(books, i, bin_) and (j == NOWHERE or _may_use(books, j, bin_))
-
-
-@compiled
-def _may_use(books: Books, item: int, bin_: int) -> bool:
+def _groups_may(books: Books, i: int, j: int, x: int, y: int) -> bool:
+    """Whether `i` may be in `x` and, unless it is `NOWHERE`, `j` in `y`, by how many bins their groups then use."""
     if len(books.groups) == 0:
         return True
-    group = books.items[item].group
-    return books.groups[group].bins < books.groups[group].most_bins or _group_uses(books, group, bin_, NOWHERE)
+    if j == NOWHERE or books.items[i].group == books.items[j].group:
+        return _group_may(books, i, j, x, y)
+    return _group_may(books, i, NOWHERE, x, NOWHERE) and _group_may(books, j, NOWHERE, y, NOWHERE)
 
 
 @compiled
-def _group_uses(books: Books, group: int, bin_: int, but: int) -> bool:
-    """Whether an item of the group other than `but` is in a bin."""
+def _group_may(books: Books, i: int, j: int, x: int, y: int) -> bool:
+    """As `_groups_may`, for items of one group: a bin that they leave empty of it counts no longer."""
+    group, at_i = books.items[i].group, books.items[i].bin
+    at_j = NOWHERE if j == NOWHERE else books.items[j].bin
+    now = books.groups[group].bins
+    then = now
+    if at_i != NOWHERE and not _group_uses(books, group, at_i, i, j):
+        then -= 1
+    if at_j not in (NOWHERE, at_i) and not _group_uses(books, group, at_j, i, j):
+        then -= 1
+    if not _group_uses(books, group, x, i, j):
+        then += 1
+    if y not in (NOWHERE, x) and not _group_uses(books, group, y, i, j):
+        then += 1
+    # Fixed items may be in more bins than allowed; what does not add to them is no worse.
+    return bool(then <= max(books.groups[group].most_bins, now))
+
+
+@compiled
+def _group_uses(books: Books, group: int, bin_: int, i: int, j: int) -> bool:
+    """Whether an item of the group other than `i` and `j` is in a bin."""
     for position in range(books.groups[group].first, books.groups[group].last):
         item = books.group_items[position]
-        if item != but and books.items[item].bin == bin_:
+        if item not in (i, j) and books.items[item].bin == bin_:
             return True
     return False
 
@@ -360,7 +380,7 @@ def _account(books: Books, item: int, bin_: int, sign: int) -> None:
         books.bins[bin_].cpu_hz += sign * books.items[item].cpu_hz
         books.bins[bin_].memory_mb += sign * books.items[item].memory_mb
     _sort_in(books, bin_)
-    if len(books.groups) > 0 and not _group_uses(books, books.items[item].group, bin_, item):
+    if len(books.groups) > 0 and not _group_uses(books, books.items[item].group, bin_, item, NOWHERE):
         books.groups[books.items[item].group].bins += sign
 
 

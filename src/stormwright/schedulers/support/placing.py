@@ -38,13 +38,17 @@ class Room:
 
     def __init__(self, draft: Draft) -> None:
         self.problem: Problem = draft.problem
+        self.capacity_hz, self.capacity_mb = draft.capacity[0], draft.capacity[1]
+        self.recount(draft)
+
+    def recount(self, draft: Draft) -> None:
+        """Count anew what is left, after the draft was changed by others than `Placing`."""
         left = draft.capacity - draft.node_use()
         self.left: FloatArray = left[:-1]
         # Where others run that take more of a generic resource than there is, who asks for none of it can go.
         self.left[2:] = np.maximum(self.left[2:], 0.0)
         self.cpu_hz, self.memory_mb = self.left[0], self.left[1]
         self.slots: FloatArray = np.where(draft.usable, left[-1].round(), 0.0)
-        self.capacity_hz, self.capacity_mb = draft.capacity[0], draft.capacity[1]
         self.node_of: IndexArray = draft.node_of_executor().astype(np.int64)
         on_nodes = self.node_of[self.node_of != UNPLACED]
         self.executors: IndexArray = np.bincount(on_nodes, minlength=len(self.slots)).astype(np.int64)
@@ -222,7 +226,12 @@ class Placing:
         for executor in self._left_over:
             roomy = [part for part in homeless if len(part) < self.limit]
             min(roomy or placed, key=len).append(executor)
-        for part in homeless:
-            if not part:
-                part.append(max(placed + homeless, key=len).pop())
+        fill_empty([*placed, *homeless])
         workers += [(part, UNPLACED) for part in homeless]
+
+
+def fill_empty(workers: Sequence[list[int]]) -> None:
+    """Give every empty worker the last executor of the fullest, so that all are used; ties to the earlier worker."""
+    for worker in workers:
+        if not worker:
+            worker.append(max(workers, key=len).pop())

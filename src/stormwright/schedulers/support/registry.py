@@ -86,7 +86,7 @@ def scheduler_type(name: str) -> SchedulerType:
         return cast(SchedulerType, getattr(import_module(module), attribute))
     plugin = _plugins().get(name)
     if plugin is None:
-        raise InputError("--scheduler", [Fault(_unknown(name), name)])
+        raise InputError("scheduler", [Fault(_unknown(name), name)])
     try:
         return cast(SchedulerType, plugin.load())
     except (ImportError, AttributeError) as error:

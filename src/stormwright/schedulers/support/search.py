@@ -76,7 +76,7 @@ def _draft_of(problem: Problem, slots: IntArray) -> Draft:
             continue
         node = int(problem.slot_node[slot])
         topology = int(problem.executor_topology[members[0]])
-        runs = slot in running and np.array_equal(running[slot], members)
+        runs = slot in running and np.array_equal(running[slot], members[problem.current_slot[members] != UNPLACED])
         draft.add_worker(topology, members, node, fixed=runs or topology in problem.component_limits)
         # A greylisted node that `online` had to use can be used.
         usable[node] |= not runs

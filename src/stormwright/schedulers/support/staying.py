@@ -129,7 +129,7 @@ def _exchangeable(draft: Draft, used: FloatArray, a: int, b: int) -> bool:
 def choose_slots(draft: Draft) -> IntArray:
     """Slot of every executor.
 
-    1. A worker that runs on its node already, with the same executors, keeps its slot.
+    1. A worker that runs on its node already keeps its slot: with the same executors, or with lost ones besides.
     2. Any other gets the first port of its node in which nothing runs now, so that it can start while others still
        stop; if there is none, the first that is left.
     """
@@ -139,7 +139,7 @@ def choose_slots(draft: Draft) -> IntArray:
     members = _members(draft)
     slots = [UNPLACED] * len(members)
     for worker, executors in enumerate(members):  # 1
-        slot = slot_of.get(executors.tobytes(), UNPLACED)
+        slot = slot_of.get(executors[problem.current_slot[executors] != UNPLACED].tobytes(), UNPLACED)
         if slot != UNPLACED and problem.slot_node[slot] == draft.node[worker]:
             slots[worker] = slot
     kept = set(slots)

@@ -9,12 +9,14 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
+from stormwright.model.topology_conf import PRIORITY
 from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.params import Params, param
 from stormwright.schedulers.support.placing import Placing, Room
 from stormwright.schedulers.support.repair import make_room
 from stormwright.schedulers.support.staying import choose_slots
+from stormwright.schedulers.support.told import topologies_tell
 
 ORDERS = ("given", "priority", "first_come", "shortest_first", "fair_share")
 
@@ -44,7 +46,7 @@ def place_waiting(
 ) -> Assignment:
     """Place every topology that has executors without a slot, as a whole or not at all.
 
-    What runs stays. Of a topology that lost workers only these are placed. Executors that the rule finds no node for
+    What runs stays; lost executors that no new worker takes join live ones. Executors that the rule finds no node for
     are put where there is room, if need be by rearranging what was placed now; else the topology is left out.
 
     Parameters
@@ -58,7 +60,7 @@ def place_waiting(
     def plan_on(usable: BoolArray) -> Plan:
         draft = Draft.empty(problem, usable)
         queue = ordered(problem, find_wanted(draft, keep_running=True), params.order)
-        admitted = admit(draft, queue, backfill=params.backfill)
+        admitted = admit(draft, queue, backfill=params.backfill, soft_cpu=soft_cpu)
         room = Room(draft)
         rule = make_rule(room)
         for group in admitted:
@@ -127,11 +129,17 @@ def ordered(problem: Problem, wanted: Sequence[Wanted], order: str) -> list[Want
     - ``first_come``: by launch time.
     - ``shortest_first``: least CPU first.
     - ``fair_share``: of the owner with the least CPU so far (running or ahead in the queue), the first that waits.
+
+    Raises
+    ------
+    InputError
+        Priorities that are no integers of at least 0, where they count; all faults at once.
     """
     topologies = problem.topologies
     demand = {group.topology: float(problem.executor_cpu_hz[group.executors].sum()) for group in wanted}
     if order == "priority":
-        return sorted(wanted, key=lambda group: int(topologies[group.topology].conf.get("topology.priority", 29)))
+        priority = topologies_tell(problem, PRIORITY, 29)
+        return sorted(wanted, key=lambda group: priority[group.topology])
     if order == "first_come":
         return sorted(wanted, key=lambda group: topologies[group.topology].launch_time)
     if order == "shortest_first":

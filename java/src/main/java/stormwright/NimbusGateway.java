@@ -31,6 +31,7 @@ public final class NimbusGateway extends RequestLoop {
     /** Serves standard input. */
     public static void main(String[] args) throws IOException {
         PrintStream responses = takeStandardOutput();
+        endWithParent();
         Map<String, Object> conf = new HashMap<>(Utils.readStormConfig());
         for (String arg : args) {
             String[] pair = arg.split("=", 2);

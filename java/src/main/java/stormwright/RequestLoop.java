@@ -30,27 +30,51 @@ abstract class RequestLoop {
         return responses;
     }
 
+    /** Ends this JVM when its parent has ended, even in the middle of a request: nobody is left to end it. */
+    static void endWithParent() {
+        ProcessHandle.current().parent()
+                .ifPresent(parent -> parent.onExit().thenRun(() -> Runtime.getRuntime().halt(1)));
+    }
+
+    /** Serves standard input and ends this JVM: threads that are left behind keep it no more than what was thrown. */
+    final void serveAndEnd(PrintStream out) {
+        int exitCode = 1;
+        try {
+            serve(System.in, out);
+            exitCode = 0;
+        } catch (Throwable e) {
+            e.printStackTrace(); // which may throw in turn, where memory is short
+        } finally {
+            Runtime.getRuntime().halt(exitCode);
+        }
+    }
+
     final void serve(InputStream in, PrintStream out) throws IOException {
         BufferedReader requests = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8));
         for (String line = requests.readLine(); line != null; line = requests.readLine()) {
             if (!line.isBlank()) {
-                out.println(JSONValue.toJSONString(response(line)));
+                out.println(response(line));
             }
         }
     }
 
-    private Map<String, Object> response(String line) {
-        Map<String, Object> response = new LinkedHashMap<>();
-        response.put("id", null);
+    private String response(String line) {
+        Object id = null;
         try {
             if (!(new JSONParser(JSONParser.MODE_RFC4627).parse(line) instanceof Map<?, ?> request)) {
                 throw new IllegalArgumentException("a request should be a JSON object");
             }
-            response.put("id", request.get("id"));
-            response.putAll(answer(request));
-        } catch (Exception | Error e) {
-            response.putAll(refusal(e));
+            id = request.get("id");
+            return text(id, answer(request));
+        } catch (Exception | Error e) { // writing a long answer takes memory, too
+            return text(id, refusal(e));
         }
-        return response;
+    }
+
+    private static String text(Object id, Map<String, Object> answer) {
+        Map<String, Object> response = new LinkedHashMap<>();
+        response.put("id", id);
+        response.putAll(answer);
+        return JSONValue.toJSONString(response);
     }
 }

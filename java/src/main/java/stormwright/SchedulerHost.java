@@ -1,6 +1,5 @@
 package stormwright;
 
-import java.io.IOException;
 import java.io.PrintStream;
 import java.util.ArrayList;
 import java.util.List;
@@ -22,11 +21,10 @@ public final class SchedulerHost extends RequestLoop {
     }
 
     /** Serves standard input. */
-    public static void main(String[] args) throws IOException {
+    public static void main(String[] args) {
         PrintStream responses = takeStandardOutput();
-        new SchedulerHost().serve(System.in, responses);
-        // A scheduler may have left threads behind.
-        System.exit(0);
+        endWithParent();
+        new SchedulerHost().serveAndEnd(responses);
     }
 
     @Override

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -279,11 +280,56 @@ class SchedulerHostTest {
         assertError("there is no class a.b.C in Storm's jars or in those given", ask("a.b.C", problem));
         assertError("there is no class Evn in", ask("Evn", problem));
         assertError("java.lang.String is no org.apache.storm.scheduler.IScheduler", ask("java.lang.String", problem));
+        assertError("there is no class BlacklistScheduler in", ask("BlacklistScheduler", problem));
         assertError("there is no class Best in", ask("EvenScheduler", problem, "strategy", "Best"));
         assertError("has no constructor without arguments", ask(NeedsSomething.class, problem));
         assertError("threw java.lang.UnsupportedOperationException: not today", ask(ThrowsAtOnce.class, problem));
         assertError("IsolationScheduler threw java.lang", ask("IsolationScheduler", problem));
         assertError("is abstract", ask(Half.class, problem));
+    }
+
+    @Test
+    void launchTimesMayBeLongerThanAnInt() throws Exception {
+        for (String time : List.of("1700000000", "1700000000000", "18446744073709551615")) {
+            String problem = """
+                    {"supervisors": [], "topologies": [{"id": "t", "name": "t", "num_workers": 1, "launch_time": %s,
+                     "components": [], "executor_runs": []}]}""".formatted(time);
+            Map<?, ?> status = (Map<?, ?>) ask(TellsLaunchTime.class, JSONValue.parse(problem)).get("status");
+            assertEquals(time.length() > 10 ? "2147483647" : time, status.get("t"));
+        }
+        assertError("$.problem.topologies[0].launch_time should be an integer", ask("EvenScheduler", JSONValue.parse(
+                "{\"topologies\": [{\"id\": \"t\", \"name\": \"t\", \"num_workers\": 1, \"launch_time\": 1.5}]}")));
+    }
+
+    /** Writes the launch time of a topology into its status. */
+    public static final class TellsLaunchTime extends EvenScheduler {
+        @Override
+        public void schedule(Topologies topologies, Cluster cluster) {
+            cluster.setStatus("t", String.valueOf(topologies.getById("t").getLaunchTime()));
+        }
+    }
+
+    @Test
+    void anAnswerThatCannotBeWrittenIsARefusal() throws Exception {
+        RequestLoop loop = new RequestLoop() {
+            @Override
+            Map<String, Object> answer(Map<?, ?> request) {
+                return Map.of("long", new ArrayList<Object>() {
+                    @Override
+                    public Iterator<Object> iterator() {
+                        throw new OutOfMemoryError("Java heap space");
+                    }
+                });
+            }
+
+            @Override
+            Map<String, Object> refusal(Throwable thrown) {
+                return Map.of("error", String.valueOf(thrown));
+            }
+        };
+        assertEquals(List.of(Map.of("id", 1, "error", "java.lang.OutOfMemoryError: Java heap space"),
+                Map.of("id", 2, "error", "java.lang.OutOfMemoryError: Java heap space")),
+                Responses.of(loop, "{\"id\":1}", "{\"id\":2}"));
     }
 
     @Test

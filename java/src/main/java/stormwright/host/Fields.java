@@ -1,5 +1,6 @@
 package stormwright.host;
 
+import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -42,15 +43,20 @@ record Fields(String path, Map<?, ?> values) {
         return integer(at(key), values.get(key));
     }
 
-    int integer(String key, int otherwise) {
-        return has(key) ? integer(key) : otherwise;
-    }
-
     static int integer(String path, Object value) {
         if (value instanceof Integer integer) {
             return integer;
         }
         throw new IllegalArgumentException(path + " should be an integer");
+    }
+
+    /** An integer of any size; beyond those that an {@code int} can be, the nearest of these. */
+    int nearestInteger(String key, int otherwise) {
+        Object value = has(key) ? values.get(key) : otherwise;
+        if (value instanceof Integer || value instanceof Long || value instanceof BigInteger) {
+            return (int) ((Number) value).doubleValue(); // a double holds every int, and a cast takes the nearest
+        }
+        throw new IllegalArgumentException(at(key) + " should be an integer");
     }
 
     /** A list; none where there is no such field. */

@@ -124,7 +124,7 @@ final class ProblemCluster {
         order.put(id, executors);
         String owner = topology.text("owner", "");
         return new TopologyDetails(id, own, Structure.of(components, tasks, own), workers, componentOf,
-                topology.integer("launch_time", 0), owner.isEmpty() ? NOBODY : owner);
+                topology.nearestInteger("launch_time", 0), owner.isEmpty() ? NOBODY : owner);
     }
 
     /** What lives: as Nimbus does, without what runs in slots that are gone. */

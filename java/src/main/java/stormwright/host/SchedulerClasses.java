@@ -10,7 +10,7 @@ import org.apache.storm.scheduler.resource.strategies.scheduling.IStrategy;
 final class SchedulerClasses {
     private static final String PACKAGE = "org.apache.storm.scheduler.";
     private static final List<String> SCHEDULERS =
-            List.of("", PACKAGE, PACKAGE + "multitenant.", PACKAGE + "resource.", PACKAGE + "blacklist.");
+            List.of("", PACKAGE, PACKAGE + "multitenant.", PACKAGE + "resource.");
     private static final List<String> STRATEGIES = List.of("", PACKAGE + "resource.strategies.scheduling.");
 
     private SchedulerClasses() {

@@ -1,0 +1,8 @@
+"""``python -m stormwright`` is ``stormwright``."""
+
+from __future__ import annotations
+
+from stormwright.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Numbers as people read them: CPU in GHz, nouns that agree with their count."""
+
+from __future__ import annotations
+
+import math
+
+from stormwright.model.problem import Problem
+
+#: Unit of the model → the unit that people read, and how many of the first make one of it.
+_READ_AS = {"Hz": ("GHz", 1e9)}
+
+_DIGITS = 4
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 executor``, ``2,000 executors``, ``2 topologies``."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
+def size_of(problem: Problem) -> str:
+    """How large a problem is, in a few words."""
+    sizes = {
+        "topology": len(problem.topologies),
+        "executor": problem.num_executors,
+        "node": len(problem.supervisors),
+        "slot": len(problem.slots),
+    }
+    return ", ".join(counted(count, noun) for noun, count in sizes.items())
+
+
+def amount(value: float, unit: str) -> str:
+    """``6.1 GHz`` for 6.1e9 Hz, ``512 MB``; four digits of it, and all before the point."""
+    unit, scale = _READ_AS.get(unit, (unit, 1.0))
+    return f"{_number(value / scale, scale, _DIGITS)} {unit}".rstrip()
+
+
+def amount_of(used: float, capacity: float, unit: str) -> str:
+    """``6.1 of 4.0 GHz``, with as many digits as it takes to tell the two apart."""
+    unit, scale = _READ_AS.get(unit, (unit, 1.0))
+    for digits in (_DIGITS, 7, 10, 13):
+        texts = [_number(value / scale, scale, digits) for value in (used, capacity)]
+        if texts[0] != texts[1]:
+            break
+    return f"{' of '.join(texts)} {unit}".rstrip()
+
+
+def amount_range(least: float, most: float, unit: str) -> str:
+    """``0.5 to 1.25 GHz``, or one amount where both read the same."""
+    low, high = amount(least, unit), amount(most, unit)
+    return low if low == high else f"{low.rpartition(' ')[0]} to {high}"
+
+
+def _number(value: float, scale: float, digits: int) -> str:
+    """`digits` of a number without zeros at its end; a unit that people read in larger steps keeps one decimal."""
+    if not math.isfinite(value):
+        return str(value)
+    magnitude = math.floor(math.log10(abs(value))) if value else 0
+    text = f"{value:,.{max(digits - 1 - magnitude, 0)}f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return text if scale == 1 or "." in text else f"{text}.0"

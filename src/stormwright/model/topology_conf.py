@@ -1,0 +1,74 @@
+"""Keys of a topology's configuration that our schedulers read, and what is wrong with their values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from stormwright.model.component_limits import read_component_limits
+from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.favoured_hosts import read_favoured_hosts
+from stormwright.model.isolation import read_machines
+from stormwright.model.misfit import Misfit
+from stormwright.model.requests import read_requests
+
+#: Forecast load of a topology in parts of the load that it has now.
+FORECAST_GROWTH = "stormwright.forecast.growth"
+
+#: Tag (or tags joined by commas, in order of their names) → number of workers.
+WORKERS_OF_TAG = "stormwright.tag.workers"
+
+#: Storm's own: the lower, the more urgent.
+PRIORITY = "topology.priority"
+
+
+def conf_misfits(conf: Mapping[str, Any]) -> tuple[Misfit, ...]:
+    """All that is wrong in a topology's configuration with keys that our schedulers read."""
+    of_keys = (misfit for key in _CHECKS if key in conf for misfit in value_misfits(key, conf[key]))
+    return (*of_keys, *storm_misfits(conf))
+
+
+def storm_misfits(conf: Mapping[str, Any]) -> tuple[Misfit, ...]:
+    """What Storm would refuse of what a configuration, a topology's or the cluster's, says of topologies."""
+    return (
+        *read_component_limits(conf, {})[1],
+        *read_requests(conf)[1],
+        *read_favoured_hosts(conf)[1],
+        *read_machines(conf)[1],
+    )
+
+
+def value_misfits(key: str, value: object) -> Iterator[Misfit]:
+    """What is wrong with the value of one of the keys named above, or of `MAX_EXECUTORS_PER_WORKER`."""
+    return _CHECKS[key](key, value)
+
+
+def _at_least(least: int) -> Callable[[str, object], Iterator[Misfit]]:
+    def check(key: str, value: object) -> Iterator[Misfit]:
+        if type(value) is not int or value < least:
+            yield Misfit(f"should be an integer of at least {least}", value, (key,))
+
+    return check
+
+
+def _growth(key: str, value: object) -> Iterator[Misfit]:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        yield Misfit("should be a number, at least 0", value, (key,))
+
+
+def _workers_of_tag(key: str, value: object) -> Iterator[Misfit]:
+    if not isinstance(value, Mapping):
+        yield Misfit("should be an object of tags and numbers of workers", value, (key,))
+        return
+    for tag, workers in value.items():
+        if type(workers) is not int or workers < 1:
+            yield Misfit("should be an integer of at least 1", workers, (key, tag))
+
+
+_CHECKS: dict[str, Callable[[str, object], Iterator[Misfit]]] = {
+    MAX_EXECUTORS_PER_WORKER: _at_least(1),
+    FORECAST_GROWTH: _growth,
+    WORKERS_OF_TAG: _workers_of_tag,
+    PRIORITY: _at_least(0),
+}

@@ -1,0 +1,149 @@
+"""The helper JVM's process, over stand-ins: how its end is told, and that nothing of it stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stormwright.storm import helper_jvm
+from stormwright.storm.helper_jvm import HelperJvm, JvmEndedError, NoAnswerError
+
+#: Longer than anything here takes; whoever waits goes on as soon as it may.
+SOON_S = 20.0
+
+#: Answers, says something in its log each time, and dies by the signal that a request names.
+MORTAL = """
+import json, os, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    if "signal" in request:
+        os.kill(os.getpid(), request["signal"])
+    if "words" in request:
+        sys.exit(request["words"])
+    print("a warning", "-" * request.get("dashes", 0), file=sys.stderr, flush=True)
+    print(json.dumps({"id": request["id"]}), flush=True)
+"""
+
+#: Starts a child that shares its standard output, writes both process ids to a file, and answers nothing.
+PARENT = """
+import os, pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+pathlib.Path(sys.argv[1] + ".new").write_text(f"{os.getpid()} {child.pid}")
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+time.sleep(600)
+"""
+
+#: Waits for a stand-in in its main thread, as the command line does.
+CALLER = """
+import sys
+from stormwright.storm.helper_jvm import HelperJvm
+with HelperJvm([sys.executable, "-c", sys.argv[1], sys.argv[2]]) as jvm:
+    jvm._ask({}, 600)
+"""
+
+
+class Jvm(HelperJvm):
+    def ask(self, request: dict[str, object], limit_s: float) -> None:
+        self._ask(request, limit_s)
+
+    def log_bytes(self) -> int:
+        return os.fstat(self._log.fileno()).st_size
+
+
+def mortal() -> Jvm:
+    return Jvm([sys.executable, "-c", MORTAL])
+
+
+def parent(pids: Path) -> Jvm:
+    return Jvm([sys.executable, "-c", PARENT, str(pids)])
+
+
+def eventually(true: Callable[[], bool]) -> bool:
+    until = time.monotonic() + SOON_S
+    while not true() and time.monotonic() < until:
+        time.sleep(0.01)
+    return true()
+
+
+def runs(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def all_gone(pids: Path) -> bool:
+    numbers = [int(pid) for pid in pids.read_text().split()]
+    return eventually(lambda: not any(runs(pid) for pid in numbers))
+
+
+def test_a_signal_is_told_beside_the_last_words() -> None:
+    with mortal() as jvm:
+        jvm.ask({}, SOON_S)
+        with pytest.raises(JvmEndedError, match=r"^signal 9: a warning"):
+            jvm.ask({"signal": signal.SIGKILL}, SOON_S)
+
+
+def test_words_of_an_earlier_jvm_are_not_those_of_the_next() -> None:
+    with mortal() as jvm:
+        with pytest.raises(JvmEndedError, match=r"^exit code 1: no heap$"):
+            jvm.ask({"words": "no heap"}, SOON_S)
+        with pytest.raises(JvmEndedError, match=r"^signal 9$"):
+            jvm.ask({"signal": signal.SIGKILL}, SOON_S)
+
+
+def test_the_log_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(helper_jvm, "_LOG_BYTES", 10_000)
+    with mortal() as jvm:
+        for _ in range(100):
+            jvm.ask({"dashes": 1000}, SOON_S)
+            assert jvm.log_bytes() < 12_000
+        with pytest.raises(JvmEndedError, match=r"^exit code 1: that was it$"):
+            jvm.ask({"words": "that was it"}, SOON_S)
+
+
+def test_the_time_limit_ends_children_too(tmp_path: Path) -> None:
+    """A child has the standard output open that the answer is waited for on."""
+    begin = time.monotonic()
+    with parent(tmp_path / "pids") as jvm, pytest.raises(NoAnswerError):
+        jvm.ask({}, 2.0)
+    assert time.monotonic() - begin < SOON_S
+    assert all_gone(tmp_path / "pids")
+
+
+def test_closing_ends_a_jvm_that_another_thread_waits_for(tmp_path: Path) -> None:
+    pids, told = tmp_path / "pids", []
+
+    def ask() -> None:
+        try:
+            jvm.ask({}, 600)
+        except JvmEndedError as error:
+            told.append(str(error))
+
+    jvm = parent(pids)
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    assert eventually(pids.exists)
+    jvm.close()
+    thread.join(SOON_S)
+    assert told == ["signal 9"]
+    assert all_gone(pids)
+
+
+def test_ctrl_c_ends_it(tmp_path: Path) -> None:
+    """A terminal interrupts the processes of its foreground group, which the JVM is not in."""
+    pids = tmp_path / "pids"
+    caller = subprocess.Popen([sys.executable, "-c", CALLER, PARENT, str(pids)], stderr=subprocess.DEVNULL)
+    assert eventually(pids.exists)
+    caller.send_signal(signal.SIGINT)
+    caller.wait(SOON_S)
+    assert all_gone(pids)
