@@ -1,0 +1,321 @@
+"""Refinement: random steps, taken if they lower the cost or, while it is hot, raise it by little.
+
+No step breaks a limit. The steps: an executor goes to another worker of its topology, or changes places with one there;
+a worker goes to another node, or changes places with one there; a topology, with up to two that share nodes with it, is
+taken out and placed anew (ruin and recreate, after Schrimpf, Schneider, Stamm-Wilbrandt, Dueck, "Record Breaking
+Optimization Results Using the Ruin and Recreate Principle", 2000, https://doi.org/10.1006/jcph.1999.6413).
+"""
+
+from __future__ import annotations
+
+import math
+
+from stormwright.optimize.compiled import compiled
+from stormwright.optimize.construct import place_topology, remove_topology
+from stormwright.optimize.layout import (
+    NOWHERE,
+    Layout,
+    cost_of_topology,
+    distance,
+    draw,
+    draw_below,
+    exchanged,
+    exchanged_by_workers,
+    is_away,
+    join,
+    rise_of_executor,
+    rise_of_worker,
+    shift_executor,
+    shift_worker,
+    start_worker,
+    tabulate,
+    takes,
+)
+
+#: Steps of executors for each executor of a topology that was placed anew, before the result is judged.
+_POLISH = 10
+
+#: What placing it anew counts as, likewise.
+_PLACING = 4
+
+#: Part of all steps that is spent on workers, and on ruin and recreate.
+_WORKERS, _RUIN = 0.3, 0.5
+
+#: How much hotter worker steps, and those of topologies, are than those of executors.
+_WORKER_HEAT, _TOPOLOGY_HEAT = 2.0, 2.0
+
+
+@compiled
+def refine(layout: Layout, steps: int, temperature: float) -> None:
+    """Make so many steps, those of the executors of topologies placed anew included.
+
+    Parameters
+    ----------
+    temperature
+        A rise of the cost by this much is taken with probability 1/e in steps of executors.
+    """
+    until = layout.totals[0].steps + steps
+    ruin = _RUIN if len(layout.free_topologies) > 0 and layout.max_moves < 0 and layout.move_price == 0 else 0.0
+    spent = 0.0
+    while layout.totals[0].steps < until:
+        if spent < ruin:
+            before = layout.totals[0].steps
+            _replace_topologies(layout, _TOPOLOGY_HEAT * temperature)
+            spent += (layout.totals[0].steps - before) * (1 - ruin)
+            continue
+        spent -= ruin
+        layout.totals[0].steps += 1
+        if draw(layout) < _WORKERS:
+            worker = layout.free_workers[draw_below(layout, len(layout.free_workers))]
+            _step_worker(layout, worker, _WORKER_HEAT * temperature)
+        else:
+            _step_executor(
+                layout, layout.free_executors[draw_below(layout, len(layout.free_executors))], temperature
+            )
+
+
+@compiled
+def _accepts(layout: Layout, rise: float, temperature: float) -> bool:
+    return bool(rise <= 0 or (temperature > 0 and draw(layout) < math.exp(-rise / temperature)))
+
+
+@compiled
+def _may_move(layout: Layout, moved: int) -> bool:
+    """Whether so many more executors may be away from home."""
+    return bool(layout.max_moves < 0 or moved <= 0 or layout.totals[0].moved + moved <= layout.max_moves)
+
+
+# Executors ----------------------------------------------------------------------------------------
+
+
+@compiled
+def _step_executor(layout: Layout, executor: int, temperature: float) -> None:
+    """Move an executor to another worker, or exchange it with one there."""
+    topology, own = layout.executors[executor].topology, layout.executors[executor].worker
+    first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
+    if last - first < 2:
+        return
+    links = layout.executors[executor].last - layout.executors[executor].first
+    if links > 0 and draw(layout) < 0.5:
+        link = layout.executors[executor].first + draw_below(layout, links)
+        to = layout.executors[layout.links[link].executor].worker
+        if to == NOWHERE:
+            return
+    else:
+        to = first + draw_below(layout, last - first)
+    if to == own or not layout.workers[to].movable:
+        return
+    cpu_hz, memory_mb = layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb
+    same_node = layout.workers[own].node == layout.workers[to].node
+    if (
+        layout.workers[to].size < layout.workers[to].most
+        and layout.workers[own].size > 1
+        and (same_node or takes(layout, layout.workers[to].node, cpu_hz, memory_mb))
+    ):
+        rise = rise_of_executor(layout, executor, to)
+        moved = _moved_by(layout, executor, to)
+        if _may_move(layout, moved) and _accepts(layout, rise + layout.move_price * moved, temperature):
+            shift_executor(layout, executor, to)
+            layout.totals[0].cost += rise
+            layout.totals[0].moved += moved
+            return
+    _swap_executors(layout, executor, to, temperature)
+
+
+@compiled
+def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) -> None:
+    own = layout.executors[executor].worker
+    other = layout.workers[to].any
+    for _ in range(draw_below(layout, min(layout.workers[to].size, 16))):
+        other = layout.executors[other].next
+    cpu_hz = layout.executors[executor].cpu_hz - layout.executors[other].cpu_hz
+    memory_mb = layout.executors[executor].memory_mb - layout.executors[other].memory_mb
+    node, to_node = layout.workers[own].node, layout.workers[to].node
+    if node != to_node and not (
+        takes(layout, to_node, cpu_hz, memory_mb) and takes(layout, node, -cpu_hz, -memory_mb)
+    ):
+        return
+    rise = rise_of_executor(layout, executor, to) + rise_of_executor(layout, other, own)
+    if rise <= 10 * temperature:  # else not worth the look-up, which only adds
+        rise += 2 * exchanged(layout, executor, other) * distance(layout, own, to)
+    moved = _moved_by(layout, executor, to) + _moved_by(layout, other, own)
+    if _may_move(layout, moved) and _accepts(layout, rise + layout.move_price * moved, temperature):
+        shift_executor(layout, executor, to)
+        shift_executor(layout, other, own)
+        layout.totals[0].cost += rise
+        layout.totals[0].moved += moved
+        layout.workers[to].any = layout.executors[executor].next
+
+
+@compiled
+def _moved_by(layout: Layout, executor: int, to: int) -> int:
+    """How many more executors are away from home if one goes to the worker `to`."""
+    home = layout.executors[executor].home
+    if home == NOWHERE:
+        return 0
+    comes_home = to == home and layout.workers[home].node == layout.workers[home].home_node
+    return int(not comes_home) - int(is_away(layout, executor))
+
+
+# Workers ------------------------------------------------------------------------------------------
+
+
+@compiled
+def _step_worker(layout: Layout, worker: int, temperature: float) -> None:
+    """Move a worker to another node, or exchange it with one there."""
+    to = _draw_node(layout, worker)
+    node = layout.workers[worker].node
+    if to == node or layout.nodes[to].ports == 0:
+        return
+    cpu_hz, memory_mb = layout.workers[worker].cpu_hz, layout.workers[worker].memory_mb
+    if layout.nodes[to].used < layout.nodes[to].ports and takes(layout, to, cpu_hz, memory_mb):
+        rise = rise_of_worker(layout, worker, to)
+        moved = _moved_with(layout, worker, to)
+        if _may_move(layout, moved) and _accepts(layout, rise + layout.move_price * moved, temperature):
+            shift_worker(layout, worker, to)
+            layout.totals[0].cost += rise
+            layout.totals[0].moved += moved
+            return
+    if layout.nodes[to].used > 0 and layout.nodes[node].ports > 0:
+        at = draw_below(layout, layout.nodes[to].used)
+        _swap_workers(layout, worker, layout.workers_on[layout.nodes[to].first + at], temperature)
+
+
+@compiled
+def _draw_node(layout: Layout, worker: int) -> int:
+    """A node where another worker of the topology is, one in the rack of such a worker, or any."""
+    topology = layout.workers[worker].topology
+    first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
+    kind = draw(layout)
+    if kind < 0.9 and last - first > 1:
+        other = first + draw_below(layout, last - first)
+        if kind < 0.6:
+            return int(layout.workers[other].node)
+        rack = layout.workers[other].rack
+        count = layout.racks[rack].last - layout.racks[rack].first
+        return int(layout.rack_nodes[layout.racks[rack].first + draw_below(layout, count)])
+    return draw_below(layout, len(layout.nodes))
+
+
+@compiled
+def _swap_workers(layout: Layout, worker: int, other: int, temperature: float) -> None:
+    node, to = layout.workers[worker].node, layout.workers[other].node
+    cpu_hz = layout.workers[worker].cpu_hz - layout.workers[other].cpu_hz
+    memory_mb = layout.workers[worker].memory_mb - layout.workers[other].memory_mb
+    if not (
+        layout.workers[other].movable
+        and takes(layout, to, cpu_hz, memory_mb)
+        and takes(layout, node, -cpu_hz, -memory_mb)
+    ):
+        return
+    rise = rise_of_worker(layout, worker, to) + rise_of_worker(layout, other, node)
+    if layout.workers[worker].topology == layout.workers[other].topology:
+        rise += 2 * exchanged_by_workers(layout, worker, other) * (
+            distance(layout, worker, other) - layout.inter_worker
+        )
+    moved = _moved_with(layout, worker, to) + _moved_with(layout, other, node)
+    if _may_move(layout, moved) and _accepts(layout, rise + layout.move_price * moved, temperature):
+        _exchange(layout, worker, other)
+        layout.totals[0].cost += rise
+        layout.totals[0].moved += moved
+
+
+@compiled
+def _exchange(layout: Layout, worker: int, other: int) -> None:
+    """Let two workers change nodes; neither node need have a free port."""
+    node, to, at = layout.workers[worker].node, layout.workers[other].node, layout.workers[worker].at
+    shift_load = layout.workers[worker].cpu_hz - layout.workers[other].cpu_hz
+    shift_memory = layout.workers[worker].memory_mb - layout.workers[other].memory_mb
+    layout.nodes[node].cpu_hz_left += shift_load
+    layout.nodes[node].memory_mb_left += shift_memory
+    layout.nodes[to].cpu_hz_left -= shift_load
+    layout.nodes[to].memory_mb_left -= shift_memory
+    layout.workers[worker].at, layout.workers[other].at = layout.workers[other].at, at
+    layout.workers[worker].node, layout.workers[other].node = to, node
+    layout.workers[worker].rack, layout.workers[other].rack = layout.nodes[to].rack, layout.nodes[node].rack
+    layout.workers_on[layout.nodes[to].first + layout.workers[worker].at] = worker
+    layout.workers_on[layout.nodes[node].first + at] = other
+
+
+@compiled
+def _moved_with(layout: Layout, worker: int, to: int) -> int:
+    """How many more executors are away from home if a worker goes to the node `to`."""
+    home = layout.workers[worker].home_node
+    if home == NOWHERE:
+        return 0
+    return int(layout.workers[worker].at_home) * (int(layout.workers[worker].node == home) - int(to == home))
+
+
+# Topologies ---------------------------------------------------------------------------------------
+
+
+@compiled
+def _replace_topologies(layout: Layout, temperature: float) -> None:
+    """Take one to three topologies that share nodes out and place them anew; undone if that raises the cost."""
+    count, before, cost = _choose_ruined(layout), 0.0, layout.totals[0].cost
+    for number in range(count):
+        topology = layout.ruined[number]
+        before += cost_of_topology(layout, topology)
+        _remember(layout, topology)
+        layout.totals[0].steps += _PLACING * (layout.topologies[topology].last - layout.topologies[topology].first)
+    for number in range(count):
+        remove_topology(layout, layout.ruined[number])
+    placed, after = True, 0.0
+    blink, node_first = 0.3 * draw(layout), 4.0 * draw(layout)
+    for number in range(count):
+        placed = placed and place_topology(layout, layout.ruined[number], blink, node_first)
+    if placed:
+        for number in range(count):
+            topology = layout.ruined[number]
+            tabulate(layout, topology)
+            first, last = layout.topologies[topology].first, layout.topologies[topology].last
+            layout.totals[0].steps += _POLISH * (last - first)
+            for step in range(_POLISH * (last - first)):
+                _step_executor(layout, first + step % (last - first), 0.0)
+            after += cost_of_topology(layout, topology)
+        if _accepts(layout, after - before, temperature):
+            layout.totals[0].cost = cost + after - before
+            return
+    for number in range(count):
+        remove_topology(layout, layout.ruined[number])
+    for number in range(count):
+        _restore(layout, layout.ruined[number])
+    layout.totals[0].cost = cost
+
+
+@compiled
+def _choose_ruined(layout: Layout) -> int:
+    """Draw a topology and up to two that have workers on its nodes, in any order, into `ruined`; how many."""
+    topology = layout.free_topologies[draw_below(layout, len(layout.free_topologies))]
+    layout.ruined[0], count = topology, 1
+    first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
+    for _ in range(draw_below(layout, len(layout.ruined))):
+        node = layout.workers[first + draw_below(layout, last - first)].node
+        at = draw_below(layout, layout.nodes[node].used)
+        other = layout.workers[layout.workers_on[layout.nodes[node].first + at]].topology
+        known = not layout.topologies[other].whole
+        for number in range(count):
+            known = known or layout.ruined[number] == other
+        if not known:
+            place = draw_below(layout, count + 1)
+            layout.ruined[count] = layout.ruined[place]
+            layout.ruined[place] = other
+            count += 1
+    return count
+
+
+@compiled
+def _remember(layout: Layout, topology: int) -> None:
+    for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
+        layout.kept_worker[executor] = layout.executors[executor].worker
+    for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
+        layout.kept_node[worker] = layout.workers[worker].node
+
+
+@compiled
+def _restore(layout: Layout, topology: int) -> None:
+    for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
+        start_worker(layout, worker, layout.kept_node[worker])
+    for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
+        join(layout, executor, layout.kept_worker[executor])
+    tabulate(layout, topology)
