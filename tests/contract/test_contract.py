@@ -288,6 +288,13 @@ class TestMetisByCut(SchedulerContract):
         return make_scheduler("metis", {"objective": "cut"})
 
 
+class TestOptimizer(SchedulerContract):
+    """With a number of steps instead of a clock, so that it gives the same answer each time."""
+
+    def make(self):
+        return make_scheduler("optimizer", {"iterations": 2000})
+
+
 def test_every_registered_scheduler_is_here():
     assert set(SCHEDULERS) == {
         "annealing",
@@ -303,6 +310,7 @@ def test_every_registered_scheduler_is_here():
         "nearest_average_load",
         "offline",
         "online",
+        "optimizer",
         "p_scheduler",
         "predictive",
         "r_storm",

@@ -149,7 +149,7 @@ def _comes_before(layout: Layout, a: int, b: int) -> bool:
     """Whether an executor that fits nowhere goes to the worker `a` rather than `b`: empty ones first, then free CPU."""
     empty_a, empty_b = layout.workers[a].size == 0, layout.workers[b].size == 0
     if empty_a != empty_b:
-        return empty_a
+        return bool(empty_a)
     left_a, left_b = (
         layout.nodes[layout.workers[a].node].cpu_hz_left,
         layout.nodes[layout.workers[b].node].cpu_hz_left,
@@ -212,7 +212,7 @@ def _choose_node(
         part = _part(layout, node, cpu_hz, memory_mb, workers)
         if part < least or (blink > 0 and draw(layout) < blink):
             continue
-        near = rack in (NOWHERE, layout.nodes[node].rack)
+        near = rack == NOWHERE or layout.nodes[node].rack == rack
         layout.rack_room[layout.nodes[node].rack] += part
         left = layout.nodes[node].cpu_hz_left - cpu_hz
         if part >= 1 and near and left < whole_left:
@@ -242,4 +242,4 @@ def _part(layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: i
         part = min(part, layout.nodes[node].cpu_hz_left / cpu_hz)
     if memory_mb > 0:
         part = min(part, layout.nodes[node].memory_mb_left / memory_mb)
-    return part
+    return float(part)

@@ -121,6 +121,7 @@ class Layout(NamedTuple):
     inter_worker: float
     inter_node: float
     inter_rack: float
+    tune: FloatArray
     move_price: float
     max_moves: int
 
@@ -213,7 +214,7 @@ def rise_of_worker(layout: Layout, worker: int, to: int) -> float:
     for _ in range(layout.workers[worker].size):
         for link in range(layout.executors[executor].first, layout.executors[executor].last):
             other = layout.executors[layout.links[link].executor].worker
-            if other not in (worker, NOWHERE):
+            if other != NOWHERE and other != worker:
                 tps = layout.links[link].tps
                 rise += tps * (_weight(layout, other, to, to_rack) - _weight(layout, other, node, rack))
         executor = layout.executors[executor].next

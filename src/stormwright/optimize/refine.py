@@ -38,6 +38,9 @@ _POLISH = 10
 #: What placing it anew counts as, likewise.
 _PLACING = 4
 
+#: A rise of so many temperatures is not taken: one in 10 million would be.
+_HOPELESS = 16
+
 #: Part of all steps that is spent on workers, and on ruin and recreate.
 _WORKERS, _RUIN = 0.3, 0.5
 
@@ -55,23 +58,23 @@ def refine(layout: Layout, steps: int, temperature: float) -> None:
         A rise of the cost by this much is taken with probability 1/e in steps of executors.
     """
     until = layout.totals[0].steps + steps
-    ruin = _RUIN if len(layout.free_topologies) > 0 and layout.max_moves < 0 and layout.move_price == 0 else 0.0
+    ruin = (
+        layout.tune[0] if len(layout.free_topologies) > 0 and layout.max_moves < 0 and layout.move_price == 0 else 0.0
+    )
     spent = 0.0
     while layout.totals[0].steps < until:
         if spent < ruin:
             before = layout.totals[0].steps
-            _replace_topologies(layout, _TOPOLOGY_HEAT * temperature)
+            _replace_topologies(layout, layout.tune[3] * temperature)
             spent += (layout.totals[0].steps - before) * (1 - ruin)
             continue
         spent -= ruin
         layout.totals[0].steps += 1
-        if draw(layout) < _WORKERS:
+        if draw(layout) < layout.tune[1]:
             worker = layout.free_workers[draw_below(layout, len(layout.free_workers))]
-            _step_worker(layout, worker, _WORKER_HEAT * temperature)
+            _step_worker(layout, worker, layout.tune[2] * temperature)
         else:
-            _step_executor(
-                layout, layout.free_executors[draw_below(layout, len(layout.free_executors))], temperature
-            )
+            _step_executor(layout, layout.free_executors[draw_below(layout, len(layout.free_executors))], temperature)
 
 
 @compiled
@@ -131,14 +134,13 @@ def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) 
     cpu_hz = layout.executors[executor].cpu_hz - layout.executors[other].cpu_hz
     memory_mb = layout.executors[executor].memory_mb - layout.executors[other].memory_mb
     node, to_node = layout.workers[own].node, layout.workers[to].node
-    if node != to_node and not (
-        takes(layout, to_node, cpu_hz, memory_mb) and takes(layout, node, -cpu_hz, -memory_mb)
-    ):
+    if node != to_node and not (takes(layout, to_node, cpu_hz, memory_mb) and takes(layout, node, -cpu_hz, -memory_mb)):
         return
-    rise = rise_of_executor(layout, executor, to) + rise_of_executor(layout, other, own)
-    if rise <= 10 * temperature:  # else not worth the look-up, which only adds
-        rise += 2 * exchanged(layout, executor, other) * distance(layout, own, to)
     moved = _moved_by(layout, executor, to) + _moved_by(layout, other, own)
+    rise = rise_of_executor(layout, executor, to) + rise_of_executor(layout, other, own)
+    if rise + layout.move_price * moved > _HOPELESS * temperature:
+        return  # before the look-up of what the two exchange, which only adds
+    rise += 2 * exchanged(layout, executor, other) * distance(layout, own, to)
     if _may_move(layout, moved) and _accepts(layout, rise + layout.move_price * moved, temperature):
         shift_executor(layout, executor, to)
         shift_executor(layout, other, own)
@@ -210,8 +212,8 @@ def _swap_workers(layout: Layout, worker: int, other: int, temperature: float) -
         return
     rise = rise_of_worker(layout, worker, to) + rise_of_worker(layout, other, node)
     if layout.workers[worker].topology == layout.workers[other].topology:
-        rise += 2 * exchanged_by_workers(layout, worker, other) * (
-            distance(layout, worker, other) - layout.inter_worker
+        rise += (
+            2 * exchanged_by_workers(layout, worker, other) * (distance(layout, worker, other) - layout.inter_worker)
         )
     moved = _moved_with(layout, worker, to) + _moved_with(layout, other, node)
     if _may_move(layout, moved) and _accepts(layout, rise + layout.move_price * moved, temperature):
@@ -261,7 +263,7 @@ def _replace_topologies(layout: Layout, temperature: float) -> None:
     for number in range(count):
         remove_topology(layout, layout.ruined[number])
     placed, after = True, 0.0
-    blink, node_first = 0.3 * draw(layout), 4.0 * draw(layout)
+    blink, node_first = layout.tune[5] * draw(layout), layout.tune[6] * draw(layout)
     for number in range(count):
         placed = placed and place_topology(layout, layout.ruined[number], blink, node_first)
     if placed:
@@ -269,9 +271,9 @@ def _replace_topologies(layout: Layout, temperature: float) -> None:
             topology = layout.ruined[number]
             tabulate(layout, topology)
             first, last = layout.topologies[topology].first, layout.topologies[topology].last
-            layout.totals[0].steps += _POLISH * (last - first)
-            for step in range(_POLISH * (last - first)):
-                _step_executor(layout, first + step % (last - first), 0.0)
+            layout.totals[0].steps += int(layout.tune[4]) * (last - first)
+            for step in range(int(layout.tune[4]) * (last - first)):
+                _step_executor(layout, first + step % (last - first), layout.tune[7] * temperature)
             after += cost_of_topology(layout, topology)
         if _accepts(layout, after - before, temperature):
             layout.totals[0].cost = cost + after - before

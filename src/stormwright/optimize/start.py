@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from stormwright.model import UNPLACED, CostWeights, Problem, Traffic
+from stormwright.model import CostWeights, Problem, Traffic
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.optimize import layout as arrays
@@ -28,6 +28,9 @@ _MOST_RUINED = 3
 
 #: Room left for rounding in sums of loads; a part of that which a valid placement may use.
 _TOLERANCE = RELATIVE_TOLERANCE / 2
+
+
+TUNE = np.array([0.5, 0.3, 2, 2, 10, 0.3, 4, 0.0])
 
 
 @dataclass(frozen=True)
@@ -75,19 +78,19 @@ class Workers:
         Worker of every executor, -1 for none yet, shape (E,).
     topology, node
         Topology of every worker; its node, -1 for none yet; shape (W,).
-    movable
-        Whether a worker's node and executors may change, shape (W,).
+    runs
+        Whether a worker runs now, as it is, shape (W,).
     """
 
     of_executor: IndexArray
     topology: IndexArray
     node: IndexArray
-    movable: BoolArray
+    runs: BoolArray
 
 
 @dataclass(frozen=True)
 class Moves:
-    """What it costs to move executors of movable workers away from where they are at the start.
+    """What it costs to move executors out of workers that run.
 
     Parameters
     ----------
@@ -120,8 +123,9 @@ def make_layout(
     most_per_worker
         Executors that a worker of each topology may have, shape (T,).
     moves
-        Without it no worker has a home.
+        Without it workers that run stay as they are.
     """
+    movable = ~workers.runs if moves is None else np.ones_like(workers.runs)
     num_executors, num_workers, num_nodes = problem.num_executors, len(workers.topology), len(problem.supervisors)
     numbers = np.arange(len(problem.topologies))
     topologies = np.zeros(len(numbers), arrays.TOPOLOGY)
@@ -132,7 +136,7 @@ def make_layout(
     counts = topologies["last_worker"] - topologies["first_worker"]
     sizes = topologies["last"] - topologies["first"]
     topologies["tabled"] = counts <= _MOST_TABLED
-    held = np.bincount(workers.topology[~workers.movable], minlength=len(numbers)) > 0
+    held = np.bincount(workers.topology[~movable], minlength=len(numbers)) > 0
     topologies["whole"] = ~held & (counts > 0) & (sizes > 0) & (sizes <= _MOST_WHOLE)
     table_sizes = np.where(topologies["tabled"], (sizes + counts) * counts, 0)
     table_first = np.cumsum(table_sizes) - table_sizes
@@ -145,11 +149,9 @@ def make_layout(
     executors["tps"] = sums[links.first[1:]] - sums[links.first[:-1]]
     executors["topology"], executors["worker"] = of, NOWHERE
     executors["row"] = table_first[of] + (np.arange(num_executors) - topologies["first"][of]) * counts[of]
-    executors["movable"] = np.append(workers.movable, True)[workers.of_executor] & (counts[of] > 0)
-    if moves is not None:
-        executors["home"] = workers.of_executor
-    else:
-        executors["home"] = NOWHERE
+    executors["movable"] = np.append(movable, True)[workers.of_executor] & (counts[of] > 0)
+    home = np.where(workers.runs & movable, np.arange(num_workers), NOWHERE)
+    executors["home"] = np.append(home, NOWHERE)[workers.of_executor]
 
     rows = np.zeros(num_workers, arrays.WORKER)
     own = workers.topology
@@ -157,8 +159,8 @@ def make_layout(
         table_first[own] + (sizes[own] + np.arange(num_workers) - topologies["first_worker"][own]) * counts[own]
     )
     rows["node"] = rows["rack"] = rows["any"] = NOWHERE
-    rows["topology"], rows["most"], rows["movable"] = own, most_per_worker[own], workers.movable
-    rows["home_node"] = workers.node if moves is not None else NOWHERE
+    rows["topology"], rows["most"], rows["movable"] = own, most_per_worker[own], movable
+    rows["home_node"] = np.where(home == NOWHERE, NOWHERE, workers.node)
 
     nodes = np.zeros(num_nodes, arrays.NODE)
     ports = np.array([len(node.ports) for node in problem.supervisors], dtype=np.int64)
@@ -183,8 +185,8 @@ def make_layout(
         rack_nodes=np.argsort(problem.node_rack, kind="stable"),
         table=np.zeros(int(table_sizes.sum())),
         free_executors=np.flatnonzero(executors["movable"]),
-        free_workers=np.flatnonzero(workers.movable),
-        free_topologies=np.flatnonzero(topologies["whole"] & (counts > 0)),
+        free_workers=np.flatnonzero(movable),
+        free_topologies=np.flatnonzero(topologies["whole"]),
         totals=np.zeros(1, arrays.TOTALS),
         random=np.array([seed], np.uint64),
         near=np.zeros(num_executors),
@@ -197,6 +199,7 @@ def make_layout(
         inter_worker=weights.inter_worker - weights.same_worker,
         inter_node=weights.inter_node - weights.same_worker,
         inter_rack=weights.inter_rack - weights.same_worker,
+        tune=TUNE,
         move_price=float(moves.price),
         max_moves=int(moves.most),
     )

@@ -1,0 +1,106 @@
+"""How long a search goes on, and how it cools down over that."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model.arrays import IndexArray
+from stormwright.optimize.layout import Layout
+from stormwright.optimize.refine import refine
+from stormwright.optimize.start import add_up_cost
+
+#: Steps that a core makes in a second, roughly; with a budget in seconds the first temperature goes by it.
+_STEPS_PER_S = 3e6
+
+#: Stretches of one temperature in a search, and steps in the first where only the clock says how many there are.
+_STRETCHES, _FIRST_STRETCH = 200, 500
+
+#: First and last temperature, in parts of what an executor exchanges on average. With few steps for each executor
+#: there is no time to recover from a hot start.
+_HOTTEST, _HEAT_PER_STEP, _COLDEST = 0.2, 1.5e-4, 0.002
+
+
+class Budget:
+    """Steps, or seconds from now on.
+
+    Parameters
+    ----------
+    seconds
+        Counts if `iterations` is 0.
+    iterations
+        Steps to make, whatever time that takes; the outcome is then the same each time.
+    """
+
+    def __init__(self, seconds: float, iterations: int = 0) -> None:
+        self._seconds, self._iterations = seconds, iterations
+        self._start = time.perf_counter()
+        #: Steps made so far.
+        self.made = 0
+
+    def improve(self, layout: Layout) -> Placed:
+        """Refine `layout` until the budget is spent; the best placement seen, at worst the one at hand.
+
+        Half of the time that went by before is kept back for what comes after. An overload counts before any cost.
+        """
+        add_up_cost(layout)
+        best = Placed.of(layout)
+        if not len(layout.free_workers):
+            return best
+        begun_s = self._elapsed_s()
+        seconds = self._seconds - 1.5 * begun_s
+        steps = self._iterations or max(seconds, 0.0) * _STEPS_PER_S
+        mean = float(layout.executors["tps"][layout.free_executors].mean())
+        hottest = min(_HOTTEST, max(_HEAT_PER_STEP * steps / len(layout.free_executors), _COLDEST))
+        stretch, part = _FIRST_STRETCH, 0.0
+        if self._iterations:
+            stretch = math.ceil(self._iterations / _STRETCHES)
+        while part < 1 and (self._iterations or seconds > 0):
+            refine(layout, stretch, mean * hottest ** (1 - part) * _COLDEST**part)
+            made = int(layout.totals["steps"][0])
+            placed = Placed.of(layout)
+            best = min(best, placed, key=lambda p: (p.overload, p.cost))
+            if self._iterations:
+                part = made / self._iterations
+            else:
+                part = (self._elapsed_s() - begun_s) / seconds
+                stretch = max(int(made / max(part, 1e-3) / _STRETCHES), _FIRST_STRETCH)
+        self.made += int(layout.totals["steps"][0])
+        return best
+
+    def _elapsed_s(self) -> float:
+        return time.perf_counter() - self._start
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A placement that a search came by.
+
+    Parameters
+    ----------
+    worker, node
+        Worker of every executor and node of every worker of a layout, -1 for none.
+    overload
+        CPU and memory beyond what nodes have, as sums of Hz and MB.
+    cost
+        That of its traffic, and the price of its moves.
+    """
+
+    worker: IndexArray
+    node: IndexArray
+    overload: float
+    cost: float
+
+    @classmethod
+    def of(cls, layout: Layout) -> Placed:
+        """The placement that `layout` is now."""
+        left = layout.nodes["cpu_hz_left"], layout.nodes["memory_mb_left"]
+        return cls(
+            layout.executors["worker"].copy(),
+            layout.workers["node"].copy(),
+            -sum(float(np.minimum(each, 0.0).sum()) for each in left),
+            float(layout.totals["cost"][0] + layout.move_price * layout.totals["moved"][0]),
+        )

@@ -1,0 +1,193 @@
+"""A search for the placement of least cost that takes as long as it is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from stormwright.model import (
+    UNPLACED,
+    Assignment,
+    CostWeights,
+    Problem,
+    Traffic,
+    cost_under,
+    measured_traffic,
+    violations,
+)
+from stormwright.model.arrays import BoolArray, IndexArray, IntArray
+from stormwright.model.constraints import RELATIVE_TOLERANCE
+from stormwright.optimize.budget import Budget, Placed
+from stormwright.optimize.construct import construct
+from stormwright.optimize.layout import Layout
+from stormwright.optimize.refine import refine
+from stormwright.optimize.start import Links, Moves, Workers, make_layout
+from stormwright.schedulers.support.admission import admit, find_wanted
+from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.limits import max_executors_per_worker
+from stormwright.schedulers.support.params import Params, param
+from stormwright.schedulers.support.rates import Rates
+from stormwright.schedulers.support.repair import make_room
+from stormwright.schedulers.support.search import draft_of
+from stormwright.schedulers.support.staying import choose_slots, restore_cheaper, swap_nodes
+from stormwright.schedulers.support.waiting import Plan, answer, plan_with_last_resort
+
+_WEIGHTS = CostWeights()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerParams(Params):
+    """Parameters of the scheduler."""
+
+    time_budget_s: float = param(2.0, "seconds from the problem to the answer", low=0)
+    iterations: int = param(0, "steps of the search, whatever time they take; 0: as many as the time allows", low=0)
+    seed: int = param(0, "of the random numbers", low=0)
+    move_price: float = param(0.0, "what an executor that leaves its slot costs, in tuples/s between nodes", low=0)
+    max_moves: int = param(-1, "executors that may leave their slots; -1: any number", low=-1)
+
+
+class OptimizerScheduler:
+    """Searches for the placement of least cost, first by construction, then for as long as it may.
+
+    Own. Topology by topology goes onto few nodes; then simulated annealing with steps of executors, of workers and of
+    whole topologies (ruin and recreate: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G. Dueck, "Record Breaking
+    Optimization Results Using the Ruin and Recreate Principle", Journal of Computational Physics 159, 2000,
+    https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled.
+
+    It lowers the cost of a placement, traffic weighted by distance, taken as measured. CPU, memory, slots, the number
+    of workers and executors per worker are limits in every step. Topologies are placed as a whole or not at all; those
+    that find no room are left out with counted reasons.
+
+    1. Without a price or a limit of moves, what runs is moved only if the whole placement then costs less, or is valid
+       where it was not; else only what has no slot is placed.
+    2. With either, the search starts from what runs and stays near it: an executor counts as moved if it ends up in
+       another slot. What cannot stay, of a topology that has to be placed anew, is not counted.
+
+    The same problem, seed and number of iterations give the same answer; with a time budget the answer says how many
+    iterations were made (`iterations_made`). The first call on a machine takes some seconds more, once, to compile.
+    Ties go to what stays, then to what was found first.
+    """
+
+    params_type = OptimizerParams
+
+    def __init__(self, params: OptimizerParams | None = None) -> None:
+        self.params = params or OptimizerParams()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place every topology, as a whole or not at all."""
+        _compile()
+        budget = Budget(self.params.time_budget_s, self.params.iterations)
+        traffic = measured_traffic(problem)
+        links = Links.of(problem, traffic)
+        runs = bool(np.any(problem.current_slot != UNPLACED))
+        moves = Moves(self.params.move_price, self.params.max_moves)
+        near = runs and moves != Moves()
+        plan = self._improved(problem, links, self._constructed(problem, links, True), budget, moves if near else None)
+        if runs and not near:
+            anew = self._moved(problem, links, traffic, budget)
+            if _is_better(problem, traffic, anew, plan):
+                plan = anew
+        found = answer(problem, "optimizer", self.params, plan)
+        return replace(found, parameters={**found.parameters, "iterations_made": budget.made})
+
+    def _moved(self, problem: Problem, links: Links, traffic: Traffic, budget: Budget) -> Plan:
+        """Everything placed anew, but back to where it runs where that costs no more."""
+        start = self._constructed(problem, links, False)
+        plan = self._improved(problem.with_current({}), links, start, budget, None)
+        draft = draft_of(problem, plan.slots)
+        draft.reasons = plan.reasons
+        restore_cheaper(draft, Rates.of(problem, traffic), _WEIGHTS)
+        swap_nodes(draft)
+        return Plan(choose_slots(draft), draft.reasons)
+
+    # Construction --------------------------------------------------------------------------------
+
+    def _constructed(self, problem: Problem, links: Links, keep_running: bool) -> Plan:
+        def plan_on(usable: BoolArray) -> Plan:
+            draft = Draft.empty(problem, usable)
+            wanted = admit(draft, find_wanted(draft, keep_running))
+            for group in wanted:
+                for _ in range(group.workers):
+                    draft.add_worker(group.topology, group.executors[:0])
+            layout, order = self._layout(draft, links, None)
+            admitted = np.array([group.topology for group in wanted], dtype=np.int64)
+            cpu_hz = np.array([problem.executor_cpu_hz[group.executors].sum() for group in wanted])
+            construct(layout, admitted[np.argsort(-cpu_hz, kind="stable")])
+            _write(draft, order, Placed.of(layout))
+            make_room(draft)
+            return Plan(choose_slots(draft), draft.reasons)
+
+        return plan_with_last_resort(problem, plan_on)
+
+    # Refinement ----------------------------------------------------------------------------------
+
+    def _improved(self, problem: Problem, links: Links, plan: Plan, budget: Budget, moves: Moves | None) -> Plan:
+        """`plan` after the search; without `moves` workers that run as they are stay."""
+        draft = draft_of(problem, plan.slots)
+        layout, order = self._layout(draft, links, moves)
+        _write(draft, order, budget.improve(layout))
+        slots = choose_slots(draft) if moves is None else _keep_slots(draft, plan.slots)
+        return Plan(slots, plan.reasons)
+
+    def _layout(self, draft: Draft, links: Links, moves: Moves | None) -> tuple[Layout, IndexArray]:
+        """A layout, and for each of its workers the number in `draft`."""
+        topology, node, runs = (np.array(each, int) for each in (draft.topology, draft.node, draft.fixed))
+        order = np.argsort(topology, kind="stable")
+        number = np.full(len(order) + 1, UNPLACED)
+        number[order] = np.arange(len(order))
+        workers = Workers(number[draft.worker], topology[order], node[order], runs[order].astype(bool))
+        most = np.array([max_executors_per_worker(each) for each in draft.problem.topologies], int)
+        return make_layout(draft.problem, links, workers, draft.usable, most, _WEIGHTS, self.params.seed, moves), order
+
+
+def _write(draft: Draft, order: IndexArray, placed: Placed) -> None:
+    """Take over what a layout has come to."""
+    draft.worker = np.append(order, UNPLACED)[placed.worker]
+    node = np.empty(len(order), int)
+    node[order] = placed.node
+    draft.node = node.tolist()
+
+
+def _keep_slots(draft: Draft, slots: IntArray) -> IntArray:
+    """Slot of every executor: workers of `slots`, in its order, keep theirs on their node; others get free ones.
+
+    Free ones in which nothing runs now come first, then the lower ones.
+    """
+    problem = draft.problem
+    slot_of = np.unique(slots[slots != UNPLACED])
+    moved = problem.slot_node[slot_of] != draft.node
+    slot_of[moved] = UNPLACED
+    taken, runs = set(slot_of.tolist()), set(problem.current_slot.tolist())
+    first = np.searchsorted(problem.slot_node, np.arange(len(problem.supervisors) + 1))
+    for worker in np.flatnonzero(moved).tolist():
+        node = draft.node[worker]
+        free = [slot for slot in range(first[node], first[node + 1]) if slot not in taken]
+        slot_of[worker] = min(free, key=lambda slot: (slot in runs, slot))
+        taken.add(int(slot_of[worker]))
+    return np.append(slot_of, UNPLACED)[draft.worker].astype(np.int32)
+
+
+def _is_better(problem: Problem, traffic: Traffic, moved: Plan, stay: Plan) -> bool:
+    """Whether moving pays: more executors placed, else fewer limits broken, else less cost; all that runs runs on."""
+    if np.any((moved.slots == UNPLACED) & (problem.current_slot != UNPLACED)):
+        return False
+
+    def rank(plan: Plan) -> tuple[int, int, float]:
+        unplaced = int(np.count_nonzero(plan.slots == UNPLACED))
+        return unplaced, len(violations(problem, plan.slots)), cost_under(problem, plan.slots, traffic, _WEIGHTS).total
+
+    unplaced, broken, cost = rank(stay)
+    return rank(moved) < (unplaced, broken, cost * (1 - RELATIVE_TOLERANCE))
+
+
+@cache
+def _compile() -> None:
+    """Have the machine code ready before any clock runs."""
+    nothing = Problem((), ())
+    none, no_bool = np.empty(0, np.int64), np.empty(0, np.bool_)
+    workers = Workers(none, none, none, no_bool)
+    layout = make_layout(nothing, Links.of(nothing, measured_traffic(nothing)), workers, no_bool, none, _WEIGHTS, 0)
+    construct(layout, none)
+    refine(layout, 0, 0.0)
