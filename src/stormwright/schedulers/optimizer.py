@@ -95,9 +95,9 @@ class OptimizerScheduler:
     def _moved(self, problem: Problem, links: Links, traffic: Traffic, budget: Budget) -> Plan:
         """Everything placed anew, but back to where it runs where that costs no more."""
         start = self._constructed(problem, links, False)
-        plan = self._improved(problem.with_current({}), links, start, budget, None)
-        draft = draft_of(problem, plan.slots)
-        draft.reasons = plan.reasons
+        nothing_runs = problem.with_current({})
+        plan = self._improved(nothing_runs, links, start, budget, None)
+        draft = replace(draft_of(nothing_runs, plan.slots), problem=problem, reasons=plan.reasons)
         restore_cheaper(draft, Rates.of(problem, traffic), _WEIGHTS)
         swap_nodes(draft)
         return Plan(choose_slots(draft), draft.reasons)
