@@ -16,12 +16,15 @@ from stormwright.optimize.start import add_up_cost
 #: Steps that a core makes in a second, roughly; with a budget in seconds the first temperature goes by it.
 _STEPS_PER_S = 3e6
 
-#: Stretches of one temperature in a search, and steps in the first where only the clock says how many there are.
-_STRETCHES, _FIRST_STRETCH = 200, 500
+#: Stretches of one temperature in a search, at least so many in each cooling, and steps that one has at least.
+_STRETCHES, _FEWEST_STRETCHES, _SHORTEST = 200, 40, 500
+
+#: A search cools down once, or again and again where that takes so many steps for E executors: factor × E ** power.
+_COOLING, _COOLING_POWER = 10, 2.7
 
 #: First and last temperature, in parts of what an executor exchanges on average. With few steps for each executor
 #: there is no time to recover from a hot start.
-_HOTTEST, _HEAT_PER_STEP, _COLDEST = 0.2, 1.5e-4, 0.002
+_HOTTEST, _HEAT_PER_STEP, _COLDEST = 0.2, 1e-4, 0.001
 
 
 class Budget:
@@ -48,27 +51,30 @@ class Budget:
         """
         add_up_cost(layout)
         best = Placed.of(layout)
-        if not len(layout.free_workers):
-            return best
+        executors = len(layout.free_executors)
         begun_s = self._elapsed_s()
         seconds = self._seconds - 1.5 * begun_s
-        steps = self._iterations or max(seconds, 0.0) * _STEPS_PER_S
+        if not executors or not (self._iterations or seconds > 0):
+            return best
+        steps = self._iterations or seconds * _STEPS_PER_S
         mean = float(layout.executors["tps"][layout.free_executors].mean())
-        hottest = min(_HOTTEST, max(_HEAT_PER_STEP * steps / len(layout.free_executors), _COLDEST))
-        stretch, part = _FIRST_STRETCH, 0.0
-        if self._iterations:
-            stretch = math.ceil(self._iterations / _STRETCHES)
-        while part < 1 and (self._iterations or seconds > 0):
-            refine(layout, stretch, mean * hottest ** (1 - part) * _COLDEST**part)
+        hottest = min(_HOTTEST, max(_HEAT_PER_STEP * steps / executors, _COLDEST))
+        coolings = max(1, round(steps / (_COOLING * executors**_COOLING_POWER)))
+        stretches = max(_STRETCHES, _FEWEST_STRETCHES * coolings)
+        part = 0.0
+        stretch = math.ceil(steps / stretches) if self._iterations else _SHORTEST
+        while part < 1:
+            cooled = part * coolings % 1
+            refine(layout, stretch, mean * hottest ** (1 - cooled) * _COLDEST**cooled)
+            if rank(layout) < (best.overload, best.cost):
+                best = Placed.of(layout)
             made = int(layout.totals["steps"][0])
-            placed = Placed.of(layout)
-            best = min(best, placed, key=lambda p: (p.overload, p.cost))
             if self._iterations:
-                part = made / self._iterations
+                part = made / steps
             else:
                 part = (self._elapsed_s() - begun_s) / seconds
-                stretch = max(int(made / max(part, 1e-3) / _STRETCHES), _FIRST_STRETCH)
-        self.made += int(layout.totals["steps"][0])
+                stretch = max(int(made / max(part, 1e-3) / stretches), _SHORTEST)
+        self.made += made
         return best
 
     def _elapsed_s(self) -> float:
@@ -97,10 +103,11 @@ class Placed:
     @classmethod
     def of(cls, layout: Layout) -> Placed:
         """The placement that `layout` is now."""
-        left = layout.nodes["cpu_hz_left"], layout.nodes["memory_mb_left"]
-        return cls(
-            layout.executors["worker"].copy(),
-            layout.workers["node"].copy(),
-            -sum(float(np.minimum(each, 0.0).sum()) for each in left),
-            float(layout.totals["cost"][0] + layout.move_price * layout.totals["moved"][0]),
-        )
+        return cls(layout.executors["worker"].copy(), layout.workers["node"].copy(), *rank(layout))
+
+
+def rank(layout: Layout) -> tuple[float, float]:
+    """What is beyond the CPU (Hz) and memory (MB) of nodes, and the cost of traffic and moves; less is better."""
+    left = layout.nodes["cpu_hz_left"], layout.nodes["memory_mb_left"]
+    overload = -sum(float(np.minimum(each, 0.0).sum()) for each in left)
+    return overload, float(layout.totals["cost"][0] + layout.move_price * layout.totals["moved"][0])

@@ -1,8 +1,9 @@
 """Construction: topology by topology onto few nodes, the best fit where one node takes all, workers filled one by one.
 
-A topology goes whole onto the node that it fills best; if there is none, into the rack and onto the node that take the
-largest part of it, and so on with the rest. A worker grows by the executor that exchanges most with what is already
-in it and on its node. Time is linear in executors, links and topologies × nodes.
+Those come first that exchange most for the CPU they take: room side by side is worth most to them. A topology goes
+whole onto the node that it fills best; if there is none, into the rack and onto the node that take the largest part of
+it, and so on with the rest. A worker grows by the executor that exchanges most with what is already in it and on its
+node. Time is linear in executors, links and topologies × nodes.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from stormwright.optimize.layout import NOWHERE, Layout, draw, join, leave, star
 #: Executors that are looked at for the next place in a worker: more would make very large topologies slow.
 _WINDOW = 2048
 
+#: What traffic with the node counts beside that with the worker when a worker grows.
+_NODE_FIRST = 2.0
+
 
 @compiled
-def construct(layout: Layout, order: IndexArray) -> int:
-    """Place the waiting executors of topologies one after the other; of how many a limit had to be broken."""
-    failed = 0
+def construct(layout: Layout, order: IndexArray) -> None:
+    """Place the waiting executors of topologies one after the other; where there is no room, limits are broken."""
     for topology in order:
-        if not place_topology(layout, topology, 0.0, 1.0):
+        if not place_topology(layout, topology, 0.0, _NODE_FIRST):
             place_anywhere(layout, topology)
-            failed += 1
         tabulate(layout, topology)
-    return failed
 
 
 @compiled

@@ -121,7 +121,6 @@ class Layout(NamedTuple):
     inter_worker: float
     inter_node: float
     inter_rack: float
-    tune: FloatArray
     move_price: float
     max_moves: int
 

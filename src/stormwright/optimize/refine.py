@@ -32,20 +32,25 @@ from stormwright.optimize.layout import (
     takes,
 )
 
-#: Steps of executors for each executor of a topology that was placed anew, before the result is judged.
-_POLISH = 10
-
-#: What placing it anew counts as, likewise.
-_PLACING = 4
-
 #: A rise of so many temperatures is not taken: one in 10 million would be.
 _HOPELESS = 16
 
-#: Part of all steps that is spent on workers, and on ruin and recreate.
-_WORKERS, _RUIN = 0.3, 0.5
+#: Part of the steps of executors and workers that are of workers.
+_WORKERS = 0.3
 
-#: How much hotter worker steps, and those of topologies, are than those of executors.
-_WORKER_HEAT, _TOPOLOGY_HEAT = 2.0, 2.0
+#: Part of all steps that goes into placing topologies anew where there are many; none where there are at most so many,
+#: since nearly everything would be taken out.
+_RUIN, _FEW_TOPOLOGIES = 0.65, 4
+
+#: How much hotter the steps of workers are than those of executors, as they change more at once.
+_WORKER_HEAT = 1.5
+
+#: What placing a topology anew counts as, in steps for each executor, and the steps of executors that follow on it
+#: before the result is judged.
+_PLACING, _POLISH = 4, 5
+
+#: Topologies are placed anew with nodes overlooked, and traffic with the node weighed, at random up to this.
+_BLINK, _NODE_FIRST = 0.3, 4.0
 
 
 @compiled
@@ -58,21 +63,21 @@ def refine(layout: Layout, steps: int, temperature: float) -> None:
         A rise of the cost by this much is taken with probability 1/e in steps of executors.
     """
     until = layout.totals[0].steps + steps
-    ruin = (
-        layout.tune[0] if len(layout.free_topologies) > 0 and layout.max_moves < 0 and layout.move_price == 0 else 0.0
-    )
+    ruin = 0.0
+    if layout.max_moves < 0 and layout.move_price == 0 and len(layout.free_topologies) > _FEW_TOPOLOGIES:
+        ruin = _RUIN * (1 - _FEW_TOPOLOGIES / len(layout.free_topologies))
     spent = 0.0
     while layout.totals[0].steps < until:
         if spent < ruin:
             before = layout.totals[0].steps
-            _replace_topologies(layout, layout.tune[3] * temperature)
+            _replace_topologies(layout, temperature)
             spent += (layout.totals[0].steps - before) * (1 - ruin)
             continue
         spent -= ruin
         layout.totals[0].steps += 1
-        if draw(layout) < layout.tune[1]:
+        if draw(layout) < _WORKERS:
             worker = layout.free_workers[draw_below(layout, len(layout.free_workers))]
-            _step_worker(layout, worker, layout.tune[2] * temperature)
+            _step_worker(layout, worker, _WORKER_HEAT * temperature)
         else:
             _step_executor(layout, layout.free_executors[draw_below(layout, len(layout.free_executors))], temperature)
 
@@ -80,6 +85,14 @@ def refine(layout: Layout, steps: int, temperature: float) -> None:
 @compiled
 def _accepts(layout: Layout, rise: float, temperature: float) -> bool:
     return bool(rise <= 0 or (temperature > 0 and draw(layout) < math.exp(-rise / temperature)))
+
+
+@compiled
+def _is_overloaded(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
+    """Whether a node lacks something that taking so much off it gives back."""
+    return bool(
+        (layout.nodes[node].cpu_hz_left < 0 and cpu_hz > 0) or (layout.nodes[node].memory_mb_left < 0 and memory_mb > 0)
+    )
 
 
 @compiled
@@ -117,7 +130,8 @@ def _step_executor(layout: Layout, executor: int, temperature: float) -> None:
     ):
         rise = rise_of_executor(layout, executor, to)
         moved = _moved_by(layout, executor, to)
-        if _may_move(layout, moved) and _accepts(layout, rise + layout.move_price * moved, temperature):
+        relieves = not same_node and _is_overloaded(layout, layout.workers[own].node, cpu_hz, memory_mb)
+        if _may_move(layout, moved) and (relieves or _accepts(layout, rise + layout.move_price * moved, temperature)):
             shift_executor(layout, executor, to)
             layout.totals[0].cost += rise
             layout.totals[0].moved += moved
@@ -138,10 +152,13 @@ def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) 
         return
     moved = _moved_by(layout, executor, to) + _moved_by(layout, other, own)
     rise = rise_of_executor(layout, executor, to) + rise_of_executor(layout, other, own)
-    if rise + layout.move_price * moved > _HOPELESS * temperature:
+    relieves = node != to_node and (
+        _is_overloaded(layout, node, cpu_hz, memory_mb) or _is_overloaded(layout, to_node, -cpu_hz, -memory_mb)
+    )
+    if not relieves and rise + layout.move_price * moved > _HOPELESS * temperature:
         return  # before the look-up of what the two exchange, which only adds
     rise += 2 * exchanged(layout, executor, other) * distance(layout, own, to)
-    if _may_move(layout, moved) and _accepts(layout, rise + layout.move_price * moved, temperature):
+    if _may_move(layout, moved) and (relieves or _accepts(layout, rise + layout.move_price * moved, temperature)):
         shift_executor(layout, executor, to)
         shift_executor(layout, other, own)
         layout.totals[0].cost += rise
@@ -173,7 +190,8 @@ def _step_worker(layout: Layout, worker: int, temperature: float) -> None:
     if layout.nodes[to].used < layout.nodes[to].ports and takes(layout, to, cpu_hz, memory_mb):
         rise = rise_of_worker(layout, worker, to)
         moved = _moved_with(layout, worker, to)
-        if _may_move(layout, moved) and _accepts(layout, rise + layout.move_price * moved, temperature):
+        relieves = _is_overloaded(layout, node, cpu_hz, memory_mb)
+        if _may_move(layout, moved) and (relieves or _accepts(layout, rise + layout.move_price * moved, temperature)):
             shift_worker(layout, worker, to)
             layout.totals[0].cost += rise
             layout.totals[0].moved += moved
@@ -216,7 +234,8 @@ def _swap_workers(layout: Layout, worker: int, other: int, temperature: float) -
             2 * exchanged_by_workers(layout, worker, other) * (distance(layout, worker, other) - layout.inter_worker)
         )
     moved = _moved_with(layout, worker, to) + _moved_with(layout, other, node)
-    if _may_move(layout, moved) and _accepts(layout, rise + layout.move_price * moved, temperature):
+    relieves = _is_overloaded(layout, node, cpu_hz, memory_mb) or _is_overloaded(layout, to, -cpu_hz, -memory_mb)
+    if _may_move(layout, moved) and (relieves or _accepts(layout, rise + layout.move_price * moved, temperature)):
         _exchange(layout, worker, other)
         layout.totals[0].cost += rise
         layout.totals[0].moved += moved
@@ -263,7 +282,7 @@ def _replace_topologies(layout: Layout, temperature: float) -> None:
     for number in range(count):
         remove_topology(layout, layout.ruined[number])
     placed, after = True, 0.0
-    blink, node_first = layout.tune[5] * draw(layout), layout.tune[6] * draw(layout)
+    blink, node_first = _BLINK * draw(layout), _NODE_FIRST * draw(layout)
     for number in range(count):
         placed = placed and place_topology(layout, layout.ruined[number], blink, node_first)
     if placed:
@@ -271,9 +290,9 @@ def _replace_topologies(layout: Layout, temperature: float) -> None:
             topology = layout.ruined[number]
             tabulate(layout, topology)
             first, last = layout.topologies[topology].first, layout.topologies[topology].last
-            layout.totals[0].steps += int(layout.tune[4]) * (last - first)
-            for step in range(int(layout.tune[4]) * (last - first)):
-                _step_executor(layout, first + step % (last - first), layout.tune[7] * temperature)
+            layout.totals[0].steps += _POLISH * (last - first)
+            for step in range(_POLISH * (last - first)):
+                _step_executor(layout, first + step % (last - first), 0.0)
             after += cost_of_topology(layout, topology)
         if _accepts(layout, after - before, temperature):
             layout.totals[0].cost = cost + after - before

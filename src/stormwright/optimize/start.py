@@ -30,9 +30,6 @@ _MOST_RUINED = 3
 _TOLERANCE = RELATIVE_TOLERANCE / 2
 
 
-TUNE = np.array([0.5, 0.3, 2, 2, 10, 0.3, 4, 0.0])
-
-
 @dataclass(frozen=True)
 class Links:
     """What executors exchange in both directions, by executor.
@@ -199,7 +196,6 @@ def make_layout(
         inter_worker=weights.inter_worker - weights.same_worker,
         inter_node=weights.inter_node - weights.same_worker,
         inter_rack=weights.inter_rack - weights.same_worker,
-        tune=TUNE,
         move_price=float(moves.price),
         max_moves=int(moves.most),
     )

@@ -24,7 +24,7 @@ from stormwright.optimize.construct import construct
 from stormwright.optimize.layout import Layout
 from stormwright.optimize.refine import refine
 from stormwright.optimize.start import Links, Moves, Workers, make_layout
-from stormwright.schedulers.support.admission import admit, find_wanted
+from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker
 from stormwright.schedulers.support.params import Params, param
@@ -84,7 +84,12 @@ class OptimizerScheduler:
         runs = bool(np.any(problem.current_slot != UNPLACED))
         moves = Moves(self.params.move_price, self.params.max_moves)
         near = runs and moves != Moves()
-        plan = self._improved(problem, links, self._constructed(problem, links, True), budget, moves if near else None)
+        draft = self._constructed(problem, links, keep_running=True)
+        if near:
+            plan = self._rearranged(draft, links, budget, moves)
+        else:
+            self._improve(draft, links, budget)
+            plan = Plan(choose_slots(draft), draft.reasons)
         if runs and not near:
             anew = self._moved(problem, links, traffic, budget)
             if _is_better(problem, traffic, anew, plan):
@@ -94,42 +99,44 @@ class OptimizerScheduler:
 
     def _moved(self, problem: Problem, links: Links, traffic: Traffic, budget: Budget) -> Plan:
         """Everything placed anew, but back to where it runs where that costs no more."""
-        start = self._constructed(problem, links, False)
-        nothing_runs = problem.with_current({})
-        plan = self._improved(nothing_runs, links, start, budget, None)
-        draft = replace(draft_of(nothing_runs, plan.slots), problem=problem, reasons=plan.reasons)
+        draft = self._constructed(problem, links, keep_running=False)
+        self._improve(draft, links, budget)
         restore_cheaper(draft, Rates.of(problem, traffic), _WEIGHTS)
         swap_nodes(draft)
         return Plan(choose_slots(draft), draft.reasons)
 
-    # Construction --------------------------------------------------------------------------------
+    def _rearranged(self, draft: Draft, links: Links, budget: Budget, moves: Moves) -> Plan:
+        """What runs, and what is placed beside it, improved within what `moves` allow."""
+        make_room(draft)
+        slots = choose_slots(draft)
+        arranged = draft_of(draft.problem, slots)
+        layout, order = self._layout(arranged, links, moves)
+        _write(arranged, order, budget.improve(layout))
+        return Plan(_keep_slots(arranged, slots), draft.reasons)
 
-    def _constructed(self, problem: Problem, links: Links, keep_running: bool) -> Plan:
-        def plan_on(usable: BoolArray) -> Plan:
+    def _constructed(self, problem: Problem, links: Links, *, keep_running: bool) -> Draft:
+        """A placement of what the cluster as a whole has room for; nodes may be overloaded."""
+
+        def draft_on(usable: BoolArray) -> Draft:
             draft = Draft.empty(problem, usable)
             wanted = admit(draft, find_wanted(draft, keep_running))
             for group in wanted:
                 for _ in range(group.workers):
                     draft.add_worker(group.topology, group.executors[:0])
             layout, order = self._layout(draft, links, None)
-            admitted = np.array([group.topology for group in wanted], dtype=np.int64)
-            cpu_hz = np.array([problem.executor_cpu_hz[group.executors].sum() for group in wanted])
-            construct(layout, admitted[np.argsort(-cpu_hz, kind="stable")])
+            construct(layout, _densest_first(problem, links, wanted))
             _write(draft, order, Placed.of(layout))
-            make_room(draft)
-            return Plan(choose_slots(draft), draft.reasons)
+            if problem.greylisted_supervisors:
+                make_room(draft)  # what is left out decides whether they are used
+            return draft
 
-        return plan_with_last_resort(problem, plan_on)
+        return plan_with_last_resort(problem, draft_on)
 
-    # Refinement ----------------------------------------------------------------------------------
-
-    def _improved(self, problem: Problem, links: Links, plan: Plan, budget: Budget, moves: Moves | None) -> Plan:
-        """`plan` after the search; without `moves` workers that run as they are stay."""
-        draft = draft_of(problem, plan.slots)
-        layout, order = self._layout(draft, links, moves)
+    def _improve(self, draft: Draft, links: Links, budget: Budget) -> None:
+        """Search, workers that run staying; then leave out what overloads nodes all the same."""
+        layout, order = self._layout(draft, links, None)
         _write(draft, order, budget.improve(layout))
-        slots = choose_slots(draft) if moves is None else _keep_slots(draft, plan.slots)
-        return Plan(slots, plan.reasons)
+        make_room(draft)
 
     def _layout(self, draft: Draft, links: Links, moves: Moves | None) -> tuple[Layout, IndexArray]:
         """A layout, and for each of its workers the number in `draft`."""
@@ -140,6 +147,15 @@ class OptimizerScheduler:
         workers = Workers(number[draft.worker], topology[order], node[order], runs[order].astype(bool))
         most = np.array([max_executors_per_worker(each) for each in draft.problem.topologies], int)
         return make_layout(draft.problem, links, workers, draft.usable, most, _WEIGHTS, self.params.seed, moves), order
+
+
+def _densest_first(problem: Problem, links: Links, wanted: list[Wanted]) -> IndexArray:
+    """The topologies of `wanted`, those first that exchange most for the CPU they take; then as they come."""
+    sums = np.concatenate([[0.0], np.cumsum(links.tps)])
+    tps = np.diff(sums[links.first[problem.executor_offset]])
+    cpu_hz = np.array([problem.executor_cpu_hz[group.executors].sum() for group in wanted])
+    topology = np.array([group.topology for group in wanted], int)
+    return topology[np.argsort(-tps[topology] / np.maximum(cpu_hz, 1.0), kind="stable")]
 
 
 def _write(draft: Draft, order: IndexArray, placed: Placed) -> None:
