@@ -112,7 +112,7 @@ def place_anywhere(layout: Layout, topology: int) -> None:
         join(layout, layout.waiting[position], to)
     for worker in range(first, last):
         if layout.workers[worker].size == 0:
-            largest = first
+            largest = worker
             for other in range(first, last):
                 if layout.workers[other].movable and layout.workers[other].size > layout.workers[largest].size:
                     largest = other

@@ -23,7 +23,6 @@ EXECUTOR = np.dtype(
         *((name, np.float64) for name in ("cpu_hz", "memory_mb", "tps")),
         ("row", np.int64),
         *((name, np.int32) for name in ("first", "last", "topology", "worker", "next", "previous", "home")),
-        ("movable", np.bool_),
     ],
     align=True,
 )
@@ -84,7 +83,7 @@ class Layout(NamedTuple):
     table
         Executors × workers, then workers × workers of each topology: what they exchange, in tuples/s.
     free_executors, free_workers, free_topologies
-        What may be moved; of topologies those that may be as a whole.
+        What is placed and may be moved; of topologies those that may be as a whole.
     totals
         Of `TOTALS`, one record: cost, executors away from home, steps made.
     random

@@ -119,7 +119,7 @@ def _step_executor(layout: Layout, executor: int, temperature: float) -> None:
             return
     else:
         to = first + draw_below(layout, last - first)
-    if to == own or not layout.workers[to].movable:
+    if to == own or not layout.workers[to].movable or layout.nodes[layout.workers[to].node].ports == 0:
         return
     cpu_hz, memory_mb = layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb
     same_node = layout.workers[own].node == layout.workers[to].node
@@ -142,6 +142,8 @@ def _step_executor(layout: Layout, executor: int, temperature: float) -> None:
 @compiled
 def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) -> None:
     own = layout.executors[executor].worker
+    if layout.nodes[layout.workers[own].node].ports == 0:
+        return
     other = layout.workers[to].any
     for _ in range(draw_below(layout, min(layout.workers[to].size, 16))):
         other = layout.executors[other].next

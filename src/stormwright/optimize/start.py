@@ -133,8 +133,9 @@ def make_layout(
     counts = topologies["last_worker"] - topologies["first_worker"]
     sizes = topologies["last"] - topologies["first"]
     topologies["tabled"] = counts <= _MOST_TABLED
-    held = np.bincount(workers.topology[~movable], minlength=len(numbers)) > 0
-    topologies["whole"] = ~held & (counts > 0) & (sizes > 0) & (sizes <= _MOST_WHOLE)
+    free = movable & (workers.node != NOWHERE)
+    held = np.bincount(workers.topology[~free], minlength=len(numbers)) > 0
+    topologies["whole"] = ~held & (counts > 0) & (sizes <= _MOST_WHOLE)
     table_sizes = np.where(topologies["tabled"], (sizes + counts) * counts, 0)
     table_first = np.cumsum(table_sizes) - table_sizes
 
@@ -146,7 +147,6 @@ def make_layout(
     executors["tps"] = sums[links.first[1:]] - sums[links.first[:-1]]
     executors["topology"], executors["worker"] = of, NOWHERE
     executors["row"] = table_first[of] + (np.arange(num_executors) - topologies["first"][of]) * counts[of]
-    executors["movable"] = np.append(movable, True)[workers.of_executor] & (counts[of] > 0)
     home = np.where(workers.runs & movable, np.arange(num_workers), NOWHERE)
     executors["home"] = np.append(home, NOWHERE)[workers.of_executor]
 
@@ -181,8 +181,8 @@ def make_layout(
         racks=racks,
         rack_nodes=np.argsort(problem.node_rack, kind="stable"),
         table=np.zeros(int(table_sizes.sum())),
-        free_executors=np.flatnonzero(executors["movable"]),
-        free_workers=np.flatnonzero(movable),
+        free_executors=np.flatnonzero(np.append(free, False)[workers.of_executor]),
+        free_workers=np.flatnonzero(free),
         free_topologies=np.flatnonzero(topologies["whole"]),
         totals=np.zeros(1, arrays.TOTALS),
         random=np.array([seed], np.uint64),
