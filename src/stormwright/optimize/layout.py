@@ -18,6 +18,9 @@ from stormwright.optimize.compiled import compiled
 
 NOWHERE = -1
 
+#: Executors that move together in one step, at most.
+LONGEST_CHAIN = 3
+
 EXECUTOR = np.dtype(
     [
         *((name, np.float64) for name in ("cpu_hz", "memory_mb", "tps")),
@@ -88,8 +91,8 @@ class Layout(NamedTuple):
         Of `TOTALS`, one record: cost, executors away from home, steps made.
     random
         State of the random numbers, one number.
-    near, close, rack_room, waiting, kept_worker, kept_node, ruined
-        Scratch of construction and of ruin.
+    near, close, rack_room, waiting, kept_worker, kept_node, ruined, chain, chain_from
+        Scratch of construction, of ruin and of chains.
     inter_worker, inter_node, inter_rack
         Cost of a tuple by how far it goes, beyond that within a worker.
     move_price, max_moves
@@ -117,6 +120,8 @@ class Layout(NamedTuple):
     kept_worker: IndexArray
     kept_node: IndexArray
     ruined: IndexArray
+    chain: IndexArray
+    chain_from: IndexArray
     inter_worker: float
     inter_node: float
     inter_rack: float

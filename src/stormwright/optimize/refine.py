@@ -1,9 +1,10 @@
 """Refinement: random steps, taken if they lower the cost or, while it is hot, raise it by little.
 
-No step breaks a limit. The steps: an executor goes to another worker of its topology, or changes places with one there;
-a worker goes to another node, or changes places with one there; a topology, with up to two that share nodes with it, is
-taken out and placed anew (ruin and recreate, after Schrimpf, Schneider, Stamm-Wilbrandt, Dueck, "Record Breaking
-Optimization Results Using the Ruin and Recreate Principle", 2000, https://doi.org/10.1006/jcph.1999.6413).
+No step breaks a limit. The steps: an executor goes to another worker of its topology, changes places with one there, or
+pushes it on to a third; a worker goes to another node, or changes places with one there; a topology, with up to two
+that share nodes with it, is taken out and placed anew (ruin and recreate, after Schrimpf, Schneider, Stamm-Wilbrandt,
+Dueck, "Record Breaking Optimization Results Using the Ruin and Recreate Principle", 2000,
+https://doi.org/10.1006/jcph.1999.6413).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 from stormwright.optimize.compiled import compiled
 from stormwright.optimize.construct import place_topology, remove_topology
 from stormwright.optimize.layout import (
+    LONGEST_CHAIN,
     NOWHERE,
     Layout,
     cost_of_topology,
@@ -37,6 +39,9 @@ _HOPELESS = 16
 
 #: Part of the steps of executors and workers that are of workers.
 _WORKERS = 0.3
+
+#: Part of the steps of executors that are chains.
+_CHAINS = 0.1
 
 #: Part of all steps that goes into placing topologies anew where there are many; none where there are at most so many,
 #: since nearly everything would be taken out.
@@ -105,21 +110,26 @@ def _may_move(layout: Layout, moved: int) -> bool:
 
 
 @compiled
-def _step_executor(layout: Layout, executor: int, temperature: float) -> None:
-    """Move an executor to another worker, or exchange it with one there."""
+def _draw_worker(layout: Layout, executor: int) -> int:
+    """Another worker that an executor may go to: where one is that it exchanges tuples with, or any; or -1."""
     topology, own = layout.executors[executor].topology, layout.executors[executor].worker
     first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
-    if last - first < 2:
-        return
     links = layout.executors[executor].last - layout.executors[executor].first
     if links > 0 and draw(layout) < 0.5:
         link = layout.executors[executor].first + draw_below(layout, links)
         to = layout.executors[layout.links[link].executor].worker
-        if to == NOWHERE:
-            return
     else:
         to = first + draw_below(layout, last - first)
-    if to == own or not layout.workers[to].movable or layout.nodes[layout.workers[to].node].ports == 0:
+    if to == NOWHERE or own == to:
+        return NOWHERE
+    return to if layout.workers[to].movable and layout.nodes[layout.workers[to].node].ports > 0 else NOWHERE
+
+
+@compiled
+def _step_executor(layout: Layout, executor: int, temperature: float) -> None:
+    """Move an executor to another worker, or exchange it with one there."""
+    own, to = layout.executors[executor].worker, _draw_worker(layout, executor)
+    if to == NOWHERE:
         return
     cpu_hz, memory_mb = layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb
     same_node = layout.workers[own].node == layout.workers[to].node
@@ -166,6 +176,54 @@ def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) 
         layout.totals[0].cost += rise
         layout.totals[0].moved += moved
         layout.workers[to].any = layout.executors[executor].next
+
+
+@compiled
+def _step_chain(layout: Layout, executor: int, temperature: float) -> None:
+    """Let an executor push out another one, and that one a third: where room is short, nothing less may fit."""
+    start, rise, length = layout.executors[executor].worker, 0.0, 0
+    moved = layout.totals[0].moved
+    if layout.nodes[layout.workers[start].node].ports == 0:
+        return
+    for _ in range(2 + draw_below(layout, LONGEST_CHAIN - 1)):
+        to = _draw_worker(layout, executor)
+        if length > 0 and draw(layout) < 0.5 and layout.executors[executor].worker != start:
+            to = start
+        if to == NOWHERE:
+            break
+        layout.chain[length] = executor
+        layout.chain_from[length] = layout.executors[executor].worker
+        length += 1
+        rise += rise_of_executor(layout, executor, to)
+        layout.totals[0].moved += _moved_by(layout, executor, to)
+        shift_executor(layout, executor, to)
+        executor = layout.executors[executor].next
+        for _ in range(draw_below(layout, min(layout.workers[to].size, 16))):
+            executor = layout.executors[executor].next
+    moved = layout.totals[0].moved - moved
+    if (
+        _chain_fits(layout, length)
+        and (layout.max_moves < 0 or layout.totals[0].moved <= layout.max_moves or moved <= 0)
+        and _accepts(layout, rise + layout.move_price * moved, temperature)
+    ):
+        layout.totals[0].cost += rise
+        return
+    layout.totals[0].moved -= moved
+    for position in range(length - 1, -1, -1):
+        shift_executor(layout, layout.chain[position], layout.chain_from[position])
+
+
+@compiled
+def _chain_fits(layout: Layout, length: int) -> bool:
+    """Whether all that a chain has touched keeps its limits."""
+    for position in range(length):
+        for worker in (layout.chain_from[position], layout.executors[layout.chain[position]].worker):
+            size, node = layout.workers[worker].size, layout.workers[worker].node
+            if size < 1 or size > layout.workers[worker].most:
+                return False
+            if layout.nodes[node].cpu_hz_left < 0 or layout.nodes[node].memory_mb_left < 0:
+                return False
+    return True
 
 
 @compiled

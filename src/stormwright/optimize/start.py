@@ -12,7 +12,7 @@ from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.optimize import layout as arrays
 from stormwright.optimize.compiled import compiled
-from stormwright.optimize.layout import NOWHERE, Layout
+from stormwright.optimize.layout import LONGEST_CHAIN, NOWHERE, Layout
 
 #: Significant bits of a double: sums of rates stay within them, so that they are exact.
 _BITS = 52
@@ -193,6 +193,8 @@ def make_layout(
         kept_worker=np.zeros(num_executors, np.int64),
         kept_node=np.zeros(num_workers, np.int64),
         ruined=np.zeros(_MOST_RUINED, np.int64),
+        chain=np.zeros(LONGEST_CHAIN, np.int64),
+        chain_from=np.zeros(LONGEST_CHAIN, np.int64),
         inter_worker=weights.inter_worker - weights.same_worker,
         inter_node=weights.inter_node - weights.same_worker,
         inter_rack=weights.inter_rack - weights.same_worker,
