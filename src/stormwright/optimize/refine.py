@@ -43,6 +43,9 @@ _WORKERS = 0.3
 #: Part of the steps of executors that are chains.
 _CHAINS = 0.1
 
+#: Part of the steps towards where something is that tuples are exchanged with, among very many workers; else to any.
+_NEIGHBOURS = 0.8
+
 #: Part of all steps that goes into placing topologies anew where there are many; none where there are at most so many,
 #: since nearly everything would be taken out.
 _RUIN, _FEW_TOPOLOGIES = 0.65, 4
@@ -110,12 +113,21 @@ def _may_move(layout: Layout, moved: int) -> bool:
 
 
 @compiled
+def _draw_member(layout: Layout, worker: int) -> int:
+    """An executor of a worker; of a large one any of those that come next in its ring."""
+    executor = layout.workers[worker].any
+    for _ in range(draw_below(layout, min(layout.workers[worker].size, 16))):
+        executor = layout.executors[executor].next
+    return int(executor)
+
+
+@compiled
 def _draw_worker(layout: Layout, executor: int) -> int:
     """Another worker that an executor may go to: where one is that it exchanges tuples with, or any; or -1."""
     topology, own = layout.executors[executor].topology, layout.executors[executor].worker
     first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
     links = layout.executors[executor].last - layout.executors[executor].first
-    if links > 0 and draw(layout) < 0.5:
+    if links > 0 and draw(layout) < _NEIGHBOURS * (1 - 1 / (last - first)):
         link = layout.executors[executor].first + draw_below(layout, links)
         to = layout.executors[layout.links[link].executor].worker
     else:
@@ -154,9 +166,7 @@ def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) 
     own = layout.executors[executor].worker
     if layout.nodes[layout.workers[own].node].ports == 0:
         return
-    other = layout.workers[to].any
-    for _ in range(draw_below(layout, min(layout.workers[to].size, 16))):
-        other = layout.executors[other].next
+    other = _draw_member(layout, to)
     cpu_hz = layout.executors[executor].cpu_hz - layout.executors[other].cpu_hz
     memory_mb = layout.executors[executor].memory_mb - layout.executors[other].memory_mb
     node, to_node = layout.workers[own].node, layout.workers[to].node
@@ -197,9 +207,7 @@ def _step_chain(layout: Layout, executor: int, temperature: float) -> None:
         rise += rise_of_executor(layout, executor, to)
         layout.totals[0].moved += _moved_by(layout, executor, to)
         shift_executor(layout, executor, to)
-        executor = layout.executors[executor].next
-        for _ in range(draw_below(layout, min(layout.workers[to].size, 16))):
-            executor = layout.executors[executor].next
+        executor = _draw_member(layout, to)
     moved = layout.totals[0].moved - moved
     if (
         _chain_fits(layout, length)
@@ -268,7 +276,13 @@ def _draw_node(layout: Layout, worker: int) -> int:
     first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
     kind = draw(layout)
     if kind < 0.9 and last - first > 1:
-        other = first + draw_below(layout, last - first)
+        other, executor = first + draw_below(layout, last - first), _draw_member(layout, worker)
+        links = layout.executors[executor].last - layout.executors[executor].first
+        if links > 0 and draw(layout) < _NEIGHBOURS * (1 - 1 / (last - first)):
+            link = layout.executors[executor].first + draw_below(layout, links)
+            other = layout.executors[layout.links[link].executor].worker
+            if other == NOWHERE:
+                return int(layout.workers[worker].node)
         if kind < 0.6:
             return int(layout.workers[other].node)
         rack = layout.workers[other].rack
