@@ -26,6 +26,10 @@ _COOLING, _COOLING_POWER = 10, 2.7
 #: there is no time to recover from a hot start.
 _HOTTEST, _HEAT_PER_STEP, _COLDEST = 0.2, 1e-4, 0.001
 
+#: Moves are at their limit from this part of it on; the price then goes up by this factor, from this part of what an
+#: executor exchanges on average.
+_FULL, _SHADOW_STEP, _LEAST_SHADOW = 0.97, 1.1, 0.003
+
 
 class Budget:
     """Steps, or seconds from now on.
@@ -61,11 +65,13 @@ class Budget:
         hottest = min(_HOTTEST, max(_HEAT_PER_STEP * steps / executors, _COLDEST))
         coolings = max(1, round(steps / (_COOLING * executors**_COOLING_POWER)))
         stretches = max(_STRETCHES, _FEWEST_STRETCHES * coolings)
-        part = 0.0
+        part = shadow = 0.0
         stretch = math.ceil(steps / stretches) if self._iterations else _SHORTEST
         while part < 1:
             cooled = part * coolings % 1
-            refine(layout, stretch, mean * hottest ** (1 - cooled) * _COLDEST**cooled)
+            shadow = self._shadow_price(layout, shadow, mean)
+            dearer = layout._replace(move_price=layout.move_price + shadow)
+            refine(dearer, stretch, mean * hottest ** (1 - cooled) * _COLDEST**cooled)
             if rank(layout) < (best.overload, best.cost):
                 best = Placed.of(layout)
             made = int(layout.totals["steps"][0])
@@ -76,6 +82,18 @@ class Budget:
                 stretch = max(int(made / max(part, 1e-3) / stretches), _SHORTEST)
         self.made += made
         return best
+
+    @staticmethod
+    def _shadow_price(layout: Layout, before: float, mean: float) -> float:
+        """What moves cost for the search beyond their price: more as long as they are at their limit, else less.
+
+        So those come home that gain least, and others can be tried; at the mere limit all would stay as they are.
+        """
+        if layout.max_moves <= 0:
+            return 0.0
+        if layout.totals["moved"][0] < _FULL * layout.max_moves:
+            return before / _SHADOW_STEP
+        return max(before * _SHADOW_STEP, mean * _LEAST_SHADOW)
 
     def _elapsed_s(self) -> float:
         return time.perf_counter() - self._start
