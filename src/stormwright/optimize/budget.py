@@ -24,7 +24,7 @@ _COOLING, _COOLING_POWER = 10, 2.7
 
 #: First and last temperature, in parts of what an executor exchanges on average. With few steps for each executor
 #: there is no time to recover from a hot start.
-_HOTTEST, _HEAT_PER_STEP, _COLDEST = 0.2, 1e-4, 0.001
+_HOTTEST, _HEAT_PER_STEP, _COLDEST = 0.3, 1.2e-4, 0.001
 
 #: Moves are at their limit from this part of it on; the price then goes up by this factor, from this part of what an
 #: executor exchanges on average.
@@ -39,25 +39,27 @@ class Budget:
     seconds
         Counts if `iterations` is 0.
     iterations
-        Steps to make, whatever time that takes; the outcome is then the same each time.
+        Steps that each search makes, whatever time that takes; the outcome is then the same each time.
     """
 
     def __init__(self, seconds: float, iterations: int = 0) -> None:
         self._seconds, self._iterations = seconds, iterations
         self._start = time.perf_counter()
+        self._searched_s = 0.0
         #: Steps made so far.
         self.made = 0
 
-    def improve(self, layout: Layout) -> Placed:
-        """Refine `layout` until the budget is spent; the best placement seen, at worst the one at hand.
+    def improve(self, layout: Layout, share: float = 1.0) -> Placed:
+        """Refine `layout` for a share of what time is left; the best placement seen, at worst the one at hand.
 
-        Half of the time that went by before is kept back for what comes after. An overload counts before any cost.
+        Half as long as all but searching has taken so far is kept back for what comes after. An overload counts before
+        any cost.
         """
         add_up_cost(layout)
         best = Placed.of(layout)
         executors = len(layout.free_executors)
         begun_s = self._elapsed_s()
-        seconds = self._seconds - 1.5 * begun_s
+        seconds = share * (self._seconds - begun_s - (begun_s - self._searched_s) / 2)
         if not executors or not (self._iterations or seconds > 0):
             return best
         steps = self._iterations or seconds * _STEPS_PER_S
@@ -81,6 +83,7 @@ class Budget:
                 part = (self._elapsed_s() - begun_s) / seconds
                 stretch = max(int(made / max(part, 1e-3) / stretches), _SHORTEST)
         self.made += made
+        self._searched_s += self._elapsed_s() - begun_s
         return best
 
     @staticmethod

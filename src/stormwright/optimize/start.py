@@ -50,8 +50,9 @@ class Links:
     def of(cls, problem: Problem, traffic: Traffic) -> Links:
         """The links that `traffic` amounts to.
 
-        Rates are rounded to multiples of a power of two, by less than 1e-15 of all traffic, so that every sum of them
-        is exact: the order of pairs has no influence, and sums that are kept up to date for long do not drift.
+        Rates are rounded to multiples of a power of two, by at most P × 2⁻⁵¹ of the largest one for P pairs, so that
+        every sum of them is exact: the order of pairs has no influence, and sums that are kept up to date for long do
+        not drift.
         """
         real = (traffic.source != traffic.target) & (traffic.tps > 0)
         tps = traffic.tps[real]

@@ -42,7 +42,7 @@ class OptimizerParams(Params):
     """Parameters of the scheduler."""
 
     time_budget_s: float = param(2.0, "seconds from the problem to the answer", low=0)
-    iterations: int = param(0, "steps of the search, whatever time they take; 0: as many as the time allows", low=0)
+    iterations: int = param(0, "steps of each search, whatever time they take; 0: as many as the time allows", low=0)
     seed: int = param(0, "of the random numbers", low=0)
     move_price: float = param(0.0, "what an executor that leaves its slot costs, in tuples/s between nodes", low=0)
     max_moves: int = param(-1, "executors that may leave their slots; -1: any number", low=-1)
@@ -88,7 +88,7 @@ class OptimizerScheduler:
         if near:
             plan = self._rearranged(draft, links, budget, moves)
         else:
-            self._improve(draft, links, budget)
+            self._improve(draft, links, budget, share=0.5 if runs else 1.0)
             plan = Plan(choose_slots(draft), draft.reasons)
         if runs and not near:
             anew = self._moved(problem, links, traffic, budget)
@@ -132,10 +132,10 @@ class OptimizerScheduler:
 
         return plan_with_last_resort(problem, draft_on)
 
-    def _improve(self, draft: Draft, links: Links, budget: Budget) -> None:
-        """Search, workers that run staying; then leave out what overloads nodes all the same."""
+    def _improve(self, draft: Draft, links: Links, budget: Budget, share: float = 1.0) -> None:
+        """Search for a share of the time left, what is fixed staying; then leave out what still overloads nodes."""
         layout, order = self._layout(draft, links, None)
-        _write(draft, order, budget.improve(layout))
+        _write(draft, order, budget.improve(layout, share))
         make_room(draft)
 
     def _layout(self, draft: Draft, links: Links, moves: Moves | None) -> tuple[Layout, IndexArray]:
