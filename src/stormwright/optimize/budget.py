@@ -20,7 +20,7 @@ _STEPS_PER_S = 3e6
 _STRETCHES, _FEWEST_STRETCHES, _SHORTEST = 200, 40, 500
 
 #: A search cools down once, or again and again where that takes so many steps for E executors: factor × E ** power.
-_COOLING, _COOLING_POWER = 10, 2.7
+_COOLING, _COOLING_POWER = 2, 2.7
 
 #: First and last temperature, in parts of what an executor exchanges on average. With few steps for each executor
 #: there is no time to recover from a hot start.
