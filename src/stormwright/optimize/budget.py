@@ -19,12 +19,13 @@ _STEPS_PER_S = 3e6
 #: Stretches of one temperature in a search, at least so many in each cooling, and steps that one has at least.
 _STRETCHES, _FEWEST_STRETCHES, _SHORTEST = 200, 40, 500
 
-#: A search cools down once, or again and again where that takes so many steps for E executors: factor × E ** power.
+#: A cooling takes at most so many steps for each topology of E executors, factor × E ** power; then comes the next.
 _COOLING, _COOLING_POWER = 2, 2.7
 
-#: First and last temperature, in parts of what an executor exchanges on average. With few steps for each executor
-#: there is no time to recover from a hot start.
-_HOTTEST, _HEAT_PER_STEP, _COLDEST = 0.3, 1.2e-4, 0.001
+#: First and last temperature, in parts of what an executor exchanges on average; the first for very many topologies,
+#: and what is added for a single one, which is never placed anew as a whole. With few steps for each executor there is
+#: no time to recover from a hot start.
+_HOTTEST, _HOTTER, _HEAT_PER_STEP, _COLDEST = 0.1, 0.2, 1.2e-4, 0.001
 
 #: Moves are at their limit from this part of it on; the price then goes up by this factor, from this part of what an
 #: executor exchanges on average.
@@ -64,8 +65,10 @@ class Budget:
             return best
         steps = self._iterations or seconds * _STEPS_PER_S
         mean = float(layout.executors["tps"][layout.free_executors].mean())
-        hottest = min(_HOTTEST, max(_HEAT_PER_STEP * steps / executors, _COLDEST))
-        coolings = max(1, round(steps / (_COOLING * executors**_COOLING_POWER)))
+        sizes = np.bincount(layout.executors["topology"][layout.free_executors])
+        most = _HOTTEST + _HOTTER * sizes.max() / executors
+        hottest = min(most, max(_HEAT_PER_STEP * steps / executors, _COLDEST))
+        coolings = max(1, round(steps / (_COOLING * float((sizes.astype(float) ** _COOLING_POWER).sum()))))
         stretches = max(_STRETCHES, _FEWEST_STRETCHES * coolings)
         part = shadow = 0.0
         stretch = math.ceil(steps / stretches) if self._iterations else _SHORTEST
