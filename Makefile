@@ -15,7 +15,7 @@ JAVA := build/storm/.complete
 NETWORK := build/.network
 ARCHIVE := build/storm/worker.jsa
 
-.PHONY: help demo test lint setup clean missing
+.PHONY: help demo test lint docs setup clean missing
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -34,6 +34,10 @@ lint: $(PYTHON) ## style and types
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+
+docs: $(PYTHON) ## the parts of docs that are made from the code: pages of the schedulers, JSON Schemas
+	@$(BIN)/python -m stormwright.experiments.scheduler_pages docs/schedulers
+	@$(BIN)/python -m stormwright.formats.schema docs/schemas
 
 setup: $(PYTHON) $(JAVA) $(NETWORK) $(ARCHIVE) ## everything the other targets need
 

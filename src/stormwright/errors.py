@@ -8,6 +8,7 @@
     ├── ClusterError              a Storm daemon, namespace or worker did not do what was asked
     ├── NimbusError               Nimbus refused a call or could not be reached
     ├── MoveError                 a safe move was given up; what ran before runs on
+    ├── HookError                 the operator's program or function for failures failed or took too long
     └── SchedulerError            a scheduler that is not ours failed; the message has its own cause
 """
 
@@ -64,6 +65,10 @@ class NimbusError(ClusterError):
 
 class MoveError(StormwrightError):
     """A safe move was given up before the swap; the topology runs on where it was."""
+
+
+class HookError(StormwrightError):
+    """What the operator wants called on failures failed or took too long; scheduling goes on."""
 
 
 class SchedulerError(StormwrightError):

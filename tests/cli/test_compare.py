@@ -16,10 +16,10 @@ from stormwright.formats import problem_to_dict, read_problem
 from stormwright.model import UNPLACED, cost_of
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.support import registry
-from tests.case_files import case_files
+from tests.case_files import all_cases
 from tests.formats.documents import small
 
-CASES = {path.name.split(".")[0]: path for path in case_files("peer") + case_files("placement")}
+CASES = all_cases()
 PLACEABLE = CASES["m03_5topo100_n12_r2"]
 TOO_SMALL = CASES["m11-isolation-not-enough"]
 PARTLY_RUNNING = CASES["m37-two-lost-executors"]

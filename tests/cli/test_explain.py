@@ -9,10 +9,10 @@ import pytest
 from stormwright.formats import read_problem, write_assignment, write_problem
 from stormwright.model import Assignment
 from stormwright.schedulers import make_scheduler
-from tests.case_files import case_files
+from tests.case_files import all_cases
 from tests.schedulers.builders import load, nodes, problem, topology
 
-CASES = {path.name.split(".")[0]: path for path in case_files("peer") + case_files("placement")}
+CASES = all_cases()
 PLACEABLE = CASES["m03_5topo100_n12_r2"]
 TOO_SMALL = CASES["m11-isolation-not-enough"]
 
@@ -72,7 +72,7 @@ def test_the_histogram_is_one_line(run, tmp_path):
     write_assignment(tmp_path / "answer.json", of, make_scheduler("online").schedule(of))
     _, out, _ = run("explain", tmp_path / "problem.json", tmp_path / "answer.json")
     assert "t, component c, executors 0–1: unplaced" in out
-    assert "\n  3 of 3 nodes: memory short by 512 MB\n" in out
+    assert "; c: 3 of 3 nodes: memory short by 512 MB\n" in out
     assert "    s0 (h0): memory short by 512 MB\n" in out
 
 

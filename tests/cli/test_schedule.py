@@ -17,26 +17,16 @@ import pytest
 from stormwright import __version__, cli
 from stormwright.formats import read_assignment, read_problem
 from stormwright.model import violations
-from tests.case_files import case_files
+from tests.case_files import all_cases
 from tests.formats.documents import SMALL, small
 from tests.formats.test_files import RUBBISH
 
-CASES = {path.name.split(".")[0]: path for path in case_files("peer") + case_files("placement")}
+CASES = all_cases()
 PLACEABLE = str(CASES["m03_5topo100_n12_r2"])
 TOO_SMALL = str(CASES["m11-isolation-not-enough"])
 PARTLY_RUNNING = str(CASES["m37-two-lost-executors"])
 
 PROGRAM = [sys.executable, "-c", "from stormwright.cli import main; main()"]
-
-
-@pytest.fixture
-def run(capsys):
-    def run_it(*arguments: object) -> tuple[int, str, str]:
-        code = cli.run([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_it
 
 
 @pytest.fixture

@@ -30,6 +30,9 @@ def test_one_scheduler(run):
     assert (code, err) == (0, "")
     assert "alpha=1.0  (number from 0 to 1)" in out
     assert "keep_running=false  (true or false)" in out
+    assert "\nWhen to use: A topology that runs" in out
+    assert "\nIgnores: Streams, " in out
+    assert "\nHonours: CPU, memory, executors per worker, traffic, racks\n" in out
     assert "Source: L. Aniello" in out
     assert "Class: stormwright.schedulers.online:OnlineScheduler" in out
 
@@ -44,9 +47,25 @@ def test_scheduler_without_parameters(run):
     assert "It has no parameters." in out
 
 
+def test_what_may_go_wrong_is_told(run):
+    _, out, _ = run("schedulers", "cost_aware")
+    assert "\nRaises:\n  InputError\n      When it schedules: prices" in out
+
+
+@pytest.mark.parametrize("name", ["java:CLASS[:STRATEGY]", "java:ResourceAwareScheduler"])
+def test_java_classes_share_a_description(run, name):
+    code, out, err = run("schedulers", name)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{name}: Runs a Java `IScheduler` as itself")
+    assert "\nIgnores: Measured load and traffic" in out
+
+
 def test_one_scheduler_for_programs(run):
     _, out, _ = run("schedulers", "online", "--json")
     document = json.loads(out)
+    assert document["honours"] == ["CPU", "memory", "executors per worker", "traffic", "racks"]
+    assert document["when_to_use"]
+    assert document["ignores"]
     alpha = next(parameter for parameter in document["parameters"] if parameter["name"] == "alpha")
     assert (alpha["low"], alpha["high"], alpha["default"]) == (0, 1, 1.0)
 

@@ -295,6 +295,13 @@ class TestOptimizer(SchedulerContract):
         return make_scheduler("optimizer", {"iterations": 2000})
 
 
+class TestOptimizerNearWhatRuns(SchedulerContract):
+    """The same, told to move few executors."""
+
+    def make(self):
+        return make_scheduler("optimizer", {"iterations": 2000, "max_moves": 2, "move_price": 0.1})
+
+
 def test_every_registered_scheduler_is_here():
     assert set(SCHEDULERS) == {
         "annealing",

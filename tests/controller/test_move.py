@@ -17,7 +17,7 @@ from stormwright.controller.tally import MIN_SILENT_S, Tally
 from stormwright.errors import ClusterError, MoveError, NimbusError
 from stormwright.model import Assignment, Supervisor
 from stormwright.storm.bridge import Bridge
-from tests.controller.builders import place, problem, record, topology
+from tests.controller.builders import on, problem, record, topology
 
 LIMITS = MoveLimits(drain_s=0.3, swap_s=5)
 
@@ -70,7 +70,7 @@ def tally() -> Tally:
 @pytest.fixture
 def move() -> TopologyMove:
     t = topology("t", workers=1)
-    now = problem([t], current={t.id: place([("n0", 6700)], [0] * 4)})
+    now = problem([t], current={t.id: on("n0")})
     (planned,) = plan_moves(now, Assignment(np.full(4, 2, dtype=np.int32)), MoveBudget()).moves
     return planned
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stormwright.controller.plan import MoveBudget, plan_moves
 from stormwright.model import Assignment, Problem, WorkerSlot
-from tests.controller.builders import place, problem, topology
+from tests.controller.builders import on, problem, topology
 
 
 def wanted(of: Problem, *slots: str) -> Assignment:
@@ -19,7 +19,7 @@ def wanted(of: Problem, *slots: str) -> Assignment:
 
 def test_a_worker_that_stays_together_keeps_its_slot() -> None:
     t = topology("t")
-    now = problem([t], current={t.id: place([("n0", 6700), ("n1", 6700)], [0, 0, 1, 1])})
+    now = problem([t], current={t.id: on("n0", "n1")})
     plan = plan_moves(now, wanted(now, "n0:6701", "n0:6701", "n2:6700", "n2:6700"), MoveBudget())
     (move,) = plan.moves
     assert move.kept_workers == (WorkerSlot("n0", 6700),)
@@ -30,7 +30,7 @@ def test_a_worker_that_stays_together_keeps_its_slot() -> None:
 
 def test_a_changed_worker_starts_on_a_port_that_is_free_now() -> None:
     t = topology("t")
-    now = problem([t], current={t.id: place([("n0", 6700), ("n1", 6700)], [0, 0, 1, 1])})
+    now = problem([t], current={t.id: on("n0", "n1")})
     plan = plan_moves(now, wanted(now, "n0:6700", "n0:6700", "n0:6700", "n1:6700"), MoveBudget())
     (move,) = plan.moves
     assert set(move.started_workers) == {WorkerSlot("n0", 6701), WorkerSlot("n1", 6701)}
@@ -39,7 +39,7 @@ def test_a_changed_worker_starts_on_a_port_that_is_free_now() -> None:
 def test_a_worker_whose_port_is_still_held_goes_by_way_of_a_free_slot() -> None:
     """Storm would take half a minute to mend connections that its peers have made to the predecessor."""
     t = topology("t")
-    now = problem([t], nodes=3, slots=1, current={t.id: place([("n0", 6700), ("n1", 6700)], [0, 0, 1, 1])})
+    now = problem([t], nodes=3, slots=1, current={t.id: on("n0", "n1")})
     (move,) = plan_moves(now, wanted(now, "n0:6700", "n1:6700", "n1:6700", "n1:6700"), MoveBudget()).moves
     first, last = move.legs
     assert last.after == move.after
@@ -53,7 +53,7 @@ def test_a_worker_whose_port_is_still_held_goes_by_way_of_a_free_slot() -> None:
 
 def test_nothing_to_move_is_an_empty_plan() -> None:
     t = topology("t")
-    now = problem([t], current={t.id: place([("n0", 6700), ("n1", 6700)], [0, 0, 1, 1])})
+    now = problem([t], current={t.id: on("n0", "n1")})
     plan = plan_moves(now, wanted(now, "n0:6700", "n0:6700", "n1:6701", "n1:6701"), MoveBudget())
     assert plan.moves == ()
     assert plan.left == {}
@@ -61,18 +61,14 @@ def test_nothing_to_move_is_an_empty_plan() -> None:
 
 def test_a_move_waits_for_the_one_that_frees_its_slot() -> None:
     a, b = topology("a", workers=1), topology("b", workers=1)
-    now = problem(
-        [a, b], nodes=3, slots=1, current={a.id: place([("n0", 6700)], [0] * 4), b.id: place([("n1", 6700)], [0] * 4)}
-    )
+    now = problem([a, b], nodes=3, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     plan = plan_moves(now, wanted(now, *["n1:6700"] * 4, *["n2:6700"] * 4), MoveBudget())
     assert [move.topology.id for move in plan.moves] == [b.id, a.id]
 
 
 def test_topologies_that_wait_for_each_other_stay_and_say_so() -> None:
     a, b = topology("a", workers=1), topology("b", workers=1)
-    now = problem(
-        [a, b], nodes=2, slots=1, current={a.id: place([("n0", 6700)], [0] * 4), b.id: place([("n1", 6700)], [0] * 4)}
-    )
+    now = problem([a, b], nodes=2, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     plan = plan_moves(now, wanted(now, *["n1:6700"] * 4, *["n0:6700"] * 4), MoveBudget())
     assert plan.moves == ()
     assert set(plan.left) == {a.id, b.id}
@@ -80,7 +76,7 @@ def test_topologies_that_wait_for_each_other_stay_and_say_so() -> None:
 
 def test_what_is_beyond_the_budget_stays() -> None:
     a, b = topology("a", workers=1), topology("b", workers=1)
-    now = problem([a, b], current={a.id: place([("n0", 6700)], [0] * 4), b.id: place([("n1", 6700)], [0] * 4)})
+    now = problem([a, b], current={a.id: on("n0"), b.id: on("n1")})
     target = wanted(now, *["n2:6700"] * 4, *["n2:6701"] * 4)
     assert len(plan_moves(now, target, MoveBudget(max_topologies=1)).moves) == 1
     plan = plan_moves(now, target, MoveBudget(max_executors=5))

@@ -13,7 +13,7 @@ from stormwright.controller.setbacks import Setbacks
 from stormwright.model import Assignment, LoadProfile, Problem, Topology
 from stormwright.model.load import assumed_load
 from stormwright.schedulers.support.triggers import TriggerParams
-from tests.controller.builders import place, problem, topology
+from tests.controller.builders import on, problem, topology
 
 TRIGGERS = TriggerParams(overload_s=10, period_s=60, min_gain_percent=20, cool_down_s=30)
 
@@ -32,7 +32,7 @@ class OnOneNode:
 @pytest.fixture
 def spread() -> Problem:
     t = topology("t")
-    return problem([t], current={t.id: place([("n0", 6700), ("n1", 6700)], [0, 0, 1, 1])}, load=measured(t))
+    return problem([t], current={t.id: on("n0", "n1")}, load=measured(t))
 
 
 def ask(now: Problem, since_change: float, since_look: float) -> tuple[bool, int]:

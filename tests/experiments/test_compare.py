@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 
 from stormwright.errors import InputError, MissingDependencyError
-from stormwright.experiments.compare import Row, broken_limits, choose_schedulers, compare, measure
+from stormwright.experiments.compare import Row, choose_schedulers, compare, measure
 from stormwright.model import UNPLACED, Assignment, cost_of
+from stormwright.model.constraints import broken_limits
 from stormwright.schedulers import make_scheduler, scheduler_names
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems

@@ -175,13 +175,40 @@ def test_obstacles_are_those_that_loops_find(of, data):
                 limit = t.conf.get(MAX_EXECUTORS_PER_WORKER, 10**9)
                 own = [slots[x] for x in there if everyone[x][0] == t.id]
                 used = {slots[x] for x in there}
-                joins = any(own.count(slot) < limit for slot in own)
+                name = explanation.component
+                pairs = {frozenset(pair) for pair in oracles.pairs_apart(t.conf)}
+                mates = [(x, component_of(of, x)) for x in there if everyone[x][0] == t.id and x != e]
+                foes = {slots[x] for x, mate in mates if frozenset((name, mate)) in pairs}
+                joins = any(own.count(slot) < limit and slot not in foes for slot in own)
                 opens = len(used) < len(supervisor.ports)
                 if not joins and not opens:
-                    assert kinds & {"slots", "executors per worker"}
+                    assert kinds & {"slots", "executors per worker", "incompatible"}
                 if joins or (opens and explanation.slot):
-                    assert not kinds & {"slots", "executors per worker", "workers"}
+                    assert not kinds & {"slots", "executors per worker", "incompatible", "workers"}
+                most = oracles.most_on_node(t.conf).get(name, 10**9)
+                assert ("crowded" in kinds) == ([mate for _, mate in mates].count(name) >= most)
             assert of.topologies[index] is t
+
+
+def component_of(of, executor):
+    topology_id, number = oracles.executors(of)[executor]
+    t = of.topologies[of.topology_index[topology_id]]
+    return t.components[t.executor_component[number]].id
+
+
+def test_limits_on_components():
+    components = (Component("a", "spout", 3), Component("b", "bolt", 1))
+    rules = {"a": {"maxNodeCoLocationCnt": 1, "incompatibleComponents": ["b"]}}
+    conf = {"topology.ras.constraints": rules}
+    t = Topology("t", "t", 3, components, default_executor_runs(components), conf=conf)
+    of = problem(nodes(4, 4, 4, ports=1), (t, load(4)))
+    (explanation,) = explain(of, placed([0, 1, -1, 2]))
+    assert explanation.histogram == (
+        "2 of 3 nodes: 1 executors of a already, the limit; "
+        "1 of 3: incompatible components in 1 workers of its topology"
+    )
+    on_its_node = explain(of, placed([0, 1, 0, 2]), "t", 2)[0].nodes
+    assert [node.joins for node in on_its_node] == [of.slots[1], None]
 
 
 # Asking ------------------------------------------------------------------------------------------

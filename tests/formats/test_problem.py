@@ -310,3 +310,16 @@ def test_faults_of_long_lists_are_counted_not_all_listed():
 )
 def test_what_is_no_problem_at_all(document):
     assert faults(document)[0][0] in ("$", "$.schema", "$.supervisors")
+
+
+def test_limits_on_components_that_storm_would_refuse():
+    document = small()
+    document["conf"] = {"topology.spread.components": "a"}
+    document["topologies"][0]["conf"] = {"topology.ras.constraints": {"a": {"maxNodeCoLocationCnt": "many"}}}
+    assert faults(document) == [
+        ('$.conf["topology.spread.components"]', "should be a list of components, got 'a'"),
+        (
+            '$.topologies[0].conf["topology.ras.constraints"].a.maxNodeCoLocationCnt',
+            "should be an integer, got 'many'",
+        ),
+    ]

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stormwright.model import violations
+from stormwright.model import Component, Problem, Topology, WorkerSlot, default_executor_runs, violations
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, slots_of
-from tests.case_files import case_files, case_name, case_problem
+from tests.case_files import case_files, case_name, case_problem, read_case
 from tests.schedulers.builders import load, nodes, problem, topology
 
 
@@ -45,3 +45,39 @@ def test_messages(slots, message):
 def test_shared_slot():
     of = problem(nodes(9.0), *((topology(name, 1, 1), load(1)) for name in "ab"))
     assert violations(of, np.zeros(2, np.int32)) == ["s0:6700: shared by a, b"]
+
+
+@given(problems(), st.data())
+def test_components_are_apart_as_the_oracle_says(of, data):
+    slots = data.draw(slots_of(of))
+    broken = [text for text in violations(of, slots) if " executors of " in text]
+    assert (broken == []) == oracles.keeps_apart(of, slots.tolist())
+
+
+@pytest.mark.parametrize(
+    ("label", "apart"), [("RAS-ConstraintSolverStrategy", True), ("DefaultScheduler", False), ("EvenScheduler", False)]
+)
+def test_what_storms_own_constraint_solver_answers_keeps_components_apart(label, apart):
+    """It looks at constraints, and not at how many workers a topology wants; the others look at no constraints."""
+    (path,) = [path for path in case_files("peer") if case_name(path) == "m25-constraints-backtrack"]
+    of, answer = case_problem(path), read_case(path)["answers"][label]
+    (placement,) = answer["assignments"].values()
+    slots = [of.slot_index[WorkerSlot(*placement["slots"][number])] for number in placement["slot_of_executor"]]
+    broken = [text for text in violations(of, np.array(slots)) if " executors of " in text]
+    assert (broken == []) == apart
+
+
+def test_messages_of_limits_on_components():
+    components = (Component("a", "spout", 3), Component("b", "bolt", 2))
+    rules = {"a": {"maxNodeCoLocationCnt": 2, "incompatibleComponents": ["b"]}, "b": {"incompatibleComponents": "b"}}
+    conf = {"topology.ras.constraints": rules}
+    of = Problem(nodes(9.0), (Topology("t", "t", 3, components, default_executor_runs(components), conf=conf),))
+    assert violations(of, np.array([0, 0, 1, 1, 2], np.int32)) == [
+        "t: 3 executors of a on s0, limit 2",
+        "t: 1 executors of a and 1 of b in s0:6701, incompatible",
+    ]
+    assert violations(of, np.array([0, 0, -1, 1, 1], np.int32)) == [
+        "t: 1 of 5 executors have no slot",
+        "t: 2 workers, wanted 3",
+        "t: 2 executors of b in s0:6701, incompatible",
+    ]

@@ -23,6 +23,7 @@ def layout_of(problem, seed=0):
         topology=np.repeat(np.arange(len(counts)), counts),
         node=np.full(sum(counts), -1),
         runs=np.zeros(sum(counts), bool),
+        held=np.zeros(sum(counts), bool),
     )
     most = np.array([max_executors_per_worker(topology) for topology in problem.topologies])
     links = start.Links.of(problem, measured_traffic(problem))
@@ -37,6 +38,7 @@ def placed_layout(problem, seed=0):
         first.executors["worker"].copy(),
         first.workers["topology"].copy(),
         first.workers["node"].copy(),
+        np.zeros(len(first.workers), bool),
         np.zeros(len(first.workers), bool),
     )
     links = start.Links.of(problem, measured_traffic(problem))

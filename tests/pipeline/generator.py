@@ -7,16 +7,19 @@ start), so any stretch of records gives a rate back to within one tuple or nanos
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stormwright.model import Component, ExecutorRun, Grouping, Problem, Supervisor, Topology, TopologyAssignment
 from stormwright.model.cluster import WorkerSlot
+from stormwright.perflog import Landing
 from stormwright.perflog.records import (
     CLOCK_AHEAD,
     CPU_IMPOSSIBLE,
@@ -27,7 +30,7 @@ from stormwright.perflog.records import (
 )
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from tests.perflog.samples import edited
-from tests.pipeline.oracle import Expected
+from tests.pipeline.oracle import Expected, ExpectedWork, Line
 
 Record = dict[str, Any]
 
@@ -47,6 +50,7 @@ class World:
     problem: Problem
     cpu_cores: dict[tuple[str, int], float] = field(default_factory=dict)
     pair_tps: dict[tuple[str, int, int, int], float] = field(default_factory=dict)
+    service_s: dict[tuple[str, int], float] = field(default_factory=dict)
     overhead_cores: float = 0.3
     tuple_bytes: int = 60
 
@@ -116,6 +120,8 @@ def _fill(world: World, topology: Topology, rng: random.Random) -> None:
             weights = [1 / rank for rank in range(1, len(targets) + 1)]
             for receiver, weight in zip(targets, weights, strict=True):
                 world.pair_tps[topology.id, task, receiver, index] = rate * weight / sum(weights)
+    for first in topology.executor_start_task.tolist():
+        world.service_s[topology.id, first] = rng.uniform(1e-5, 1e-3)
 
 
 def known_profile(world: World) -> Expected:
@@ -141,6 +147,30 @@ def known_profile(world: World) -> Expected:
         for slot in placement.slots:
             cores[slot.supervisor] += world.overhead_cores
     known.node_cpu_hz = {node: used * CORE_HZ for node, used in cores.items()}
+    return known
+
+
+def known_work(world: World, topology: Topology) -> ExpectedWork:
+    """What was put in of how executors work and where they send."""
+    received: dict[int, float] = defaultdict(float)
+    sent: dict[tuple[str, str, str, str], dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for (name, _, target, stream), tps in world.pair_tps.items():
+        if name == topology.id:
+            received[target] += tps
+            sent[tuple(STREAMS[stream])][target] += tps
+    known = ExpectedWork()
+    for executor, first in enumerate(topology.executor_start_task.tolist()):
+        tasks = range(first, int(topology.executor_end_task[executor]) + 1)
+        if any(received[task] for task in tasks):
+            known.service_s[first] = world.service_s[topology.id, first]
+    for key, by_task in sent.items():
+        total = sum(by_task.values())
+        source_received = sum(received[task] for task in tasks_of(topology, key[0]))
+        known.sent_tps[key] = total
+        if source_received:
+            known.selectivity[key] = total / source_received
+        if key[3] == "fields":
+            known.shares[key] = {task: tps / total for task, tps in by_task.items()}
     return known
 
 
@@ -207,13 +237,19 @@ def _record(
             if name == topology.id and first <= task <= last
         ]
         pairs += sent
+        received_tps = sum(
+            tps
+            for (name, _, target, _), tps in world.pair_tps.items()
+            if name == topology.id and first <= target <= last
+        )
         trees = sum(pair[3] for pair in sent) if component.type == "spout" else 0
         executors.append(
             {
                 "component": component.id, "type": component.type, "first_task": first, "last_task": last,
-                "cpu_ns": during(world.cpu_cores[topology.id, first] * 1e9), "received": 0,
+                "cpu_ns": during(world.cpu_cores[topology.id, first] * 1e9), "received": during(received_tps),
                 "emitted": sum(pair[3] for pair in sent), "trees": trees, "acked": trees * 9 // 10,
-                "failed": trees // 10, "execute_ns": 0, "queue": rng.choice([None, rng.random()]),
+                "failed": trees // 10, "queue": rng.choice([None, rng.random()]),
+                "execute_ns": during(received_tps * world.service_s[topology.id, first] * 1e9),
                 "pending": rng.choice([None, rng.randrange(9)]),
             }
         )  # fmt: skip
@@ -236,32 +272,67 @@ def _record(
 
 @dataclass
 class Delivery:
-    """Lines as they arrive, and what must become of them."""
+    """Lines as they arrive, and what must become of them where none is late."""
 
-    lines: list[bytes] = field(default_factory=list)
+    arriving: list[Line] = field(default_factory=list)
     used: list[Record] = field(default_factory=list)
     duplicate: int = 0
     reasons: list[str] = field(default_factory=list)
 
+    @property
+    def lines(self) -> list[bytes]:
+        """The lines themselves."""
+        return [line.body for line in self.arriving]
 
-def deliver(written: Iterable[Record], rng: random.Random, spoil: float = 0.05, shuffle_over: int = 12) -> Delivery:
-    """Of all records let a share arrive spoilt and a share twice, and all of them somewhat out of order."""
+    def in_files(self, per_file: int) -> list[list[Line]]:
+        """The lines as files that land one after the other."""
+        return [self.arriving[begin : begin + per_file] for begin in range(0, len(self.arriving), per_file)]
+
+
+def deliver(
+    written: Iterable[Record], rng: random.Random, spoil: float = 0.05, shuffle_over: int = 12, held: float = 0
+) -> Delivery:
+    """Of all records let a share arrive spoilt and a share twice, and all of them somewhat out of order.
+
+    A share is held back until some hundreds of others have arrived.
+    """
     delivery = Delivery()
-    arriving: list[tuple[float, bytes]] = []
+    moved: list[tuple[float, int, Line]] = []
+
+    def send(place: float, line: Line) -> None:
+        moved.append((place, len(moved), line))
+
     for place, record in enumerate(written):
-        moved = place + rng.uniform(0, shuffle_over)
+        at = place + rng.uniform(0, shuffle_over)
+        if rng.random() < held:
+            at += rng.uniform(200, 300)
         if rng.random() < spoil:
-            line, reason = rng.choice(SPOILERS)(record)
+            body, reason = rng.choice(SPOILERS)(record)
             delivery.reasons.append(reason)
-            arriving.append((moved, line))
+            send(at, Line(body, record["written_ms"], reason=reason))
             continue
         delivery.used.append(record)
-        arriving.append((moved, encoded(record)))
+        line = Line(encoded(record), record["written_ms"], record)
+        send(at, line)
         if rng.random() < spoil:
             delivery.duplicate += 1
-            arriving.append((moved + rng.uniform(0, 3 * shuffle_over), encoded(record)))
-    delivery.lines = [line for _, line in sorted(arriving)]
+            send(at + rng.uniform(0, 3 * shuffle_over) + (rng.uniform(200, 300) if rng.random() < held else 0), line)
+    now_ms = 0
+    for _, _, line in sorted(moved, key=lambda sent: sent[:2]):
+        now_ms = max(now_ms, line.arrived_ms)
+        delivery.arriving.append(replace(line, arrived_ms=now_ms))
     return delivery
+
+
+def land(directory: Path, bodies: Iterable[bytes], landed_ms: int | None = None) -> Path:
+    """Let a file appear in a directory as if it had landed at a moment."""
+    aside = directory.with_name(f"{directory.name}-aside")
+    path = Landing(aside).write(bodies)
+    assert path is not None
+    if landed_ms is not None:
+        os.utime(path, ns=(landed_ms * 10**6, landed_ms * 10**6))
+    directory.mkdir(exist_ok=True)
+    return path.rename(directory / path.name)
 
 
 def encoded(record: Record) -> bytes:
@@ -294,6 +365,7 @@ SPOILERS = [
     _edited("start_ms", ..., missing("start_ms")),
     _edited("start_ms", 2**51, CLOCK_AHEAD),
     _edited("start_ms", 2**62, missing("start_ms")),
+    _edited("start_ms", -(2**63), missing("start_ms")),
     _edited("length_ns", 0, missing("length_ns")),
     _edited("length_ns", 2**70, NOT_A_RECORD),
     _edited("process_cpu_ns", 2**62, missing("process_cpu_ns")),

@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from stormwright.model import LoadProfile, Problem, Topology
+from stormwright.pipeline.clean import LATE
+from stormwright.pipeline.workload import executor_work, stream_traffic
 
 Record = Mapping[str, Any]
 
@@ -117,6 +120,138 @@ def _without_short_gaps(known: dict[int, float], longest: int) -> dict[int, floa
                 share = (second - before) / (after - before)
                 filled[second] = known[before] * (1 - share) + known[after] * share
     return filled
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line as it arrives: the record that it holds, or why it is none."""
+
+    body: bytes
+    arrived_ms: int
+    record: Record | None = None
+    reason: str | None = None
+
+
+@dataclass
+class Outcome:
+    """What must become of lines: the records that are used, how many come twice, and what goes to quarantine."""
+
+    used: list[Record] = field(default_factory=list)
+    duplicate: int = 0
+    quarantine: list[tuple[str, str, int, int]] = field(default_factory=list)
+
+    @property
+    def ledger(self) -> dict[str, int]:
+        """The counts."""
+        return {
+            "read": len(self.used) + self.duplicate + len(self.quarantine),
+            "used": len(self.used),
+            "duplicate": self.duplicate,
+            "quarantined": len(self.quarantine),
+        }
+
+
+def expected_outcome(files: Mapping[str, tuple[int, list[Line]]], late_s: int) -> Outcome:
+    """What must become of the lines of files, given by name with when they landed.
+
+    The quarantine tells reason, file, number of the line and when the file landed.
+    """
+    outcome = Outcome()
+    seen = set()
+    for name, (landed_ms, lines) in files.items():
+        for number, line in enumerate(lines, 1):
+            if line.record is None or landed_ms - line.record["start_ms"] > late_s * 1000:
+                outcome.quarantine.append((line.reason or LATE, name, number, landed_ms))
+                continue
+            worker = line.record["worker"]
+            identity = (
+                *(worker[part] for part in ("topology", "supervisor", "port", "pid", "start_ms")),
+                line.record["seq"],
+            )
+            if identity in seen:
+                outcome.duplicate += 1
+            else:
+                seen.add(identity)
+                outcome.used.append(line.record)
+    return outcome
+
+
+StreamKey = tuple[str, ...]
+
+
+@dataclass
+class ExpectedWork:
+    """How a topology's executors work, by first task, and what flows over (source, stream, target, grouping)."""
+
+    service_s: dict[int, float] = field(default_factory=dict)
+    sent_tps: dict[StreamKey, float] = field(default_factory=dict)
+    selectivity: dict[StreamKey, float] = field(default_factory=dict)
+    shares: dict[StreamKey, dict[int, float]] = field(default_factory=dict)
+
+
+def expected_work(records: list[Record], topology: str) -> ExpectedWork:
+    """The work that the records of one topology tell of, rates per second that an executor was watched."""
+    watched_s: dict[int, float] = defaultdict(float)
+    received: dict[int, int] = defaultdict(int)
+    execute_ns: dict[int, int] = defaultdict(int)
+    component_of: dict[int, str] = {}
+    executor_of: dict[int, int] = {}
+    sent: dict[StreamKey, dict[tuple[int, int], int]] = defaultdict(lambda: defaultdict(int))
+    for record in records:
+        if record["worker"]["topology"] != topology:
+            continue
+        for executor in record["executors"]:
+            first = executor["first_task"]
+            watched_s[first] += record["length_ns"] / 1e9
+            received[first] += executor["received"]
+            execute_ns[first] += executor["execute_ns"]
+            for task in range(first, executor["last_task"] + 1):
+                component_of[task], executor_of[task] = executor["component"], first
+        for source, target, stream, tuples, _ in record["pairs"]:
+            sent[tuple(record["streams"][stream])][source, target] += tuples
+    work = ExpectedWork(service_s={e: execute_ns[e] / n / 1e9 for e, n in received.items() if n})
+    for key, pairs in sent.items():
+        by_task: dict[int, float] = dict.fromkeys((t for t, name in component_of.items() if name == key[2]), 0.0)
+        for (source, target), tuples in pairs.items():
+            by_task[target] += tuples / watched_s[executor_of[source]]
+        work.sent_tps[key] = sum(by_task.values())
+        emitted_tps = max(by_task.values()) if key[3] == "all" else work.sent_tps[key]
+        received_tps = sum(received[e] / watched_s[e] for e in watched_s if component_of[e] == key[0])
+        if received_tps:
+            work.selectivity[key] = emitted_tps / received_tps
+        if key[3] not in FOLLOWING:
+            work.shares[key] = {task: tps / work.sent_tps[key] for task, tps in by_task.items()}
+    return work
+
+
+def found_work(facts: pa.Table) -> ExpectedWork:
+    """What the pipeline says, in the shape that `expected_work` has."""
+    streams = {(s.source, s.stream, s.target, s.grouping): s for s in stream_traffic(facts)}
+    return ExpectedWork(
+        service_s={w.first_task: w.service_s for w in executor_work(facts) if w.service_s is not None},
+        sent_tps={key: stream.sent_tps for key, stream in streams.items()},
+        selectivity={key: stream.selectivity for key, stream in streams.items() if stream.selectivity is not None},
+        shares={key: dict(stream.shares) for key, stream in streams.items() if stream.shares},
+    )
+
+
+def assert_same_work(found: ExpectedWork, expected: ExpectedWork, relative: float) -> None:
+    """Compare every number; what is missing on either side is a difference."""
+    assert found.service_s == pytest.approx(expected.service_s, rel=relative)
+    assert found.sent_tps == pytest.approx(expected.sent_tps, rel=relative)
+    assert found.selectivity == pytest.approx(expected.selectivity, rel=relative)
+    assert found.shares.keys() == expected.shares.keys()
+    for key, shares in expected.shares.items():
+        assert found.shares[key] == pytest.approx(shares, rel=relative), key
+
+
+def expected_missing(records: list[Record]) -> dict[tuple[str, str, int, int], int]:
+    """By worker how many sequence numbers between its first and its last have no record."""
+    seen: dict[tuple[str, str, int, int], set[int]] = defaultdict(set)
+    for record in records:
+        worker = record["worker"]
+        seen[worker["topology"], worker["supervisor"], worker["port"], worker["start_ms"]].add(record["seq"])
+    return {worker: len(set(range(min(seqs), max(seqs) + 1)) - seqs) for worker, seqs in seen.items()}
 
 
 def found_profile(profile: LoadProfile, problem: Problem) -> Expected:

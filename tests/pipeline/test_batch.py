@@ -8,11 +8,23 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from stormwright.errors import InputError
 from stormwright.perflog import Landing
-from stormwright.pipeline.batch import load_profile, measure_files
+from stormwright.pipeline.batch import NEVER_LATE_S, Stretch, backfill, measure_files
+from stormwright.pipeline.gaps import worker_records
+from stormwright.pipeline.ledger import Ledger
 from stormwright.pipeline.settings import StreamSettings
-from tests.pipeline.generator import deliver, dice, known_profile, make_world, records
-from tests.pipeline.oracle import assert_equal, expected_profile, found_profile
+from stormwright.pipeline.windows import of_topology
+from tests.pipeline.generator import deliver, dice, encoded, known_profile, known_work, make_world, records
+from tests.pipeline.oracle import (
+    assert_equal,
+    assert_same_work,
+    expected_missing,
+    expected_profile,
+    expected_work,
+    found_profile,
+    found_work,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -39,13 +51,19 @@ def test_profile_equals_the_oracle_and_every_line_is_accounted_for(
     profiled = measurement.profile(world.problem)
     expected = expected_profile(delivery.used, world.problem, SETTINGS.window_s, SETTINGS.slide_s, SETTINGS.settle_s)
     assert_equal(found_profile(profiled.load, world.problem), expected, relative=1e-9)
+    inside = [r for r in delivery.used if measurement.start_ms <= r["start_ms"]]
+    for topology in world.problem.topologies:
+        work = found_work(of_topology(measurement.facts, topology.id))
+        assert_same_work(work, expected_work(inside, topology.id), relative=1e-9)
+    missing = {(w.topology, w.supervisor, w.port, w.start_ms): w.missing for w in worker_records(measurement.facts)}
+    assert missing == expected_missing(inside)
+    assert sum(missing.values()) > 3
     assert profiled.unknown_tuples == dict.fromkeys((t.id for t in world.problem.topologies), 0)
     assert asdict(ledger) == {
         "read": len(delivery.lines),
         "used": len(delivery.used),
         "duplicate": delivery.duplicate,
         "quarantined": len(delivery.reasons),
-        "late": 0,
     }
 
 
@@ -54,13 +72,47 @@ def test_what_the_generator_put_in_comes_out(spark: SparkSession, tmp_path: Path
     rng = dice(3)
     world = make_world(3)
     delivery = deliver(records(world, START_MS, 30, rng), rng, spoil)
-    profile = load_profile(spark, land(tmp_path, delivery.lines, 40), world.problem, SETTINGS)
-    assert profile is not None
-    found = found_profile(profile, world.problem)
+    measurement, _ = measure_files(spark, land(tmp_path, delivery.lines, 40), SETTINGS)
+    assert measurement is not None
+    found = found_profile(measurement.profile(world.problem).load, world.problem)
     put_in = known_profile(world)
     for topology in world.problem.topologies:
         assert found.cpu_hz[topology.id] == pytest.approx(put_in.cpu_hz[topology.id], rel=0.01)
         assert found.pairs[topology.id] == pytest.approx(put_in.pairs[topology.id], rel=0.01)
         assert found.flows[topology.id] == pytest.approx(put_in.flows[topology.id], rel=0.01)
         assert found.bytes_per_tuple[topology.id] == pytest.approx(world.tuple_bytes)
+        work = found_work(of_topology(measurement.facts, topology.id))
+        assert_same_work(work, known_work(world, topology), relative=0.01)
     assert found.node_cpu_hz == pytest.approx(put_in.node_cpu_hz, rel=0.01)
+
+
+def test_a_stretch_without_records_and_stretches_that_are_none(spark: SparkSession, tmp_path: Path) -> None:
+    directory = tmp_path / "landing"
+    land(directory, [b"{}"], per_file=1)
+    missing = tmp_path / "raw"
+    into = tmp_path / "into"
+    day_ms = 24 * 3600 * 1000
+    assert backfill(spark, [missing, directory], into, Stretch(START_MS // day_ms * day_ms, None)).read == 1
+    assert backfill(spark, [missing, directory], into, Stretch(None, START_MS // day_ms * day_ms)) == Ledger()
+    assert spark.read.parquet(str(into / "panes")).count() == 0
+    with pytest.raises(InputError, match=r"no directory .*raw"):
+        backfill(spark, [missing], into)
+    with pytest.raises(InputError, match="2 faults") as caught:
+        backfill(spark, [directory], into, Stretch(1, 3002))
+    assert [fault.path for fault in caught.value.faults] == ["$.start_ms", "$.end_ms"]
+
+
+def test_lines_are_numbered_through_a_file_that_is_read_in_parts(spark: SparkSession, tmp_path: Path) -> None:
+    good = encoded(records(make_world(4), START_MS, 2, dice(4))[0])
+    bad = [1, 2, 17, 40, 59, 60]
+    settings = StreamSettings(late_s=NEVER_LATE_S)
+    lines = [b"no record" if number in bad else good for number in range(1, 61)]
+    land(tmp_path / "landing", lines, per_file=60)
+    spark.conf.set("spark.sql.files.maxPartitionBytes", str(10 * len(good)))
+    try:
+        ledger = backfill(spark, [tmp_path / "landing"], tmp_path / "into", settings=settings)
+    finally:
+        spark.conf.unset("spark.sql.files.maxPartitionBytes")
+    assert ledger == Ledger(read=60, used=1, duplicate=53, quarantined=6)
+    rows = spark.read.json(str(tmp_path / "into" / "quarantine")).collect()
+    assert sorted(row["line_number"] for row in rows) == bad

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stormwright.perflog import Landing
+from stormwright.pipeline.batch import NEVER_LATE_S
 from stormwright.pipeline.clean import accepted, judged
 from stormwright.pipeline.derive import facts
 from stormwright.pipeline.source import read_files
@@ -27,14 +28,18 @@ def test_an_interval_is_cut_at_full_seconds(spark: SparkSession, tmp_path: Path)
     ]
     path = Landing(tmp_path).write(lines)
     assert path is not None
-    rows = facts(accepted(judged(read_files(spark, [path])), late_s=30)).where("kind = 'node'").collect()
-    found = sorted((row["first"], row["length_ns"], round(row["cpu_ns"]), row["records"]) for row in rows)
+    rows = (
+        facts(accepted(judged(read_files(spark, [path]), NEVER_LATE_S), watermark_s=30))
+        .where("kind = 'node'")
+        .collect()
+    )
+    found = sorted((row["first"], row["length_ns"], round(row["cpu_ns"])) for row in rows)
     expected = []
     for start_ms, length_ns in cases:
         begin, end = start_ms * 10**6, start_ms * 10**6 + length_ns
         for second in range(begin // 10**9, (end - 1) // 10**9 + 1):
             inside = min(end, (second + 1) * 10**9) - max(begin, second * 10**9)
-            expected.append((second, inside, inside, int(second == begin // 10**9)))
+            expected.append((second, inside, inside))
     assert found == sorted(expected)
 
 
@@ -43,7 +48,7 @@ def test_latency_counts_and_pairs_become_facts(spark: SparkSession, tmp_path: Pa
     record = RECORD | {"streams": streams, "pairs": [[5, 9, 0, 10, 0], [5, 9, 0, 4, 44], [6, 7, 1, 3, 30]]}
     path = Landing(tmp_path).write([encoded(record)])
     assert path is not None
-    table = facts(accepted(judged(read_files(spark, [path])), late_s=30)).collect()
+    table = facts(accepted(judged(read_files(spark, [path]), NEVER_LATE_S), watermark_s=30)).collect()
     pairs = [
         (r["kind"], r["component"], r["grouping"], r["first"], r["second"], r["tuples"], r["bytes"], r["sampled"])
         for r in table

@@ -8,18 +8,21 @@ import pytest
 
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.pipeline.activity import LatencyHistogram, topology_activity
-from stormwright.pipeline.derive import KEYS, SUMS
+from stormwright.pipeline.derive import KEYS, VALUES
+from stormwright.pipeline.gaps import WorkerRecords, worker_records
 from stormwright.pipeline.overload import NodeSeries
 from stormwright.pipeline.profile import topology_load
+from stormwright.pipeline.quarantine import QUARANTINE, rejected
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.windows import PANES, merged, newest_window, records_in
+from stormwright.pipeline.workload import ExecutorWork, executor_work, stream_traffic
 from tests.pipeline.generator import make_world
 
 SETTINGS = StreamSettings(window_s=6, slide_s=3)
 
 
 def facts(*rows: dict[str, object]) -> pa.Table:
-    schema = pa.schema([PANES.field(name) for name in (*KEYS, *SUMS)])
+    schema = pa.schema([PANES.field(name) for name in (*KEYS, *VALUES)])
     return pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
 
 
@@ -81,8 +84,8 @@ def test_the_newest_window_is_the_sum_of_the_last_panes() -> None:
 
 def test_records_are_counted_once() -> None:
     table = panes(
-        {"pane_ms": 0, "kind": "node", "supervisor": "a", "first": 1, "records": 2},
-        {"pane_ms": 0, "kind": "node", "supervisor": "a", "first": 2, "records": 0},
+        {"pane_ms": 0, "kind": "worker", "supervisor": "a", "first": 1, "records": 2},
+        {"pane_ms": 0, "kind": "node", "supervisor": "a", "first": 2},
         {"pane_ms": 3000, "kind": "executor", "supervisor": "a", "first": 2},
     )
     assert records_in(table) == 2
@@ -139,3 +142,98 @@ def test_what_belongs_to_no_executor_is_counted_and_the_silent_get_their_sibling
     assert (load.pair_source.tolist(), load.pair_target.tolist(), load.pair_tps.tolist()) == ([spouts[0]], [0], [70])
     assert unknown == 8
     assert load.bytes_per_tuple is None
+
+
+def test_lines_are_numbered_in_their_file_however_it_was_split() -> None:
+    def row(file: str, block: int, row: int | None, reason: str | None = "bad") -> dict[str, object]:
+        return {"file": file, "block": block, "row": row, "reason": reason, "landed_ms": 7, "line": "x"}
+
+    schema = pa.schema([*QUARANTINE, pa.field("block", pa.int64()), pa.field("row", pa.int64())])
+    schema = schema.remove(schema.get_field_index("line_number"))
+    # Row numbers grow along a block; those of two blocks say nothing about each other.
+    at_rest = [row("b", 0, 8), row("a", 900, 2), row("a", 0, 77, None), row("a", 0, 78), row("a", 900, 1, None)]
+    table = rejected(pa.Table.from_pylist(at_rest, schema))
+    assert table.schema == QUARANTINE
+    assert table.select(["file", "line_number"]).to_pylist() == [
+        {"file": "a", "line_number": 2}, {"file": "a", "line_number": 4}, {"file": "b", "line_number": 1},
+    ]  # fmt: skip
+    in_stream = [row("a", 0, None, None), row("a", 0, None), row("b", 0, None), row("a", 0, None)]
+    table = rejected(pa.Table.from_pylist(in_stream, schema))
+    assert [(r["file"], r["line_number"]) for r in table.to_pylist()] == [("a", 2), ("a", 3), ("b", 1)]
+    assert not rejected(pa.Table.from_pylist(in_stream[:1], schema)).num_rows
+
+
+def run(component: str, first: int, last: int, received: int, seconds: float = 1, **more: object) -> dict[str, object]:
+    length_ns = round(seconds * 1e9)
+    keys = {"kind": "executor", "supervisor": "a", "component": component, "first": first, "second": last}
+    return keys | {"length_ns": length_ns, "received": received, "execute_ns": 0} | more
+
+
+def sent(source: int, stream: str, target: str, grouping: str, task: int | None, tuples: int) -> dict[str, object]:
+    kind = "pair" if task else "flow"
+    keys = {"kind": kind, "stream": stream, "component": target, "grouping": grouping, "first": source, "second": task}
+    return keys | {"tuples": tuples}
+
+
+def test_each_stream_has_its_selectivity_and_shares() -> None:
+    streams = stream_traffic(
+        facts(
+            run("spout", 1, 1, 0),
+            # The two executors of one component, watched for unlike times.
+            run("split", 2, 3, 40, seconds=2),
+            run("split", 4, 4, 30),
+            run("count", 5, 6, 0),
+            run("count", 7, 7, 0),
+            sent(1, "default", "split", "shuffle", None, 100),
+            sent(2, "default", "count", "fields", 5, 120),
+            sent(3, "default", "count", "fields", 6, 40),
+            sent(4, "default", "count", "fields", 5, 20),
+            sent(4, "errors", "count", "fields", 6, 5),
+            sent(4, "done", "count", "all", 5, 10),
+            sent(4, "done", "count", "all", 6, 10),
+            sent(4, "done", "count", "all", 7, 10),
+            # From no executor that is known.
+            sent(9, "default", "count", "fields", 5, 1000),
+        )
+    )
+    # A fields stream of 60 + 20 + 20 tuples/s for 20 + 30 that come; one task gets nothing.
+    assert [
+        (s.source, s.stream, s.target, s.grouping, s.sent_tps, s.selectivity, s.shares, s.skew) for s in streams
+    ] == [
+        ("split", "default", "count", "fields", 100, 2, {5: 0.8, 6: 0.2, 7: 0}, pytest.approx(2.4)),
+        ("split", "done", "count", "all", 30, 0.2, pytest.approx({5: 1 / 3, 6: 1 / 3, 7: 1 / 3}), pytest.approx(1)),
+        ("split", "errors", "count", "fields", 5, 0.1, {5: 0, 6: 1, 7: 0}, 3),
+        ("spout", "default", "split", "shuffle", 100, None, {}, None),
+    ]
+    assert stream_traffic(facts()) == []
+    assert stream_traffic(facts(sent(1, "default", "b", "fields", 2, 3))) == []
+
+
+def test_service_time_is_that_of_an_executor_wherever_it_ran() -> None:
+    work = executor_work(
+        facts(
+            run("b", 2, 3, 100, execute_ns=1_000_000),
+            run("b", 2, 3, 300, execute_ns=7_000_000, seconds=3, supervisor="b"),
+            run("a", 1, 1, 0, execute_ns=5),
+        )
+    )
+    assert work == [ExecutorWork("a", 1, 1, 0, None), ExecutorWork("b", 2, 3, 100, 2e-5)]
+
+
+def test_gaps_are_those_of_each_worker() -> None:
+    """In order or not, in one pane or several; a worker that follows on the same port begins anew."""
+
+    def worker(
+        pane_ms: int, start_ms: int, lowest: int, highest: int, records: int, port: int = 1
+    ) -> dict[str, object]:
+        keys = {"kind": "worker", "topology": "t", "supervisor": "a", "first": start_ms, "second": port}
+        return keys | {"pane_ms": pane_ms, "lowest_seq": lowest, "highest_seq": highest, "records": records}
+
+    before = panes(worker(0, 50, 5, 9, 3), worker(3000, 50, 10, 11, 2), worker(3000, 99, 0, 0, 1))
+    table = merged(before, panes(worker(0, 50, 4, 9, 4), worker(0, 7, 3, 3, 1, port=2)))
+    _, window = newest_window(table, SETTINGS)
+    assert worker_records(window) == [
+        WorkerRecords("t", "a", 1, 50, records=6, missing=2),
+        WorkerRecords("t", "a", 1, 99, records=1, missing=0),
+        WorkerRecords("t", "a", 2, 7, records=1, missing=0),
+    ]

@@ -7,24 +7,45 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from stormwright.model import Problem
+from stormwright.model import Assignment, Problem
 from stormwright.testing import oracles
 from tests.schedulers.builders import load, nodes, problem, topology
 
 
-def tiny(seed: int, ports: int = 2) -> Problem:
-    """Up to six executors in two workers on two nodes that are not much too large for them."""
+def tiny(seed: int, cpu_ghz: tuple[float, float] = (1.5, 4.0)) -> Problem:
+    """Up to six executors in two workers on two nodes of `cpu_ghz`, from and to; some are too small for them."""
     rng = np.random.default_rng(seed)
     executors = int(rng.integers(3, 7))
     pairs = [(i, j, int(rng.integers(1, 100))) for i in range(executors) for j in range(i) if rng.random() < 0.6]
     measured = load(executors, pairs, cpu_ghz=rng.uniform(0.2, 1.0, executors), memory_mb=100.0)
-    return problem(nodes(*rng.uniform(1.5, 4.0, 2), ports=ports), (topology("t", executors, 2), measured))
+    return problem(nodes(*rng.uniform(*cpu_ghz, 2), ports=2), (topology("t", executors, 2), measured))
 
 
 def least(of: Problem, objective: Callable[[Problem, Sequence[int]], float]) -> float | None:
     """The least objective of any valid placement, by trying them all."""
     every = itertools.product(range(len(of.slots)), repeat=of.num_executors)
     return min((objective(of, slots) for slots in every if oracles.is_valid(of, slots)), default=None)
+
+
+def part_optimal(
+    schedule: Callable[[Problem], Assignment], objective: Callable[[Problem, Sequence[int]], float], within: float = 0.0
+) -> float:
+    """The part of tiny problems in which `schedule` reaches the optimum, or comes that near to it.
+
+    On the way: it claims no less than the optimum, and leaves executors out where no placement is valid.
+    """
+    reached = []
+    for of in map(tiny, range(30)):
+        optimum = least(of, objective)
+        answer = schedule(of)
+        if optimum is None:
+            assert answer.unplaced
+            continue
+        found = objective(of, answer.slot_of_executor.tolist())
+        assert found >= optimum - 1e-9
+        reached.append(found <= optimum * (1 + within) + 1e-9)
+    assert len(reached) >= 20
+    return float(np.mean(reached))
 
 
 def busy_parts(of: Problem, slots: Sequence[int], hop_cycles: float, passed_on: str) -> dict[str, float]:

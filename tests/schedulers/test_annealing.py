@@ -19,9 +19,9 @@ from stormwright.model import (
 )
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
-from tests.case_files import case_files, case_name, case_problem, read_case
+from tests.case_files import case_files, case_name, case_problem, read_case, small_cases
 from tests.schedulers.builders import load, nodes, problem, running, topology
-from tests.schedulers.search_problems import least, tiny
+from tests.schedulers.search_problems import least, part_optimal, tiny
 
 
 def schedule(of: Problem, **settings: object):
@@ -30,20 +30,7 @@ def schedule(of: Problem, **settings: object):
 
 def test_tiny_problems_against_the_optimum():
     """It finds the optimum of problems this small, nearly always."""
-    found = tried = 0
-    for seed in range(30):
-        of = tiny(seed)
-        optimum = least(of, oracles.cost)
-        answer = schedule(of)
-        if optimum is None:
-            assert answer.unplaced
-            continue
-        cost = oracles.cost(of, answer.slot_of_executor.tolist())
-        assert cost >= optimum - 1e-9
-        tried += 1
-        found += cost <= optimum + 1e-9
-    assert tried >= 20
-    assert found >= 0.9 * tried
+    assert part_optimal(schedule, oracles.cost) >= 0.9
 
 
 @pytest.mark.parametrize("kind", ["shuffle", "local_or_shuffle", "none"])
@@ -64,7 +51,7 @@ def test_workers_that_fill_all_slots_change_nodes(racks):
     assert oracles.cost(of, schedule(of).slot_of_executor.tolist()) == least(of, oracles.cost)
 
 
-@pytest.mark.parametrize("path", [p for p in case_files("placement") if case_name(p)[0] in "sm"], ids=case_name)
+@pytest.mark.parametrize("path", small_cases(), ids=case_name)
 def test_cases_valid_and_no_worse_than_online(path):
     placed = case_problem(path)
     slots = schedule(placed).slot_of_executor

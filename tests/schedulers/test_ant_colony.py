@@ -11,9 +11,9 @@ import pytest
 from stormwright.model import Problem, violations
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.ant_colony import evaporation
-from tests.case_files import case_files, case_name, case_problem
+from tests.case_files import case_name, case_problem, small_cases
 from tests.schedulers.builders import load, nodes, problem, running, topology
-from tests.schedulers.search_problems import busy_parts, least, tiny
+from tests.schedulers.search_problems import busy_parts, part_optimal
 
 HOP_CYCLES = 2e6
 
@@ -30,20 +30,7 @@ def worth(of: Problem, slots: Sequence[int], hop_cycles: float = HOP_CYCLES) -> 
 
 def test_tiny_problems_against_the_optimum():
     """It finds the optimum of problems this small, mostly."""
-    found = tried = 0
-    for seed in range(30):
-        of = tiny(seed)
-        optimum = least(of, worth)
-        answer = schedule(of)
-        if optimum is None:
-            assert answer.unplaced
-            continue
-        reached = worth(of, answer.slot_of_executor.tolist())
-        assert reached >= optimum - 1e-9
-        tried += 1
-        found += reached <= optimum + 1e-9
-    assert tried >= 20
-    assert found >= 0.8 * tried
+    assert part_optimal(schedule, worth) >= 0.8
 
 
 def test_evaporation_is_a_sigmoid_from_start_to_end():
@@ -69,7 +56,7 @@ def test_exactly_as_many_workers_as_wanted_within_their_limit():
     assert np.unique(slots, return_counts=True)[1].tolist() == [2, 2, 2]
 
 
-@pytest.mark.parametrize("path", [p for p in case_files("placement") if case_name(p)[0] in "sm"], ids=case_name)
+@pytest.mark.parametrize("path", small_cases(), ids=case_name)
 def test_cases_valid_and_no_worse_than_online(path):
     placed = case_problem(path)
     slots = schedule(placed, hop_cycles=1e4).slot_of_executor

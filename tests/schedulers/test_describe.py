@@ -10,7 +10,7 @@ import pytest
 from stormwright.errors import InputError
 from stormwright.schedulers import make_scheduler, scheduler_names
 from stormwright.schedulers.support import registry
-from stormwright.schedulers.support.describe import describe
+from stormwright.schedulers.support.describe import describe, describe_class
 from stormwright.schedulers.support.params import Params, param
 
 
@@ -30,6 +30,25 @@ class Dice:
 
     A. Gambler, "Dice",
     Journal of Luck, 1999.
+
+    When to use
+    -----------
+    Whenever nothing
+    better is known.
+
+    Ignores
+    -------
+    Everything.
+
+    Honours
+    -------
+    luck, the
+    rules
+
+    Raises
+    ------
+    InputError
+        Six dice.
     """
 
     params_type = DiceParams
@@ -48,9 +67,22 @@ def dice(monkeypatch):
 
 def test_rule_text_and_source_come_from_the_docstring(dice):
     assert dice.rule == "Lets the dice decide."
-    assert dice.text.startswith("More about dice.")
+    assert dice.text == 'More about dice.\n\nA. Gambler, "Dice",\nJournal of Luck, 1999.'
     assert dice.source == 'A. Gambler, "Dice", Journal of Luck, 1999.'
     assert dice.implementation == f"{__name__}:Dice"
+
+
+def test_sections_are_told_apart(dice):
+    assert dice.when_to_use == "Whenever nothing better is known."
+    assert dice.ignores == "Everything."
+    assert dice.honours == ("luck", "the rules")
+    assert dice.errors == "InputError\n    Six dice."
+
+
+def test_sections_may_be_missing():
+    description = describe_class("bare", type("Bare", (), {"__doc__": "Does nothing."}), DiceParams)
+    assert (description.rule, description.text, description.source) == ("Does nothing.", "", "")
+    assert (description.when_to_use, description.ignores, description.honours, description.errors) == ("", "", (), "")
 
 
 def test_parameters_come_from_the_fields(dice):
@@ -64,11 +96,13 @@ def test_parameters_come_from_the_fields(dice):
 
 
 @pytest.mark.parametrize("name", registry.SCHEDULERS)
-def test_each_of_ours_has_a_rule_of_one_line_and_a_source(name):
+def test_each_of_ours_says_what_there_is_to_say(name):
     description = describe(name)
     assert description.rule.endswith(".")
     assert len(description.rule) < 130
     assert description.source
+    assert description.when_to_use.endswith(".")
+    assert description.ignores.endswith(".")
     assert all(parameter.text for parameter in description.parameters)
 
 

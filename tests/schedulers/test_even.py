@@ -12,41 +12,24 @@ from stormwright.model import (
     Component,
     Problem,
     Supervisor,
-    Topology,
     TopologyAssignment,
     WorkerSlot,
     default_executor_runs,
 )
 from stormwright.schedulers.even import EvenScheduler
-from tests.case_files import case_files, case_name, case_problem, read_case
+from tests.case_files import case_files, case_name, case_problem, placed_by, placed_in, read_case
+from tests.schedulers.builders import topology
 
 
 @pytest.mark.parametrize("path", case_files("peer"), ids=case_name)
 def test_same_slot_for_every_executor_as_storm(path):
     problem = case_problem(path)
     expected = read_case(path)["answers"]["EvenScheduler"]
-    answer = EvenScheduler().schedule(problem).by_topology(problem)
-    for topology in problem.topologies:
-        theirs = expected["assignments"].get(
-            topology.id, {"slots": [], "slot_of_executor": [-1] * topology.num_executors}
-        )
-        slots = [WorkerSlot(*slot) for slot in theirs["slots"]]
-        ours = answer[topology.id]
-        assert [ours.slots[s] if s >= 0 else None for s in ours.slot_of_executor] == [
-            slots[s] if s is not None and s >= 0 else None for s in theirs["slot_of_executor"]
-        ]
-    unplaced = {t: n for t, n in expected["unplaced_executors"].items() if n}
-    ours_unplaced = [executor.topology for executor in EvenScheduler().schedule(problem).unplaced]
-    assert {t: ours_unplaced.count(t) for t in ours_unplaced} == unplaced
+    assert placed_by(EvenScheduler().schedule(problem), problem) == placed_in(expected, problem)
 
 
 def cluster(*ports: int) -> tuple[Supervisor, ...]:
     return tuple(Supervisor(f"s{n}", f"h{n}", tuple(range(6700, 6700 + p)), 1e9) for n, p in enumerate(ports))
-
-
-def topology(name: str, executors: int, workers: int) -> Topology:
-    components = (Component("c", "spout", executors),)
-    return Topology(name, name, workers, components, default_executor_runs(components))
 
 
 def test_a_topology_short_of_workers_with_nothing_to_place_takes_no_slots():

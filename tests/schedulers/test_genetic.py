@@ -8,9 +8,9 @@ import pytest
 
 from stormwright.model import Problem, violations
 from stormwright.schedulers import make_scheduler
-from tests.case_files import case_files, case_name, case_problem
+from tests.case_files import case_name, case_problem, small_cases
 from tests.schedulers.builders import load, nodes, problem, running, topology
-from tests.schedulers.search_problems import busy_parts, least, tiny
+from tests.schedulers.search_problems import busy_parts, part_optimal, tiny
 
 HOP_CYCLES = 2e6
 
@@ -30,20 +30,7 @@ def bottlenecks(of: Problem, slots: Sequence[int], hop_cycles: float = HOP_CYCLE
 
 def test_tiny_problems_against_the_optimum():
     """It finds the optimum of problems this small, nearly always."""
-    found = tried = 0
-    for seed in range(30):
-        of = tiny(seed)
-        optimum = least(of, bottlenecks)
-        answer = schedule(of)
-        if optimum is None:
-            assert answer.unplaced
-            continue
-        reached = bottlenecks(of, answer.slot_of_executor.tolist())
-        assert reached >= optimum - 1e-9
-        tried += 1
-        found += reached <= optimum * (1 + 1e-5) + 1e-9
-    assert tried >= 20
-    assert found >= 0.9 * tried
+    assert part_optimal(schedule, bottlenecks, within=1e-5) >= 0.9
 
 
 def test_idle_nodes_raise_throughput():
@@ -63,7 +50,7 @@ def test_costly_tuples_keep_workers_together():
     assert of.slot_node[slots[2]] != of.slot_node[slots[0]]
 
 
-@pytest.mark.parametrize("path", [p for p in case_files("placement") if case_name(p)[0] in "sm"], ids=case_name)
+@pytest.mark.parametrize("path", small_cases(), ids=case_name)
 def test_cases_valid_and_no_worse_than_online(path):
     placed = case_problem(path)
     slots = schedule(placed, hop_cycles=1e4).slot_of_executor

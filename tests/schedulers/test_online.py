@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +12,9 @@ from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.online import OnlineScheduler
 from stormwright.testing import oracles
-from tests.case_files import case_files, case_name, case_problem, read_case
+from tests.case_files import case_files, case_name, case_problem, read_case, small_cases
 from tests.schedulers.builders import load, nodes, problem, running, topology
+from tests.schedulers.search_problems import least, tiny
 
 
 def schedule(of: Problem, **settings):
@@ -33,9 +33,7 @@ def test_valid_and_no_worse_than_the_aniello_baseline(path):
     assert cost_of(placed, answer.slot_of_executor).total <= 1.02 * baseline
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in case_files("placement") if case_name(path)[0] in "sm"], ids=case_name
-)
+@pytest.mark.parametrize("path", small_cases(), ids=case_name)
 def test_cost_and_validity_of_the_answer_by_the_oracle(path):
     placed = case_problem(path)
     slots = schedule(placed).slot_of_executor.tolist()
@@ -43,27 +41,12 @@ def test_cost_and_validity_of_the_answer_by_the_oracle(path):
     assert oracles.cost(placed, slots) >= read_case(path)["reference"]["lower_bound"] * (1 - 1e-9)
 
 
-def tiny(seed: int) -> Problem:
-    rng = np.random.default_rng(seed)
-    executors = int(rng.integers(3, 7))
-    pairs = [(i, j, int(rng.integers(1, 100))) for i in range(executors) for j in range(i) if rng.random() < 0.6]
-    measured = load(executors, pairs, cpu_ghz=rng.uniform(0.2, 1.0, executors), memory_mb=100.0)
-    return problem(nodes(*rng.uniform(1.0, 3.0, 2), ports=2), (topology("t", executors, 2), measured))
-
-
-def best_cost(of: Problem) -> float | None:
-    """The least cost of any valid placement, by trying them all."""
-    every = itertools.product(range(len(of.slots)), repeat=of.num_executors)
-    costs = [oracles.cost(of, slots) for slots in every if oracles.is_valid(of, slots)]
-    return min(costs, default=None)
-
-
 def test_tiny_problems_against_the_optimum():
     """Places whatever can be placed, never claims less than the optimum, and is near it on the whole."""
     ratios = []
     for seed in range(40):
-        of = tiny(seed)
-        optimum = best_cost(of)
+        of = tiny(seed, cpu_ghz=(1.0, 3.0))
+        optimum = least(of, oracles.cost)
         answer = schedule(of)
         if optimum is None:
             assert answer.unplaced

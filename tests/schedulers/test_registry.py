@@ -10,6 +10,7 @@ import pytest
 from stormwright.errors import InputError, MissingDependencyError
 from stormwright.schedulers import make_scheduler, parse_settings, scheduler_names
 from stormwright.schedulers.support import registry
+from stormwright.schedulers.support.isolating import Isolating
 from stormwright.schedulers.support.params import Params, param
 
 
@@ -49,7 +50,10 @@ def test_ours_are_listed():
 @pytest.mark.parametrize("name", registry.SCHEDULERS)
 def test_file_name_is_registry_key(name):
     scheduler = make_scheduler(name)
-    assert type(scheduler).__module__ == f"stormwright.schedulers.{name}"
+    assert isinstance(scheduler, Isolating) == (name != "even")
+    rule = scheduler.scheduler if isinstance(scheduler, Isolating) else scheduler
+    assert type(rule).__module__ == f"stormwright.schedulers.{name}"
+    assert scheduler.params == rule.params
 
 
 def test_settings_as_texts_and_as_values():

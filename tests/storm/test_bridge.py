@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from stormwright.model import Assignment, Problem, WorkerSlot
-from stormwright.storm.bridge import Bridge, Order
-from tests.controller.builders import place, problem, topology
+from stormwright.schedulers import make_scheduler
+from stormwright.storm.bridge import Bridge, Failure, Order, Scheduler
+from tests.controller.builders import on, place, problem, topology
 
 A, B = topology("a", workers=1), topology("b", workers=1)
-ON_N0 = place([("n0", 6700)], [0] * 4)
-ON_N1 = place([("n1", 6700)], [0] * 4)
+ON_N0 = on("n0")
+ON_N1 = on("n1")
 
 
 class FirstFreeSlot:
@@ -51,7 +52,7 @@ def test_without_an_order_the_initial_scheduler_places_around_what_runs() -> Non
 
 
 def test_an_order_for_a_taken_or_vanished_slot_gives_way() -> None:
-    for wanted in (ON_N0, place([("gone", 6700)], [0] * 4)):
+    for wanted in (ON_N0, on("gone")):
         asked = bridge()
         asked.order(B.id, Order(wanted, "better"))
         answer = asked.answer(problem([A, B], current={A.id: ON_N0}))
@@ -102,3 +103,44 @@ def test_a_topology_that_got_slots_elsewhere_is_no_longer_called_unplaced() -> N
     asked = Bridge(Nowhere(), "nowhere")
     assert asked.answer(problem([A])).status == {A.id: "4 of 4 executors unplaced"}
     assert asked.answer(problem([A], current={A.id: ON_N0})).status == {}
+
+
+def failures_of(scheduler: Scheduler, asked: Problem) -> list[Failure]:
+    told: list[Failure] = []
+    Bridge(scheduler, "named", told.extend).answer(asked)
+    return told
+
+
+def test_failures_are_told_with_each_reason_once() -> None:
+    """One node of one slot: Storm's own scheduler, and one that gives the same reasons to every executor."""
+    full = problem([A, B], nodes=1, slots=1, current={A.id: ON_N0})
+    for scheduler in (make_scheduler("even"), make_scheduler("binpack")):
+        reasons = scheduler.schedule(full).unplaced[0].reasons
+        assert failures_of(scheduler, full) == [Failure(B.id, "b", "named", reasons)]
+        assert "slot" in reasons[0]
+
+
+def test_a_scheduler_that_gives_no_reasons_has_a_status_or_nothing_to_tell() -> None:
+    class Nowhere:
+        def __init__(self, status: dict[str, str]) -> None:
+            self._status = status
+
+        def schedule(self, problem: Problem) -> Assignment:
+            return Assignment(problem.current_slot, status=self._status)
+
+    class OnWhatRuns:
+        def schedule(self, problem: Problem) -> Assignment:
+            return Assignment(np.zeros(problem.num_executors, np.int32))
+
+    asked = problem([A, B], current={A.id: ON_N0})
+    assert failures_of(Nowhere({B.id: "full"}), asked) == [Failure(B.id, "b", "named", ("full",))]
+    assert failures_of(Nowhere({}), asked) == [Failure(B.id, "b", "named", ("named: no slot for it",))]
+    taken = "named wants slots that are taken, or to move what runs"
+    assert failures_of(OnWhatRuns(), asked) == [Failure(B.id, "b", "named", (taken,))]
+
+
+def test_no_failures_are_told_too() -> None:
+    """What was told before is over then."""
+    told: list[int] = []
+    Bridge(FirstFreeSlot(), "first-free", lambda failures: told.append(len(failures))).answer(problem([A]))
+    assert told == [0]

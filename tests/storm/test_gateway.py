@@ -51,6 +51,14 @@ def test_a_jvm_that_ended_is_named_with_what_it_said() -> None:
         nimbus.cluster()
 
 
+def test_no_call_follows_the_end() -> None:
+    nimbus = NimbusGateway([sys.executable, "-c", ECHO])
+    nimbus.kill("t", 0)
+    nimbus.close()
+    with pytest.raises(NimbusError, match=r"kill: the Nimbus gateway has ended: it was closed"):
+        nimbus.kill("t", 0)
+
+
 def test_a_supervisor_is_told_at_its_own_port_if_it_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, object]] = []
     with NimbusGateway([sys.executable, "-c", ECHO]) as nimbus:

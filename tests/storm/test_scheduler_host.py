@@ -17,10 +17,18 @@ from stormwright import cli
 from stormwright.errors import InputError, SchedulerError
 from stormwright.experiments.resolve import resolve_scheduler
 from stormwright.formats import read_problem
-from stormwright.model import Assignment, Problem, WorkerSlot
+from stormwright.model import (
+    Component,
+    Grouping,
+    Problem,
+    Supervisor,
+    Topology,
+    default_executor_runs,
+    violations,
+)
 from stormwright.storm.local.java import STORM_HOME
 from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler, SchedulerHost, host_command
-from tests.case_files import case_files, case_name, case_problem, read_case
+from tests.case_files import case_files, case_name, case_problem, placed_by, placed_in, read_case
 
 CASES = {case_name(path): path for path in case_files("peer")}
 
@@ -44,24 +52,6 @@ def host() -> Iterator[SchedulerHost]:
         yield host
 
 
-def by_executor(slots: list[Any], slot_of_executor: list[int | None]) -> list[WorkerSlot | None]:
-    return [None if s is None or s < 0 else WorkerSlot(*slots[s]) for s in slot_of_executor]
-
-
-def assert_same(problem: Problem, answer: Assignment, expected: dict[str, Any]) -> None:
-    """The same slot for every executor; topologies that were not placed are left out of `expected`."""
-    ours = answer.by_topology(problem)
-    for topology in problem.topologies:
-        none = {"slots": [], "slot_of_executor": [-1] * topology.num_executors}
-        theirs = expected["assignments"].get(topology.id, none)
-        placement = ours[topology.id]
-        assert by_executor(list(placement.slots), list(placement.slot_of_executor)) == by_executor(
-            theirs["slots"], theirs["slot_of_executor"]
-        )
-    left_out = [executor.topology for executor in answer.unplaced]
-    assert {t: left_out.count(t) for t in left_out} == {t: n for t, n in expected["unplaced_executors"].items() if n}
-
-
 @pytest.mark.parametrize(("case", "label"), ANSWERS, ids=lambda value: value)
 def test_same_slot_for_every_executor_as_the_class_gave_elsewhere(host: SchedulerHost, case: str, label: str) -> None:
     expected = read_case(CASES[case])["answers"][label]
@@ -72,7 +62,8 @@ def test_same_slot_for_every_executor_as_the_class_gave_elsewhere(host: Schedule
     scheduler = JavaScheduler(
         expected["scheduler"], expected["strategy"], conf=expected["conf_override"], seed=42, host=host
     )
-    assert_same(problem, scheduler.schedule(replace(problem, topologies=topologies)), expected)
+    answer = scheduler.schedule(replace(problem, topologies=topologies))
+    assert placed_by(answer, problem) == placed_in(expected, problem)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -103,6 +94,64 @@ def test_the_answer_says_who_gave_it_and_why_executors_are_left_out(host: Schedu
     )
     assert {executor.reasons for executor in answer.unplaced} == {(reason,)}
     assert "Not enough resources" in reason
+
+
+def test_a_topology_without_an_owner_is_placed_like_any_other(host: SchedulerHost) -> None:
+    problem = case_problem(CASES["linear-28"])
+    nobodys = replace(problem, topologies=tuple(replace(t, owner="") for t in problem.topologies))
+    scheduler = JavaScheduler("ResourceAwareScheduler", "DefaultResourceAwareStrategy", host=host)
+    expected = scheduler.schedule(problem).slot_of_executor.tolist()
+    assert scheduler.schedule(nobodys).slot_of_executor.tolist() == expected
+
+
+def constrained(parallelism: list[int], num_nodes: int, ports: int, constraints: Any, workers: int = 1) -> Problem:
+    """One topology of components ``a``, ``b``, …, each subscribing to the one before, on roomy nodes."""
+    names = "abcd"[: len(parallelism)]
+    components = tuple(
+        Component(name, "bolt" if n else "spout", count, (Grouping(names[n - 1]),) if n else ())
+        for n, (name, count) in enumerate(zip(names, parallelism, strict=True))
+    )
+    conf = {"topology.ras.constraints": constraints, "topology.worker.max.heap.size.mb": 4096.0}
+    conf |= {"topology.priority": 29}
+    runs = default_executor_runs(components)
+    topology = Topology("t-1-1600000000", "t", workers, components, runs, owner="me", conf=conf)
+    resources = {"cpu.pcore.percent": 4000.0, "memory.mb": 65536.0}
+    nodes = tuple(
+        Supervisor(f"s{n}", f"h{n}", tuple(range(6700, 6700 + ports)), 120e9, resources=resources)
+        for n in range(num_nodes)
+    )
+    return Problem(nodes, (topology,))
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "num_nodes", "ports", "constraints"),
+    [
+        ([3, 3], 3, 2, {"a": {"maxNodeCoLocationCnt": 1}}),
+        ([4, 3], 3, 2, {"a": {"maxNodeCoLocationCnt": 1}}),
+        ([6, 3], 3, 2, {"a": {"maxNodeCoLocationCnt": "2"}}),
+        ([3, 3, 3], 3, 2, {"a": {"maxNodeCoLocationCnt": 1, "incompatibleComponents": ["b"]}}),
+        ([2, 2], 1, 1, {"a": {"incompatibleComponents": "b"}}),
+        ([2, 2, 2], 2, 2, [["a", "b"], ["b", "c"]]),
+        ([2, 2, 2], 1, 2, [["a", "b"], ["b", "c"], ["c", "a"]]),
+        ([2, 1], 2, 2, {"a": {"incompatibleComponents": ["a"]}}),
+        ([2, 1], 1, 2, {"a": {"maxNodeCoLocationCnt": 0, "incompatibleComponents": ["gone"]}}),
+    ],
+)
+def test_our_limits_on_components_are_storms(
+    host: SchedulerHost, parallelism: list[int], num_nodes: int, ports: int, constraints: Any
+) -> None:
+    """Storm takes as many workers as it likes; with as many ours place what it places, and the other way round."""
+    problem = constrained(parallelism, num_nodes, ports, constraints)
+    theirs = JavaScheduler("ResourceAwareScheduler", "ConstraintSolverStrategy", host=host).schedule(problem)
+    slots = theirs.slot_of_executor
+    used = len(set(slots[slots >= 0].tolist()))
+    assert [text for text in violations(problem, slots) if text.startswith("t-1") and " executors of " in text] == []
+    most = min(num_nodes * ports, problem.num_executors)
+    ours = [
+        resolve_scheduler("online").schedule(constrained(parallelism, num_nodes, ports, constraints, workers))
+        for workers in ([used] if used else range(1, most + 1))
+    ]
+    assert all((not answer.unplaced) == (not theirs.unplaced) for answer in ours)
 
 
 # A class of the user's ---------------------------------------------------------------------------
@@ -259,7 +308,8 @@ def test_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path)
 def test_settings_are_storms_configuration() -> None:
     problem = replace(read_problem(CASES["linear-28"]), conf={})
     isolation = resolve_scheduler("java:IsolationScheduler", ['isolation.scheduler.machines={"linear":3}'])
-    assert_same(problem, isolation.schedule(problem), read_case(CASES["linear-28"])["answers"]["IsolationScheduler"])
+    expected = read_case(CASES["linear-28"])["answers"]["IsolationScheduler"]
+    assert placed_by(isolation.schedule(problem), problem) == placed_in(expected, problem)
 
 
 def test_a_class_that_throws_is_one_message(capsys: pytest.CaptureFixture[str], jar: Path) -> None:

@@ -10,6 +10,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from stormwright.cli import options
+
 _NONE = "no local cluster is up"
 
 
@@ -19,12 +21,12 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--nodes", default=3, show_default=True, help="Supervisors.")
+@options.nodes
 @click.option("--slots", default=4, show_default=True, help="Worker slots a node.")
 @click.option("--link", default="40mbit", show_default=True, help="Link limit a node, both ways; none for no limit.")
-@click.option("--cores-per-node", default=2.0, show_default=True, help="CPU capacity that schedulers see.")
+@options.cores_per_node
 @click.option("--service-port", default=7070, show_default=True, help="Where Nimbus looks for a stormwright service.")
-@click.option("--json", "as_json", is_flag=True, help="Print the status as JSON; progress goes to standard error.")
+@options.as_json("Print the status as JSON; progress goes to standard error.")
 def up(nodes: int, slots: int, link: str, cores_per_node: float, service_port: int, as_json: bool) -> None:
     """Start ZooKeeper, Nimbus and a supervisor on each node; return when all of them work together."""
     from stormwright.storm.local import LocalCluster, LocalClusterConfig
@@ -49,7 +51,7 @@ def up(nodes: int, slots: int, link: str, cores_per_node: float, service_port: i
 
 
 @command.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; null when no cluster is up.")
+@options.as_json("Print JSON; null when no cluster is up.")
 def status(as_json: bool) -> None:
     """Show daemons, nodes and topologies; exits with 1 when no cluster is up or a daemon has ended."""
     from stormwright.storm.local import RunningCluster
@@ -68,7 +70,7 @@ def status(as_json: bool) -> None:
 
 
 @command.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.as_json("Print JSON.")
 def down(as_json: bool) -> None:
     """End the cluster with everything that runs on it; nothing of it is left."""
     from stormwright.storm.local import stop_running

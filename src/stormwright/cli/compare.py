@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stormwright.cli.output import numbers_table, print_json, print_table
-from stormwright.formats import read_problem
+from stormwright.cli import options
+from stormwright.cli.output import cut_short, numbers_table, print_json, print_table, size_of
+from stormwright.experiments.ready import read_problem
 
 if TYPE_CHECKING:
     from stormwright.experiments.compare import Comparison, Figures
@@ -35,7 +36,7 @@ _COLUMNS: dict[str, Callable[[Figures], float | int | None]] = {
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@options.problem_file
 @click.option(
     "--schedulers",
     "names",
@@ -45,16 +46,10 @@ _COLUMNS: dict[str, Callable[[Figures], float | int | None]] = {
     help="Whom to compare; also java:CLASS[:STRATEGY]. `stormwright schedulers` lists them.",
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME.KEY=VALUE", help="A parameter of one of them.")
-@click.option("--seed", type=int, help="For schedulers that draw random numbers.")
-@click.option(
-    "--jar",
-    "jars",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Where Java classes are, besides Storm's jars.",
-)
-@click.option("--output", type=click.Path(path_type=Path), help="Write an HTML report with the placements here.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@options.seed
+@options.jars
+@options.output("Write an HTML report with the placements here.")
+@options.as_json("Print the figures as JSON.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -67,6 +62,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Let schedulers place the executors of the problem in FILE, and compare the answers.
+
+    FILE may also be ready:NAME, as for `stormwright schedule`.
 
     The table is sorted by cost; placements that leave executors out come after complete ones, failures last.
 
@@ -96,10 +93,7 @@ def command(
 
 def _print(comparison: Comparison) -> None:
     problem, rows = comparison.problem, comparison.rows
-    click.echo(
-        f"{problem.name or 'problem'}: {len(problem.topologies)} topologies, {problem.num_executors} executors, "
-        f"{len(problem.supervisors)} nodes, {len(problem.slots)} slots; traffic in tuples/s"
-    )
+    click.echo(f"{problem.name or 'problem'}: {size_of(problem)}; traffic in tuples/s")
     found = [row.figures for row in rows if row.figures] + ([comparison.current] if comparison.current else [])
     columns = {name: value for name, value in _COLUMNS.items() if name == "cost" or any(map(value, found))}
     table = numbers_table("", *columns, "limits", "s")
@@ -134,6 +128,4 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
             yield f"{row.label} failed: {row.error}"
         lines = [f"{count} of {topology} unplaced: {'; '.join(why)}" for topology, count, why in row.reasons]
         lines += row.figures.broken if row.figures else ()
-        yield from (f"{row.label}: {line}" for line in lines[:_MAX_LINES])
-        if len(lines) > _MAX_LINES:
-            yield f"{row.label}: and {len(lines) - _MAX_LINES} more; --json has all"
+        yield from (f"{row.label}: {line}" for line in cut_short(lines, _MAX_LINES, "; --json has all"))

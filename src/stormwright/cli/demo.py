@@ -11,10 +11,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from stormwright.cli import options
+
 
 @click.command()
-@click.option("--scheduler", "scheduler_name", default="online", show_default=True, help="Who decides.")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
+@options.scheduler
+@options.parameters
 @click.option(
     "--topology",
     "specs",
@@ -23,10 +25,10 @@ from rich.table import Table
     help="A topology to run, as often as wanted: word-count, exclamation, rolling-top-words, reference. "
     "[default: two word counts]",
 )
-@click.option("--nodes", default=3, show_default=True, help="Supervisors.")
+@options.nodes
 @click.option("--slots", default=6, show_default=True, help="Worker slots a node.")
 @click.option("--link", default="40mbit", show_default=True, help="Link limit a node.")
-@click.option("--cores-per-node", default=2.0, show_default=True, help="CPU capacity that schedulers see.")
+@options.cores_per_node
 @click.option("--warm-up", "warm_up_s", default=30.0, show_default=True, help="Seconds before each measurement.")
 @click.option("--measure", "measure_s", default=30.0, show_default=True, help="Seconds measured before and after.")
 @click.option(
@@ -36,7 +38,7 @@ from rich.table import Table
     show_default=True,
     help="Where report.html and result.json go.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; progress goes to standard error.")
+@options.as_json("Print the result as JSON; progress goes to standard error.")
 def command(
     scheduler_name: str,
     assignments: tuple[str, ...],

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stormwright.cli.output import print_json
-from stormwright.formats import read_assignment, read_problem
+from stormwright.cli import options
+from stormwright.cli.output import cut_short, print_json
+from stormwright.experiments.ready import read_problem
+from stormwright.formats import read_assignment
 
 if TYPE_CHECKING:
     from stormwright.experiments.explain import Explanation, NodeVerdict
@@ -19,19 +21,19 @@ _MAX_EXPLANATIONS, _MAX_NODES = 20, 20
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.argument("assignment", type=click.Path(path_type=Path))
+@options.problem_file
+@click.argument("assignment", type=options.PATH)
 @click.option("--topology", metavar="ID", help="Explain all executors of this topology (its id, or its name).")
 @click.option("--executor", type=int, metavar="N", help="Explain this executor alone; numbered within its topology.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON, with every node.")
+@options.as_json("Print it as JSON, with every node.")
 def command(file: Path, assignment: Path, topology: str | None, executor: int | None, as_json: bool) -> None:
     """Tell why the ASSIGNMENT of the problem in FILE (what `stormwright schedule --output` writes) is as it is.
 
     Of an executor without a slot: which nodes were ruled out and by what. Of one that runs: what it would cost on every
     other node, and why it cannot go there. Without options, every executor without a slot.
 
-    Nodes are ruled out by the limits of a placement, whatever the scheduler looked at; what it said
-    itself (Storm's status text) stands first.
+    Nodes are ruled out by the limits of a placement, whatever the scheduler looked at. Of an executor without a slot
+    the first line is Storm's status text: what the scheduler said itself, then how many nodes are ruled out by what.
     """
     from stormwright.experiments.explain import explain
 
@@ -47,20 +49,18 @@ def command(file: Path, assignment: Path, topology: str | None, executor: int | 
         )
         click.echo(asked)
     for explanation in found[:_MAX_EXPLANATIONS]:
-        click.echo("\n".join(_lines(explanation, answer.scheduler)))
+        click.echo("\n".join(_lines(explanation)))
     if len(found) > _MAX_EXPLANATIONS:
         click.echo(f"and {len(found) - _MAX_EXPLANATIONS} more; --executor picks one, --json has all")
 
 
-def _lines(explanation: Explanation, scheduler: str) -> Iterator[str]:
+def _lines(explanation: Explanation) -> Iterator[str]:
     who = f"{explanation.topology}, component {explanation.component}, {_numbers(explanation.executors)}"
     if explanation.slot is None:
         yield f"{who}: unplaced"
-        if explanation.reasons:
-            yield f"  {scheduler or 'scheduler'}: {'; '.join(explanation.reasons)}"
+        yield f"  {explanation.status_text}"
         if explanation.shortages:
             yield f"  its topology: {'; '.join(explanation.shortages)}"
-        yield f"  {explanation.histogram or 'there are 0 nodes'}"
     else:
         yield f"{who}: in {explanation.slot}"
         yield from _moves(explanation)
@@ -84,11 +84,12 @@ def _ruled_out(explanation: Explanation) -> Iterator[str]:
     ruled_out = [node for node in explanation.nodes if node.obstacles]
     if explanation.slot is not None and ruled_out:
         yield f"  ruled out: {explanation.histogram}"
-    for node in ruled_out[:_MAX_NODES]:
-        change = "" if node.cost_change is None else f" (cost {node.cost_change:+,.1f})"
-        yield f"    {_named(node)}: {', '.join(map(str, node.obstacles))}{change}"
-    if len(ruled_out) > _MAX_NODES:
-        yield f"    and {len(ruled_out) - _MAX_NODES} more nodes; --json has all"
+    nodes = [f"{_named(node)}: {', '.join(map(str, node.obstacles))}{_change(node)}" for node in ruled_out]
+    yield from (f"    {line}" for line in cut_short(nodes, _MAX_NODES, " nodes; --json has all"))
+
+
+def _change(node: NodeVerdict) -> str:
+    return "" if node.cost_change is None else f" (cost {node.cost_change:+,.1f})"
 
 
 def _place(node: NodeVerdict, explanation: Explanation) -> str:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from stormwright.cli.output import print_json
+from stormwright.cli import options
+from stormwright.cli.output import print_json, size_of
 from stormwright.errors import InputError
 from stormwright.formats import problem_from_dict, problem_to_dict, write_json
 from stormwright.formats.faults import raise_all
 from stormwright.formats.storm_yaml import DEFAULTS, StormYaml
 
-Function = TypeVar("Function", bound=Callable[..., None])
-
-_output = click.option(
-    "--output",
-    type=click.Path(path_type=Path),
-    help="Write the problem here, gzipped for *.gz, instead of printing it.",
-)
+_output = options.output("Write the problem here, gzipped for *.gz, instead of printing it.")
 _storm_home = click.option(
     "--storm-home",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -29,13 +24,13 @@ _storm_home = click.option(
 )
 
 
-def _nodes(function: Function) -> Function:
+def _nodes(function: options.Function) -> options.Function:
     """The options that describe nodes."""
     cluster = click.option(
         "--cluster",
         "clusters",
         multiple=True,
-        type=click.Path(path_type=Path),
+        type=options.PATH,
         metavar="STORM_YAML",
         help="storm.yaml of a supervisor; once for each. The first that has a key of the cluster is right about it.",
     )
@@ -54,9 +49,9 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("topologies", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TOPOLOGY...")
+@click.argument("topologies", nargs=-1, required=True, type=options.PATH, metavar="TOPOLOGY...")
 @_nodes
-@click.option("--filter", "properties", type=click.Path(path_type=Path), help="Properties for ${name}, as for Flux.")
+@click.option("--filter", "properties", type=options.PATH, help="Properties for ${name}, as for Flux.")
 @click.option("--env-filter", is_flag=True, help="Fill ${ENV-NAME} from the environment, as Flux does.")
 @_output
 def flux(
@@ -124,13 +119,13 @@ def nimbus(storm_home: Path | None, settings: tuple[str, ...], output: Path | No
 
 
 @command.command()
-@click.option("--code", "codes", multiple=True, required=True, type=click.Path(path_type=Path), help="A stormcode.ser.")
+@click.option("--code", "codes", multiple=True, required=True, type=options.PATH, help="A stormcode.ser.")
 @click.option(
     "--conf",
     "confs",
     multiple=True,
     required=True,
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="The stormconf.ser beside it.",
 )
 @_nodes
@@ -196,8 +191,4 @@ def _deliver(document: dict[str, Any], source: str, output: Path | None) -> None
         print_json(document)
         return
     write_json(output, document)
-    executors = sum(run.count for topology in problem.topologies for run in topology.executor_runs)
-    click.echo(
-        f"{output}: {len(problem.topologies)} topologies, {executors} executors, "
-        f"{len(problem.supervisors)} nodes, {len(problem.slots)} slots"
-    )
+    click.echo(f"{output}: {size_of(problem)}")

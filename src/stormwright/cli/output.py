@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import click
 import orjson
 from rich.console import Console
 from rich.table import Table
+
+from stormwright.model import Problem
 
 #: Wider than any table; rich makes columns narrower to fit the width, but none wider.
 _ANY_WIDTH = 2000
@@ -14,6 +18,21 @@ _ANY_WIDTH = 2000
 def print_json(document: object) -> None:
     """`document` as one line of JSON, for programs."""
     click.echo(orjson.dumps(document))
+
+
+def size_of(problem: Problem) -> str:
+    """How large a problem is, in a few words."""
+    return (
+        f"{len(problem.topologies)} topologies, {problem.num_executors} executors, "
+        f"{len(problem.supervisors)} nodes, {len(problem.slots)} slots"
+    )
+
+
+def cut_short(lines: Sequence[str], most: int, rest: str = "") -> Iterator[str]:
+    """The first `most` of `lines`, and how many more there are; `rest` ends that last line."""
+    yield from lines[:most]
+    if len(lines) > most:
+        yield f"and {len(lines) - most} more{rest}"
 
 
 def console() -> Console:

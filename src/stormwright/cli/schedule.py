@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +10,14 @@ from pathlib import Path
 import click
 import numpy as np
 
-from stormwright.cli.output import console, numbers_table, print_json
+from stormwright.cli import options
+from stormwright.cli.output import console, cut_short, numbers_table, print_json, size_of
+from stormwright.experiments.ready import read_problem
 from stormwright.experiments.resolve import resolve_scheduler
-from stormwright.formats import assignment_to_dict, read_problem, write_assignment
-from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
+from stormwright.formats import assignment_to_dict, write_assignment
+from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
+from stormwright.model.constraints import broken_limits
 from stormwright.schedulers import scheduler_names
 
 _SOME_UNPLACED = 1
@@ -41,7 +43,7 @@ _COUNTS: dict[str, Callable[[Problem, IntArray], int]] = {
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@options.problem_file
 @click.option(
     "--scheduler",
     "name",
@@ -56,16 +58,10 @@ _COUNTS: dict[str, Callable[[Problem, IntArray], int]] = {
     metavar="KEY=VALUE",
     help="A parameter of the scheduler; for a Java class, of Storm's configuration.",
 )
-@click.option(
-    "--jar",
-    "jars",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Where the Java class is, besides Storm's jars.",
-)
-@click.option("--seed", type=int, help="For schedulers that draw random numbers.")
-@click.option("--output", type=click.Path(path_type=Path), help="Write the assignment here, gzipped for *.gz.")
-@click.option("--json", "as_json", is_flag=True, help="Print the assignment as JSON.")
+@options.jars
+@options.seed
+@options.output("Write the assignment here, gzipped for *.gz.")
+@options.as_json("Print the assignment as JSON.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -78,6 +74,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Place the executors of the problem in FILE (stormwright-problem/1, or a case that holds one; gzipped or not).
+
+    FILE may also be ready:NAME, a problem of a paper: top-storm-word-count-1 to -6, top-storm-exclamation-1 to -6.
 
     Exits with 0 if all are placed, 1 if some are not, 2 if the input is bad.
     """
@@ -101,9 +99,7 @@ def command(
 def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None:
     out = console()
     out.print(
-        f"{problem.name or 'problem'}: {len(problem.topologies)} topologies, {problem.num_executors} executors, "
-        f"{len(problem.supervisors)} nodes, {len(problem.slots)} slots; "
-        f"{assignment.scheduler} took {assignment.seconds:.3f} s"
+        f"{problem.name or 'problem'}: {size_of(problem)}; {assignment.scheduler} took {assignment.seconds:.3f} s"
     )
     after = assignment.slot_of_executor
     placements = {"after": (after, cost)}
@@ -134,15 +130,10 @@ def _moves(problem: Problem, after: IntArray) -> str:
 
 def _broken_limits(problem: Problem, assignment: Assignment) -> Iterator[str]:
     """Limits that the placed executors break: not every scheduler looks at all of them."""
-    left_out = {executor.topology for executor in assignment.unplaced}
-    found = [
-        text for text in violations(problem, assignment.slot_of_executor) if text.partition(":")[0] not in left_out
-    ]
+    found = broken_limits(problem, assignment.slot_of_executor)
     if found:
         yield f"limits broken: {len(found)}"
-        yield from (f"  {text}" for text in found[:_MAX_LINES])
-        if len(found) > _MAX_LINES:
-            yield f"  and {len(found) - _MAX_LINES} more"
+        yield from (f"  {line}" for line in cut_short(found, _MAX_LINES))
 
 
 def _reasons(assignment: Assignment) -> Iterator[str]:
@@ -150,6 +141,5 @@ def _reasons(assignment: Assignment) -> Iterator[str]:
     if not assignment.unplaced:
         return
     yield f"unplaced: {len(assignment.unplaced)} executors"
-    together = Counter((executor.topology, executor.reasons) for executor in assignment.unplaced)
-    for (topology, reasons), count in together.items():
+    for topology, count, reasons in assignment.reasons_together():
         yield f"  {count} of {topology}: {'; '.join(reasons)}"

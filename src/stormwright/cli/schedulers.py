@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from textwrap import fill, indent
 
 import click
 
+from stormwright.cli import options
 from stormwright.cli.output import print_json
+from stormwright.experiments.resolve import ANY_JAVA, describe_scheduler
 from stormwright.schedulers import scheduler_names
-from stormwright.schedulers.support.describe import Description, Parameter, describe
+from stormwright.schedulers.support.describe import Description, Parameter
 
-_JAVA = "java:CLASS[:STRATEGY]"
-_JAVA_RULE = "Runs a Java IScheduler as itself: Storm's own, or one of yours."
+#: Columns, as many as docstrings have.
+_WIDTH = 116
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@options.as_json("Print it as JSON.")
 def command(name: str | None, as_json: bool) -> None:
-    """List the schedulers, or tell what the scheduler NAME does, its parameters and its source."""
+    """List the schedulers, or tell what the scheduler NAME does, when to use it, its parameters and source."""
     if name is not None:
-        description = describe(name)
+        description = describe_scheduler(name)
         if as_json:
             print_json(asdict(description))
         else:
@@ -30,7 +33,7 @@ def command(name: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"schedulers": [{"name": known, "rule": rule} for known, rule in rules.items()]})
         return
-    rules[_JAVA] = _JAVA_RULE
+    rules[ANY_JAVA] = _rule(ANY_JAVA)
     width = max(map(len, rules))
     for known, rule in rules.items():
         click.echo(f"{known:<{width}}  {rule}")
@@ -39,7 +42,7 @@ def command(name: str | None, as_json: bool) -> None:
 def _rule(name: str) -> str:
     """One line on a scheduler; a plugin that is broken does not hide the others."""
     try:
-        return describe(name).rule
+        return describe_scheduler(name).rule
     except Exception as error:
         return f"cannot be loaded: {error}"
 
@@ -48,6 +51,15 @@ def _print(description: Description) -> None:
     click.echo(f"{description.name}: {description.rule}")
     if description.text:
         click.echo(f"\n{description.text}")
+    for title, text in (
+        ("When to use", description.when_to_use),
+        ("Ignores", description.ignores),
+        ("Honours", ", ".join(description.honours)),
+    ):
+        if text:
+            click.echo("\n" + fill(f"{title}: {text}", _WIDTH, break_on_hyphens=False))
+    if description.errors:
+        click.echo(f"\nRaises:\n{indent(description.errors, '  ')}")
     click.echo("\nParameters:" if description.parameters else "\nIt has no parameters.")
     for parameter in description.parameters:
         click.echo(f"  {parameter.name}={_default(parameter)}  ({parameter.allowed})\n      {parameter.text}")

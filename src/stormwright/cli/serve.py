@@ -8,12 +8,14 @@ from pathlib import Path
 
 import click
 
+from stormwright.cli import options
+
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address that Nimbus and the probes reach.")
 @click.option("--port", default=7070, show_default=True, type=click.IntRange(1, 65535), help="Its port.")
-@click.option("--scheduler", "scheduler_name", default="online", show_default=True, help="Who decides.")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
+@options.scheduler
+@options.parameters
 @click.option("--initial", default="even", show_default=True, help="Scheduler for topologies without a slot.")
 @click.option(
     "--state",
@@ -33,6 +35,11 @@ import click
 @click.option("--gain", "min_gain_percent", default=20.0, show_default=True, help="R: percent that is worth a move.")
 @click.option("--cool-down", "cool_down_s", default=60.0, show_default=True, help="T: seconds after a change.")
 @click.option("--dry-run", is_flag=True, help="Decide and tell what would move, but move nothing.")
+@click.option(
+    "--on-failure",
+    metavar="MODULE:FUNCTION|PROGRAM",
+    help="Python function or program that is told of every topology that finds no slots.",
+)
 @click.option(
     "--max-topologies", default=1, show_default=True, type=click.IntRange(0), help="Move budget: topologies a decision."
 )
@@ -58,12 +65,14 @@ def command(
     dry_run: bool,
     max_topologies: int,
     max_executors: int,
+    on_failure: str | None,
 ) -> None:
     """Answer Nimbus, collect the performance log, and move topologies when it pays.
 
     Storm needs `storm.scheduler: stormwright.PlacementScheduler` and `stormwright.service.url` in storm.yaml, and
     topologies the probe in `topology.auto.task.hooks`.
     """
+    from stormwright.controller.hook_program import load_hook
     from stormwright.controller.plan import MoveBudget
     from stormwright.controller.runtime import Runtime, RuntimeSettings
     from stormwright.schedulers import make_scheduler
@@ -76,6 +85,7 @@ def command(
         port=port,
         initial=initial,
         dry_run=dry_run,
+        on_failure=load_hook(on_failure) if on_failure else None,
         triggers=TriggerParams(
             overload_s=overload_s, period_s=period_s, min_gain_percent=min_gain_percent, cool_down_s=cool_down_s
         ),

@@ -6,12 +6,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from stormwright.controller.failure_hook import FailureHook
+from stormwright.controller.hook_program import Hook
 from stormwright.controller.move import MoveLimits, MoveReport, safe_move
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.plan import MoveBudget
@@ -19,7 +21,8 @@ from stormwright.controller.policy import Clock, Decision, decide
 from stormwright.controller.setbacks import Setbacks
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, NimbusError, StormwrightError
-from stormwright.model import LoadProfile, Problem
+from stormwright.experiments.obstacles import status_texts
+from stormwright.model import Component, LoadProfile, Problem, Supervisor, Topology, default_executor_runs
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import Rejected, parse_lines
 from stormwright.pipeline.stream import LoadStream, StreamSettings
@@ -44,6 +47,8 @@ class RuntimeSettings:
         Scheduler for topologies without a slot; Storm's own by default.
     dry_run
         Decide and tell, but move nothing.
+    on_failure
+        Called, in a thread of its own, for every topology that `initial` finds no slots for.
     keep_records
         Keep the newest records in memory, for measurements.
     """
@@ -53,6 +58,7 @@ class RuntimeSettings:
     port: int
     initial: str = "even"
     dry_run: bool = False
+    on_failure: Hook | None = None
     keep_records: bool = False
     triggers: TriggerParams = field(default_factory=TriggerParams)
     budget: MoveBudget = field(default_factory=MoveBudget)
@@ -87,7 +93,10 @@ class Runtime:
         say: Callable[[str], None],
     ) -> None:
         self.settings = settings
-        self.bridge = Bridge(_placing_only(settings.initial), settings.initial)
+        self._failure_hook = FailureHook(settings.on_failure, say) if settings.on_failure else None
+        tell_failures = self._failure_hook.update if self._failure_hook else None
+        self._initial = _placing_only(settings.initial)
+        self.bridge = Bridge(self._initial, settings.initial, tell_failures, status_texts)
         self.tally = Tally(keep_records=settings.keep_records)
         self._scheduler = scheduler
         self._scheduler_name = scheduler_name
@@ -95,7 +104,9 @@ class Runtime:
         self._landing = Landing(settings.state_dir / "landing")
         self._pauses = Pauses(settings.state_dir / "paused.json")
         self._stream = LoadStream(self._landing.directory, settings.state_dir / "stream", settings.stream)
-        self._http = HttpServer(make_app(self.bridge, self._ingest, self.status), settings.host, settings.port)
+        self._http = HttpServer(
+            make_app(self.bridge, self._ingest, self.status, self._problem_now), settings.host, settings.port
+        )
         self._gateway_command = gateway_command
         self._closing = ExitStack()
         # A service that has just come up knows nothing yet: the first look waits a whole period.
@@ -106,7 +117,10 @@ class Runtime:
         self._last_moves: list[MoveReport] = []
 
     def __enter__(self) -> Self:
+        _warm_up(self._initial)
         with ExitStack() as starting:
+            if self._failure_hook:
+                starting.enter_context(self._failure_hook)
             starting.enter_context(self._http)
             self.nimbus = starting.enter_context(NimbusGateway(self._gateway_command))
             self.nimbus.cluster()  # says at once if Nimbus cannot be reached
@@ -125,6 +139,10 @@ class Runtime:
             return None
         load = load or self._stream.latest(snapshot)
         return snapshot.with_load(load) if load else None
+
+    def _problem_now(self) -> Problem | None:
+        """The cluster for those who want it as a file: without a load where none was measured yet."""
+        return self.problem() or self.bridge.snapshot()
 
     def look(self, triggers: TriggerParams | None = None) -> Decision:
         """Decide once whether anything should move."""
@@ -241,3 +259,11 @@ def _placing_only(name: str) -> Scheduler:
     """A scheduler for what has no slot, told to leave alone what runs if it can be told."""
     told = any(field.name == "keep_running" for field in fields(scheduler_type(name).params_type))
     return make_scheduler(name, {"keep_running": True} if told else {})
+
+
+def _warm_up(scheduler: Scheduler) -> None:
+    """Have a scheduler compile what it compiles, or start its JVM: Nimbus waits 1.5 s for an answer."""
+    components = (Component("spout", "spout", 2),)
+    topology = Topology("warm-up", "warm-up", 2, components, default_executor_runs(components))
+    with suppress(StormwrightError):
+        scheduler.schedule(Problem((Supervisor("node", "node", (6700, 6701), cpu_hz=1e9),), (topology,)))

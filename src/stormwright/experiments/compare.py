@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,9 +12,9 @@ import numpy as np
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
 from stormwright.experiments.resolve import resolve_scheduler
-from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
+from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints import node_sum
+from stormwright.model.constraints import broken_limits, node_sum
 from stormwright.schedulers import Scheduler, scheduler_names
 from stormwright.storm.scheduler_host import JAVA_PREFIX
 
@@ -83,10 +82,8 @@ class Row:
 
     @property
     def reasons(self) -> list[tuple[str, int, tuple[str, ...]]]:
-        """Topology, how many of its executors are unplaced, and why; those with the same reasons together."""
-        unplaced = self.assignment.unplaced if self.assignment else ()
-        together = Counter((executor.topology, executor.reasons) for executor in unplaced)
-        return [(topology, count, reasons) for (topology, reasons), count in together.items()]
+        """As `Assignment.reasons_together`; none without an answer."""
+        return self.assignment.reasons_together() if self.assignment else []
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs."""
@@ -263,11 +260,3 @@ def measure(problem: Problem, slot_of_executor: IntArray) -> Figures:
         balance=float(cpu_hz.max() / cpu_hz.mean()) if cpu_hz.any() else None,
         moved_executors=len(diff(problem, problem.current_slot, slot_of_executor).moved_executors),
     )
-
-
-def broken_limits(problem: Problem, slot_of_executor: IntArray) -> list[str]:
-    """Limits that the placed executors break."""
-    missing = np.unique(problem.executor_topology[slot_of_executor == UNPLACED])
-    # Of these, that executors have no slot and workers are missing is told as such.
-    left_out = tuple(f"{problem.topologies[topology].id}: " for topology in missing)
-    return [text for text in violations(problem, slot_of_executor) if not text.startswith(left_out)]

@@ -97,7 +97,7 @@ def write_comparison(path: Path, comparison: Comparison) -> None:
         current=comparison.current,
         rows=comparison.rows,
         costs=list(_cost_bars(comparison)),
-        legend=list(_legend(problem, colours)) if small else [],
+        legend=list(component_legend(problem, colours)) if small else [],
         drawings=drawings,
         node_rows=list(zip(*(drawing.boxes for drawing in drawings), strict=True)),
         bar_rows=list(_bar_rows(drawings)),
@@ -159,7 +159,7 @@ def _colour(number: int) -> str:
     )
 
 
-def _legend(problem: Problem, colours: list[list[str]]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def component_legend(problem: Problem, colours: list[list[str]]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Topology → its components with their colours."""
     left = _MOST_IN_LEGEND
     for topology, own in zip(problem.topologies, colours, strict=True):

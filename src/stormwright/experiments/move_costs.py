@@ -42,9 +42,12 @@ class MoveCosts:
         result: IntArray = np.where(self.own == UNPLACED, UNPLACED, shifted).astype(np.int32)
         return result
 
-    def changes(self, executor: int, limit: int) -> list[tuple[float, int | None]]:
+    def changes(
+        self, executor: int, limit: int, barred: frozenset[int] = frozenset()
+    ) -> list[tuple[float, int | None]]:
         """Node → change of the cost, and the slot of the worker to join; None is a new one.
 
+        A worker with as many executors as `limit` says, or in a slot that is `barred`, cannot be joined.
         Where several workers could be joined it is the one that makes the cost lowest, ties to the lower port.
         """
         problem = self._roomy.with_load(LoadProfile({self.topology.id: self._load_around(executor)}))
@@ -61,7 +64,7 @@ class MoveCosts:
             int(self.problem.slot_node[slot]) for slot in np.delete(self.own, executor) if slot != UNPLACED
         }
         for slot, size in zip(slots.tolist(), sizes.tolist(), strict=True):
-            if size < limit:
+            if size < limit and slot not in barred:
                 joinable.setdefault(int(self.problem.slot_node[slot]), []).append(slot)
         found: list[tuple[float, int | None]] = []
         far: dict[int, float] = {}

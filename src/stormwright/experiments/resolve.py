@@ -1,4 +1,4 @@
-"""A scheduler by any name that users may give: a registered one, or ``java:CLASS[:STRATEGY]``."""
+"""A scheduler, and what it is, by any name that users may give: a registered one, or ``java:CLASS[:STRATEGY]``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from pathlib import Path
 
 from stormwright.errors import Fault, InputError
 from stormwright.schedulers import Scheduler, make_scheduler, parse_settings
+from stormwright.schedulers.support.describe import Description, describe, describe_class
+from stormwright.schedulers.support.params import NoParams
 
 #: What the name of a Java scheduler begins with.
 JAVA_PREFIX = "java:"
+
+#: What stands for all of them where schedulers are listed.
+ANY_JAVA = f"{JAVA_PREFIX}CLASS[:STRATEGY]"
 
 
 def resolve_scheduler(
@@ -44,3 +49,20 @@ def resolve_scheduler(
         reason = f"holds Java classes, and {name} is none: the name of a Java scheduler begins with {JAVA_PREFIX}"
         raise InputError("--jar", [Fault(reason, str(jar)) for jar in jars])
     return make_scheduler(name, settings, seed)
+
+
+def describe_scheduler(name: str) -> Description:
+    """What there is to say of the scheduler `name`; of all Java classes the same.
+
+    Raises
+    ------
+    InputError
+        There is none of this name.
+    MissingDependencyError
+        It is another package's, and cannot be imported.
+    """
+    if name.startswith(JAVA_PREFIX):
+        from stormwright.storm.scheduler_host import JavaScheduler  # only they need the cluster's side
+
+        return describe_class(name, JavaScheduler, NoParams)
+    return describe(name)

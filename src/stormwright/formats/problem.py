@@ -12,7 +12,7 @@ from stormwright.formats.faults import FaultList, join_path
 from stormwright.formats.files import collection_paused, read_json, write_json
 from stormwright.formats.load import load_to_dict, parse_load
 from stormwright.formats.placement import parse_placement, placement_to_dict
-from stormwright.formats.topology import parse_topology, topology_to_dict
+from stormwright.formats.topology import check_component_limits, parse_topology, topology_to_dict
 from stormwright.model import LoadProfile, Problem, Supervisor, Topology, TopologyAssignment, TopologyLoad, WorkerSlot
 
 
@@ -48,6 +48,8 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
     header = faults.parse(ProblemDocument, document, path)
     faults.distinct(document, "supervisors", path)
     faults.distinct(document, "topologies", path)
+    if header is not None:
+        check_component_limits(header.conf, path, faults)
     core_hz = header.core_hz if header else math.nan
     supervisors = [_supervisor(item, core_hz, at, faults) for item, at in faults.items(document, "supervisors", path)]
     topologies = [parse_topology(item, at, faults) for item, at in faults.items(document, "topologies", path)]

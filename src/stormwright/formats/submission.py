@@ -22,7 +22,7 @@ METRICS_CONSUMER = "__metrics_"
 
 TASKS = "topology.tasks"
 WORKERS = "topology.workers"
-_ACKERS = "topology.acker.executors"
+ACKERS = "topology.acker.executors"
 _EVENT_LOGGERS = "topology.eventlogger.executors"
 _CONSUMERS = "topology.metrics.consumer.register"
 _MAX_TASKS = "topology.max.task.parallelism"
@@ -95,7 +95,7 @@ def submitted(
     )
     kept = conf.selected(TOPOLOGY_KEYS)
     if resource_aware:
-        kept[_ACKERS] = ackers
+        kept[ACKERS] = ackers
     return Topology(
         id=f"{name}-{number}-0",
         name=name,
@@ -154,14 +154,14 @@ def _system(name: str, executors: int, conf: StormConf, inputs: tuple[Grouping, 
 def _ackers(conf: StormConf, workers: int, estimated: int, resource_aware: bool) -> int:
     """As many as workers unless the topology says otherwise; the ResourceAwareScheduler has no fixed workers."""
     each = conf.count("topology.ras.acker.executors.per.worker", default=1) if resource_aware else 1
-    return conf.count(_ACKERS, default=(estimated if resource_aware else workers) * each)
+    return conf.count(ACKERS, default=(estimated if resource_aware else workers) * each)
 
 
 def _estimated_workers(users: Sequence[_Sized], conf: StormConf, workers: int) -> int:
     """ServerUtils.getEstimatedWorkerCountForRasTopo: the workers whose heaps hold what the executors ask for."""
     heap = sum(sized.component.resources[ON_HEAP] * sized.tasks for sized in users)
     acker = _resources(ACKER, conf, StormConf([]))
-    ackers = conf.count(_ACKERS, default=workers)
+    ackers = conf.count(ACKERS, default=workers)
     ackers = min(ackers, conf.count(_MAX_TASKS, default=ackers))
     heap += (acker[ON_HEAP] + acker[OFF_HEAP]) * ackers
     largest = conf.amount("topology.worker.max.heap.size.mb", default=768.0)

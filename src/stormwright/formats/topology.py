@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stormwright.formats.documents import ComponentDocument, InputDocument, TopologyDocument
 from stormwright.formats.faults import FaultList, join_path, shown
 from stormwright.model import Component, ExecutorRun, Grouping, Topology
+from stormwright.model.component_limits import read_component_limits
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
 
 #: Task ids are Java ints.
@@ -26,6 +27,7 @@ def parse_topology(raw: object, path: str, faults: FaultList) -> Topology | None
     if type(limit) is not int or limit < 1:
         at = join_path(path, "conf", MAX_EXECUTORS_PER_WORKER)
         faults.add(f"should be an integer of at least 1, got {shown(limit)}", at)
+    check_component_limits(header.conf, path, faults)
     components = tuple(component for component in parsed if component is not None)
     runs = tuple(ExecutorRun(*run) for run in header.executor_runs)
     if len(components) == len(parsed):
@@ -42,6 +44,13 @@ def parse_topology(raw: object, path: str, faults: FaultList) -> Topology | None
         launch_time=header.launch_time,
         conf=header.conf,
     )
+
+
+def check_component_limits(conf: Mapping[str, Any], path: str, faults: FaultList) -> None:
+    """Note what Storm would refuse in the limits on components that `conf`, at `path`, sets."""
+    _, misfits = read_component_limits(conf, {})
+    for message, value, steps in misfits:
+        faults.add(f"{message}, got {shown(value)}", join_path(path, "conf", *steps))
 
 
 def _component(raw: object, known: dict[str, int], path: str, faults: FaultList) -> Component | None:

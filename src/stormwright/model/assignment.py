@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,11 @@ class Assignment:
             topology.id: name_slots(problem, self.slot_of_executor[problem.executors_of(index)])
             for index, topology in enumerate(problem.topologies)
         }
+
+    def reasons_together(self) -> list[tuple[str, int, tuple[str, ...]]]:
+        """Topology, how many of its executors are unplaced, and why; those with the same reasons together."""
+        together = Counter((executor.topology, executor.reasons) for executor in self.unplaced)
+        return [(topology, count, reasons) for (topology, reasons), count in together.items()]
 
 
 def name_slots(problem: Problem, slot_of_executor: IntArray) -> TopologyAssignment:

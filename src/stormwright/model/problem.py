@@ -12,6 +12,7 @@ import numpy as np
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray, frozen_floats, frozen_ints
 from stormwright.model.assignment import UNPLACED, TopologyAssignment
 from stormwright.model.cluster import DEFAULT_CORE_HZ, Supervisor, WorkerSlot
+from stormwright.model.component_limits import COMPONENT_LIMIT_KEYS, ComponentLimits, read_component_limits
 from stormwright.model.load import LoadProfile, TopologyLoad, assumed_load
 from stormwright.model.topology import Topology
 
@@ -78,6 +79,20 @@ class Problem:
     def topology_index(self) -> Mapping[str, int]:
         """Topology id → its index."""
         return {topology.id: index for index, topology in enumerate(self.topologies)}
+
+    @cached_property
+    def component_limits(self) -> Mapping[int, ComponentLimits]:
+        """Topology index → which of its executors may not be together, of topologies with such limits.
+
+        A topology's configuration lies over the cluster's; what Storm would refuse in it is no limit.
+        """
+        found = {}
+        for index, topology in enumerate(self.topologies):
+            conf = {key: topology.conf.get(key, self.conf.get(key)) for key in COMPONENT_LIMIT_KEYS}
+            limits, _ = read_component_limits(conf, topology.component_index)
+            if limits is not None:
+                found[index] = limits
+        return found
 
     # Nodes and slots -----------------------------------------------------------------------------
 

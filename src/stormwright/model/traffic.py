@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,14 +43,12 @@ def traffic_under(problem: Problem, slot_of_executor: IntArray) -> Traffic:
     scope it is spread evenly. This is LoadAwareShuffleGrouping of Storm 2.8.3 while no local target is overloaded.
     Executors without a slot are far from everything, so the flows of an unplaced problem spread evenly.
     """
-    sources, targets, rates = [], [], []
+    parts = []
     node_of_slot = np.append(problem.slot_node, UNPLACED)
     rack_of_node = np.append(problem.node_rack, UNPLACED)
     for index, load in enumerate(problem.loads):
+        parts.append(_pairs_of(problem, index))
         offset = problem.executor_offset[index]
-        sources.append(load.pair_source + offset)
-        targets.append(load.pair_target + offset)
-        rates.append(load.pair_tps)
         slot = slot_of_executor[problem.executors_of(index)]
         node = node_of_slot[slot]
         scopes = (slot, node, rack_of_node[node])
@@ -58,19 +57,34 @@ def traffic_under(problem: Problem, slot_of_executor: IntArray) -> Traffic:
             # local_or_shuffle of Storm never looks at host or rack.
             usable = scopes[:1] if load.flow_grouping[flow] == "local_or_shuffle" else scopes
             chosen = _nearest(members.get(int(component), np.empty(0, np.int32)), int(source), usable)
-            sources.append(np.full(len(chosen), source + offset))
-            targets.append(chosen + offset)
-            rates.append(np.full(len(chosen), load.flow_tps[flow] / max(len(chosen), 1)))
-    if not sources:
-        return Traffic(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
-    return Traffic(
-        np.concatenate(sources).astype(np.int32), np.concatenate(targets).astype(np.int32), np.concatenate(rates)
-    )
+            tps = load.flow_tps[flow] / max(len(chosen), 1)
+            parts.append(Traffic(np.full(len(chosen), source + offset), chosen + offset, np.full(len(chosen), tps)))
+    return _joined(parts)
+
+
+def pair_traffic(problem: Problem) -> Traffic:
+    """The traffic of fixed pairs, which no placement changes."""
+    return _joined([_pairs_of(problem, index) for index in range(len(problem.topologies))])
 
 
 def measured_traffic(problem: Problem) -> Traffic:
     """The traffic under the current assignment: what the published schedulers take as fixed."""
     return traffic_under(problem, problem.current_slot)
+
+
+def _pairs_of(problem: Problem, index: int) -> Traffic:
+    load, offset = problem.loads[index], problem.executor_offset[index]
+    return Traffic(load.pair_source + offset, load.pair_target + offset, load.pair_tps)
+
+
+def _joined(parts: Sequence[Traffic]) -> Traffic:
+    if not parts:
+        return Traffic(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
+    return Traffic(
+        np.concatenate([part.source for part in parts]).astype(np.int32),
+        np.concatenate([part.target for part in parts]).astype(np.int32),
+        np.concatenate([part.tps for part in parts]),
+    )
 
 
 def _members(executor_component: IntArray) -> dict[int, IntArray]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from stormwright.model import CostWeights, Problem, Traffic
+from stormwright.model import UNPLACED, CostWeights, Problem, Traffic
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.optimize import layout as arrays
@@ -77,13 +77,16 @@ class Workers:
     topology, node
         Topology of every worker; its node, -1 for none yet; shape (W,).
     runs
-        Whether a worker runs now, as it is, shape (W,).
+        Whether a worker runs now, shape (W,).
+    held
+        Whether a worker stays as it is, shape (W,).
     """
 
     of_executor: IndexArray
     topology: IndexArray
     node: IndexArray
     runs: BoolArray
+    held: BoolArray
 
 
 @dataclass(frozen=True)
@@ -121,9 +124,9 @@ def make_layout(
     most_per_worker
         Executors that a worker of each topology may have, shape (T,).
     moves
-        Without it workers that run stay as they are.
+        What it costs if executors leave workers that run and are not held; nothing by default.
     """
-    movable = ~workers.runs if moves is None else np.ones_like(workers.runs)
+    movable = ~workers.held
     num_executors, num_workers, num_nodes = problem.num_executors, len(workers.topology), len(problem.supervisors)
     numbers = np.arange(len(problem.topologies))
     topologies = np.zeros(len(numbers), arrays.TOPOLOGY)
@@ -149,7 +152,8 @@ def make_layout(
     executors["topology"], executors["worker"] = of, NOWHERE
     executors["row"] = table_first[of] + (np.arange(num_executors) - topologies["first"][of]) * counts[of]
     home = np.where(workers.runs & movable, np.arange(num_workers), NOWHERE)
-    executors["home"] = np.append(home, NOWHERE)[workers.of_executor]
+    home_of = np.append(home, NOWHERE)[workers.of_executor]
+    executors["home"] = np.where(problem.current_slot == UNPLACED, NOWHERE, home_of)  # lost ones are at home nowhere
 
     rows = np.zeros(num_workers, arrays.WORKER)
     own = workers.topology

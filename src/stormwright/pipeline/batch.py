@@ -3,18 +3,144 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
-from stormwright.model import LoadProfile, Problem
+from stormwright.errors import Fault, InputError
+from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 from stormwright.pipeline.ledger import Ledger
 from stormwright.pipeline.live import LiveState
 from stormwright.pipeline.measurement import Measurement, measure
-from stormwright.pipeline.plan import pipeline, unpacked
+from stormwright.pipeline.plan import packed, pipeline, unpacked
+from stormwright.pipeline.quarantine import rejected
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.source import read_files
+from stormwright.pipeline.source import read_files, read_landed
 from stormwright.pipeline.windows import worker_seconds
+
+#: No two moments of a record are so far apart.
+NEVER_LATE_S = 10**10
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of time from `start_ms` up to but not including `end_ms`, open where that is None.
+
+    A record belongs to the stretch in which its interval begins; a line that does not count, having no time of its own
+    to be trusted, to the one in which its file landed. So every line belongs to one of two stretches that touch.
+    """
+
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+    def holds(self, moment_ms: Column) -> Column:
+        """Whether a moment is inside."""
+        limits = [F.lit(True)]
+        if self.start_ms is not None:
+            limits.append(moment_ms >= self.start_ms)
+        if self.end_ms is not None:
+            limits.append(moment_ms < self.end_ms)
+        return reduce(and_, limits)
+
+    def landed(self, late_s: int) -> Stretch:
+        """When the files landed that may hold its lines: records land neither long before they begin nor late."""
+        return Stretch(
+            None if self.start_ms is None else self.start_ms - MAX_CLOCK_AHEAD_MS,
+            None if self.end_ms is None else self.end_ms + late_s * 1000,
+        )
+
+
+def backfill(
+    spark: SparkSession,
+    directories: Sequence[Path],
+    into: Path,
+    stretch: Stretch | None = None,
+    settings: StreamSettings | None = None,
+) -> Ledger:
+    """Run the pipeline over what has landed in a stretch of time.
+
+    What comes out is what a stream with the same settings made of the same files. With a greater `late_s` it also takes
+    in what came too late for the stream.
+
+    Parameters
+    ----------
+    directories
+        Where landed files are, with the modification times that they had when they landed: the landing directory and
+        where a stream keeps what it has processed (`LoadStream.raw`).
+    into
+        For the tables ``panes`` (Parquet, as `stormwright.pipeline.derive.panes`) and ``quarantine`` (JSON lines, as
+        `stormwright.pipeline.quarantine.QUARANTINE`). Tables that are there are replaced.
+    stretch
+        Everything by default. It begins and ends with a pane.
+
+    Returns
+    -------
+    Ledger
+        Of the lines that belong to the stretch.
+
+    Raises
+    ------
+    InputError
+        The stretch cuts a pane in two, or there is none of the directories.
+    """
+    settings, stretch = settings or StreamSettings(), stretch or Stretch()
+    _require_whole_panes(stretch, settings)
+    directories = _existing(directories)
+    near = stretch.landed(settings.late_s)
+    lines = read_landed(spark, directories, near.start_ms, near.end_ms)
+    ends = pipeline(lines, settings, taken=stretch.holds(F.col("start_ms")))
+    panes_path, quarantine_path = str(into / "panes"), str(into / "quarantine")
+    ends.panes.write.mode("overwrite").parquet(panes_path)
+    used = _sums(spark.read.parquet(panes_path), used=F.sum("records"))["used"] or 0
+    audit, is_rejected = ends.audit.persist(), F.col("reason").isNotNull()
+    try:
+        # However often a record was delivered.
+        counts = _sums(
+            audit,
+            accepted=F.count_if(~is_rejected & stretch.holds(F.col("start_ms"))),
+            quarantined=F.count_if(is_rejected & stretch.holds(F.col("landed_ms"))),
+        )
+        _rejected(audit.where(stretch.holds(F.col("landed_ms")))).write.mode("overwrite").json(quarantine_path)
+    finally:
+        audit.unpersist()
+    return Ledger.of(used=used, **counts)
+
+
+def _existing(directories: Sequence[Path]) -> list[Path]:
+    """Those that are there: nothing may have landed yet, or nothing have been processed."""
+    existing = [directory for directory in directories if directory.is_dir()]
+    if not existing:
+        faults = [Fault(f"no directory {directory}", f"$[{n}]") for n, directory in enumerate(directories)]
+        raise InputError("landed files", faults)
+    return existing
+
+
+def _sums(frame: DataFrame, **sums: Column) -> dict[str, Any]:
+    """Sums over a whole table, by name."""
+    (row,) = frame.agg(*(column.alias(name) for name, column in sums.items())).collect()
+    return row.asDict()
+
+
+def _rejected(audit: DataFrame) -> DataFrame:
+    """The quarantine table of the audit of whole files."""
+    return audit.groupBy("file").applyInArrow(
+        rejected, "reason string, file string, line_number long, landed_ms long, line string"
+    )
+
+
+def _require_whole_panes(stretch: Stretch, settings: StreamSettings) -> None:
+    faults = [
+        Fault(f"{name} {moment} is no multiple of {settings.slide_s} s", f"$.{name}")
+        for name, moment in (("start_ms", stretch.start_ms), ("end_ms", stretch.end_ms))
+        if moment is not None and moment % (settings.slide_s * 1000)
+    ]
+    if faults:
+        raise InputError("stretch of time", faults)
 
 
 def measure_files(
@@ -22,17 +148,10 @@ def measure_files(
 ) -> tuple[Measurement | None, Ledger]:
     """What the records in files say about their last window, and what became of every line.
 
-    Whatever order the records came in, none is late.
+    Whenever the files landed, no record is late.
     """
     settings = settings or StreamSettings()
-    facts, audit = unpacked(pipeline(read_files(spark, files), settings).toArrow())
+    ends = pipeline(read_files(spark, files), replace(settings, late_s=NEVER_LATE_S))
+    facts, audit = unpacked(packed(ends).toArrow())
     state = LiveState().after(0, facts, audit, settings)
     return measure(state.panes, worker_seconds(facts), settings), state.ledger
-
-
-def load_profile(
-    spark: SparkSession, files: Sequence[Path], problem: Problem, settings: StreamSettings | None = None
-) -> LoadProfile | None:
-    """The load in the last window of the records in files; None where there is no record."""
-    measurement, _ = measure_files(spark, files, settings)
-    return measurement.profile(problem).load if measurement else None

@@ -1,7 +1,7 @@
 """Which lines are records that count, and what becomes of the others.
 
-The rules are those of `stormwright.perflog.records`, in its words. Spark is more lenient in one point: it reads a
-number as a text where a text is due.
+The rules are those of `stormwright.perflog.records`, in its words, and one more about lateness. Spark is more lenient
+in one point: it reads a number as a text where a text is due.
 """
 
 from __future__ import annotations
@@ -40,9 +40,16 @@ from stormwright.perflog.schema import (
 )
 from stormwright.pipeline.source import CORRUPT
 
+#: A record that is right but counts no more. Spark would drop it without a word once the state of its time is gone.
+LATE = "late: the interval began too long before the record was landed"
 
-def judged(lines: DataFrame) -> DataFrame:
-    """Add `reason`: why a line is no record, null where it is one."""
+
+def judged(lines: DataFrame, late_s: int) -> DataFrame:
+    """Add `reason`: why a line does not count, null where it is a record that does.
+
+    That follows from the line and from when its file landed alone, so a stream and files at rest agree about it. A
+    record counts if it landed within `late_s` of the beginning of its interval.
+    """
     checks = [
         F.when(F.col(CORRUPT).isNotNull(), NOT_A_RECORD),
         *(F.when(~_valid(field.type, F.col(field.name)), missing(field.name)) for field in RECORD.fields),
@@ -53,14 +60,15 @@ def judged(lines: DataFrame) -> DataFrame:
             F.col("start_ms") + F.col("length_ns") / 1e6 > F.col("landed_ms") + MAX_CLOCK_AHEAD_MS,
             CLOCK_AHEAD,
         ),
+        F.when(F.col("start_ms") < F.col("landed_ms") - late_s * 1000, LATE),
     ]
     return lines.withColumn("reason", F.coalesce(*checks))
 
 
-def accepted(lines: DataFrame, late_s: int) -> DataFrame:
+def accepted(lines: DataFrame, watermark_s: int) -> DataFrame:
     """The records among judged lines, each once however often it was delivered, with their `event_time`.
 
-    In a stream, records further than `late_s` behind the newest one of the batch before are dropped.
+    A stream forgets what is further than `watermark_s` behind the newest record of the batch before.
     """
     records = lines.where(F.col("reason").isNull()).select(
         *(field.name for field in RECORD.fields),
@@ -69,11 +77,11 @@ def accepted(lines: DataFrame, late_s: int) -> DataFrame:
     )
     if not records.isStreaming:
         return records.dropDuplicates(["identity"])
-    return records.withWatermark("event_time", f"{late_s} seconds").dropDuplicatesWithinWatermark(["identity"])
+    return records.withWatermark("event_time", f"{watermark_s} seconds").dropDuplicatesWithinWatermark(["identity"])
 
 
 def audited(lines: DataFrame) -> DataFrame:
-    """One short row per judged line, for the books: when it happened, and what it was if it was no record."""
+    """One short row per judged line, for the books: where it was, and what it was if it does not count."""
     whole = F.struct(*(field.name for field in RECORD.fields))
     rejected = F.col("reason").isNotNull()
     return lines.select(
@@ -82,6 +90,8 @@ def audited(lines: DataFrame) -> DataFrame:
         "landed_ms",
         "reason",
         "file",
+        "block",
+        "row",
         F.when(rejected, F.coalesce(CORRUPT, F.to_json(whole))).alias("line"),
     )
 

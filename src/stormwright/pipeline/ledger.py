@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Counts of lines; ``read = used + duplicate + quarantined + late``.
+    """Counts of lines; ``read = used + duplicate + quarantined``.
 
     Parameters
     ----------
@@ -18,16 +18,18 @@ class Ledger:
     duplicate
         Records delivered again.
     quarantined
-        Lines that are no records; kept with the reason.
-    late
-        Records that came when the loads of their time were closed.
+        Lines that are no records or came too late; kept with the reason.
     """
 
     read: int = 0
     used: int = 0
     duplicate: int = 0
     quarantined: int = 0
-    late: int = 0
+
+    @staticmethod
+    def of(accepted: int, used: int, quarantined: int) -> Ledger:
+        """From how many lines are records that count, how many of them were used, and how many lines do not count."""
+        return Ledger(accepted + quarantined, used, accepted - used, quarantined)
 
     def __add__(self, other: Ledger) -> Ledger:
         return Ledger(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))

@@ -15,6 +15,9 @@ from stormwright.pipeline.windows import PANES, merged, records_in, without_clos
 
 _METADATA = b"stormwright"
 
+#: The file was moved here, with its old time, or a clock was set back. The line itself is in the file alone.
+OVERTAKEN = "late: files that landed long after this one were read before it"
+
 
 @dataclass(frozen=True)
 class LiveState:
@@ -37,37 +40,40 @@ class LiveState:
     newest_before_ms: int | None = None
 
     def after(self, batch: int, update: pa.Table, audit: pa.Table, settings: StreamSettings) -> LiveState:
-        """The state after one more batch: panes that it updates, and one audit row per line that it read."""
+        """The state after one more batch: panes that it updates, and one audit row per line that it read.
+
+        The audit is one that `routed` has been through.
+        """
         panes = merged(self.panes, update)
-        used = records_in(panes) - records_in(self.panes)
         starts = audit["start_ms"].drop_null()
-        late = self._late(starts, settings)
         newest = [ms for ms in (self.newest_ms, pc.max(starts).as_py()) if ms is not None]
         return LiveState(
             batch=batch,
             panes=without_closed(panes, self.newest_ms, settings),
             ledger=self.ledger
-            + Ledger(
-                read=audit.num_rows,
-                used=used,
-                duplicate=len(starts) - late - used,
+            + Ledger.of(
+                accepted=len(starts),
+                used=records_in(panes) - records_in(self.panes),
                 quarantined=audit.num_rows - len(starts),
-                late=late,
             ),
             newest_ms=max(newest, default=None),
             newest_before_ms=self.newest_ms,
         )
 
-    def _late(self, starts_ms: pa.ChunkedArray, settings: StreamSettings) -> int:
-        """How many of the records Spark drops as late.
+    def routed(self, audit: pa.Table, settings: StreamSettings) -> pa.Table:
+        """The audit, the records that Spark dropped as late being marked so: they are in no pane.
 
         Its watermark for late records is one batch behind the one for state: it follows from the records up to the
-        batch before the last.
+        batch before the last. What lands in order is never behind it (`StreamSettings.watermark_s`).
         """
         if self.newest_before_ms is None:
-            return 0
-        watermark_ms = self.newest_before_ms - settings.late_s * 1000
-        return int(pc.sum(pc.less_equal(starts_ms, watermark_ms)).as_py() or 0)
+            return audit
+        dropped = pc.less_equal(audit["start_ms"], self.newest_before_ms - settings.watermark_s * 1000)
+        if not pc.any(dropped).as_py():
+            return audit
+        reason = pc.if_else(pc.coalesce(dropped, False), OVERTAKEN, audit["reason"])
+        start_ms = pc.if_else(dropped, pa.scalar(None, pa.int64()), audit["start_ms"])
+        return audit.set_column(*_place(audit, "reason"), reason).set_column(*_place(audit, "start_ms"), start_ms)
 
     def save(self, path: Path) -> None:
         """Replace the file at once."""
@@ -99,3 +105,7 @@ class LiveState:
             newest_ms=about["newest_ms"],
             newest_before_ms=about["newest_before_ms"],
         )
+
+
+def _place(table: pa.Table, column: str) -> tuple[int, str]:
+    return table.schema.get_field_index(column), column

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,10 +12,12 @@ import pyarrow.compute as pc
 
 from stormwright.model import LoadProfile, Problem, Topology
 from stormwright.pipeline.activity import TopologyActivity, latency_histogram, topology_activity
+from stormwright.pipeline.gaps import worker_records
 from stormwright.pipeline.overload import NodeSeries
 from stormwright.pipeline.profile import topology_load
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.windows import kind_of, newest_window, of_topology
+from stormwright.pipeline.workload import executor_work, stream_traffic
 
 
 class Profiled(NamedTuple):
@@ -77,6 +79,7 @@ class Measurement:
             "start_ms": self.start_ms,
             "end_ms": self.end_ms,
             "nodes": {node: {"cpu_cores": used} for node, used in sorted(cores.items())},
+            "workers": [asdict(worker) for worker in worker_records(self.facts)],
             "topologies": {
                 name: _topology_dict(of_topology(self.facts, name)) for name in sorted(self._topology_names())
             },
@@ -117,6 +120,8 @@ def _topology_dict(facts: pa.Table) -> dict[str, Any]:
             for e in executors
         ],
         "pairs": [[p["first"], p["second"], p["grouping"], p["tuples"], p["bytes"]] for p in pairs],
+        "work": [asdict(work) for work in executor_work(facts)],
+        "streams": [asdict(stream) | {"skew": stream.skew} for stream in stream_traffic(facts)],
         "flows": [[f["first"], f["component"], f["grouping"], f["tuples"], f["bytes"]] for f in flows],
         "complete_latency_ms": {f"p{share:g}": latency.quantile_ms(share / 100) for share in (50, 95, 99)},
     }

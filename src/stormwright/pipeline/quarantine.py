@@ -1,27 +1,78 @@
-"""Lines that are no records, kept with the reason and the file they came in."""
+"""Lines that are no records, or came too late: kept with the reason, the file they came in and their place in it."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+#: The quarantine table. `line_number` counts the lines of a file from 1, blank ones left out; it is null where a whole
+#: file was set aside. `line` is null where only the file has it.
+QUARANTINE = pa.schema(
+    [
+        ("reason", pa.string()),
+        ("file", pa.string()),
+        ("line_number", pa.int64()),
+        ("landed_ms", pa.int64()),
+        ("line", pa.string()),
+    ]
+)
+
+
+def rejected(audit: pa.Table) -> pa.Table:
+    """The rows of the quarantine table among the audit of whole files, as `QUARANTINE`.
+
+    A file's lines are in order of the `block` that they were read in and, in a block, of their `row`, or where that is
+    null as they come.
+    """
+    is_rejected = pc.is_valid(audit["reason"])
+    if not pc.any(is_rejected).as_py():
+        return QUARANTINE.empty_table()
+    came = np.arange(audit.num_rows)
+    row = pc.coalesce(audit["row"], pa.array(came))
+    order = pc.sort_indices(
+        pa.table({"file": audit["file"], "block": audit["block"], "row": row}),
+        sort_keys=[("file", "ascending"), ("block", "ascending"), ("row", "ascending")],
+    )
+    file = audit["file"].take(order).combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    begins = np.flatnonzero(np.diff(file, prepend=-1))
+    line_number = came - np.repeat(begins, np.diff(begins, append=len(file))) + 1
+    in_order = audit.take(order).append_column("line_number", pa.array(line_number))
+    return in_order.filter(is_rejected.take(order)).select(QUARANTINE.names).cast(QUARANTINE)
+
 
 class Quarantine:
-    """A directory with a file of JSON lines per batch that had such lines."""
+    """A directory with a file of JSON lines per batch that had such lines, and the files that were set aside whole."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        directory.mkdir(parents=True, exist_ok=True)
+        self.files = directory / "files"
+        self.files.mkdir(parents=True, exist_ok=True)
 
     def keep(self, batch: int, audit: pa.Table) -> None:
         """Write what a batch rejected; the same batch again replaces it."""
-        rejected = audit.filter(pc.is_valid(audit["reason"])).select(["reason", "file", "landed_ms", "line"])
-        if not rejected.num_rows:
+        self._write(f"batch-{batch:010d}.jsonl", rejected(audit))
+
+    def set_aside(self, path: Path, reason: str) -> None:
+        """Move a landed file that cannot be processed out of the way, and note why."""
+        landed_ms = path.stat().st_mtime_ns // 1_000_000
+        row = {"reason": reason, "file": path.name, "line_number": None, "landed_ms": landed_ms, "line": None}
+        # The note comes first: a crash in between repeats both.
+        self._write(f"file-{path.name}", pa.Table.from_pylist([row], QUARANTINE))
+        shutil.move(path, self.files / path.name)
+
+    def files_set_aside(self) -> int:
+        """How many files are set aside whole."""
+        return sum(1 for _ in self.files.iterdir())
+
+    def _write(self, name: str, rows: pa.Table) -> None:
+        if not rows.num_rows:
             return
-        path = self.directory / f"batch-{batch:010d}.jsonl"
+        path = self.directory / name
         temporary = path.with_name(f".{path.name}")
-        temporary.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rejected.to_pylist()))
+        temporary.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows.to_pylist()))
         temporary.replace(path)

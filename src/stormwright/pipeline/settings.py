@@ -6,6 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stormwright.errors import Fault, InputError
+from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
+
+#: Of what a stream keeps between two runs. State of another version is left alone and a new one begun.
+STATE_VERSION = 2
+
+#: Files of several writers become visible a little out of order.
+ORDER_SLACK_S = 5
 
 
 @dataclass(frozen=True)
@@ -18,7 +25,8 @@ class StreamSettings:
         Length of the sliding windows that loads are averaged over, and how far apart they begin. The newest profile
         always holds the newest record and reaches back at least ``window_s - slide_s``.
     late_s
-        How far a record may lie behind the newest one and still count.
+        How long after its interval began a record may land and still count; a later one goes to quarantine. More than
+        the probes' interval.
     settle_s
         The last seconds of a node's CPU are not judged for overload: its workers have not all reported yet. A silence
         of a worker no longer than this is bridged as lost records.
@@ -30,6 +38,9 @@ class StreamSettings:
         Time between two batches.
     max_files_per_batch
         Landed files taken up by one batch; the others wait for the next.
+    keep_raw_s
+        How long processed files are kept, so that `stormwright.pipeline.batch.backfill` can read them again; 0 deletes
+        them.
     heap_mb, niceness
         Of the Spark JVM, which shares its machine with what it watches.
     """
@@ -43,6 +54,7 @@ class StreamSettings:
     core_hz_of: Mapping[str, float] = field(default_factory=dict)
     trigger_s: float = 2.5
     max_files_per_batch: int = 1000
+    keep_raw_s: int = 0
     heap_mb: int = 1024
     niceness: int = 0
 
@@ -52,6 +64,8 @@ class StreamSettings:
             for name in ("window_s", "slide_s", "late_s", "trigger_s", "max_files_per_batch", "heap_mb")
             if getattr(self, name) <= 0
         ]
+        if self.keep_raw_s < 0:
+            faults.append(Fault(f"keep_raw_s is {self.keep_raw_s}, must not be negative", "$.keep_raw_s"))
         if not faults and self.window_s % self.slide_s:
             faults.append(Fault(f"window_s {self.window_s} is no multiple of slide_s {self.slide_s}", "$.window_s"))
         if faults:
@@ -64,8 +78,17 @@ class StreamSettings:
 
     @property
     def state_name(self) -> str:
-        """Names the state that these settings can continue: panes of another length do not add up."""
-        return f"panes-{self.slide_s}-{self.late_s}"
+        """Names the state that this code and these settings can continue: panes of another length do not add up."""
+        return f"v{STATE_VERSION}-panes-{self.slide_s}-{self.late_s}"
+
+    @property
+    def watermark_s(self) -> int:
+        """How far behind the newest record a stream remembers.
+
+        Files are read in the order in which they landed. A record lies at most `late_s` before its file and the newest
+        one at most a wrong clock ahead of its own, so none that counts is forgotten.
+        """
+        return self.late_s + MAX_CLOCK_AHEAD_MS // 1000 + ORDER_SLACK_S
 
     def core_hz_at(self, supervisor: str, default: float) -> float:
         """Speed of one core of a supervisor, `default` where nothing is set."""

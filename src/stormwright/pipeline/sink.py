@@ -46,7 +46,7 @@ class ProfileSink:
         self._settings = settings
         self._state_path = directory / "panes.arrow"
         self._latest = latest
-        self._quarantine = Quarantine(directory / "quarantine")
+        self.quarantine = Quarantine(directory / "quarantine")
         self._lags_ms: deque[float] = deque(maxlen=LAGS_KEPT)
         self.state = LiveState() if fresh else LiveState.load(self._state_path)
         self._seconds = worker_seconds(self.state.panes)
@@ -54,12 +54,13 @@ class ProfileSink:
         self.updated: float | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Take one batch of `stormwright.pipeline.plan.pipeline`."""
+        """Take one batch of `stormwright.pipeline.plan.packed`."""
         # Collecting runs Spark's stateful operators: a batch that is known already has to be collected as well.
         facts, audit = unpacked(frame.toArrow())
         if batch <= self.state.batch:
             return
-        self._quarantine.keep(batch, audit)
+        audit = self.state.routed(audit, self._settings)
+        self.quarantine.keep(batch, audit)
         state = self.state.after(batch, facts, audit, self._settings)
         state.save(self._state_path)
         self._seconds = with_history(worker_seconds(state.panes), self._seconds, self._settings.history_s)
@@ -83,7 +84,7 @@ class ProfileSink:
             **self.measurement.as_dict(),
         }
         temporary = self._latest.with_name(f".{self._latest.name}")
-        temporary.write_bytes(orjson.dumps(document))
+        temporary.write_bytes(orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS))
         temporary.replace(self._latest)
 
     def _note_lags(self, audit: pa.Table) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name in all of Spark's documentation
 from pyspark.sql.types import ArrayType, DataType, DoubleType, LongType, StringType, StructField, StructType
 
@@ -41,34 +44,79 @@ def record_type() -> StructType:
     return StructType([StructField(field.name, spark_type(field.type)) for field in RECORD.fields])
 
 
-def read_stream(spark: SparkSession, landing: Path, settings: StreamSettings) -> DataFrame:
-    """What lands from now on, and what has landed and was not read yet; files are deleted once they are processed."""
+def read_stream(spark: SparkSession, landing: Path, raw: Path, settings: StreamSettings) -> DataFrame:
+    """What lands from now on, and what has landed and was not read yet.
+
+    Files that are processed are deleted or, where `settings` say that they are kept, moved to `archive_of` them.
+    """
     reader = (
         spark.readStream.schema(_line_type())
         .option("columnNameOfCorruptRecord", CORRUPT)
         .option("pathGlobFilter", f"*{SUFFIX}")
         .option("maxFilesPerTrigger", settings.max_files_per_batch)
-        .option("cleanSource", "delete")
-        # How long Spark remembers the names of files it has read; by then they are deleted.
+        .option("cleanSource", "archive" if settings.keep_raw_s else "delete")
+        .option("sourceArchiveDir", str(raw.absolute()))
+        # How long Spark remembers the names of files it has read; by then they are gone.
         .option("maxFileAge", "1d")
+        # A batch that is repeated goes without the files that were set aside because it had failed over them.
+        .option("ignoreMissingFiles", "true")
     )
-    return _with_origin(reader.json(str(landing)))
+    return _with_origin(reader.json(str(landing.absolute())))
+
+
+def archive_of(landing: Path, raw: Path) -> Path:
+    """Where Spark puts what it archives: under the whole path that it came from."""
+    return raw.absolute().joinpath(*landing.absolute().parts[1:])
+
+
+def prune(raw: Path, keep_s: float) -> None:
+    """Delete kept files that landed more than `keep_s` ago."""
+    oldest_s = time.time() - keep_s
+    for path in raw.glob(f"*{SUFFIX}"):
+        # One that cannot be deleted now is so next time.
+        with suppress(OSError):
+            if path.stat().st_mtime < oldest_s:
+                path.unlink()
 
 
 def read_files(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
     """All lines of the files."""
-    reader = spark.read.schema(_line_type()).option("columnNameOfCorruptRecord", CORRUPT)
-    return _with_origin(reader.json([str(path) for path in paths]))
+    return _read(spark, paths)
+
+
+def read_landed(
+    spark: SparkSession, directories: Sequence[Path], start_ms: int | None = None, end_ms: int | None = None
+) -> DataFrame:
+    """All lines of the files in directories that landed, to the second, in a stretch of time."""
+    limits = {"pathGlobFilter": f"*{SUFFIX}"}
+    if start_ms is not None:
+        limits["modifiedAfter"] = _timestamp(start_ms // 1000 - 1)
+    if end_ms is not None:
+        limits["modifiedBefore"] = _timestamp(end_ms // 1000 + 1)
+    return _read(spark, directories, **limits)
+
+
+def _read(spark: SparkSession, paths: Sequence[Path], **options: str) -> DataFrame:
+    reader = spark.read.schema(_line_type()).option("columnNameOfCorruptRecord", CORRUPT).options(**options)
+    lines = reader.json([str(path.absolute()) for path in paths])
+    # Numbers grow along a file. In a stream they are not to be had, nor needed.
+    return _with_origin(lines, F.monotonically_increasing_id())
+
+
+def _timestamp(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _line_type() -> StructType:
     return record_type().add(CORRUPT, StringType())
 
 
-def _with_origin(lines: DataFrame) -> DataFrame:
-    """Adds the file of each line and when it landed."""
+def _with_origin(lines: DataFrame, row: Column | None = None) -> DataFrame:
+    """Adds where each line was (file, block that it was read in, row) and when its file landed."""
     return lines.select(
         "*",
         F.col("_metadata.file_name").alias("file"),
+        F.col("_metadata.file_block_start").alias("block"),
+        (F.lit(None) if row is None else row).cast("long").alias("row"),
         F.unix_millis("_metadata.file_modification_time").alias("landed_ms"),
     )

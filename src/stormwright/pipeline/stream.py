@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -19,18 +18,16 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from stormwright.errors import StormwrightError
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.landing import Landing
+from stormwright.pipeline.keeper import GONE, KeptQuery
 from stormwright.pipeline.measurement import Measurement
-from stormwright.pipeline.plan import pipeline
+from stormwright.pipeline.plan import packed, pipeline
+from stormwright.pipeline.poison import set_poison_aside
 from stormwright.pipeline.session import spark_session
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.sink import ProfileSink
-from stormwright.pipeline.source import read_stream
+from stormwright.pipeline.source import archive_of, prune, read_stream
 
 __all__ = ["LoadStream", "StreamSettings"]
-
-
-#: What a call to a JVM that has ended raises.
-_GONE = (PySparkException, Py4JError, OSError)
 
 
 class LoadStream:
@@ -59,11 +56,17 @@ class LoadStream:
         self.settings = settings or StreamSettings()
         self._landing = landing
         self._state_dir = state_dir
+        self._raw = state_dir / "raw"
         self._given_spark = spark
         self._own_spark: SparkSession | None = None
-        self._query: StreamingQuery | None = None
+        self._query: KeptQuery | None = None
         self._sink: ProfileSink | None = None
         self._unknown_tuples: dict[str, int] = {}
+
+    @property
+    def raw(self) -> Path:
+        """Where processed files are kept for `StreamSettings.keep_raw_s`."""
+        return archive_of(self._landing, self._raw)
 
     def start(self) -> None:
         """Start Spark and the stream; profiles follow as records land.
@@ -81,20 +84,27 @@ class LoadStream:
         self._sink = ProfileSink(
             directory, fresh=not checkpoint.exists(), latest=self._state_dir / "latest.json", settings=self.settings
         )
-        spark = self._given_spark or self._start_spark()
+        sink, spark = self._sink, self._given_spark or self._start_spark()
+
+        def begin() -> StreamingQuery:
+            writer = _writer(spark, self._landing, self._raw, checkpoint, sink, self.settings)
+            return writer.trigger(processingTime=f"{self.settings.trigger_s} seconds").start()
+
         try:
-            writer = _writer(spark, self._landing, checkpoint, self._sink, self.settings)
-            self._query = writer.trigger(processingTime=f"{self.settings.trigger_s} seconds").start()
+            self._query = KeptQuery(
+                begin,
+                examine=lambda: set_poison_aside(spark, self._landing, sink.quarantine, self.settings),
+                tidy=lambda: prune(self.raw, self.settings.keep_raw_s),
+            )
         except PySparkException as error:
             self.stop()
             raise StormwrightError(f"the stream over {self._landing} did not start: {error}") from error
 
     def stop(self) -> None:
         """Stop the stream, and Spark if it is the stream's own; what was measured last can still be read."""
-        # A JVM that is gone has stopped.
-        with suppress(*_GONE):
-            if self._query is not None:
-                self._query.stop()
+        if self._query is not None:
+            self._query.stop()
+        with suppress(*GONE):
             if self._own_spark is not None:
                 self._own_spark.stop()
         self._query = self._own_spark = None
@@ -122,20 +132,22 @@ class LoadStream:
     def progress(self) -> dict[str, Any]:
         """Where the stream stands.
 
-        ``running`` and ``error`` (why it is not), ``batch`` (the last one) and ``batch_ms`` (how long it took),
-        ``profile_age_s`` (since the last profile), ``lag_ms`` (p50 and p95 of the time from a record's writing until
-        a profile held it), ``ledger`` (lines by what became of them), ``unknown_tuples`` (per topology, in the last
-        profile: tuples from or to tasks of no known executor).
+        ``running``, ``error`` (why it does not run, or why a batch failed that is being repeated), ``restarts`` after
+        failed batches, ``files_set_aside`` because batches failed over them, ``batch`` (the last one) and ``batch_ms``
+        (how long it took), ``profile_age_s`` (since the last profile), ``lag_ms`` (p50 and p95 of the time from a
+        record's writing until a profile held it), ``ledger`` (lines by what became of them), ``unknown_tuples`` (per
+        topology, in the last profile: tuples from or to tasks of no known executor).
         """
         sink, query = self._sink, self._query
         if sink is None:
             return {"running": False, "error": None, "batch": -1}
-        running, error, batch_ms = _query_state(query) if query else (False, None, None)
         return {
-            "running": running,
-            "error": error,
+            "running": query is not None and query.running,
+            "error": query.error if query else None,
+            "restarts": query.restarts if query else 0,
+            "files_set_aside": sink.quarantine.files_set_aside(),
             "batch": sink.state.batch,
-            "batch_ms": batch_ms,
+            "batch_ms": query.batch_ms() if query else None,
             "profile_age_s": time.time() - sink.updated if sink.updated else None,
             "lag_ms": sink.lag_ms(),
             "ledger": asdict(sink.state.ledger),
@@ -148,22 +160,10 @@ class LoadStream:
         return self._own_spark
 
 
-def _query_state(query: StreamingQuery) -> tuple[bool, str | None, int | None]:
-    """Whether a query runs, why it does not, and how long its last batch took in ms."""
-    try:
-        if query.isActive:
-            last = query.lastProgress
-            return True, None, last.durationMs.get("triggerExecution") if last else None
-        failure = query.exception()
-        return False, str(failure).partition("\n")[0] if failure else None, None
-    except _GONE as error:
-        return False, f"Spark has ended: {error}", None
-
-
 def _writer(
-    spark: SparkSession, landing: Path, checkpoint: Path, sink: ProfileSink, settings: StreamSettings
+    spark: SparkSession, landing: Path, raw: Path, checkpoint: Path, sink: ProfileSink, settings: StreamSettings
 ) -> DataStreamWriter:
-    frame = pipeline(read_stream(spark, landing, settings), settings)
+    frame = packed(pipeline(read_stream(spark, landing, raw, settings), settings))
     return frame.writeStream.outputMode("update").option("checkpointLocation", str(checkpoint)).foreachBatch(sink)
 
 
@@ -177,5 +177,5 @@ def _warm_up(spark: SparkSession, settings: StreamSettings) -> None:
         landing = Landing(directory / "landing")
         landing.write([b"{}"])
         sink = ProfileSink(directory / "state", fresh=True, latest=directory / "latest.json", settings=settings)
-        writer = _writer(spark, landing.directory, directory / "checkpoint", sink, settings)
+        writer = _writer(spark, landing.directory, directory / "raw", directory / "checkpoint", sink, settings)
         writer.trigger(availableNow=True).start().awaitTermination()

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stormwright.model.arrays import FloatArray
-from stormwright.pipeline.derive import KEYS, SUMS
+from stormwright.pipeline.derive import HIGHEST, KEYS, LOWEST, SUMS, VALUES
 from stormwright.pipeline.settings import StreamSettings
 
 _ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}
 
 #: What `derive.panes` gives, in Arrow's types.
-PANES = pa.schema([("pane_ms", pa.int64()), *((n, _ARROW_TYPES[t]) for n, t in (KEYS | SUMS).items())])
+PANES = pa.schema([("pane_ms", pa.int64()), *((n, _ARROW_TYPES[t]) for n, t in (KEYS | VALUES).items())])
 
 #: A worker's second (`at`, since 1970), and what is known of it.
 SECOND_KEYS = ["topology", "supervisor", "port", "at"]
@@ -23,7 +23,7 @@ SECONDS = [*SECOND_KEYS, *SECOND_SUMS]
 
 def merged(before: pa.Table, update: pa.Table) -> pa.Table:
     """One row per pane and key. Sums only grow while records arrive, so the greatest is the newest."""
-    return _grouped(pa.concat_tables([before, update]), ["pane_ms", *KEYS], list(SUMS), "max")
+    return _grouped(pa.concat_tables([before, update]), ["pane_ms", *KEYS], _how("max"))
 
 
 def without_closed(panes: pa.Table, newest_before_ms: int | None, settings: StreamSettings) -> pa.Table:
@@ -35,7 +35,7 @@ def without_closed(panes: pa.Table, newest_before_ms: int | None, settings: Stre
         return panes
     slide_ms = settings.slide_s * 1000
     newest_pane_ms = pc.max(panes["pane_ms"]).as_py()
-    oldest_ms = min(newest_pane_ms - settings.window_ms, newest_before_ms - settings.late_s * 1000 - slide_ms)
+    oldest_ms = min(newest_pane_ms - settings.window_ms, newest_before_ms - settings.watermark_s * 1000 - slide_ms)
     return panes.filter(pc.greater(panes["pane_ms"], oldest_ms))
 
 
@@ -45,31 +45,34 @@ def records_in(panes: pa.Table) -> int:
 
 
 def newest_window(panes: pa.Table, settings: StreamSettings) -> tuple[int, pa.Table]:
-    """Start (ms) and facts (`KEYS`, `SUMS`) of the window that ends with the newest pane."""
+    """Start (ms) and facts (`KEYS`, `VALUES`) of the window that ends with the newest pane."""
     start_ms = pc.max(panes["pane_ms"]).as_py() - settings.window_ms + settings.slide_s * 1000
     inside = panes.filter(pc.greater_equal(panes["pane_ms"], start_ms))
-    return start_ms, _grouped(inside, list(KEYS), list(SUMS), "sum")
+    return start_ms, _grouped(inside, list(KEYS), _how("sum"))
 
 
 def worker_seconds(panes: pa.Table) -> pa.Table:
     """CPU time and covered time of every worker in every second, `SECONDS`."""
     nodes = kind_of(panes, "node").rename_columns({"first": "at", "second": "port"}).select(SECONDS)
-    return _grouped(nodes, SECOND_KEYS, SECOND_SUMS, "sum")
+    return _grouped(nodes, SECOND_KEYS, dict.fromkeys(SECOND_SUMS, "sum"))
 
 
 def with_history(seconds: pa.Table, earlier: pa.Table, history_s: int) -> pa.Table:
     """`seconds` and those before them; of a second that has lost a pane since, what was known of it earlier."""
-    both = _grouped(pa.concat_tables([earlier, seconds]), SECOND_KEYS, SECOND_SUMS, "max")
+    both = _grouped(pa.concat_tables([earlier, seconds]), SECOND_KEYS, dict.fromkeys(SECOND_SUMS, "max"))
     if not both.num_rows:
         return both
     return both.filter(pc.greater(both["at"], pc.max(both["at"]).as_py() - history_s))
 
 
-def _grouped(table: pa.Table, keys: list[str], values: list[str], how: str) -> pa.Table:
+def _how(sums: str) -> dict[str, str]:
+    """How facts become one: what is a sum by `sums`, the lowest and the highest by what they are."""
+    return dict.fromkeys(SUMS, sums) | dict.fromkeys(LOWEST, "min") | dict.fromkeys(HIGHEST, "max")
+
+
+def _grouped(table: pa.Table, keys: list[str], how: dict[str, str]) -> pa.Table:
     """One row per combination of keys, the values aggregated, columns named as before."""
-    return (
-        table.group_by(keys, use_threads=False).aggregate([(v, how) for v in values]).rename_columns([*keys, *values])
-    )
+    return table.group_by(keys, use_threads=False).aggregate(list(how.items())).rename_columns([*keys, *how])
 
 
 def kind_of(facts: pa.Table, kind: str) -> pa.Table:

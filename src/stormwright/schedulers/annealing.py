@@ -49,7 +49,18 @@ class AnnealingScheduler:
     problem and seed give the same answer; there is no clock. What runs stays unless `move_running`. Ties go to the
     placement seen first.
 
-    It does not look at the balance of nodes.
+    When to use
+    -----------
+    The placement stays for long, so that some seconds of computing pay. With more than a thousand executors `max_steps`
+    leaves fewer steps for each.
+
+    Ignores
+    -------
+    How evenly nodes are loaded, as long as none is overloaded; the speed of links.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, traffic, racks
     """
 
     params_type = AnnealingParams

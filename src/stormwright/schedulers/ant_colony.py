@@ -67,8 +67,21 @@ class AntColonyScheduler:
     slots than workers, adds nothing. With more than 2 million pairs of executor and node it stays with `online`.
 
     The answer breaks no limit and is never worse than that of `online` by this objective. The same problem and seed
-    give the same answer; there is no clock. What runs stays unless `move_running`. It ignores racks and which worker
-    on its node a tuple goes to. Ties go to the older placement.
+    give the same answer; there is no clock. What runs stays unless `move_running`. Ties go to the older placement.
+
+    When to use
+    -----------
+    Nodes are to be evenly loaded and tuples kept on them at the same time, loads were measured, and there is time to
+    try about a hundred placements.
+
+    Ignores
+    -------
+    Racks, and which worker of a node a tuple goes to; only the placement of `online` that it starts from heeds them.
+    The speed of links, and that shuffled traffic will follow the placement.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, traffic
     """
 
     params_type = AntColonyParams

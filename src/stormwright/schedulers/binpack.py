@@ -8,9 +8,9 @@ import numpy as np
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.placing import Placing
 from stormwright.schedulers.support.scores import part_used
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.support.waiting import QueueParams, by_score, place_waiting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +24,21 @@ class BinpackScheduler:
     Generic: best fit. A node is as full as the larger of the used parts of its CPU and its memory, those of all
     topologies together.
 
-    It looks at no traffic. As many workers as a topology wants may need more nodes than its executors would: where a
-    node has no slot for a further worker, the rest goes elsewhere. Ties go to the lower index of node.
+    As many workers as a topology wants may need more nodes than its executors would: where a node has no slot for a
+    further worker, the rest goes elsewhere. Ties go to the lower index of node.
+
+    When to use
+    -----------
+    Nodes are to be freed: to be switched off, or kept whole for the next topology. Nodes then run close to their
+    limits, so the loads should be known well.
+
+    Ignores
+    -------
+    Traffic, streams, racks, and how evenly nodes are loaded.
+
+    Honours
+    -------
+    CPU, memory, executors per worker
     """
 
     params_type = BinpackParams
@@ -35,17 +48,12 @@ class BinpackScheduler:
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot."""
-        return place_waiting(problem, "binpack", self.params, _rule)
+        return place_waiting(problem, "binpack", self.params, by_score(_emptiness))
 
 
-def _rule(room: Room) -> Rule:
-    def score(_: int) -> FloatArray:
-        """How full every node is, fullest lowest."""
-        cpu, memory = part_used(room.capacity_hz, room.cpu_hz), part_used(room.capacity_mb, room.memory_mb)
-        emptiness: FloatArray = -np.maximum(cpu, memory)
-        return emptiness
-
-    def place(placing: Placing) -> None:
-        placing.put_by(score)
-
-    return place
+def _emptiness(placing: Placing, _: int) -> FloatArray:
+    """How full every node is, fullest lowest."""
+    room = placing.room
+    cpu, memory = part_used(room.capacity_hz, room.cpu_hz), part_used(room.capacity_mb, room.memory_mb)
+    emptiness: FloatArray = -np.maximum(cpu, memory)
+    return emptiness

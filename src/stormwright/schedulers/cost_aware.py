@@ -10,9 +10,9 @@ import numpy as np
 from stormwright.errors import Fault, InputError
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.placing import Placing
 from stormwright.schedulers.support.scores import ranked
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.support.waiting import QueueParams, by_score, place_waiting
 
 #: Key of `supervisor.scheduler.meta`: what the node costs while it runs anything, in any one currency.
 PRICE_PER_HOUR = "price.per.hour"
@@ -35,7 +35,19 @@ class CostAwareScheduler:
 
     The price is ``price.per.hour`` in the node's `supervisor.scheduler.meta`; without it, 1 per core.
 
-    It looks at no traffic, and not at what a node gives for its price. Ties go to the lower index of node.
+    Ties go to the lower index of node.
+
+    When to use
+    -----------
+    Nodes are paid for by the hour, as in a cloud, and the bill counts more than latency.
+
+    Ignores
+    -------
+    Traffic, streams, racks, and what a node gives for its price.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, prices
 
     Raises
     ------
@@ -52,16 +64,11 @@ class CostAwareScheduler:
         """Place what has no slot."""
         price = prices_per_hour(problem)
 
-        def make_rule(room: Room) -> Rule:
-            def score(_: int) -> FloatArray:
-                return ranked((room.executors == 0).astype(float), price, -room.cpu_hz)
+        def score(placing: Placing, _: int) -> FloatArray:
+            room = placing.room
+            return ranked((room.executors == 0).astype(float), price, -room.cpu_hz)
 
-            def place(placing: Placing) -> None:
-                placing.put_by(score)
-
-            return place
-
-        return place_waiting(problem, "cost_aware", self.params, make_rule)
+        return place_waiting(problem, "cost_aware", self.params, by_score(score))
 
 
 def prices_per_hour(problem: Problem) -> FloatArray:

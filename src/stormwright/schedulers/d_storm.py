@@ -47,6 +47,19 @@ class DStormScheduler:
     5. What runs stays; the paper assigns a topology anew when a resource runs short.
 
     Ties go to the lower index of executor and node.
+
+    When to use
+    -----------
+    Nodes are few or are to be few, and tuples between them should be few as well. `communication` shifts the weight
+    from the one to the other.
+
+    Ignores
+    -------
+    Racks, streams, how evenly nodes are loaded, and which worker of a node a tuple goes to.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, traffic
     """
 
     params_type = DStormParams

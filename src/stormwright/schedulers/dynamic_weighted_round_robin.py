@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
-from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.placing import Room
 from stormwright.schedulers.support.scores import weights_of
-from stormwright.schedulers.support.turns import SmoothTurns, dealt
+from stormwright.schedulers.support.turns import SmoothTurns, deal
 from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
 
 
@@ -26,7 +26,20 @@ class DynamicWeightedScheduler:
     2. A node's weight is its CPU capacity less what runs on it and what was put on it so far, seen anew for every
        worker; the turns are those of `SmoothTurns` among the nodes with room for the worker.
 
-    It looks at no traffic. Ties go to the lower index of node.
+    Ties go to the lower index of node.
+
+    When to use
+    -----------
+    Nodes differ, or other topologies take part of their CPU already, and the traffic is unknown or light.
+
+    Ignores
+    -------
+    Traffic, streams, racks, and that the workers of a topology may be unequally heavy: each takes one turn. Memory,
+    other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker
     """
 
     params_type = DynamicWeightedParams
@@ -41,9 +54,4 @@ class DynamicWeightedScheduler:
 
 def _rule(room: Room) -> Rule:
     turns = SmoothTurns(room.num_nodes)
-
-    def place(placing: Placing) -> None:
-        for worker in dealt(placing):
-            placing.put_worker(worker, turns.take(placing.can_host(worker), weights_of(room.cpu_hz)))
-
-    return place
+    return deal(lambda can_host: turns.take(can_host, weights_of(room.cpu_hz)))

@@ -22,8 +22,21 @@ class EvenScheduler:
     3. A topology takes as many of them as it wants workers beyond those it has; live executors stay, and the others, by
        task, go round robin over the slots taken.
 
-    It looks at no load, no resources and not at greylisted supervisors. Where all workers of a topology live and only
-    an executor is lost, Storm 2.8.3 throws an exception; here the executor is unplaced.
+    Where all workers of a topology live and only an executor is lost, Storm 2.8.3 throws an exception; here the
+    executor is unplaced.
+
+    When to use
+    -----------
+    As the baseline of a comparison, or where Storm's own answer is wanted: nodes that are alike, load that is light.
+
+    Ignores
+    -------
+    CPU, memory, executors per worker, constraints on components, traffic, streams, racks, and that a supervisor is
+    greylisted.
+
+    Honours
+    -------
+    worker slots
     """
 
     params_type = NoParams

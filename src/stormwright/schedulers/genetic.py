@@ -46,8 +46,20 @@ class GeneticScheduler:
     5. A child that breaks limits ranks behind all that do not, by how far it goes beyond; the two best live on.
 
     The answer breaks no limit and is never worse than that of `online` by this objective. The same problem and seed
-    give the same answer; there is no clock. What runs stays unless `move_running`. It ignores racks and the speed of
-    links. Ties go to the older placement.
+    give the same answer; there is no clock. What runs stays unless `move_running`. Ties go to the older placement.
+
+    When to use
+    -----------
+    Throughput counts, the busiest node limits it, and there is time to try about a thousand placements.
+
+    Ignores
+    -------
+    Racks; only the placement of `online` that it starts from heeds them. The speed of links, latency, and that shuffled
+    traffic will follow the placement.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, traffic
     """
 
     params_type = GeneticParams

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.support.placing import Placing, Room
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.support.placing import Placing
+from stormwright.schedulers.support.waiting import QueueParams, by_score, place_waiting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +24,19 @@ class LeastExecutorsScheduler:
     1. The executors of a node are those of all topologies, running or placed so far.
     2. Once a topology has a node for each of its workers, no further node joins.
 
-    It looks at no traffic, not at how fast a node is, and at load only to keep limits. Ties go to the lower index of
-    node.
+    Ties go to the lower index of node.
+
+    When to use
+    -----------
+    Nothing was measured, and neither nodes nor executors differ much.
+
+    Ignores
+    -------
+    Traffic, streams, racks, how fast a node is; load, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker
     """
 
     params_type = LeastExecutorsParams
@@ -35,15 +46,9 @@ class LeastExecutorsScheduler:
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot."""
-        return place_waiting(problem, "least_executors", self.params, _rule)
+        return place_waiting(problem, "least_executors", self.params, by_score(_executors))
 
 
-def _rule(room: Room) -> Rule:
-    def score(_: int) -> FloatArray:
-        """Executors on every node."""
-        return room.executors.astype(float)
-
-    def place(placing: Placing) -> None:
-        placing.put_by(score)
-
-    return place
+def _executors(placing: Placing, _: int) -> FloatArray:
+    """Executors on every node."""
+    return placing.room.executors.astype(float)

@@ -43,6 +43,20 @@ class MetisScheduler:
     4. A node too full for a worker is passed over, so that CPU and memory hold.
 
     Needs METIS: ``pip install "stormwright[metis]"``. Ties go to the lower index of executor and node.
+
+    When to use
+    -----------
+    Traffic was measured, and a topology has many executors of which groups exchange much with each other and little
+    with the rest.
+
+    Ignores
+    -------
+    Racks, streams, and what workers exchange when they are dealt to nodes. With `objective` ``volume`` the aim is blind
+    to how much executors exchange. Memory, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, traffic
     """
 
     params_type = MetisParams

@@ -8,9 +8,9 @@ import numpy as np
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.placing import Placing
 from stormwright.schedulers.support.scores import in_cluster, part_used
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.support.waiting import QueueParams, by_score, place_waiting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,19 @@ class NearestAverageLoadScheduler:
     1. A node's load is the part of its CPU that is used; the mean is over nodes with a free slot or an executor.
     2. The mean is that before the executor is placed, seen anew for every executor.
 
-    It looks at no traffic. Ties go to the lower index of node.
+    Ties go to the lower index of node.
+
+    When to use
+    -----------
+    CPU was measured, and nodes that differ are to be equally busy.
+
+    Ignores
+    -------
+    Traffic, streams, racks; memory, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker
     """
 
     params_type = NearestAverageLoadParams
@@ -37,20 +49,14 @@ class NearestAverageLoadScheduler:
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot."""
-        return place_waiting(problem, "nearest_average_load", self.params, _rule)
+        return place_waiting(problem, "nearest_average_load", self.params, by_score(_distance))
 
 
-def _rule(room: Room) -> Rule:
-    demand = room.problem.executor_cpu_hz
-
-    def score(executor: int) -> FloatArray:
-        """Distance of every node's load, with the executor, from the mean."""
-        counted = in_cluster(room)
-        mean = float(part_used(room.capacity_hz, room.cpu_hz)[counted].mean()) if counted.any() else 0.0
-        distance: FloatArray = np.abs(part_used(room.capacity_hz, room.cpu_hz, float(demand[executor])) - mean)
-        return distance
-
-    def place(placing: Placing) -> None:
-        placing.put_by(score)
-
-    return place
+def _distance(placing: Placing, executor: int) -> FloatArray:
+    """Distance of every node's load, with the executor, from the mean."""
+    room = placing.room
+    counted = in_cluster(room)
+    mean = float(part_used(room.capacity_hz, room.cpu_hz)[counted].mean()) if counted.any() else 0.0
+    demand_hz = float(room.problem.executor_cpu_hz[executor])
+    distance: FloatArray = np.abs(part_used(room.capacity_hz, room.cpu_hz, demand_hz) - mean)
+    return distance

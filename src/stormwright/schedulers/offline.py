@@ -40,7 +40,19 @@ class OfflineScheduler:
     Different from the paper: a node too full for a worker is passed over, so that CPU, memory and the topology's limit
     on executors in a worker hold; the authors look at slots alone. A cycle of components is broken as in `linearised`.
 
-    It looks at no traffic. Ties go to the lower index of worker and node.
+    Ties go to the lower index of worker and node.
+
+    When to use
+    -----------
+    The first start of a topology: nothing was measured yet, but its streams are known.
+
+    Ignores
+    -------
+    How much traffic a stream carries, racks; load, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, streams
     """
 
     params_type = OfflineParams

@@ -64,14 +64,28 @@ class OnlineScheduler:
     2. Phase 2 goes through the pairs of workers again while that lowers the cost, and with several racks also tries
        the least loaded node of the racks at hand; the cheaper of both results counts.
     3. Where the greedy rule leaves a worker without a node although the cluster has room, `make_room` finds it.
-    4. Memory is a hard limit, as is the topology's own limit on executors in a worker. `alpha`, `beta`, `gamma` and
-       `delta` are wishes, given up for what would find no place otherwise.
+    4. Memory is a hard limit, as is the topology's own limit on executors in a worker; limits on components are kept by
+       `keep_apart` afterwards. `alpha`, `beta`, `gamma` and `delta` are wishes, given up for what would find no place
+       otherwise.
     5. What runs is moved only if the whole placement then costs less, or is valid where it was not; of a topology that
        lost workers only these are placed. Without a gain no worker changes its slot.
     6. Of a topology all executors are placed, also those without traffic, or none.
 
     Deterministic. Ties go to what stays, then to the lower index of executor, worker, node or topology. So names have
     no influence; the order of supervisors and topologies in the problem has one among equals.
+
+    When to use
+    -----------
+    A topology that runs and was measured; the default of `schedule`, `demo` and `serve`. Unless `keep_running`, it also
+    moves what runs where that pays.
+
+    Ignores
+    -------
+    Streams, the speed of links, and that shuffled traffic will follow the new placement.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, traffic, racks
     """
 
     params_type = OnlineParams
@@ -155,7 +169,7 @@ class OnlineScheduler:
         ]
         best = min(results, key=lambda greedy: (np.count_nonzero(greedy.bin_of == NOWHERE), greedy.cost()))
         draft.node = best.bin_of.tolist()
-        if NOWHERE in draft.node:
+        if NOWHERE in draft.node or problem.component_limits:
             make_room(draft)
 
     def _packed(self, draft: Draft, items: Items, nodes: Bins, pairs: Pairs, near: bool) -> Greedy:

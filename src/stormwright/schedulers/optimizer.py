@@ -41,8 +41,8 @@ _WEIGHTS = CostWeights()
 class OptimizerParams(Params):
     """Parameters of the scheduler."""
 
-    time_budget_s: float = param(2.0, "seconds from the problem to the answer", low=0)
-    iterations: int = param(0, "steps of each search, whatever time they take; 0: as many as the time allows", low=0)
+    iterations: int = param(1_000_000, "steps of each search, whatever time they take", low=0)
+    time_budget_s: float = param(0.0, "instead of `iterations`: seconds from the problem to the answer; 0: none", low=0)
     seed: int = param(0, "of the random numbers", low=0)
     move_price: float = param(0.0, "what an executor that leaves its slot costs, in tuples/s between nodes", low=0)
     max_moves: int = param(-1, "executors that may leave their slots; -1: any number", low=-1)
@@ -57,17 +57,32 @@ class OptimizerScheduler:
     https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled.
 
     It lowers the cost of a placement, traffic weighted by distance, taken as measured. CPU, memory, slots, the number
-    of workers and executors per worker are limits in every step. Topologies are placed as a whole or not at all; those
-    that find no room are left out with counted reasons.
+    of workers and executors per worker are limits in every step; topologies with limits on components stay where
+    construction and `keep_apart` put them. Topologies are placed as a whole or not at all; those that find no room are
+    left out with counted reasons.
 
     1. Without a price or a limit of moves, what runs is moved only if the whole placement then costs less, or is valid
        where it was not; else only what has no slot is placed.
     2. With either, the search starts from what runs and stays near it: an executor counts as moved if it ends up in
-       another slot. What cannot stay, of a topology that has to be placed anew, is not counted.
+       another slot.
 
-    The same problem, seed and number of iterations give the same answer; with a time budget the answer says how many
-    iterations were made (`iterations_made`). The first call on a machine takes some seconds more, once, to compile.
-    Ties go to what stays, then to what was found first.
+    There is no clock unless a time budget is given: the same problem, seed and number of iterations give the same
+    answer. The answer says how many iterations were made (`iterations_made`). The first call on a machine takes some
+    seconds more, once, to compile. Ties go to what stays, then to what was found first.
+
+    When to use
+    -----------
+    Traffic is what counts: large clusters, many topologies, or what runs may move only a little (`max_moves`). With
+    more than some thousand executors give it a time budget, as `iterations` are then few for each.
+
+    Ignores
+    -------
+    How evenly nodes are loaded, as long as none is overloaded; streams, the speed of links, and that shuffled traffic
+    will follow the new placement.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, traffic, racks
     """
 
     params_type = OptimizerParams
@@ -78,7 +93,7 @@ class OptimizerScheduler:
     def schedule(self, problem: Problem) -> Assignment:
         """Place every topology, as a whole or not at all."""
         _compile()
-        budget = Budget(self.params.time_budget_s, self.params.iterations)
+        budget = Budget(self.params.time_budget_s, 0 if self.params.time_budget_s else self.params.iterations)
         traffic = measured_traffic(problem)
         links = Links.of(problem, traffic)
         runs = bool(np.any(problem.current_slot != UNPLACED))
@@ -110,7 +125,8 @@ class OptimizerScheduler:
         make_room(draft)
         slots = choose_slots(draft)
         arranged = draft_of(draft.problem, slots)
-        layout, order = self._layout(arranged, links, moves)
+        held = _limited(arranged)
+        layout, order = self._layout(arranged, links, held, moves)
         _write(arranged, order, budget.improve(layout))
         return Plan(_keep_slots(arranged, slots), draft.reasons)
 
@@ -123,28 +139,32 @@ class OptimizerScheduler:
             for group in wanted:
                 for _ in range(group.workers):
                     draft.add_worker(group.topology, group.executors[:0])
-            layout, order = self._layout(draft, links, None)
+            layout, order = self._layout(draft, links, draft.fixed)
             construct(layout, _densest_first(problem, links, wanted))
             _write(draft, order, Placed.of(layout))
-            if problem.greylisted_supervisors:
-                make_room(draft)  # what is left out decides whether they are used
+            if problem.greylisted_supervisors or problem.component_limits:
+                make_room(draft)  # what is left out decides whether they are used; the search keeps nothing apart
             return draft
 
         return plan_with_last_resort(problem, draft_on)
 
     def _improve(self, draft: Draft, links: Links, budget: Budget, share: float = 1.0) -> None:
         """Search for a share of the time left, what is fixed staying; then leave out what still overloads nodes."""
-        layout, order = self._layout(draft, links, None)
+        held = [fixed or limited for fixed, limited in zip(draft.fixed, _limited(draft), strict=True)]
+        layout, order = self._layout(draft, links, held)
         _write(draft, order, budget.improve(layout, share))
         make_room(draft)
 
-    def _layout(self, draft: Draft, links: Links, moves: Moves | None) -> tuple[Layout, IndexArray]:
-        """A layout, and for each of its workers the number in `draft`."""
-        topology, node, runs = (np.array(each, int) for each in (draft.topology, draft.node, draft.fixed))
+    def _layout(
+        self, draft: Draft, links: Links, held: list[bool], moves: Moves | None = None
+    ) -> tuple[Layout, IndexArray]:
+        """A layout in which workers that are `held` stay, and for each of its workers the number in `draft`."""
+        topology, node = np.array(draft.topology, int), np.array(draft.node, int)
         order = np.argsort(topology, kind="stable")
         number = np.full(len(order) + 1, UNPLACED)
         number[order] = np.arange(len(order))
-        workers = Workers(number[draft.worker], topology[order], node[order], runs[order].astype(bool))
+        runs, stays = np.array(draft.fixed, bool), np.array(held, bool)
+        workers = Workers(number[draft.worker], topology[order], node[order], runs[order], stays[order])
         most = np.array([max_executors_per_worker(each) for each in draft.problem.topologies], int)
         return make_layout(draft.problem, links, workers, draft.usable, most, _WEIGHTS, self.params.seed, moves), order
 
@@ -156,6 +176,11 @@ def _densest_first(problem: Problem, links: Links, wanted: list[Wanted]) -> Inde
     cpu_hz = np.array([problem.executor_cpu_hz[group.executors].sum() for group in wanted])
     topology = np.array([group.topology for group in wanted], int)
     return topology[np.argsort(-tps[topology] / np.maximum(cpu_hz, 1.0), kind="stable")]
+
+
+def _limited(draft: Draft) -> list[bool]:
+    """Whether a worker's topology has limits on components, of every worker."""
+    return [topology in draft.problem.component_limits for topology in draft.topology]
 
 
 def _write(draft: Draft, order: IndexArray, placed: Placed) -> None:
@@ -203,7 +228,7 @@ def _compile() -> None:
     """Have the machine code ready before any clock runs."""
     nothing = Problem((), ())
     none, no_bool = np.empty(0, np.int64), np.empty(0, np.bool_)
-    workers = Workers(none, none, none, no_bool)
+    workers = Workers(none, none, none, no_bool, no_bool)
     layout = make_layout(nothing, Links.of(nothing, measured_traffic(nothing)), workers, no_bool, none, _WEIGHTS, 0)
     construct(layout, none)
     refine(layout, 0, 0.0)

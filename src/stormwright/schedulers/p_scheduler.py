@@ -49,6 +49,18 @@ class PSchedulerScheduler:
     6. What runs stays; the paper assigns a topology anew when its load changes.
 
     Needs METIS: ``pip install "stormwright[metis]"``. Ties go to the lower index of executor and node.
+
+    When to use
+    -----------
+    Traffic was measured, nodes are alike, and each topology is to have no more of them than its load needs.
+
+    Ignores
+    -------
+    Racks, streams, and that nodes differ: each gets an equal part.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, traffic
     """
 
     params_type = PSchedulerParams

@@ -30,8 +30,19 @@ class PredictiveScheduler:
     ``stormwright.forecast.growth`` in its topology's configuration, a number, or 1. A node's forecast load is the sum
     over its executors, running or placed so far and with the one at hand, as a part of its CPU capacity.
 
-    Limits are kept for the load of now, not for the forecast. It looks at no traffic. Ties go to the lower index of
-    node.
+    Limits are kept for the load of now, not for the forecast. Ties go to the lower index of node.
+
+    When to use
+    -----------
+    Some topologies are known to grow soon, and others not, and the nodes should be ready for it.
+
+    Ignores
+    -------
+    Traffic, streams, racks; memory, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, forecast growth
 
     Raises
     ------

@@ -10,6 +10,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.schedulers.support.dag import breadth_first, by_component
+from stormwright.schedulers.support.favour import most_favoured
 from stormwright.schedulers.support.params import param
 from stormwright.schedulers.support.placing import Placing, Room
 from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
@@ -55,8 +56,22 @@ class RStormScheduler:
     3. Exactly as many workers as the topology wants; the paper takes as many as fill up. They are opened last, where
        most executors share one.
     4. What a node does not tell, its memory or its CPU, is not compared.
+    5. Nodes that the topology favours come before all others, and unfavoured ones last, as in Storm's own
+       ResourceAwareScheduler (``topology.scheduler.favored.nodes``).
 
-    It looks at no traffic. Ties go to the lower index of node.
+    Ties go to the lower index of node.
+
+    When to use
+    -----------
+    Components tell what CPU and memory they need, nothing was measured yet, and memory is what runs short.
+
+    Ignores
+    -------
+    How much traffic a stream carries.
+
+    Honours
+    -------
+    CPU where it can, memory, executors per worker, streams, racks
     """
 
     params_type = RStormParams
@@ -75,6 +90,7 @@ class RStormScheduler:
                 for executor in in_passes(placing):
                     allowed = placing.can_take(executor)
                     enough = allowed & (room.cpu_hz >= problem.executor_cpu_hz[executor])
+                    enough, allowed = most_favoured(enough, placing.favour), most_favoured(allowed, placing.favour)
                     if reference == UNPLACED:
                         reference = distances.choose_reference(enough if enough.any() else allowed)
                         placing.put(executor, reference)

@@ -28,7 +28,19 @@ class RandomScheduler:
        the topology. Once the topology has a node for each of its workers, no further node joins.
     2. All such nodes are equally likely. The same problem and seed give the same answer.
 
-    It looks at no traffic, and at load only to keep limits. There are no ties.
+    There are no ties.
+
+    When to use
+    -----------
+    As a second baseline: what is no better than chance is not worth a move.
+
+    Ignores
+    -------
+    Traffic, streams, racks; load, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker
     """
 
     params_type = RandomParams

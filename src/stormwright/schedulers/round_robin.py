@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
-from stormwright.schedulers.support.placing import Placing, Room
-from stormwright.schedulers.support.turns import Turns, dealt
+from stormwright.schedulers.support.placing import Room
+from stormwright.schedulers.support.turns import Turns, deal
 from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
 
 
@@ -24,7 +24,19 @@ class RoundRobinScheduler:
     2. Each worker goes to the next node in order; a node too full for it is passed over. The next topology goes on
        where the one before it stopped.
 
-    It looks at no traffic, and at load only to keep limits. The turns begin with the first node. There are no ties.
+    The turns begin with the first node. There are no ties.
+
+    When to use
+    -----------
+    Nodes are alike, workers are alike, and a placement that anybody can foresee is worth more than a good one.
+
+    Ignores
+    -------
+    Traffic, streams, racks, what nodes do already; load, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker
     """
 
     params_type = RoundRobinParams
@@ -38,10 +50,4 @@ class RoundRobinScheduler:
 
 
 def _rule(room: Room) -> Rule:
-    turns = Turns(room.num_nodes)
-
-    def place(placing: Placing) -> None:
-        for worker in dealt(placing):
-            placing.put_worker(worker, turns.take(placing.can_host(worker)))
-
-    return place
+    return deal(Turns(room.num_nodes).take)

@@ -28,8 +28,20 @@ class SpreadScheduler:
     2. fewest of them in the node's rack;
     3. fewest executors of all topologies on the node.
 
-    Once a topology has a node for each of its workers, no further node joins: few workers cannot be spread far. It
-    looks at no traffic, and at load only to keep limits. Ties go to the lower index of node.
+    Once a topology has a node for each of its workers, no further node joins: few workers cannot be spread far. Ties go
+    to the lower index of node.
+
+    When to use
+    -----------
+    Hosts or racks fail, and none of them should take a whole component with it.
+
+    Ignores
+    -------
+    Traffic, streams; load, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, hosts, racks
     """
 
     params_type = SpreadParams

@@ -46,6 +46,18 @@ class TStormScheduler:
     6. What runs stays; the paper assigns all executors anew at each call.
 
     Ties go to the lower index of executor and node.
+
+    When to use
+    -----------
+    Traffic was measured, and that between nodes is what costs. With a larger `gamma` fewer nodes are used.
+
+    Ignores
+    -------
+    Racks, streams; load, other than to keep limits and to choose among equals.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, traffic
     """
 
     params_type = TStormParams

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from stormwright.model.arrays import BoolArray
 from stormwright.schedulers.support.admission import Wanted, find_wanted
 from stormwright.schedulers.support.dag import by_component
 from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.moving_apart import why_together
 from stormwright.schedulers.support.placing import Placing, Room
 from stormwright.schedulers.support.staying import choose_slots
 from stormwright.schedulers.support.waiting import Plan, QueueParams, answer, ordered, plan_with_last_resort
@@ -50,9 +52,22 @@ class TagAwareScheduler:
 
     Different from the article and its code: a component with two tags needs a supervisor with both, and two tags of
     one supervisor share its slots. A topology may run on more workers than it asked for, if its groups need more than
-    that. CPU and memory of nodes and the topology's limit on executors in a worker hold.
+    that. CPU and memory of nodes and the topology's limit on executors in a worker hold. A topology whose limits on
+    components this rule breaks is left out: nothing is moved apart afterwards, as tags say who shares a worker.
 
     Ties go to the lower index of node and executor.
+
+    When to use
+    -----------
+    Components need what only some nodes have: a GPU, a fast disk, a licence, a place in the network.
+
+    Ignores
+    -------
+    Traffic, streams, racks; load, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, tags
     """
 
     params_type = TagAwareParams
@@ -74,7 +89,10 @@ class TagAwareScheduler:
         room: Room | None = None
         of_node = [tags_of((node.scheduler_meta or {}).get(TAGS, "")) for node in problem.supervisors]
         blocked = ""
-        for wanted in ordered(problem, find_wanted(draft, keep_running=True), self.params.order):
+        queue = find_wanted(
+            draft, keep_running=True, may_join=lambda e, mates: _tags(problem, e) == _tags(problem, mates[0])
+        )
+        for wanted in ordered(problem, queue, self.params.order):
             if blocked and not self.params.backfill:
                 draft.reasons[wanted.topology] = (f"waits behind {len(draft.reasons)} topologies, one is {blocked}",)
                 continue
@@ -92,15 +110,27 @@ def tags_of(text: str) -> Tags:
     return frozenset(tag.strip() for tag in text.split(",") if tag.strip())
 
 
+def _tags(problem: Problem, executor: int) -> Tags:
+    """Of an executor's component; executors are numbered over the problem."""
+    topology = int(problem.executor_topology[executor])
+    of = problem.topologies[topology]
+    return tags_of(",".join(of.components[of.executor_component[executor - problem.executor_offset[topology]]].tags))
+
+
 def _place(draft: Draft, room: Room, wanted: Wanted, of_node: list[Tags]) -> tuple[str, ...]:
     """Add the workers of a topology to the draft, or tell why it cannot have them."""
     problem, topology = draft.problem, draft.problem.topologies[wanted.topology]
     placing = Placing(draft, room, wanted)
-    if wanted.workers * placing.limit < len(wanted.executors):
+    if 0 < wanted.workers * placing.limit < len(wanted.executors):
         return (f"{wanted.workers} workers of at most {placing.limit} executors do not take {len(wanted.executors)}",)
     groups = _groups(problem, wanted)
     sizes = {tags: len(members) for tags, members in groups.items()}
-    shares = _workers_of_group(topology, sizes, wanted.workers, placing.limit)
+    live = Counter(
+        _tags(problem, int(np.argmax(draft.worker == worker)))
+        for worker, (of, fixed) in enumerate(zip(draft.topology, draft.fixed, strict=True))
+        if fixed and of == wanted.topology
+    )
+    shares = _workers_of_group(topology, sizes, live, wanted.workers, placing.limit)
     for tags, members in groups.items():
         nodes = np.array([tags <= own if tags else not own for own in of_node], dtype=bool)
         name = ",".join(sorted(tags)) or UNTAGGED
@@ -118,7 +148,10 @@ def _place(draft: Draft, room: Room, wanted: Wanted, of_node: list[Tags]) -> tup
                 )
             placing.put_worker(worker, placing.in_turn(fits))
     placing.finish()
-    return ()
+    together = why_together(draft, wanted.topology)
+    if together:
+        draft.take_out(wanted.topology)
+    return together
 
 
 def _groups(problem: Problem, wanted: Wanted) -> dict[Tags, list[int]]:
@@ -134,13 +167,17 @@ def _groups(problem: Problem, wanted: Wanted) -> dict[Tags, list[int]]:
     return dict(sorted(groups.items(), key=lambda item: sorted(item[0])))
 
 
-def _workers_of_group(topology: Topology, sizes: Mapping[Tags, int], workers: int, limit: int) -> dict[Tags, int]:
-    """Workers of every group: as configured, the others in proportion to their executors; as many as hold them."""
+def _workers_of_group(
+    topology: Topology, sizes: Mapping[Tags, int], live: Mapping[Tags, int], workers: int, limit: int
+) -> dict[Tags, int]:
+    """New workers of every group: as configured, less those that are live, the others in proportion to their executors;
+    as many as hold them.
+    """
     asked: Mapping[str, int] = topology.conf.get(WORKERS_OF_TAG, {})
     names = {tags: ",".join(sorted(tags)) or UNTAGGED for tags in sizes}
     fewest = {tags: math.ceil(size / limit) for tags, size in sizes.items()}
     shares = {
-        tags: min(max(int(asked[names[tags]]), fewest[tags]), size)
+        tags: min(max(int(asked[names[tags]]) - live.get(tags, 0), fewest[tags]), size)
         for tags, size in sizes.items()
         if names[tags] in asked
     }

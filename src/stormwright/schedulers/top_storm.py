@@ -44,6 +44,19 @@ class TopStormScheduler:
     3. A worker that would be empty gets the last executor of the fullest.
 
     Ties go to the lower index of executor, worker and node.
+
+    When to use
+    -----------
+    Traffic was measured, nodes differ in power, and the cluster has room: the most powerful node is filled first.
+
+    Ignores
+    -------
+    Racks, streams, what workers exchange when they go to nodes, and how busy nodes are; load, other than to keep
+    limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, traffic, processors
     """
 
     params_type = TopStormParams

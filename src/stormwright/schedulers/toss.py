@@ -41,7 +41,19 @@ class TossScheduler:
        loaded; one too full for a worker is passed over.
     5. What runs stays; the paper moves executors when their load changes.
 
-    It looks at no traffic. Ties go to the lower index of component, executor, worker and node.
+    Ties go to the lower index of component, executor, worker and node.
+
+    When to use
+    -----------
+    CPU was measured but traffic was not, and workers are to be equally busy.
+
+    Ignores
+    -------
+    How much traffic a stream carries, racks; memory, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, streams
     """
 
     params_type = TossParams

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
-from stormwright.schedulers.support.placing import Placing, Room
+from stormwright.schedulers.support.placing import Room
 from stormwright.schedulers.support.scores import weights_of
-from stormwright.schedulers.support.turns import SmoothTurns, dealt
+from stormwright.schedulers.support.turns import SmoothTurns, deal
 from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
 
 
@@ -26,8 +26,19 @@ class WeightedRoundRobinScheduler:
     2. A node's weight is its CPU capacity; the turns are those of `SmoothTurns` among the nodes with room for the
        worker. The next topology goes on where the one before it stopped.
 
-    It looks at no traffic, not at what the nodes do already, and at load only to keep limits. Ties go to the lower
-    index of node.
+    Ties go to the lower index of node.
+
+    When to use
+    -----------
+    Nodes differ in CPU, the cluster is otherwise empty, and the traffic is unknown or light.
+
+    Ignores
+    -------
+    Traffic, streams, racks, what nodes do already; load, other than to keep limits.
+
+    Honours
+    -------
+    CPU, memory, executors per worker
     """
 
     params_type = WeightedRoundRobinParams
@@ -42,9 +53,4 @@ class WeightedRoundRobinScheduler:
 
 def _rule(room: Room) -> Rule:
     turns, weights = SmoothTurns(room.num_nodes), weights_of(room.problem.node_cpu_hz)
-
-    def place(placing: Placing) -> None:
-        for worker in dealt(placing):
-            placing.put_worker(worker, turns.take(placing.can_host(worker), weights))
-
-    return place
+    return deal(lambda can_host: turns.take(can_host, weights))

@@ -11,12 +11,13 @@ import orjson
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from stormwright.errors import ClusterError, InputError
-from stormwright.formats import placement_to_dict, problem_from_dict
+from stormwright.formats import placement_to_dict, problem_from_dict, problem_to_dict
+from stormwright.model import Problem
 from stormwright.storm.bridge import Bridge
 
 #: Takes the body of a perflog delivery; returns once it is safe on disk.
@@ -26,8 +27,19 @@ Ingest = Callable[[bytes], None]
 MAX_DELIVERY_BYTES = 64 * 2**20
 
 
-def make_app(bridge: Bridge, ingest: Ingest, status: Callable[[], dict[str, Any]]) -> Starlette:
-    """The service's routes."""
+def make_app(
+    bridge: Bridge,
+    ingest: Ingest,
+    status: Callable[[], dict[str, Any]],
+    problem: Callable[[], Problem | None] = lambda: None,
+) -> Starlette:
+    """The service's routes.
+
+    Parameters
+    ----------
+    problem
+        The cluster as it is now, with the load that was measured; None while Nimbus has not asked yet.
+    """
 
     async def schedule(request: Request) -> Response:
         body = await request.body()
@@ -43,12 +55,20 @@ def make_app(bridge: Bridge, ingest: Ingest, status: Callable[[], dict[str, Any]
     async def show_status(_: Request) -> Response:
         return _json(await run_in_threadpool(status))
 
+    async def show_problem(_: Request) -> Response:
+        now = await run_in_threadpool(problem)
+        if now is None:
+            return _json({"error": "Nimbus has not asked yet: try again in 10 s"}, status_code=503)
+        return _json(await run_in_threadpool(problem_to_dict, now))
+
     return Starlette(
         routes=[
             Route("/v1/schedule", schedule, methods=["POST"]),
             Route("/v1/perflog", perflog, methods=["POST"]),
             Route("/v1/status", show_status, methods=["GET"]),
-        ]
+            Route("/v1/problem", show_problem, methods=["GET"]),
+        ],
+        exception_handlers={ClientDisconnect: _hung_up},
     )
 
 
@@ -68,6 +88,11 @@ def _schedule(bridge: Bridge, body: bytes) -> Response:
             "status": dict(answer.status),
         }
     )
+
+
+def _hung_up(_: Request, __: Exception) -> Response:
+    """A worker ended in the middle of a delivery: nobody reads what is answered."""
+    return Response(status_code=400)
 
 
 def _json(content: dict[str, Any], status_code: int = 200) -> Response:

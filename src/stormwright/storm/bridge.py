@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -40,6 +40,26 @@ class Order:
     reason: str
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A topology that Nimbus asked slots for and that got none.
+
+    Parameters
+    ----------
+    topology_id, topology_name
+        As Storm knows it.
+    scheduler
+        Who looked for slots.
+    reasons
+        What stood in the way, counted; at least one.
+    """
+
+    topology_id: str
+    topology_name: str
+    scheduler: str
+    reasons: tuple[str, ...]
+
+
 class Bridge:
     """Answers Nimbus: what runs is left alone, what has no slot gets one.
 
@@ -55,15 +75,27 @@ class Bridge:
         The scheduler for topologies that nobody ordered anything for.
     initial_name
         Its name, for the status text.
+    tell_failures
+        Takes, after every answer, all topologies that it left without slots. Nimbus waits meanwhile.
+    tell_why
+        Gives the status text of topologies (ids) that an assignment leaves without slots; else it is the scheduler's.
     """
 
-    def __init__(self, initial: Scheduler, initial_name: str) -> None:
+    def __init__(
+        self,
+        initial: Scheduler,
+        initial_name: str,
+        tell_failures: Callable[[Collection[Failure]], None] | None = None,
+        tell_why: Callable[[Problem, Assignment, Collection[str]], Mapping[str, str]] | None = None,
+    ) -> None:
         self._initial = initial
         self._initial_name = initial_name
+        self._tell_failures = tell_failures
+        self._tell_why = tell_why
         self._orders: dict[str, Order] = {}
         self._ordered_s: dict[str, float] = {}
         self._status: dict[str, str] = {}
-        self._without_slots: set[str] = set()
+        self._failures: dict[str, Failure] = {}
         self._snapshot: Problem | None = None
         self._snapshot_time = 0.0
         self._changed = threading.Condition()
@@ -104,6 +136,8 @@ class Bridge:
             self._snapshot = problem.with_current({**problem.current, **answer.assignments})
             self._snapshot_time = time.monotonic()
             self._changed.notify_all()
+            if self._tell_failures:
+                self._tell_failures(self._failures.values())
             return answer
 
     def _holds(self, problem: Problem, topology_id: str) -> bool:
@@ -116,8 +150,8 @@ class Bridge:
         incomplete = [topology for topology in problem.topologies if _incomplete(problem, topology)]
         waiting = {topology.id for topology in incomplete}
         # Somebody else may have found slots for what had none here.
-        self._status = {t: text for t, text in self._status.items() if t in waiting or t not in self._without_slots}
-        self._without_slots = set()
+        self._status = {t: text for t, text in self._status.items() if t in waiting or t not in self._failures}
+        self._failures = {}
         for topology in incomplete:
             order = self._orders.get(topology.id)
             ordered = problem.with_current({**problem.current, **assignments})
@@ -129,19 +163,33 @@ class Bridge:
         if rest:
             around = replace(problem, current={**problem.current, **assignments})
             placed = self._initial.schedule(around)
-            by_topology = placed.by_topology(around)
+            by_topology, reasons = placed.by_topology(around), _reasons(placed)
+            left_out = {topology.id for topology in rest if UNPLACED in by_topology[topology.id].slot_of_executor}
+            why = self._tell_why(around, placed, left_out) if self._tell_why else placed.status
             for topology in rest:
                 answer = by_topology[topology.id]
-                if UNPLACED in answer.slot_of_executor or not answer.slots:
-                    self._status[topology.id] = placed.status.get(topology.id, f"{self._initial_name}: no slot for it")
-                    self._without_slots.add(topology.id)
+                if topology.id in left_out:
+                    own = placed.status.get(topology.id, f"{self._initial_name}: no slot for it")
+                    self._fail(topology, why.get(topology.id, own), reasons.get(topology.id, (own,)))
                 elif not _obtainable(around.with_current({**around.current, **assignments}), topology, answer):
-                    self._status[topology.id] = f"{self._initial_name} wants slots that are taken, or to move what runs"
-                    self._without_slots.add(topology.id)
+                    text = f"{self._initial_name} wants slots that are taken, or to move what runs"
+                    self._fail(topology, text, (text,))
                 else:
                     assignments[topology.id] = answer
                     self._status[topology.id] = f"stormwright: placed by {self._initial_name}"
         return Answer(assignments, dict(self._status))
+
+    def _fail(self, topology: Topology, status: str, reasons: tuple[str, ...]) -> None:
+        self._status[topology.id] = status
+        self._failures[topology.id] = Failure(topology.id, topology.name, self._initial_name, reasons)
+
+
+def _reasons(placed: Assignment) -> dict[str, tuple[str, ...]]:
+    """Topology id → what is said of its executors without a slot, each thing once."""
+    found: dict[str, dict[str, None]] = {}
+    for executor in placed.unplaced:
+        found.setdefault(executor.topology, {}).update(dict.fromkeys(executor.reasons))
+    return {topology: tuple(reasons) for topology, reasons in found.items() if reasons}
 
 
 def _incomplete(problem: Problem, topology: Topology) -> bool:

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import atexit
 import re
-import subprocess
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import orjson
@@ -27,6 +23,7 @@ from stormwright.errors import Fault, InputError, SchedulerError
 from stormwright.formats import assignment_from_dict, problem_to_dict
 from stormwright.formats.documents import ASSIGNMENT_SCHEMA
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
+from stormwright.storm.helper_jvm import HelperJvm, JvmEndedError, NoAnswerError
 from stormwright.storm.local.java import STORM_HOME, STORMWRIGHT_JAR, java_command, require_java
 
 #: What the name of a Java scheduler begins with.
@@ -76,7 +73,7 @@ def host_command(jars: Sequence[Path] = ()) -> list[str]:
     )
 
 
-class SchedulerHost:
+class SchedulerHost(HelperJvm):
     """The JVM that runs schedulers, started with the first request; safe to use from several threads.
 
     Parameters
@@ -90,110 +87,20 @@ class SchedulerHost:
         From `run`: the scheduler threw something, took too long, or its JVM ended.
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
-        self._command = list(command)
-        self._lock = threading.Lock()
-        self._next_id = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        # A file, not a pipe: nobody reads the JVM's log while it runs, and a full pipe would stop it.
-        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the JVM; no request can follow."""
-        with self._lock:
-            self._end()
-            self._log.close()
-
     def run(self, scheduler: str, *, time_limit_s: float = TIME_LIMIT_S, **request: Any) -> dict[str, Any]:
         """The host's response for the class `scheduler`; the other parts of the request by name."""
-        with self._lock:
-            self._next_id += 1
-            line = orjson.dumps({"id": self._next_id, "class": scheduler, **request}) + b"\n"
-            line = self._exchange(scheduler, line, time_limit_s)
-        response: dict[str, Any] = orjson.loads(line)
+        try:
+            response = self._ask({"class": scheduler, **request}, time_limit_s)
+        except NoAnswerError as error:
+            more = f"--set {TIME_LIMIT_CONF}=SECONDS allows more"
+            raise SchedulerError(f"{JAVA_PREFIX}{scheduler}: no answer within {time_limit_s:g} s; {more}") from error
+        except JvmEndedError as error:
+            raise SchedulerError(f"{JAVA_PREFIX}{scheduler}: the JVM that runs it has ended: {error}") from error
         if "error" in response:
             # The first cause is what the error tells already.
             lines = [response["error"], *(f"  caused by {cause}" for cause in response["cause"][1:])]
             raise SchedulerError(f"{JAVA_PREFIX}{scheduler}: " + "\n".join(lines))
         return response
-
-    def _exchange(self, scheduler: str, request: bytes, time_limit_s: float) -> bytes:
-        process = self._running()
-        expired = threading.Event()
-
-        def give_up() -> None:
-            expired.set()
-            process.kill()
-
-        limit = threading.Timer(time_limit_s, give_up)
-        limit.daemon = True
-        limit.start()
-        try:
-            line = _ask(process, request)
-        except BaseException:  # an answer that came later would be taken for that of another request
-            self._end(at_once=True)
-            raise
-        finally:
-            limit.cancel()
-            limit.join()
-        if expired.is_set():
-            self._end(at_once=True)
-            more = f"--set {TIME_LIMIT_CONF}=SECONDS allows more"
-            raise SchedulerError(f"{JAVA_PREFIX}{scheduler}: no answer within {time_limit_s:g} s; {more}")
-        if not line:
-            self._end()
-            raise SchedulerError(f"{JAVA_PREFIX}{scheduler}: the JVM that runs it has ended: {self._log_tail()}")
-        return line
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None or self._process.poll() is not None:
-            self._end()
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
-            )
-        return self._process
-
-    def _end(self, *, at_once: bool = False) -> None:
-        """It stops by itself when its input closes, unless a scheduler is busy."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        if at_once:
-            process.kill()
-        if process.stdin:
-            with suppress(BrokenPipeError):  # it has ended already
-                process.stdin.close()
-        try:
-            process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if process.stdout:
-            process.stdout.close()
-
-    def _log_tail(self) -> str:
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
-
-
-def _ask(process: subprocess.Popen[bytes], request: bytes) -> bytes:
-    """The response, or nothing if the process has ended."""
-    if process.stdin is None or process.stdout is None:  # both are pipes; the type checker cannot know
-        return b""
-    try:
-        process.stdin.write(request)
-        process.stdin.flush()
-    except BrokenPipeError:
-        return b""
-    # The JVM's own warnings, too, go to standard output.
-    return next((line for line in process.stdout if line.startswith(b'{"id":')), b"")
 
 
 @cache
@@ -205,7 +112,30 @@ def _shared_host(jars: tuple[Path, ...]) -> SchedulerHost:
 
 
 class JavaScheduler:
-    """A Java `IScheduler`, as a scheduler of ours.
+    """Runs a Java `IScheduler` as itself: Storm's own, or one of yours.
+
+    Any class that implements ``org.apache.storm.scheduler.IScheduler`` of Storm 2.8.3.
+
+    One of Storm's may come without its package: ``java:DefaultScheduler``, ``java:ResourceAwareScheduler``. A strategy
+    after it goes to every topology as ``topology.scheduler.strategy``. ``--jar`` names where other classes are found;
+    ``--set KEY=VALUE`` lays a key over Storm's configuration.
+
+    The class runs in a JVM of its own that stays warm, on the objects that Nimbus would hand it, and has
+    ``stormwright.java.time.limit.s`` seconds for its answer. ``Collections.shuffle`` is seeded.
+
+    When to use
+    -----------
+    Storm's own decision, or that of a scheduler that you run, is to be compared with others, or to be kept while the
+    rest of stormwright is used.
+
+    Ignores
+    -------
+    Measured load and traffic: Nimbus knows none, so the class sees what components ask for. All else is up to it; it
+    may break limits that ours keep.
+
+    Honours
+    -------
+    what the class honours
 
     Parameters
     ----------

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from stormwright.model import Problem, TopologyLoad
 
@@ -110,4 +111,41 @@ def is_valid(problem: Problem, slots: Sequence[int]) -> bool:
             return False
         if max(sizes.values(), default=0) > of.conf.get("stormwright.max.executors.per.worker", 10**9):
             return False
+    return keeps_apart(problem, slots)
+
+
+def keeps_apart(problem: Problem, slots: Sequence[int]) -> bool:
+    """Whether a placement keeps Storm's constraints on components, looked at executor by executor."""
+    for of in problem.topologies:
+        components = [of.components[run.component].id for run in of.executor_runs for _ in range(run.count)]
+        placed = [slot for (topology, _), slot in zip(executors(problem), slots, strict=True) if topology == of.id]
+        here = [(name, problem.slots[slot]) for name, slot in zip(components, placed, strict=True) if slot >= 0]
+        pairs = {frozenset(pair) for pair in pairs_apart(of.conf)}
+        for a, (one, slot) in enumerate(here):
+            if any(frozenset((one, other)) in pairs for other, of_other in here[:a] if of_other == slot):
+                return False
+        for name, most in most_on_node(of.conf).items():
+            nodes = [slot.supervisor for component, slot in here if component == name]
+            if any(nodes.count(node) > most for node in nodes):
+                return False
     return True
+
+
+def pairs_apart(conf: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    """Components, two by two, that may not share a worker."""
+    rules = conf.get("topology.ras.constraints", {})
+    if isinstance(rules, list):
+        yield from rules
+    else:
+        for name, rule in rules.items():
+            others = rule.get("incompatibleComponents", [])
+            yield from ((name, other) for other in ([others] if isinstance(others, str) else others))
+
+
+def most_on_node(conf: Mapping[str, Any]) -> dict[str, int]:
+    """Component → executors that a node may have, of those that a topology's configuration limits."""
+    most = dict.fromkeys(conf.get("topology.spread.components", []), 1)
+    rules = conf.get("topology.ras.constraints", {})
+    for name, rule in () if isinstance(rules, list) else rules.items():
+        most[name] = rule.get("maxNodeCoLocationCnt", most.get(name, 10**9))
+    return most

@@ -5,6 +5,7 @@ Names follow from positions, so they take no part in the search and failures shr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from stormwright.model import (
     WorkerSlot,
     default_executor_runs,
 )
+from stormwright.model.component_limits import INCOMPATIBLE, MAX_ON_NODE, RAS_CONSTRAINTS, SPREAD_COMPONENTS
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
 
 GROUPINGS = ("shuffle", "fields", "all", "global", "none", "direct", "local_or_shuffle")
@@ -62,6 +64,8 @@ def topologies(draw: st.DrawFn, number: int, max_components: int = 4, max_parall
             )
         )
     conf = draw(st.sampled_from([{}, {MAX_EXECUTORS_PER_WORKER: 2}, {MAX_EXECUTORS_PER_WORKER: 4}]))
+    if draw(st.booleans()):
+        conf = conf | draw(component_limits([component.id for component in components]))
     return Topology(
         id=f"t{number}-{number}-1600000000",
         name=f"t{number}",
@@ -70,6 +74,19 @@ def topologies(draw: st.DrawFn, number: int, max_components: int = 4, max_parall
         executor_runs=tuple(run for run in default_executor_runs(components) if run.count),
         conf=conf,
     )
+
+
+@st.composite
+def component_limits(draw: st.DrawFn, components: list[str]) -> dict[str, Any]:
+    """Configuration that keeps executors apart, in each of Storm's forms."""
+    a_component = st.sampled_from(components)
+    some = st.lists(a_component, max_size=2)
+    form = draw(st.integers(0, 2))
+    if form == 0:
+        pairs = draw(st.lists(st.tuples(a_component, a_component).map(list), max_size=2))
+        return {RAS_CONSTRAINTS: pairs, SPREAD_COMPONENTS: draw(some)}
+    rules = {MAX_ON_NODE: st.integers(1, 3), INCOMPATIBLE: some if form == 1 else a_component}
+    return {RAS_CONSTRAINTS: draw(st.dictionaries(a_component, st.fixed_dictionaries({}, optional=rules), max_size=3))}
 
 
 @st.composite
@@ -165,7 +182,9 @@ def renamed(problem: Problem) -> Problem:
             )
             for component in topology.components
         )
-        return replace(topology, id=other(topology.id), name=other(topology.name), components=components)
+        names = {component.id: other(component.id) for component in topology.components}
+        conf = {key: _with_names(value, names) for key, value in topology.conf.items()}
+        return replace(topology, id=other(topology.id), name=other(topology.name), components=components, conf=conf)
 
     return replace(
         problem,
@@ -186,3 +205,12 @@ def renamed(problem: Problem) -> Problem:
         load=problem.load
         and replace(problem.load, topologies={other(t): load for t, load in problem.load.topologies.items()}),
     )
+
+
+def _with_names(value: Any, names: Mapping[str, str]) -> Any:
+    """`value` of a configuration in which things are called as `names` says, wherever in it they are named."""
+    if isinstance(value, list):
+        return [_with_names(item, names) for item in value]
+    if isinstance(value, dict):
+        return {_with_names(key, names): _with_names(item, names) for key, item in value.items()}
+    return names.get(value, value) if isinstance(value, str) else value

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.schedulers.support.apart import apart_shortages
 from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.joining import MayJoin, anybody, join_running
 from stormwright.schedulers.support.limits import max_executors_per_worker, num_workers
 from stormwright.schedulers.support.staying import running_workers
 
@@ -24,11 +26,12 @@ class Wanted:
     workers: int
 
 
-def find_wanted(draft: Draft, keep_running: bool) -> list[Wanted]:
+def find_wanted(draft: Draft, keep_running: bool, may_join: MayJoin = anybody) -> list[Wanted]:
     """Which executors want workers; of topologies that run first, then in the problem's order.
 
-    To keep what runs, live workers are fixed in the draft, and a topology that lost workers wants only these. It
-    wants all if the lost executors cannot fill as many workers as it lacks.
+    To keep what runs, live workers are fixed in the draft, and a topology that lost executors wants only these placed:
+    in as many workers as it lacks. What these do not take joins live workers that it `may_join`, or the topology is
+    left out but for what runs.
     """
     problem = draft.problem
     running = running_workers(problem)
@@ -39,17 +42,22 @@ def find_wanted(draft: Draft, keep_running: bool) -> list[Wanted]:
         executors = np.arange(own.start, own.stop)
         slots = problem.current_slot[executors]
         live = np.unique(slots[slots != UNPLACED]).tolist()
-        lost = executors[slots == UNPLACED]
-        missing = num_workers(topology) - len(live)
-        fills = 1 <= missing <= len(lost) <= missing * max_executors_per_worker(topology)
-        if keep_running and live and (fills or not len(lost)):
-            for slot in live:
-                draft.add_worker(index, running[slot], int(problem.slot_node[slot]), fixed=True)
-            if len(lost):
-                first.append(Wanted(index, lost, missing))
-        elif len(executors):
-            (first if live else then).append(Wanted(index, executors, num_workers(topology)))
-    return first + then
+        kept = live if keep_running else []
+        for slot in kept:
+            draft.add_worker(index, running[slot], int(problem.slot_node[slot]), fixed=True)
+        waiting = executors[slots == UNPLACED] if keep_running else executors
+        workers = min(max(num_workers(topology) - len(kept), 0), len(waiting))
+        if len(waiting):
+            (first if live else then).append(Wanted(index, waiting, workers))
+    return list(_joined(draft, first, may_join)) + then
+
+
+def _joined(draft: Draft, wanted: Iterable[Wanted], may_join: MayJoin) -> Iterator[Wanted]:
+    """What is still wanted once live workers have taken what new ones do not."""
+    for group in wanted:
+        waiting = join_running(draft, group.topology, group.executors, group.workers, may_join)
+        if waiting is not None and len(waiting):
+            yield replace(group, executors=waiting)
 
 
 def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True) -> list[Wanted]:
@@ -99,6 +107,7 @@ def _shortages(draft: Draft, wanted: Wanted, left: FloatArray) -> Iterator[str]:
         most_asked = demand[wanted.executors].max()
         if most_asked > most:
             yield f"one executor asks for {most_asked:.4g} {unit} of {what}, the largest usable node has {most:.4g}"
+    yield from apart_shortages(draft, wanted.topology, wanted.executors, wanted.workers)
 
 
 def _unusable(draft: Draft) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a scheduler is, from its class: rule and source from the docstring, parameters from their fields."""
+"""What a scheduler is, from its class: rule, use and source from the docstring, parameters from their fields."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ _CITES = re.compile(r"https?://|\b(?:19|20)\d\d\b|\borg\.apache\.storm\b")
 
 #: How the text of one begins whose rule is common knowledge or our own.
 _UNCITED = re.compile(r"(?:Generic|Own|After)\b.*?[.](?=\s|$)", re.DOTALL)
+
+#: A section of a docstring: its title, underlined.
+_SECTION = re.compile(r"^(\S[^\n]*)\n-{3,}\n", re.MULTILINE)
+
+_WHEN, _IGNORES, _HONOURS = "When to use", "Ignores", "Honours"
 
 _KINDS = {float: "number", int: "integer", bool: "true or false", str: "text"}
 
@@ -51,7 +56,13 @@ class Description:
     rule
         What it does, in one line.
     text
-        The rest of what its docstring says.
+        The rest of what its docstring says, down to its sections.
+    when_to_use, ignores
+        Its sections ``When to use`` and ``Ignores``, each as one paragraph; empty where there is none.
+    honours
+        Its section ``Honours``: limits that it keeps, and what else it goes by.
+    errors
+        Its section ``Raises`` as it stands.
     source
         The paragraph of it that cites where the rule comes from, or the sentence that says that it is generic; empty
         where there is neither.
@@ -62,6 +73,10 @@ class Description:
     name: str
     rule: str
     text: str
+    when_to_use: str
+    ignores: str
+    honours: tuple[str, ...]
+    errors: str
     source: str
     implementation: str
     parameters: tuple[Parameter, ...]
@@ -78,21 +93,36 @@ def describe(name: str) -> Description:
         It is another package's, and cannot be imported.
     """
     kind = scheduler_type(name)
-    rule, _, text = (inspect.getdoc(kind) or "").partition("\n\n")
+    return describe_class(name, kind, kind.params_type)
+
+
+def describe_class(name: str, kind: object, params: type[Params]) -> Description:
+    """Describe the scheduler that the class `kind` is, under a name."""
+    rule, _, rest = (inspect.getdoc(kind) or "").partition("\n\n")
+    text, *parts = _SECTION.split(rest)
+    sections = {title: section.strip() for title, section in zip(parts[::2], parts[1::2], strict=True)}
     return Description(
         name=name,
-        rule=" ".join(rule.split()),
-        text=text,
+        rule=_one_line(rule),
+        text=text.strip(),
+        when_to_use=_one_line(sections.get(_WHEN, "")),
+        ignores=_one_line(sections.get(_IGNORES, "")),
+        honours=tuple(filter(None, _one_line(sections.get(_HONOURS, "")).split(", "))),
+        errors=sections.get("Raises", ""),
         source=_source(text),
         implementation=f"{getattr(kind, '__module__', '')}:{getattr(kind, '__qualname__', name)}",
-        parameters=tuple(_parameters(kind.params_type)),
+        parameters=tuple(_parameters(params)),
     )
 
 
 def _source(text: str) -> str:
     cited = next((part for part in text.split("\n\n") if _CITES.search(part)), None)
     uncited = _UNCITED.match(text)
-    return " ".join((cited or (uncited[0] if uncited else "")).split())
+    return _one_line(cited or (uncited[0] if uncited else ""))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _parameters(params: type[Params]) -> Iterator[Parameter]:

@@ -6,11 +6,9 @@ import numpy as np
 
 from stormwright.model import UNPLACED, CostWeights
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.model.traffic import Traffic
+from stormwright.model.traffic import pair_traffic
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.search import ExecutorPairs
-
-_NO_FLOAT = np.empty(0)
 
 
 class LiveCost:
@@ -39,7 +37,8 @@ class LiveCost:
         self._rack, self._num_nodes = problem.node_rack, len(problem.supervisors)
         self._num_racks = int(self._rack.max(initial=-1)) + 1
         self._inside = np.zeros(problem.num_executors, dtype=bool)
-        self._read_pairs(draft)
+        pairs = ExecutorPairs.of(pair_traffic(problem), problem.num_executors)
+        self._first, self._neighbour, self._tps = pairs.by_executor(problem.num_executors)
         self._read_flows(draft)
 
     def costs_at(self, group: IndexArray, workers: IndexArray, nodes: IndexArray) -> FloatArray:
@@ -77,20 +76,6 @@ class LiveCost:
         return placed
 
     # Pairs ---------------------------------------------------------------------------------------
-
-    def _read_pairs(self, draft: Draft) -> None:
-        problem = draft.problem
-        offsets = problem.executor_offset
-        source = [load.pair_source + offset for load, offset in zip(problem.loads, offsets, strict=False)]
-        target = [load.pair_target + offset for load, offset in zip(problem.loads, offsets, strict=False)]
-        empty = np.empty(0, np.int32)
-        pairs = Traffic(
-            np.concatenate([empty, *source]),
-            np.concatenate([empty, *target]),
-            np.concatenate([_NO_FLOAT, *(load.pair_tps for load in problem.loads)]),
-        )
-        known = ExecutorPairs.of(pairs, problem.num_executors)
-        self._first, self._neighbour, self._tps = known.by_executor(problem.num_executors)
 
     def _pairs_at(self, group: IndexArray, workers: IndexArray, nodes: IndexArray, racks: IndexArray) -> FloatArray:
         stretches = [slice(self._first[e], self._first[e + 1]) for e in group.tolist()]

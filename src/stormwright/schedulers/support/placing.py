@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -11,7 +11,9 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.schedulers.support.admission import Wanted
+from stormwright.schedulers.support.apart import Crowd
 from stormwright.schedulers.support.draft import Draft
+from stormwright.schedulers.support.favour import favour, most_favoured
 from stormwright.schedulers.support.limits import max_executors_per_worker
 
 
@@ -76,6 +78,9 @@ class Placing:
         self._left_over: list[int] = []
         self._whole: list[tuple[list[int], int]] = []
         self._whole_on: IndexArray = np.zeros(room.num_nodes, dtype=np.int64)
+        self._crowd = Crowd.of(draft.problem, wanted.topology, room.node_of)
+        #: What the topology thinks of every node; see `favour`.
+        self.favour = favour(draft.problem, wanted.topology)
 
     @property
     def executors(self) -> list[int]:
@@ -90,7 +95,7 @@ class Placing:
         if not self._soft_cpu:
             fits &= room.cpu_hz >= self._cpu_hz[executor]
         fits &= (room.slots >= 1) | self._open if self.workers_left > 0 else self._open
-        return fits
+        return fits if self._crowd is None else fits & self._crowd.admits([executor])
 
     def takes(self, executor: int, node: int) -> bool:
         """Whether one node can take `executor` now."""
@@ -99,6 +104,7 @@ class Placing:
             self.is_open(node)
             and room.memory_mb[node] >= self._memory_mb[executor]
             and (self._soft_cpu or room.cpu_hz[node] >= self._cpu_hz[executor])
+            and (self._crowd is None or self._crowd.admits([executor])[node])
         )
 
     def is_open(self, node: int) -> bool:
@@ -119,12 +125,16 @@ class Placing:
         room.memory_mb[node] -= self._memory_mb[executor]
         room.executors[node] += 1
         room.node_of[executor] = node
+        if self._crowd is not None:
+            self._crowd.add([executor], node)
 
     def can_host(self, executors: Sequence[int]) -> BoolArray:
         """Which nodes can take a further worker of `executors` now, shape (N,)."""
         room, members = self.room, list(executors)
         fits: BoolArray = (room.slots >= 1) & (room.memory_mb >= self._memory_mb[members].sum())
-        return fits if self._soft_cpu else fits & (room.cpu_hz >= self._cpu_hz[members].sum())
+        if not self._soft_cpu:
+            fits &= room.cpu_hz >= self._cpu_hz[members].sum()
+        return fits if self._crowd is None else fits & self._crowd.admits(members)
 
     def put_worker(self, executors: Sequence[int], node: int) -> None:
         """Put a worker of `executors` on a node that can host it, or, with node -1, leave it to be put elsewhere."""
@@ -138,31 +148,32 @@ class Placing:
             room.executors[node] += len(members)
             room.node_of[members] = node
             self._whole_on[node] += 1
+            if self._crowd is not None:
+                self._crowd.add(members, node)
 
     def in_turn(self, nodes: BoolArray) -> int:
         """The node whose turn it is in dealing workers, -1 if none of `nodes` is true.
 
-        It has fewest workers of this topology, then most free slots; ties go to the lower node.
+        It has fewest workers of this topology, then most free slots; ties go to favoured nodes, then to the lower node.
         """
         if not nodes.any():
             return UNPLACED
         fewest = nodes & (self._whole_on == self._whole_on[nodes].min())
-        return int(np.argmax(np.where(fewest, self.room.slots, -1.0)))
+        roomiest = fewest & (self.room.slots == self.room.slots[fewest].max())
+        return int(np.argmax(most_favoured(roomiest, self.favour)))
 
     def workers_on(self, node: int) -> int:
         """Workers that this topology has been given on a node."""
         return self.opened.get(node, 0) + int(self._whole_on[node])
 
-    def put_by(self, score: Callable[[int], FloatArray]) -> None:
-        """Put every executor, in order, on the node with the lowest score that can take it; ties to the lower node."""
-        for executor in self.executors:
-            self.put(executor, self.best(executor, score(executor)))
-
     def best(self, executor: int, scores: FloatArray) -> int:
-        """The node with the lowest finite score among those that can take `executor`; -1 if there is none."""
+        """The node with the lowest finite score among those that can take `executor`; -1 if there is none.
+
+        Ties go to nodes that the topology favours, then to the lower node.
+        """
         allowed = np.where(self.can_take(executor), scores, math.inf)
-        node = int(np.argmin(allowed)) if len(allowed) else UNPLACED
-        return node if node != UNPLACED and allowed[node] < math.inf else UNPLACED
+        lowest = allowed.min(initial=math.inf)
+        return int(np.argmax(most_favoured(allowed == lowest, self.favour))) if lowest < math.inf else UNPLACED
 
     def finish(self) -> None:
         """Make workers of what is on the nodes, exactly as many as wanted, and add them to the draft.

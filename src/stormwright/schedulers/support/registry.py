@@ -11,6 +11,7 @@ from typing import Protocol, cast
 
 from stormwright.errors import Fault, InputError, MissingDependencyError
 from stormwright.model import Assignment, Problem
+from stormwright.schedulers.support.isolating import Isolating
 from stormwright.schedulers.support.params import Params
 
 ENTRY_POINT_GROUP = "stormwright.schedulers"
@@ -43,6 +44,9 @@ SCHEDULERS: Mapping[str, str] = {
     "toss": "stormwright.schedulers.toss:TossScheduler",
     "weighted_round_robin": "stormwright.schedulers.weighted_round_robin:WeightedRoundRobinScheduler",
 }
+
+#: Storm's own, which isolates nothing.
+_KNOWS_NO_LIMITS = "even"
 
 
 class Scheduler(Protocol):
@@ -113,7 +117,9 @@ def make_scheduler(
     values = dict(settings) if isinstance(settings, Mapping) else parse_settings(settings)
     if seed is not None and any(field.name == "seed" for field in fields(kind.params_type)):
         values["seed"] = seed
-    return kind(kind.params_type.from_settings(values))
+    params = kind.params_type.from_settings(values)
+    scheduler = kind(params)
+    return Isolating(scheduler, params) if name in SCHEDULERS and name != _KNOWS_NO_LIMITS else scheduler
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, object]:

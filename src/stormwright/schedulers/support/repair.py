@@ -15,6 +15,7 @@ from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.schedulers.support.admission import leave_out
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker
+from stormwright.schedulers.support.moving_apart import keep_apart
 
 #: An overload, as a part of the cluster's capacity, below which it is rounding.
 _NOISE = 1e-12
@@ -170,12 +171,14 @@ class Repair:
 def make_room(draft: Draft, *, soft_cpu: bool = False) -> None:
     """Put workers without a node where most CPU is free, then mend what that overloads, or leave topologies out.
 
-    With `soft_cpu` a node beyond its CPU capacity is left as it is.
+    Last come limits on components: `keep_apart`. What is left out already stays so. With `soft_cpu` a node beyond its
+    CPU capacity is left as it is.
     """
     room = draft.capacity - draft.node_use()
     room[0, ~draft.usable | (room[2] < 1)] = -math.inf
     cpu_hz, memory_mb = (draft.worker_sum(d) for d in (draft.problem.executor_cpu_hz, draft.problem.executor_memory_mb))
-    for worker in sorted(np.flatnonzero(np.array(draft.node) == UNPLACED), key=lambda w: -cpu_hz[w]):
+    waiting = [w for w, node in enumerate(draft.node) if node == UNPLACED and draft.topology[w] not in draft.reasons]
+    for worker in sorted(waiting, key=lambda w: -cpu_hz[w]):
         node = draft.node[worker] = int(np.argmax(room[0]))
         room[:, node] -= cpu_hz[worker], memory_mb[worker], 1
         if room[2, node] < 1:
@@ -188,5 +191,6 @@ def make_room(draft: Draft, *, soft_cpu: bool = False) -> None:
             if n in overloaded and not fixed
         }
         if not movable:
-            return
+            break
         leave_out(draft, max(movable))
+    keep_apart(draft, soft_cpu=soft_cpu)

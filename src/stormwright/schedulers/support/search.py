@@ -34,8 +34,9 @@ Improve = Callable[[Draft], None]
 def search(problem: Problem, name: str, params: SearchParams, objective: Objective, improve: Improve) -> Assignment:
     """Improve the placement that `online` gives.
 
-    What runs stays, unless `move_running`: then the search also starts from what `online` gives if nothing ran, and
-    the outcome counts if it places more, breaks fewer limits or, with as many, has a lower objective.
+    Topologies with limits on components stay where `online` puts them. What runs stays, unless `move_running`: then the
+    search also starts from what `online` gives if nothing ran, and the outcome counts if it places more, breaks fewer
+    limits or, with as many, has a lower objective.
     """
     best = _improved(problem, problem, objective, improve)
     if params.move_running and np.any(problem.current_slot != UNPLACED):
@@ -61,7 +62,10 @@ def _improved(problem: Problem, seen: Problem, objective: Objective, improve: Im
 
 
 def draft_of(problem: Problem, slots: IntArray) -> Draft:
-    """A placement as a draft in which what runs is fixed; workers in order of their slots."""
+    """A placement as a draft in which what runs is fixed, and topologies with limits on components; workers by slot.
+
+    Searches know nothing of such limits, which `online` has kept.
+    """
     usable = problem.node_usable.copy()
     draft = Draft.empty(problem, usable)
     running = running_workers(problem)
@@ -71,10 +75,11 @@ def draft_of(problem: Problem, slots: IntArray) -> Draft:
         if slot == UNPLACED:
             continue
         node = int(problem.slot_node[slot])
-        fixed = slot in running and np.array_equal(running[slot], members)
-        draft.add_worker(int(problem.executor_topology[members[0]]), members, node, fixed=fixed)
+        topology = int(problem.executor_topology[members[0]])
+        runs = slot in running and np.array_equal(running[slot], members[problem.current_slot[members] != UNPLACED])
+        draft.add_worker(topology, members, node, fixed=runs or topology in problem.component_limits)
         # A greylisted node that `online` had to use can be used.
-        usable[node] |= not fixed
+        usable[node] |= not runs
     return draft
 
 

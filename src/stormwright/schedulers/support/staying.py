@@ -9,6 +9,7 @@ import numpy as np
 from stormwright.model import UNPLACED, CostWeights, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
+from stormwright.schedulers.support.apart import runs_apart
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker, num_workers
 from stormwright.schedulers.support.rates import Rates
@@ -23,7 +24,7 @@ def running_workers(problem: Problem) -> dict[int, IndexArray]:
 
 
 def runs_well(problem: Problem, topology: int) -> bool:
-    """Whether a topology runs completely, on as many workers as it wants and none of them too full."""
+    """Whether a topology runs completely, on as many workers as it wants, none too full, its components apart."""
     slots = problem.current_slot[problem.executors_of(topology)]
     workers, sizes = np.unique(slots, return_counts=True)
     wanted = problem.topologies[topology]
@@ -31,6 +32,7 @@ def runs_well(problem: Problem, topology: int) -> bool:
         UNPLACED not in workers
         and len(workers) == num_workers(wanted)
         and sizes.max(initial=0) <= max_executors_per_worker(wanted)
+        and runs_apart(problem, topology)
     )
 
 
@@ -128,7 +130,7 @@ def _exchangeable(draft: Draft, used: FloatArray, a: int, b: int) -> bool:
 def choose_slots(draft: Draft) -> IntArray:
     """Slot of every executor.
 
-    1. A worker that runs on its node already, with the same executors, keeps its slot.
+    1. A worker that runs on its node already keeps its slot: with the same executors, or with lost ones besides.
     2. Any other gets the first port of its node in which nothing runs now, so that it can start while others still
        stop; if there is none, the first that is left.
     """
@@ -138,7 +140,7 @@ def choose_slots(draft: Draft) -> IntArray:
     members = _members(draft)
     slots = [UNPLACED] * len(members)
     for worker, executors in enumerate(members):  # 1
-        slot = slot_of.get(executors.tobytes(), UNPLACED)
+        slot = slot_of.get(executors[problem.current_slot[executors] != UNPLACED].tobytes(), UNPLACED)
         if slot != UNPLACED and problem.slot_node[slot] == draft.node[worker]:
             slots[worker] = slot
     kept = set(slots)

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.schedulers.support.placing import Placing
+from stormwright.schedulers.support.waiting import Rule
 
 
-def dealt(placing: Placing) -> list[list[int]]:
-    """The executors of every worker of a topology, dealt round robin."""
-    count = placing.wanted.workers
-    return [placing.executors[number::count] for number in range(count)]
+def deal(take: Callable[[BoolArray], int]) -> Rule:
+    """The rule that deals a topology's executors round robin to its workers, and the workers to nodes.
+
+    Parameters
+    ----------
+    take
+        Given which nodes can take a worker, shape (N,), the one whose turn it is; -1 if there is none.
+    """
+
+    def place(placing: Placing) -> None:
+        executors, count = placing.executors, placing.wanted.workers
+        for number in range(count):
+            worker = executors[number::count]
+            placing.put_worker(worker, take(placing.can_host(worker)))
+
+    return place
 
 
 class Turns:

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
-from stormwright.model.arrays import BoolArray, IntArray
+from stormwright.model.arrays import BoolArray, FloatArray, IntArray
 from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.params import Params, param
@@ -47,7 +47,7 @@ def place_waiting(
 ) -> Assignment:
     """Place every topology that has executors without a slot, as a whole or not at all.
 
-    What runs stays. Of a topology that lost workers only these are placed. Executors that the rule finds no node for
+    What runs stays; lost executors that no new worker takes join live ones. Executors that the rule finds no node for
     are put where there is room, if need be by rearranging what was placed now; else the topology is left out.
 
     Parameters
@@ -72,6 +72,22 @@ def place_waiting(
         return Plan(choose_slots(draft), draft.reasons)
 
     return answer(problem, name, params, plan_with_last_resort(problem, plan_on))
+
+
+def by_score(score: Callable[[Placing, int], FloatArray]) -> Callable[[Room], Rule]:
+    """Makes the rule that puts every executor, in order, on the node with the lowest score that can take it.
+
+    Parameters
+    ----------
+    score
+        Given how far the topology is, and an executor, a number for every node, shape (N,). Ties go to the lower node.
+    """
+
+    def place(placing: Placing) -> None:
+        for executor in placing.executors:
+            placing.put(executor, placing.best(executor, score(placing, executor)))
+
+    return lambda _: place
 
 
 def plan_with_last_resort(problem: Problem, plan_on: Callable[[BoolArray], P]) -> P:

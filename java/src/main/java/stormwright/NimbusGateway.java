@@ -1,19 +1,14 @@
 package stormwright;
 
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStream;
-import java.io.InputStreamReader;
 import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
+import java.util.Collections;
 import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.storm.generated.AlreadyAliveException;
 import org.apache.storm.generated.AuthorizationException;
 import org.apache.storm.generated.InvalidTopologyException;
 import org.apache.storm.generated.NotAliveException;
-import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.apache.storm.shade.net.minidev.json.parser.JSONParser;
 import org.apache.storm.shade.net.minidev.json.parser.ParseException;
 import org.apache.storm.utils.Utils;
@@ -26,7 +21,7 @@ import stormwright.gateway.NimbusConnection;
  * <p>It speaks through Storm's own client, with storm.yaml and any {@code key=value} argument laid over it, so every
  * way of authentication that Storm has works here too.
  */
-public final class NimbusGateway {
+public final class NimbusGateway extends RequestLoop {
     private final NimbusConnection nimbus;
 
     NimbusGateway(NimbusConnection nimbus) {
@@ -35,9 +30,7 @@ public final class NimbusGateway {
 
     /** Serves standard input. */
     public static void main(String[] args) throws IOException {
-        PrintStream responses = new PrintStream(System.out, true, StandardCharsets.UTF_8);
-        // Whatever else is printed in this JVM is no response.
-        System.setOut(System.err);
+        PrintStream responses = takeStandardOutput();
         Map<String, Object> conf = new HashMap<>(Utils.readStormConfig());
         for (String arg : args) {
             String[] pair = arg.split("=", 2);
@@ -57,35 +50,24 @@ public final class NimbusGateway {
         }
     }
 
-    void serve(InputStream in, PrintStream out) throws IOException {
-        BufferedReader requests = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8));
-        for (String line = requests.readLine(); line != null; line = requests.readLine()) {
-            if (!line.isBlank()) {
-                out.println(JSONValue.toJSONString(answer(line)));
-            }
-        }
+    @Override
+    Map<String, Object> answer(Map<?, ?> request) throws Exception {
+        Map<?, ?> args = request.get("args") instanceof Map<?, ?> given ? given : Map.of();
+        String call = String.valueOf(request.get("call"));
+        Object result = call.equals("ping") ? "pong" : nimbus.call(call, args);
+        return Collections.singletonMap("result", result);
     }
 
-    private Map<String, Object> answer(String line) {
-        Map<String, Object> response = new LinkedHashMap<>();
-        response.put("id", null);
-        try {
-            if (!(new JSONParser(JSONParser.MODE_RFC4627).parse(line) instanceof Map<?, ?> request)) {
-                throw new IllegalArgumentException("a request should be a JSON object");
-            }
-            response.put("id", request.get("id"));
-            Map<?, ?> args = request.get("args") instanceof Map<?, ?> given ? given : Map.of();
-            String call = String.valueOf(request.get("call"));
-            response.put("result", call.equals("ping") ? "pong" : nimbus.call(call, args));
-        } catch (Exception e) {
-            response.put("error", sentence(e));
-            response.put("type", e.getClass().getSimpleName());
+    @Override
+    Map<String, Object> refusal(Throwable thrown) {
+        if (thrown instanceof Error error) {
+            throw error; // such as too little memory: the next call has a new JVM
         }
-        return response;
+        return Map.of("error", sentence(thrown), "type", thrown.getClass().getSimpleName());
     }
 
     /** Thrift's own messages read like debug output; the text of Nimbus is in a field. */
-    private static String sentence(Exception e) {
+    private static String sentence(Throwable e) {
         String text = e instanceof NotAliveException gone ? gone.get_msg() + " is not alive"
                 : e instanceof AlreadyAliveException alive ? alive.get_msg()
                 : e instanceof AuthorizationException denied ? denied.get_msg()

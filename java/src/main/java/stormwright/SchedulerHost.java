@@ -1,18 +1,10 @@
 package stormwright;
 
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStream;
-import java.io.InputStreamReader;
 import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.storm.shade.net.minidev.json.JSONValue;
-import org.apache.storm.shade.net.minidev.json.parser.JSONParser;
-import org.apache.storm.shade.net.minidev.json.parser.ParseException;
 import stormwright.host.HostException;
 import stormwright.host.Run;
 
@@ -25,46 +17,30 @@ import stormwright.host.Run;
  * {@code Collections.shuffle}). A response has the {@code id} and {@code assignments}, {@code status} and {@code seconds},
  * or {@code error} and {@code cause}, the exceptions from the outermost to the first.
  */
-public final class SchedulerHost {
-    private SchedulerHost() {
+public final class SchedulerHost extends RequestLoop {
+    SchedulerHost() {
     }
 
     /** Serves standard input. */
     public static void main(String[] args) throws IOException {
-        PrintStream responses = new PrintStream(System.out, true, StandardCharsets.UTF_8);
-        // Whatever else is printed in this JVM is no response.
-        System.setOut(System.err);
-        serve(System.in, responses);
+        PrintStream responses = takeStandardOutput();
+        new SchedulerHost().serve(System.in, responses);
         // A scheduler may have left threads behind.
         System.exit(0);
     }
 
-    static void serve(InputStream in, PrintStream out) throws IOException {
-        BufferedReader requests = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8));
-        for (String line = requests.readLine(); line != null; line = requests.readLine()) {
-            if (!line.isBlank()) {
-                out.println(JSONValue.toJSONString(answer(line)));
-            }
-        }
+    @Override
+    Map<String, Object> answer(Map<?, ?> request) throws HostException {
+        return Run.of(request);
     }
 
-    private static Map<String, Object> answer(String line) {
-        Map<String, Object> response = new LinkedHashMap<>();
-        response.put("id", null);
-        try {
-            if (!(new JSONParser(JSONParser.MODE_RFC4627).parse(line) instanceof Map<?, ?> request)) {
-                throw new IllegalArgumentException("a request should be a JSON object");
-            }
-            response.put("id", request.get("id"));
-            response.putAll(Run.of(request));
-        } catch (HostException e) {
-            response.put("error", e.getMessage());
-            response.put("cause", chain(e.getCause()));
-        } catch (ParseException | RuntimeException | Error e) { // such as too little memory: the next request may do with it
-            response.put("error", "bad request: " + e);
-            response.put("cause", chain(e));
+    @Override
+    Map<String, Object> refusal(Throwable thrown) {
+        if (thrown instanceof HostException) {
+            return Map.of("error", thrown.getMessage(), "cause", chain(thrown.getCause()));
         }
-        return response;
+        // An Error, too, such as too little memory: the next request may do with it.
+        return Map.of("error", "bad request: " + thrown, "cause", chain(thrown));
     }
 
     /** Every exception with where it was thrown. */

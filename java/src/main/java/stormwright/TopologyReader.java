@@ -2,7 +2,6 @@ package stormwright;
 
 import java.io.IOException;
 import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -34,9 +33,7 @@ public final class TopologyReader {
 
     /** Arguments: code file, conf file, code file, conf file, and so on. */
     public static void main(String[] args) {
-        PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
-        // Whatever else is printed in this JVM is no answer.
-        System.setOut(System.err);
+        PrintStream out = RequestLoop.takeStandardOutput();
         out.println(JSONValue.toJSONString(read(args)));
     }
 

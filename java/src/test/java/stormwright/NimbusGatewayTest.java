@@ -3,12 +3,8 @@ package stormwright;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
-import java.io.PrintStream;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -25,7 +21,6 @@ import org.apache.storm.generated.SupervisorAssignments;
 import org.apache.storm.generated.SupervisorSummary;
 import org.apache.storm.generated.TopologyInfo;
 import org.apache.storm.generated.TopologySummary;
-import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.apache.storm.thrift.transport.TTransportException;
 import org.apache.storm.utils.NimbusClient;
 import org.apache.storm.utils.Utils;
@@ -74,16 +69,10 @@ class NimbusGatewayTest {
     private List<Map<?, ?>> ask(String... requests) throws Exception {
         Nimbus.Iface nimbus = (Nimbus.Iface) Proxy.newProxyInstance(
                 getClass().getClassLoader(), new Class<?>[] {Nimbus.Iface.class}, this::nimbus);
-        ByteArrayOutputStream out = new ByteArrayOutputStream();
         NimbusClient.LocalOverride local = new NimbusClient.LocalOverride(nimbus);
         try (local; NimbusConnection connection = new NimbusConnection(Utils.readDefaultConfig())) {
-            new NimbusGateway(connection).serve(
-                    new ByteArrayInputStream(String.join("\n", requests).getBytes(StandardCharsets.UTF_8)),
-                    new PrintStream(out, true, StandardCharsets.UTF_8));
+            return Responses.of(new NimbusGateway(connection), requests);
         }
-        List<Map<?, ?>> responses = new ArrayList<>();
-        out.toString(StandardCharsets.UTF_8).lines().forEach(line -> responses.add((Map<?, ?>) JSONValue.parse(line)));
-        return responses;
     }
 
     @Test

@@ -4,10 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
-import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
@@ -59,12 +55,7 @@ class SchedulerHostTest {
     }
 
     private static List<Map<?, ?>> serve(String... lines) throws Exception {
-        ByteArrayOutputStream out = new ByteArrayOutputStream();
-        SchedulerHost.serve(new ByteArrayInputStream(String.join("\n", lines).getBytes(StandardCharsets.UTF_8)),
-                new PrintStream(out, true, StandardCharsets.UTF_8));
-        List<Map<?, ?>> responses = new ArrayList<>();
-        out.toString(StandardCharsets.UTF_8).lines().forEach(line -> responses.add((Map<?, ?>) JSONValue.parse(line)));
-        return responses;
+        return Responses.of(new SchedulerHost(), lines);
     }
 
     /** The placements of a response, for the topologies of {@link #cluster}, whose tasks are 1 to 9. */

@@ -24,6 +24,7 @@ import org.apache.storm.utils.ConfigUtils;
 public final class Snapshot {
     private static final String OUR_CONF = "stormwright.";
     private static final String TOPOLOGY_CONF = "topology.";
+    private static final List<String> CLUSTER_CONF = List.of(OUR_CONF, "isolation.scheduler.", "storm.scheduler");
     private static final int UNASSIGNED = -1;
 
     private Snapshot() {
@@ -41,7 +42,9 @@ public final class Snapshot {
         Map<String, Object> problem = new LinkedHashMap<>();
         problem.put("schema", "stormwright-problem/1");
         problem.put("name", "nimbus");
-        problem.put("conf", select(conf, OUR_CONF));
+        Map<String, Object> ofCluster = new TreeMap<>();
+        CLUSTER_CONF.forEach(prefix -> ofCluster.putAll(select(conf, prefix)));
+        problem.put("conf", ofCluster);
         problem.put("supervisors", supervisors(cluster));
         problem.put("blacklisted_hosts", new TreeSet<>(cluster.getBlacklistedHosts()));
         problem.put("greylisted_supervisors", cluster.getGreyListedSupervisors());

@@ -22,6 +22,9 @@ import org.apache.storm.utils.Utils;
 
 /** A {@code stormwright-problem/1} as the objects that Nimbus hands to a scheduler. */
 final class ProblemCluster {
+    /** Nimbus knows who submitted a topology, a problem may not; ResourceAwareScheduler silently passes over those. */
+    private static final String NOBODY = "nobody";
+
     private static final Map<String, Object> DEFAULTS = Utils.readDefaultConfig();
 
     private final Map<String, Object> conf = new HashMap<>(DEFAULTS);
@@ -119,8 +122,9 @@ final class ProblemCluster {
             tasks[run[0]] += run[2] * run[3];
         }
         order.put(id, executors);
+        String owner = topology.text("owner", "");
         return new TopologyDetails(id, own, Structure.of(components, tasks, own), workers, componentOf,
-                topology.integer("launch_time", 0), topology.text("owner", ""));
+                topology.integer("launch_time", 0), owner.isEmpty() ? NOBODY : owner);
     }
 
     /** What lives: as Nimbus does, without what runs in slots that are gone. */

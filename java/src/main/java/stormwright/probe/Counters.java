@@ -9,6 +9,9 @@ import java.util.concurrent.atomic.AtomicLongArray;
  * a second set of cells atomically, so that nothing is lost when a bolt emits from threads of its own.
  */
 final class Counters {
+    /** Longs on both sides of the cells: those of two threads in one cache line would slow each other down. */
+    private static final int PADDING = 16;
+
     private static final VarHandle CELL = MethodHandles.arrayElementVarHandle(long[].class);
     private static final VarHandle OWNER;
     private static final VarHandle OTHERS;
@@ -22,17 +25,19 @@ final class Counters {
         }
     }
 
+    private final int size;
     private final long[] own;
     /** A thread that does not see it set tries to claim it and fails: so it may be read plainly. */
     private Thread owner;
     private volatile AtomicLongArray others;
 
     Counters(int size) {
-        own = new long[size];
+        this.size = size;
+        own = new long[PADDING + size + PADDING];
     }
 
     int size() {
-        return own.length;
+        return size;
     }
 
     /** Whether the calling thread is the owner; the first executor thread that asks becomes it. */
@@ -50,7 +55,7 @@ final class Counters {
     void add(boolean owned, int cell, long amount) {
         if (owned) {
             // Opaque: a plain addition on every processor, but never torn and never kept back in a register.
-            CELL.setOpaque(own, cell, (long) CELL.getOpaque(own, cell) + amount);
+            CELL.setOpaque(own, PADDING + cell, (long) CELL.getOpaque(own, PADDING + cell) + amount);
         } else {
             others().getAndAdd(cell, amount);
         }
@@ -59,15 +64,15 @@ final class Counters {
     /** Copies all cells; of each cell every addition is in this copy or in a later one. */
     void read(long[] into) {
         AtomicLongArray shared = others;
-        for (int cell = 0; cell < own.length; cell++) {
-            into[cell] = (long) CELL.getOpaque(own, cell) + (shared == null ? 0 : shared.get(cell));
+        for (int cell = 0; cell < size; cell++) {
+            into[cell] = (long) CELL.getOpaque(own, PADDING + cell) + (shared == null ? 0 : shared.get(cell));
         }
     }
 
     private AtomicLongArray others() {
         AtomicLongArray shared = others;
         if (shared == null) {
-            OTHERS.compareAndSet(this, null, new AtomicLongArray(own.length));
+            OTHERS.compareAndSet(this, null, new AtomicLongArray(size));
             shared = others;
         }
         return shared;

@@ -3,6 +3,7 @@ package stormwright.bridge;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.storm.scheduler.Cluster;
@@ -16,13 +17,17 @@ class SnapshotTest {
         Cluster cluster = new TestCluster().supervisor("b", 1).supervisor("a", 2).topology("t", 2)
                 .running("t", new WorkerSlot("a", 6701), new WorkerSlot("b", 6700)).dead("t", 2).build();
         cluster.blacklistHost("host-b");
-        Map<String, Object> conf = Map.of("stormwright.service.url", "u", "nimbus.thrift.port", 6627);
+        Map<String, Object> ofSchedulers = Map.of("stormwright.service.url", "u",
+                "storm.scheduler", "stormwright.PlacementScheduler",
+                "isolation.scheduler.machines", Map.of("t", 2));
+        Map<String, Object> conf = new HashMap<>(ofSchedulers);
+        conf.put("nimbus.thrift.port", 6627);
         Map<?, ?> request = parse(Snapshot.of(cluster, conf, "nimbus-1"));
         assertEquals("stormwright-snapshot/1", request.get("schema"));
         assertEquals(Map.of("nimbus_host", "nimbus-1"), request.get("cluster"));
         Map<?, ?> problem = (Map<?, ?>) request.get("problem");
         assertEquals("stormwright-problem/1", problem.get("schema"));
-        assertEquals(Map.of("stormwright.service.url", "u"), problem.get("conf"));
+        assertEquals(ofSchedulers, problem.get("conf"));
         assertEquals(List.of("host-b"), problem.get("blacklisted_hosts"));
         Map<?, ?> supervisor = (Map<?, ?>) ((List<?>) problem.get("supervisors")).get(0);
         assertEquals(

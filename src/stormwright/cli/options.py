@@ -1,0 +1,35 @@
+"""Arguments and options that several verbs have, each of which means the same everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., None])
+
+PATH = click.Path(path_type=Path)
+
+problem_file = click.argument("file", type=PATH)
+scheduler = click.option("--scheduler", "scheduler_name", default="online", show_default=True, help="Who decides.")
+parameters = click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler."
+)
+seed = click.option("--seed", type=int, help="For schedulers that draw random numbers.")
+jars = click.option("--jar", "jars", multiple=True, type=PATH, help="Where Java classes are, besides Storm's jars.")
+nodes = click.option("--nodes", default=3, show_default=True, help="Supervisors.")
+cores_per_node = click.option(
+    "--cores-per-node", default=2.0, show_default=True, help="CPU capacity that schedulers see."
+)
+
+
+def output(text: str) -> Callable[[Function], Function]:
+    """``--output``, a path; `text` says what is written there."""
+    return click.option("--output", type=PATH, help=text)
+
+
+def as_json(text: str) -> Callable[[Function], Function]:
+    """``--json``; `text` says what is printed then."""
+    return click.option("--json", "as_json", is_flag=True, help=text)

@@ -1,0 +1,327 @@
+"""What keeps executors from nodes under a placement, and the one line that tells it, in Storm's UI too."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from stormwright.model.constraints import RELATIVE_TOLERANCE, node_sum
+from stormwright.schedulers.support.limits import max_executors_per_worker
+from stormwright.schedulers.support.registry import SCHEDULERS
+from stormwright.schedulers.tag_aware import TAGS, UNTAGGED, tags_of
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """One thing that rules a node out for an executor.
+
+    Parameters
+    ----------
+    kind
+        ``blacklisted``, ``greylisted``, ``tag``, ``crowded``, ``executors per worker``, ``incompatible``, ``slots``,
+        ``workers``, ``memory``, ``CPU``.
+    text
+        What is missing; for ``memory`` and ``CPU`` without the amount, which is `short_by` in `unit`.
+    """
+
+    kind: str
+    text: str
+    short_by: float | None = None
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return self.text if self.short_by is None else f"{self.text} short by {self.short_by:.4g} {self.unit}"
+
+
+@dataclass(frozen=True)
+class RuledOut:
+    """The nodes that have one obstacle.
+
+    Parameters
+    ----------
+    kind, text, unit
+        As of an `Obstacle`.
+    nodes
+        Which, shape (N,).
+    short_by
+        What each is short by, shape (N,), where the obstacle has an amount.
+    """
+
+    kind: str
+    text: str
+    nodes: BoolArray
+    short_by: FloatArray | None = None
+    unit: str = ""
+
+    def at(self, node: int) -> Obstacle:
+        """The obstacle at one of the nodes."""
+        short_by = None if self.short_by is None else float(self.short_by[node])
+        return Obstacle(self.kind, self.text, short_by, self.unit)
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many nodes have one obstacle as their first, and the least and the most that they are short by."""
+
+    kind: str
+    text: str
+    nodes: int
+    short_by: tuple[float, float] | None
+    unit: str
+
+    def __str__(self) -> str:
+        if self.short_by is None:
+            return self.text
+        least, most = (f"{amount:.4g}" for amount in self.short_by)
+        return f"{self.text} short by {least if least == most else f'{least} to {most}'} {self.unit}"
+
+
+# Counting ----------------------------------------------------------------------------------------
+
+
+def count_first(ruled_out: Sequence[RuledOut], among: BoolArray) -> tuple[Count, ...]:
+    """Each node of `among`, shape (N,), under its first obstacle; most nodes first, ties by the first of the nodes."""
+    left = among.copy()
+    found = []
+    for one in ruled_out:
+        nodes = np.flatnonzero(one.nodes & left)
+        if len(nodes):
+            amounts = None if one.short_by is None else one.short_by[nodes]
+            span = None if amounts is None else (float(amounts.min()), float(amounts.max()))
+            found.append((-len(nodes), int(nodes[0]), Count(one.kind, one.text, len(nodes), span, one.unit)))
+            left[nodes] = False
+    return tuple(count for *_, count in sorted(found, key=lambda entry: entry[:2]))
+
+
+def histogram(counts: Sequence[Count], total: int) -> str:
+    """``2 of 3 nodes: memory short by 512 MB; 1 of 3: tag "etl" missing``; empty if there are no nodes."""
+    parts = [(count.nodes, str(count)) for count in counts]
+    free = total - sum(nodes for nodes, _ in parts)
+    if free:
+        parts.append((free, "could take it"))
+    return "; ".join(
+        f"{nodes} of {total}{' nodes' if not position else ''}: {text}" for position, (nodes, text) in enumerate(parts)
+    )
+
+
+def status_text(scheduler: str, said: Sequence[str], component: str, counts: Sequence[Count], total: int) -> str:
+    """The reasons for an executor without a slot in one line: the scheduler's own, then how many nodes lack what.
+
+    Parameters
+    ----------
+    said
+        What the scheduler itself gave as reasons.
+    component
+        Of the executor.
+    """
+    nodes = f"{component}: {histogram(counts, total) or 'there are 0 nodes'}"
+    return f"{scheduler or 'scheduler'}: {'; '.join([*said, nodes])}"
+
+
+def status_texts(problem: Problem, assignment: Assignment, topologies: Collection[str]) -> dict[str, str]:
+    """Topology id → Storm's status text, for topologies with executors that `assignment` gives no slot.
+
+    The text is about one executor: of every component the one that asks for most CPU (ties: most memory, then the
+    first), and of these the one that most nodes are ruled out for (ties: the first component).
+    """
+    state = Obstacles(problem, assignment)
+    everywhere = np.ones(len(problem.supervisors), dtype=bool)
+    texts = {}
+    for name in topologies:
+        topology = problem.topology_index[name]
+        candidates = [
+            (executor, count_first(state.of(topology, executor), everywhere))
+            for executor in state.most_demanding(topology)
+        ]
+        executor, counts = max(candidates, key=lambda candidate: sum(count.nodes for count in candidate[1]))
+        component = state.component(topology, executor)
+        said = state.said(topology, executor)
+        texts[name] = status_text(assignment.scheduler, said, component, counts, len(everywhere))
+    return texts
+
+
+# Finding -----------------------------------------------------------------------------------------
+
+
+class Obstacles:
+    """What a placement has left on every node, and so what keeps executors from them.
+
+    Executors are numbered within their topology.
+
+    Attributes
+    ----------
+    slots
+        Of every executor of the problem, shape (E,).
+    cpu_hz, memory_mb
+        Left on every node, with a tolerance, shape (N,).
+    free_slots
+        On every node, shape (N,).
+    """
+
+    def __init__(self, problem: Problem, assignment: Assignment) -> None:
+        self._problem, self._assignment = problem, assignment
+        self.slots: IntArray = assignment.slot_of_executor
+        # `online` has a parameter that leaves a part of the CPU alone.
+        share = float(assignment.parameters.get("capacity", 100.0)) / 100 if assignment.scheduler == "online" else 1.0
+        room = 1 + RELATIVE_TOLERANCE
+        self.cpu_hz: FloatArray = problem.node_cpu_hz * share * room - node_sum(
+            problem, self.slots, problem.executor_cpu_hz
+        )
+        self.memory_mb: FloatArray = problem.node_memory_mb * room - node_sum(
+            problem, self.slots, problem.executor_memory_mb
+        )
+        nodes = problem.supervisors
+        self._ports: IndexArray = np.array([len(node.ports) for node in nodes], dtype=np.int64)
+        used = np.unique(self.slots[self.slots != UNPLACED])
+        self.free_slots: IndexArray = self._ports - np.bincount(problem.slot_node[used], minlength=len(nodes))
+        self._reasons = {(u.topology, u.executor): u.reasons for u in assignment.unplaced}
+        self._blacklisted: BoolArray = np.array([node.host in problem.blacklisted_hosts for node in nodes], dtype=bool)
+        # Ours know no tags, except the one that is about them; of others we cannot tell.
+        self._heeds_tags = assignment.scheduler == "tag_aware" or assignment.scheduler not in SCHEDULERS
+        self._keeps_untagged_apart = assignment.scheduler == "tag_aware"
+        #: Tags → the nodes that have exactly these.
+        self._with_tags: dict[frozenset[str], BoolArray] = {}
+        for position, node in enumerate(nodes):
+            tags = tags_of((node.scheduler_meta or {}).get(TAGS, ""))
+            self._with_tags.setdefault(tags, np.zeros(len(nodes), dtype=bool))[position] = True
+
+    def component(self, topology: int, executor: int) -> str:
+        """Id of an executor's component."""
+        of = self._problem.topologies[topology]
+        component: str = of.components[of.executor_component[executor]].id
+        return component
+
+    def reasons(self, topology: int, executor: int) -> tuple[str, ...]:
+        """What the scheduler said of an executor."""
+        return self._reasons.get((self._problem.topologies[topology].id, executor), ())
+
+    def said(self, topology: int, executor: int) -> tuple[str, ...]:
+        """What the scheduler said of an executor, or else of its topology."""
+        status = self._assignment.status.get(self._problem.topologies[topology].id, "")
+        of_topology = (status.removeprefix(f"{self._assignment.scheduler}: "),) if status else ()
+        return self.reasons(topology, executor) or of_topology
+
+    def own_slots(self, topology: int) -> IntArray:
+        """Slots of the executors of a topology that have one."""
+        own = self.slots[self._problem.executors_of(topology)]
+        placed: IntArray = own[own != UNPLACED]
+        return placed
+
+    def most_demanding(self, topology: int) -> list[int]:
+        """Of every component with executors without a slot, the one that asks for most CPU, then memory."""
+        problem, own = self._problem, self._problem.executors_of(topology)
+        waiting = np.flatnonzero(self.slots[own] == UNPLACED)
+        cpu_hz, memory_mb = problem.executor_cpu_hz[own][waiting], problem.executor_memory_mb[own][waiting]
+        ranked = waiting[np.lexsort((waiting, -memory_mb, -cpu_hz))]
+        _, first = np.unique(problem.topologies[topology].executor_component[ranked], return_index=True)
+        most: list[int] = ranked[first].tolist()
+        return most
+
+    def shortages(self, topology: int) -> Iterator[str]:
+        """What all executors of a topology without a slot lack together on the usable nodes."""
+        problem, of = self._problem, self._problem.topologies[topology]
+        own = np.arange(problem.num_executors)[problem.executors_of(topology)]
+        waiting = own[self.slots[own] == UNPLACED]
+        usable = problem.node_usable
+        workers = min(of.num_workers, of.num_executors)
+        missing = max(workers - len(np.unique(self.own_slots(topology))), 0)
+        free = int(self.free_slots[usable].sum())
+        nodes = f"on {np.count_nonzero(usable)} usable nodes together"
+        if missing > free:
+            yield f"{missing} worker slots wanted, {free} free {nodes}"
+        limit = max_executors_per_worker(of)
+        if workers * limit < of.num_executors:
+            yield f"{workers} workers of at most {limit} executors do not take {of.num_executors}"
+        for what, unit, demand, room in (
+            ("CPU", "Hz", problem.executor_cpu_hz, self.cpu_hz),
+            ("memory", "MB", problem.executor_memory_mb, self.memory_mb),
+        ):
+            short_by = float(demand[waiting].sum() - np.maximum(room[usable], 0).sum())
+            if short_by > 0:
+                yield f"{what} short by {short_by:.4g} {unit} {nodes} for its {len(waiting)} executors without a slot"
+
+    def of(self, topology: int, executor: int) -> list[RuledOut]:
+        """What keeps an executor from nodes; of a node's obstacles the first is the one that counts."""
+        problem, named = self._problem, self._problem.topologies[topology]
+        e = int(problem.executor_offset[topology]) + executor
+        cpu_hz, memory_mb = float(problem.executor_cpu_hz[e]), float(problem.executor_memory_mb[e])
+        tags = tags_of(",".join(named.components[named.executor_component[executor]].tags))
+        found = [
+            RuledOut("blacklisted", "blacklisted", self._blacklisted),
+            RuledOut("greylisted", "greylisted", ~self._blacklisted & ~problem.node_usable),
+            *self._missing_tags(tags),
+            *self._crowded(topology, executor),
+            *self._full(topology, executor),
+            RuledOut("memory", "memory", memory_mb > self.memory_mb, memory_mb - self.memory_mb, "MB"),
+            RuledOut("CPU", "CPU", cpu_hz > self.cpu_hz, cpu_hz - self.cpu_hz, "Hz"),
+        ]
+        return [one for one in found if one.nodes.any()]
+
+    def _missing_tags(self, tags: frozenset[str]) -> Iterator[RuledOut]:
+        if not self._heeds_tags:
+            return
+        lacking: dict[str, BoolArray] = {}
+        for own, nodes in self._with_tags.items():
+            missing = sorted(tags - own)
+            if not missing and not tags and own and self._keeps_untagged_apart:
+                missing = [UNTAGGED]
+            if missing:
+                names = ", ".join(f'"{tag}"' for tag in missing)
+                text = f"{'tag' if len(missing) == 1 else 'tags'} {names} missing"
+                lacking[text] = lacking[text] | nodes if text in lacking else nodes
+        for text, nodes in lacking.items():
+            yield RuledOut("tag", text, nodes)
+
+    def clashing(self, topology: int, executor: int) -> frozenset[int]:
+        """Slots of a topology's workers that hold executors which one may not share a worker with."""
+        limits = self._problem.component_limits.get(topology)
+        if limits is None:
+            return frozenset()
+        slots = self.slots[self._problem.executors_of(topology)]
+        component = self._problem.topologies[topology].executor_component
+        foes = limits.incompatible[component[executor], component] & (slots != UNPLACED)
+        foes[executor] = False
+        return frozenset(slots[foes].tolist())
+
+    def _crowded(self, topology: int, executor: int) -> Iterator[RuledOut]:
+        problem, of = self._problem, self._problem.topologies[topology]
+        limits = problem.component_limits.get(topology)
+        if limits is None:
+            return
+        slots, component = self.slots[problem.executors_of(topology)], of.executor_component[executor]
+        alike = slots[(of.executor_component == component) & (slots != UNPLACED)]
+        there = np.bincount(problem.slot_node[alike], minlength=len(problem.supervisors))
+        for count in np.unique(there[there >= limits.most_on_node[component]]).tolist():
+            yield RuledOut(
+                "crowded", f"{count} executors of {of.components[component].id} already, the limit", there == count
+            )
+
+    def _full(self, topology: int, executor: int) -> Iterator[RuledOut]:
+        """Neither can the executor join a worker of its topology on a node, nor may a further one start there."""
+        problem, of = self._problem, self._problem.topologies[topology]
+        wanted, limit = min(of.num_workers, of.num_executors), max_executors_per_worker(of)
+        own, sizes = np.unique(self.own_slots(topology), return_counts=True)
+        clash = np.isin(own, list(self.clashing(topology, executor)))
+        # An executor that runs may open a worker elsewhere: what it costs tells how many there are then.
+        running = self.slots[int(problem.executor_offset[topology]) + executor] != UNPLACED
+        may_open = running or len(own) < wanted
+        held, joinable = np.zeros((2, len(problem.supervisors)), dtype=bool)
+        held[problem.slot_node[own[~clash]]] = True
+        joinable[problem.slot_node[own[~clash & (sizes < limit)]]] = True
+        foes = np.bincount(problem.slot_node[own[clash]], minlength=len(problem.supervisors))
+        free = self.free_slots > 0
+        closed = ~joinable & ~(free & may_open)
+        yield RuledOut(
+            "executors per worker", f"{limit} executors in every worker of its topology, the limit", closed & held
+        )
+        for count in np.unique(foes[closed & (foes > 0)]).tolist():
+            text = f"incompatible components in {count} workers of its topology"
+            yield RuledOut("incompatible", text, closed & (foes == count))
+        for ports in np.unique(self._ports[closed & ~free]).tolist():
+            text = f"no free worker slot of {ports}"
+            yield RuledOut("slots", text, closed & ~free & (self._ports == ports))
+        yield RuledOut("workers", f"all {wanted} workers of its topology are elsewhere", closed & free)

@@ -1,0 +1,226 @@
+"""The pages of ``docs/schedulers``: what each scheduler is, and where it puts one and the same word count.
+
+``python -m stormwright.experiments.scheduler_pages docs/schedulers`` (or ``make docs``) writes them from the docstrings
+and from what the schedulers answer on ``word-count.json`` there; a test keeps them equal.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from stormwright.experiments.compare import Figures, measure
+from stormwright.experiments.compare_report import component_colours, component_legend, draw
+from stormwright.experiments.placement_svg import placement_svg
+from stormwright.experiments.resolve import ANY_JAVA, describe_scheduler
+from stormwright.formats import read_problem
+from stormwright.model import CostWeights, Problem
+from stormwright.model.arrays import IntArray
+from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.support.describe import Description
+from stormwright.schedulers.support.registry import SCHEDULERS
+
+PROBLEM = "word-count.json"
+
+#: Whom every placement is set against.
+_BASELINE = "even"
+
+_INDEX, _JAVA = "index.md", "java"
+
+_MADE = "<!-- Made by `make docs`; what it says is in the docstring of the scheduler. -->"
+
+#: Author, title in quotes, and what follows of a citation.
+_CITATION = re.compile(r'(?P<who>[^"]+), "(?P<title>[^"]+)"(?P<rest>.*)')
+
+
+def write_pages(directory: Path) -> None:
+    """Write every page and picture into `directory`, which has the problem, and remove those of schedulers gone."""
+    made = pages(read_problem(directory / PROBLEM))
+    for path in (*directory.glob("*.md"), *directory.glob("*.svg")):
+        if path.name not in made:
+            path.unlink()
+    for name, text in made.items():
+        (directory / name).write_text(text, encoding="utf-8")
+
+
+def pages(problem: Problem) -> dict[str, str]:
+    """File name → text: a page and a picture for each scheduler of ours, a page for Java's, and the index.
+
+    Raises
+    ------
+    MissingDependencyError
+        A scheduler needs a package that is not installed.
+    """
+    descriptions = {name: describe_scheduler(name) for name in SCHEDULERS}
+    slots = {name: make_scheduler(name).schedule(problem).slot_of_executor for name in SCHEDULERS}
+    figures = {name: measure(problem, of) for name, of in slots.items()}
+    made = {_INDEX: _index(problem, descriptions, figures)}
+    for name, description in descriptions.items():
+        columns = {known: figures[known] for known in dict.fromkeys((name, _BASELINE))}
+        made[f"{name}.md"] = _text(_page(description, columns))
+        made[f"{name}.svg"] = _picture(problem, name, figures[name], slots[name])
+    made[f"{_JAVA}.md"] = _text(_java_page(describe_scheduler(ANY_JAVA)))
+    return made
+
+
+def _picture(problem: Problem, name: str, figures: Figures, slots: IntArray) -> str:
+    colours = component_colours(problem)
+    lead = f"cost {figures.cost.total:,.0f}, {figures.nodes} nodes, {figures.workers} workers"
+    return placement_svg(draw(problem, name, lead, slots, colours), list(component_legend(problem, colours)))
+
+
+def _text(blocks: Iterator[str]) -> str:
+    return "\n\n".join([_MADE, *blocks]) + "\n"
+
+
+# Pages -------------------------------------------------------------------------------------------
+
+
+def _page(description: Description, figures: Mapping[str, Figures]) -> Iterator[str]:
+    name = description.name
+    yield from _head(description)
+    yield f"![Where {name} puts the executors of the word count]({name}.svg)"
+    yield _figures_table(figures)
+    yield (
+        f"The problem is [{PROBLEM}](index.md#the-word-count); "
+        f"`stormwright schedule docs/schedulers/{PROBLEM} --scheduler {name}` places it."
+    )
+    yield from _use(description)
+    yield from _rule(description)
+    yield "## Parameters\n\n" + _parameters_table(description)
+
+
+def _java_page(description: Description) -> Iterator[str]:
+    yield from _head(description)
+    yield from _use(description)
+    yield from _rule(description)
+    yield (
+        "## Its placement\n\nIt takes Java and Storm's jars to draw one, which `make setup` fetches:\n\n"
+        f"    stormwright compare docs/schedulers/{PROBLEM} \\\n"
+        "        --schedulers even,java:ResourceAwareScheduler --output report.html"
+    )
+
+
+def _head(description: Description) -> Iterator[str]:
+    yield f"# {description.name}"
+    yield description.rule
+    yield f"Source: {description.source.rstrip(':')}"
+
+
+def _use(description: Description) -> Iterator[str]:
+    yield f"**When to use.** {description.when_to_use}"
+    yield f"**Ignores.** {description.ignores}"
+    yield f"**Honours.** {_honours(description)}."
+
+
+def _rule(description: Description) -> Iterator[str]:
+    """The text without the source that begins it, or is a paragraph of it: the page has that at its top."""
+    paragraphs = []
+    for paragraph in description.text.split("\n\n"):
+        flat = " ".join(paragraph.split())
+        cited = bool(description.source) and flat.startswith(description.source)
+        paragraphs.append(flat.removeprefix(description.source).strip() if cited else paragraph)
+    yield "\n\n".join(["## Rule", *filter(None, paragraphs)])
+
+
+def _figures_table(figures: Mapping[str, Figures]) -> str:
+    weights = CostWeights()
+    rows: list[tuple[str, list[str]]] = [
+        ("cost", [f"**{of.cost.total:,.0f}**" for of in figures.values()]),
+        ("in a worker", [f"{of.cost.same_executor + of.cost.same_worker:,.0f}" for of in figures.values()]),
+        (f"in a node, × {weights.inter_worker:g}", [f"{of.cost.inter_worker:,.0f}" for of in figures.values()]),
+        (f"in a rack, × {weights.inter_node:g}", [f"{of.cost.inter_node:,.0f}" for of in figures.values()]),
+        (f"between racks, × {weights.inter_rack:g}", [f"{of.cost.inter_rack:,.0f}" for of in figures.values()]),
+        ("nodes used", [str(of.nodes) for of in figures.values()]),
+        ("workers used", [str(of.workers) for of in figures.values()]),
+        ("limits", ["; ".join(of.broken) or "kept" for of in figures.values()]),
+    ]
+    head = [f"| tuples/s | {' | '.join(figures)} |", "|---|" + "---:|" * len(figures)]
+    return "\n".join([*head, *(f"| {label} | {' | '.join(cells)} |" for label, cells in rows)])
+
+
+def _parameters_table(description: Description) -> str:
+    if not description.parameters:
+        return "It has none."
+    lines = ["| `--set` | default | allowed | |", "|---|---|---|---|"]
+    for parameter in description.parameters:
+        default = str(parameter.default).lower() if isinstance(parameter.default, bool) else str(parameter.default)
+        lines.append(f"| `{parameter.name}` | {default} | {_cell(parameter.allowed)} | {_cell(parameter.text)} |")
+    return "\n".join(lines)
+
+
+# Index -------------------------------------------------------------------------------------------
+
+
+def _index(problem: Problem, descriptions: Mapping[str, Description], figures: Mapping[str, Figures]) -> str:
+    lines = ["| name | rule | source | honours | cost |", "|---|---|---|---|---:|"]
+    for name, description in descriptions.items():
+        lines.append(_index_row(name, f"{name}.md", description, f"{figures[name].cost.total:,.0f}"))
+    lines.append(_index_row(ANY_JAVA, f"{_JAVA}.md", describe_scheduler(ANY_JAVA), "–"))
+    return _text(iter(["# The schedulers", _ABOUT, "\n".join(lines), *_about_problem(problem)]))
+
+
+_ABOUT = """\
+Each has a page: where its rule comes from, the rule, when to use it, what it ignores, and a picture of where it puts
+the executors of one word count. *Cost* is the traffic of that placement, weighted by how far it goes; a scheduler that
+lowers something else, such as the load of the busiest node, may well cost more than `even`.
+
+- All of ours keep to free worker slots and stay away from blacklisted hosts. All but `even` give a topology exactly as
+  many workers as it asks for (`tag_aware` may need more), place it as a whole or not at all, and keep
+  [constraints on components and isolation](../how-it-works.md#limits-that-every-scheduler-keeps).
+- What runs stays where it is, except with `online` and `optimizer` and, told `move_running`, `annealing`, `ant_colony`
+  and `genetic`.
+- Loads and traffic are as measured; of a topology that was not measured, what its components ask for and what its
+  streams suggest. Shuffled traffic follows the placement: the costs here count that; of the rules only `annealing`
+  does."""
+
+
+def _index_row(name: str, page: str, description: Description, cost: str) -> str:
+    cells = (description.rule, _short_source(description.source), _honours(description))
+    return f"| [{name}]({page}) | {' | '.join(map(_cell, cells))} | {cost} |"
+
+
+def _about_problem(problem: Problem) -> Iterator[str]:
+    (topology,) = problem.topologies
+    parts = ", ".join(f"{component.parallelism} {component.id}" for component in topology.components)
+    yield "## The word count"
+    yield (
+        f"[{PROBLEM}]({PROBLEM}) has one topology of {topology.num_executors} executors ({parts}) that asks for "
+        f"{topology.num_workers} workers. Spouts send sentences, shuffled, to split; words go by field to count, and "
+        "as words do, some come far more often than others. Nothing runs yet. `count` is tagged `ssd`, which only "
+        "`tag_aware` looks at."
+    )
+    lines = ["| node | rack | CPU | memory | slots | told to schedulers |", "|---|---|---:|---:|---:|---|"]
+    for node in problem.supervisors:
+        told = ", ".join(f"{key} {value}" for key, value in (node.scheduler_meta or {}).items())
+        lines.append(
+            f"| {node.host} | {node.rack} | {node.cpu_hz / 1e9:g} GHz | {node.memory_mb / 1024:g} GiB "
+            f"| {len(node.ports)} | {told} |"
+        )
+    yield "\n".join(lines)
+
+
+def _short_source(source: str) -> str:
+    """Who wrote what and when, with a link where the source has an address."""
+    match = _CITATION.match(source)
+    if match is None:
+        return source.rstrip(":")
+    year = re.search(r"\b(?:19|20)\d\d\b", match["rest"])
+    address = re.search(r"https?://[^\s;,]*[^\s;,.]", match["rest"])
+    title = f"[{match['title']}]({address[0]})" if address else f"“{match['title']}”"
+    return f"{match['who']}, {title}" + (f", {year[0]}" if year else "")
+
+
+def _honours(description: Description) -> str:
+    return ", ".join(description.honours)
+
+
+def _cell(text: str) -> str:
+    """`text` as part of a table, in which a bar would end the cell."""
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    write_pages(Path(sys.argv[1]))

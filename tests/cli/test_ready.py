@@ -1,0 +1,32 @@
+"""Ready problems where a file could be named."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def test_verbs_take_its_name_for_a_file(run, tmp_path):
+    name, answer = "ready:top-storm-exclamation-4", tmp_path / "answer.json"
+    code, out, _ = run("schedule", name, "--scheduler", "top_storm", "--output", answer)
+    assert code == 0
+    assert out.startswith("top-storm-exclamation-4: 1 topologies, 18 executors, 5 nodes, 20 slots; top_storm took")
+    code, out, _ = run("compare", name, "--schedulers", "even,top_storm")
+    assert code == 0
+    assert out.startswith("top-storm-exclamation-4: 1 topologies, 18 executors")
+    assert run("explain", name, answer)[:2] == (
+        0,
+        "every executor has a slot; --topology or --executor explain one\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ready:top-storm-exclamation-7", "no such ready problem; did you mean ready:top-storm-exclamation-"),
+        ("ready:", "no such ready problem; there are top-storm-word-count-1, "),
+    ],
+)
+def test_a_name_that_is_none(run, name, message):
+    code, out, err = run("schedule", name)
+    assert (code, out) == (2, "")
+    assert message in err

@@ -1,0 +1,118 @@
+"""What is done about failures and files, without Spark."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from stormwright.pipeline import keeper
+from stormwright.pipeline.poison import poisonous
+from stormwright.pipeline.quarantine import Quarantine
+from stormwright.pipeline.source import prune
+
+TRACEBACK = "Traceback (most recent call last):"
+
+
+@pytest.mark.parametrize("bad", [set(), {0}, {7}, {3, 4}, {0, 99}, set(range(100))])
+def test_the_files_that_fail_are_found_with_few_trials(bad: set[int]) -> None:
+    files = [Path(str(number)) for number in range(100)]
+    trials = 0
+
+    def failure(tried: Sequence[Path]) -> str | None:
+        nonlocal trials
+        trials += 1
+        found = [path for path in tried if int(path.name) in bad]
+        return f"{found[0]} is bad" if found else None
+
+    assert poisonous(files, failure) == {files[number]: f"{number} is bad" for number in bad}
+    assert trials <= 1 + 2 * 7 * len(bad)
+    assert poisonous([], failure) == {}
+
+
+class FakeQuery:
+    """Fails at once, or runs until it is stopped."""
+
+    def __init__(self, failure: str | None) -> None:
+        self._failure, self._ended = failure, threading.Event()
+        self.lastProgress = None if failure else object()
+
+    def awaitTermination(self, timeout: int) -> bool:  # noqa: N802 - Spark's name
+        if self._failure:
+            raise PySparkException(self._failure)
+        return self._ended.wait(timeout)
+
+    def stop(self) -> None:
+        self._ended.set()
+
+
+def test_a_failed_query_is_started_again_and_looked_into_from_the_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it does not even start."""
+    monkeypatch.setattr(keeper, "FIRST_PAUSE_S", 0.001)
+    queries = iter([FakeQuery("first"), FakeQuery("second"), PySparkException("third"), FakeQuery(None)])
+    examined: list[str | None] = []
+
+    def start() -> Any:
+        query = next(queries)
+        if isinstance(query, PySparkException):
+            raise query
+        return query
+
+    kept = keeper.KeptQuery(start, examine=lambda: examined.append(kept.error), tidy=lambda: None)
+    deadline = time.monotonic() + 10
+    while kept.error or kept.restarts < 2:
+        assert kept.running
+        assert time.monotonic() < deadline, kept.error
+        time.sleep(0.01)
+    assert examined == ["second", "second"]
+    kept.stop()
+    assert not kept.running
+    assert list(queries) == []
+
+
+def test_files_that_fail_only_together_are_not_blamed() -> None:
+    files = [Path(str(number)) for number in range(5)]
+    assert poisonous(files, lambda tried: "too many" if len(tried) > 2 else None) == {}
+
+
+def test_kept_files_are_deleted_when_they_are_old(tmp_path: Path) -> None:
+    now_s = time.time()
+    for name, age_s in (("old.jsonl", 100), ("new.jsonl", 20), ("old.txt", 100)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (now_s - age_s, now_s - age_s))
+    prune(tmp_path, keep_s=60)
+    assert {path.name for path in tmp_path.iterdir()} == {"new.jsonl", "old.txt"}
+    prune(tmp_path / "not there", keep_s=60)
+
+
+def test_a_file_set_aside_is_noted_and_counted(tmp_path: Path) -> None:
+    quarantine = Quarantine(tmp_path / "quarantine")
+    landed = tmp_path / "1.jsonl"
+    landed.write_bytes(b"x")
+    assert quarantine.files_set_aside() == 0
+    quarantine.set_aside(landed, "why")
+    assert not landed.exists()
+    assert quarantine.files_set_aside() == 1
+    (note,) = (tmp_path / "quarantine").glob("*.jsonl")
+    assert b'"reason":"why","file":"1.jsonl","line_number":null' in note.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("failure", "why"),
+    [
+        ("[STREAM_FAILED] no such table\n=== Streaming Query ===\nIdentifier: 1", "[STREAM_FAILED] no such table"),
+        (
+            f"Reason: {TRACEBACK}\n  File 1\nKeyError: 1\n\n{TRACEBACK}\n  File 2\nOSError: disk full\n SQLSTATE: 1",
+            "OSError: disk full",
+        ),
+        ("", ""),
+    ],
+)
+def test_the_cause_of_a_failure_is_one_line(failure: str, why: str) -> None:
+    assert keeper.cause(failure) == why

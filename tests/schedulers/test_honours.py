@@ -1,0 +1,170 @@
+"""What a scheduler says to honour has an influence on its answer, and nothing else has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from stormwright.formats import read_problem
+from stormwright.model import LoadProfile, Problem
+from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
+from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
+from stormwright.schedulers.predictive import FORECAST_GROWTH
+from stormwright.schedulers.support.describe import describe
+from stormwright.schedulers.support.registry import SCHEDULERS
+from stormwright.schedulers.tag_aware import TAGS
+from stormwright.schedulers.top_storm import CORES, GHZ
+from stormwright.testing.strategies import problems
+from tests.case_files import case_files, case_name, case_problem
+
+WORD_COUNT = Path(__file__).parents[2] / "docs" / "schedulers" / "word-count.json"
+
+#: Fewer steps, so that the tests are fast.
+SETTINGS = {
+    "annealing": {"sweeps": 5},
+    "ant_colony": {"ants": 4, "iterations": 3},
+    "genetic": {"generations": 5},
+}
+
+
+def no_traffic(problem: Problem) -> Problem:
+    none, no_rate = np.empty(0, np.int32), np.empty(0)
+    return _with_loads(problem, lambda load: replace(load, pair_source=none, pair_target=none, pair_tps=no_rate))
+
+
+def no_streams(problem: Problem) -> Problem:
+    """What was measured stays."""
+    topologies = [
+        replace(topology, components=tuple(replace(component, inputs=()) for component in topology.components))
+        for topology in problem.topologies
+    ]
+    return replace(problem, topologies=tuple(topologies))
+
+
+def one_rack(problem: Problem) -> Problem:
+    return _with_nodes(problem, lambda _, node: replace(node, rack="rack"))
+
+
+def no_cpu(problem: Problem) -> Problem:
+    return _with_loads(problem, lambda load: replace(load, cpu_hz=np.zeros(len(load.cpu_hz))))
+
+
+def no_memory(problem: Problem) -> Problem:
+    return _with_loads(problem, lambda load: replace(load, memory_mb=np.zeros(len(load.memory_mb))))
+
+
+def no_limit_on_executors(problem: Problem) -> Problem:
+    return _with_conf(problem, lambda _, conf: {k: v for k, v in conf.items() if k != MAX_EXECUTORS_PER_WORKER})
+
+
+def growth(problem: Problem) -> Problem:
+    return _with_conf(problem, lambda index, conf: {**conf, FORECAST_GROWTH: 5 * (index % 2)})
+
+
+def prices(problem: Problem) -> Problem:
+    return _with_nodes(problem, lambda n, node: replace(node, scheduler_meta={PRICE_PER_HOUR: str(9 - n)}))
+
+
+def processors(problem: Problem) -> Problem:
+    return _with_nodes(problem, lambda n, node: replace(node, scheduler_meta={CORES: str(2**n), GHZ: "3"}))
+
+
+def tags(problem: Problem) -> Problem:
+    return _with_nodes(problem, lambda n, node: replace(node, scheduler_meta={TAGS: "ssd"} if n % 2 else None))
+
+
+#: What may be honoured → a problem that differs in nothing else.
+CHANGES = {
+    "CPU": no_cpu,
+    "memory": no_memory,
+    "executors per worker": no_limit_on_executors,
+    "traffic": no_traffic,
+    "streams": no_streams,
+    "racks": one_rack,
+    "tags": tags,
+    "prices": prices,
+    "processors": processors,
+    "forecast growth": growth,
+}
+
+#: Honoured, and of a kind that cannot be changed alone, or said in other words.
+OTHERS = {"hosts", "worker slots", "CPU where it can"}
+
+#: Two start from the answer of `online`, which looks at racks; one keeps to CPU where it can. So their pages say.
+EXCEPTIONS = {("ant_colony", "racks"), ("genetic", "racks"), ("r_storm", "CPU")}
+
+#: That these are kept is in the contract.
+LIMITS = {"CPU", "memory", "executors per worker"}
+
+HONOURED = [
+    (name, what) for name in SCHEDULERS for what in CHANGES if what in describe(name).honours and what not in LIMITS
+]
+IGNORED = [
+    (name, what)
+    for name in SCHEDULERS
+    for what in CHANGES
+    if what not in describe(name).honours and (name, what) not in EXCEPTIONS
+]
+
+
+def tagged():
+    """Problems in which every other component has a tag, so that tags of nodes can have an influence."""
+
+    def tag(problem: Problem) -> Problem:
+        topologies = [
+            replace(t, components=tuple(replace(c, tags=("ssd",) * (n % 2)) for n, c in enumerate(t.components)))
+            for t in problem.topologies
+        ]
+        return replace(problem, topologies=tuple(topologies))
+
+    return problems(flows=False).map(tag)
+
+
+def has_influence(name: str, what: str, problem: Problem) -> bool:
+    answers = [
+        make_scheduler(name, SETTINGS.get(name, {})).schedule(of).slot_of_executor.tolist()
+        for of in (problem, CHANGES[what](problem))
+    ]
+    return answers[0] != answers[1]
+
+
+@pytest.mark.parametrize(("name", "what"), IGNORED)
+@settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
+@given(problem=tagged())
+def test_what_is_not_honoured_has_no_influence(name, what, problem):
+    assert not has_influence(name, what, problem)
+
+
+@pytest.mark.parametrize(("name", "what"), HONOURED)
+def test_what_is_honoured_has_an_influence(name, what):
+    """On the word count of the pages, or on five topologies on two racks."""
+    cases = [path for path in case_files("placement") if case_name(path) == "m03_5topo100_n12_r2"]
+    assert any(has_influence(name, what, of) for of in (read_problem(WORD_COUNT), *map(case_problem, cases)))
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_all_that_is_honoured_has_a_name_here(name):
+    honours = describe(name).honours
+    assert honours
+    assert set(honours) <= {*CHANGES, *OTHERS}
+    assert len(set(honours)) == len(honours)
+
+
+def _with_loads(problem, change):
+    return problem.with_load(
+        LoadProfile({t.id: change(load) for t, load in zip(problem.topologies, problem.loads, strict=True)})
+    )
+
+
+def _with_nodes(problem, change):
+    return replace(problem, supervisors=tuple(change(n, node) for n, node in enumerate(problem.supervisors)))
+
+
+def _with_conf(problem, change):
+    topologies = [replace(t, conf=change(index, t.conf)) for index, t in enumerate(problem.topologies)]
+    return replace(problem, topologies=tuple(topologies))
