@@ -20,7 +20,8 @@ _STEPS_PER_S = 3e6
 _STRETCHES, _FEWEST_STRETCHES, _SHORTEST = 200, 40, 500
 
 #: A cooling takes at most so many steps for each topology of E executors, factor × E ** power; then comes the next.
-_COOLING, _COOLING_POWER = 2, 2.7
+#: It takes no fewer than `_FEWEST_STRETCHES` × 50, or Python between them would take longer than the steps.
+_COOLING, _COOLING_POWER, _SHORTEST_COOLING = 2, 2.7, 50 * _FEWEST_STRETCHES
 
 #: First and last temperature, in parts of what an executor exchanges on average; the first for very many topologies,
 #: and what is added for a single one, which is never placed anew as a whole. With few steps for each executor there is
@@ -68,7 +69,8 @@ class Budget:
         sizes = np.bincount(layout.executors["topology"][layout.free_executors])
         most = _HOTTEST + _HOTTER * sizes.max() / executors
         hottest = min(most, max(_HEAT_PER_STEP * steps / executors, _COLDEST))
-        coolings = max(1, round(steps / (_COOLING * float((sizes.astype(float) ** _COOLING_POWER).sum()))))
+        cooling = max(_COOLING * float((sizes.astype(float) ** _COOLING_POWER).sum()), _SHORTEST_COOLING)
+        coolings = max(1, round(steps / cooling))
         stretches = max(_STRETCHES, _FEWEST_STRETCHES * coolings)
         part = shadow = 0.0
         stretch = math.ceil(steps / stretches) if self._iterations else _SHORTEST
