@@ -288,6 +288,20 @@ class TestMetisByCut(SchedulerContract):
         return make_scheduler("metis", {"objective": "cut"})
 
 
+class TestOptimizer(SchedulerContract):
+    """With a number of steps instead of a clock, so that it gives the same answer each time."""
+
+    def make(self):
+        return make_scheduler("optimizer", {"iterations": 2000})
+
+
+class TestOptimizerNearWhatRuns(SchedulerContract):
+    """The same, told to move few executors."""
+
+    def make(self):
+        return make_scheduler("optimizer", {"iterations": 2000, "max_moves": 2, "move_price": 0.1})
+
+
 def test_every_registered_scheduler_is_here():
     assert set(SCHEDULERS) == {
         "annealing",
@@ -303,6 +317,7 @@ def test_every_registered_scheduler_is_here():
         "nearest_average_load",
         "offline",
         "online",
+        "optimizer",
         "p_scheduler",
         "predictive",
         "r_storm",

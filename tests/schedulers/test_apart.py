@@ -53,12 +53,12 @@ def is_feasible(of: Problem) -> bool:
     return any(oracles.is_valid(of, slots) for slots in product(range(len(of.slots)), repeat=of.num_executors))
 
 
-@pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "offline", "genetic"])
+@pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "offline", "genetic", "optimizer"])
 @settings(max_examples=40, deadline=None)
 @given(of=small_problems())
 def test_places_exactly_what_some_placement_satisfies(name, of):
     assume(len(of.slots) ** of.num_executors <= 5000)
-    answer = make_scheduler(name).schedule(of)
+    answer = make_scheduler(name, {"iterations": 2000} if name == "optimizer" else {}).schedule(of)
     assert (not answer.unplaced) == is_feasible(of)
 
 

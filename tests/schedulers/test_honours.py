@@ -29,6 +29,7 @@ SETTINGS = {
     "annealing": {"sweeps": 5},
     "ant_colony": {"ants": 4, "iterations": 3},
     "genetic": {"generations": 5},
+    "optimizer": {"iterations": 2000},
 }
 
 

@@ -16,9 +16,12 @@ from tests.schedulers.builders import load, nodes, problem, running, topology
 OURS = sorted(set(scheduler_names()) - {"even"})
 
 
+#: Those that move what runs, told not to.
+SETTINGS = {"online": {"keep_running": True}, "optimizer": {"max_moves": 0, "iterations": 2000}}
+
+
 def answer_of(name: str, of: Problem) -> Assignment:
-    """Of `online` too without moving what runs."""
-    return make_scheduler(name, {"keep_running": True} if name == "online" else {}).schedule(of)
+    return make_scheduler(name, SETTINGS.get(name, {})).schedule(of)
 
 
 def placed(name: str, of: Problem) -> list[int]:

@@ -52,7 +52,7 @@ def traffic_under(problem: Problem, slot_of_executor: IntArray) -> Traffic:
         slot = slot_of_executor[problem.executors_of(index)]
         node = node_of_slot[slot]
         scopes = (slot, node, rack_of_node[node])
-        members = _members(problem.topologies[index].executor_component)
+        members = _members(problem.topologies[index].executor_component) if len(load.flow_source) else {}
         for flow, (source, component) in enumerate(zip(load.flow_source, load.flow_component, strict=True)):
             # local_or_shuffle of Storm never looks at host or rack.
             usable = scopes[:1] if load.flow_grouping[flow] == "local_or_shuffle" else scopes

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.schedulers.support.compiled import compiled
+from stormwright.optimize.compiled import compiled
 
 NOWHERE = -1
 

@@ -31,6 +31,7 @@ SCHEDULERS: Mapping[str, str] = {
     "nearest_average_load": "stormwright.schedulers.nearest_average_load:NearestAverageLoadScheduler",
     "offline": "stormwright.schedulers.offline:OfflineScheduler",
     "online": "stormwright.schedulers.online:OnlineScheduler",
+    "optimizer": "stormwright.schedulers.optimizer:OptimizerScheduler",
     "p_scheduler": "stormwright.schedulers.p_scheduler:PSchedulerScheduler",
     "predictive": "stormwright.schedulers.predictive:PredictiveScheduler",
     "r_storm": "stormwright.schedulers.r_storm:RStormScheduler",

@@ -180,12 +180,14 @@ class Repair:
 def make_room(draft: Draft, *, soft_cpu: bool = False) -> None:
     """Put workers without a node where most CPU is free, then mend what that overloads, or leave topologies out.
 
-    Last come limits on components: `keep_apart`. With `soft_cpu` a node beyond its CPU capacity is left as it is.
+    Last come limits on components: `keep_apart`. What is left out already stays so. With `soft_cpu` a node beyond its
+    CPU capacity is left as it is.
     """
     room = draft.capacity - draft.node_use()
     room[0, ~draft.usable | (room[-1] < 1)] = -math.inf
     demand = np.array([draft.worker_sum(demand) for demand in draft.problem.executor_demand])
-    for worker in sorted(np.flatnonzero(np.array(draft.node) == UNPLACED), key=lambda w: -demand[0, w]):
+    waiting = [w for w, node in enumerate(draft.node) if node == UNPLACED and draft.topology[w] not in draft.reasons]
+    for worker in sorted(waiting, key=lambda w: -demand[0, w]):
         node = draft.node[worker] = int(np.argmax(room[0]))
         room[:, node] -= *demand[:, worker], 1
         if room[-1, node] < 1:

@@ -52,16 +52,16 @@ def search(problem: Problem, name: str, params: SearchParams, objective: Objecti
 def _improved(problem: Problem, seen: Problem, objective: Objective, improve: Improve) -> Assignment:
     """The better one of what `online` gives for `seen`, and what becomes of it."""
     start = OnlineScheduler(OnlineParams(keep_running=True)).schedule(seen)
-    draft = _draft_of(seen, start.slot_of_executor)
+    draft = draft_of(seen, start.slot_of_executor)
     if all(draft.fixed):
         return start
     improve(draft)
     slots = choose_slots(replace(draft, problem=problem))
-    start_slots = choose_slots(replace(_draft_of(seen, start.slot_of_executor), problem=problem))
+    start_slots = choose_slots(replace(draft_of(seen, start.slot_of_executor), problem=problem))
     return replace(start, slot_of_executor=slots if _is_better(problem, objective, slots, start_slots) else start_slots)
 
 
-def _draft_of(problem: Problem, slots: IntArray) -> Draft:
+def draft_of(problem: Problem, slots: IntArray) -> Draft:
     """A placement as a draft in which what runs is fixed, and topologies with limits on components; workers by slot.
 
     Searches know nothing of such limits, which `online` has kept.

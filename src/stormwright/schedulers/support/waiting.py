@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -36,6 +37,8 @@ class Plan:
     slots: IntArray
     reasons: dict[int, tuple[str, ...]]
 
+
+P = TypeVar("P", bound=Plan | Draft)
 
 #: Puts the executors of one topology on nodes.
 Rule = Callable[[Placing], None]
@@ -89,7 +92,7 @@ def by_score(score: Callable[[Placing, int], FloatArray]) -> Callable[[Room], Ru
     return lambda _: place
 
 
-def plan_with_last_resort(problem: Problem, plan_on: Callable[[BoolArray], Plan]) -> Plan:
+def plan_with_last_resort(problem: Problem, plan_on: Callable[[BoolArray], P]) -> P:
     """The plan on usable nodes, or one that also uses greylisted nodes if that leaves fewer topologies out.
 
     Storm greylists a node when it needs it back from the blacklist: a last resort, but one.

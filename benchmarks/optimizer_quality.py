@@ -1,0 +1,151 @@
+"""How near to the best known placements the optimizer comes, and how soon, beside `online` and `even`.
+
+    python benchmarks/optimizer_quality.py [--cases DIRECTORY] [--budgets 0.05,0.5,2] [--seed 0]
+
+The cases are those in ``DIRECTORY/placement``, by default where `STORMWRIGHT_CASES` or ../shared/cases says, each with
+the cost of the best placement that its makers found. A budget counts from the problem in memory to the answer. The
+machine code is compiled before. One core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from results import ROOT, write_results
+
+from stormwright.formats import problem_from_dict, read_json
+from stormwright.model import LoadProfile, Problem, cost_of, diff, violations
+from stormwright.schedulers import make_scheduler
+
+#: Executors of a case, at most, and the ratios asked for at budgets in seconds.
+ASKED = {60: {0.05: 1.0}, 200: {}, 2_000: {2.0: 1.0}, 20_000: {0.05: 1.2, 0.5: 1.05, 2.0: 1.01, 30.0: 0.97}}
+
+#: Longer budgets are for cases that ask for them.
+LONG_S = 5.0
+
+#: Spread of the change of every rate (σ of a log-normal distribution) in the drifted load.
+DRIFT = 0.5
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One answer: its cost in parts of the best known, limits broken, and what it took."""
+
+    case: str
+    scheduler: str
+    budget_s: float | None
+    ratio: float
+    faults: int
+    seconds: float
+    iterations: int | None
+
+    def __str__(self) -> str:
+        faults = f", {self.faults} limits broken" if self.faults else ""
+        return f"{self.ratio:.4f} ({self.seconds:.2f} s{faults})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    default = os.environ.get("STORMWRIGHT_CASES") or ROOT.parent / "shared" / "cases"
+    parser.add_argument("--cases", type=Path, default=Path(default))
+    parser.add_argument("--budgets", default="0.05,0.5,2", help="seconds; 30 counts for large cases only")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    budgets = [float(text) for text in options.budgets.split(",")]
+    rows: list[tuple[str, str, str]] = []
+    every: list[Measured] = []
+    drifts = []
+    for path in sorted((options.cases / "placement").glob("*.json.gz")):
+        document: Any = read_json(path)
+        problem = problem_from_dict(document, str(path))
+        best = document["reference"]["cost"]
+        for name in ("even", "online"):
+            schedule(problem, name)  # compiled and in the caches from here on
+        found = [measure(problem, best, name) for name in ("even", "online")]
+        schedule(problem, "optimizer", iterations=1)
+        own = [budget for budget in budgets if budget <= LONG_S or budget in asked(problem)]
+        found += [measure(problem, best, "optimizer", budget, options.seed) for budget in own]
+        every += found
+        rows += [row(problem, each) for each in found]
+        print("\n".join(" | ".join(each) for each in rows[-len(found) :]), flush=True)
+        if 500 <= problem.num_executors <= 2000:
+            drifts.append(drifted(problem, options.seed))
+            rows.append(drifts[-1])
+    write_results(
+        "optimizer-quality",
+        "Cost of placements in parts of the best known (and seconds taken)",
+        rows,
+        {"answers": [asdict(each) for each in every]},
+    )
+
+
+def schedule(problem: Problem, name: str, **settings: object) -> Any:
+    """Its answer to a fresh copy of the problem, in which nothing is worked out yet."""
+    return make_scheduler(name, settings).schedule(replace(problem))
+
+
+def measure(problem: Problem, best: float, name: str, budget_s: float | None = None, seed: int = 0) -> Measured:
+    """Run a scheduler once."""
+    settings = {} if budget_s is None else {"time_budget_s": budget_s, "seed": seed}
+    started = time.perf_counter()
+    answer = schedule(problem, name, **settings)
+    seconds = time.perf_counter() - started
+    slots = answer.slot_of_executor
+    return Measured(
+        problem.name,
+        name,
+        budget_s,
+        cost_of(problem, slots).total / best,
+        len(violations(problem, slots)),
+        seconds,
+        answer.parameters.get("iterations_made"),
+    )
+
+
+def asked(problem: Problem) -> dict[float, float]:
+    """The ratios asked for at budgets in seconds."""
+    return next((ratios for most, ratios in ASKED.items() if problem.num_executors <= most), {})
+
+
+def row(problem: Problem, measured: Measured) -> tuple[str, str, str]:
+    """A line of the table."""
+    what = f"{problem.name}, {measured.scheduler}"
+    if measured.budget_s is None:
+        return what, "", str(measured)
+    ratio = asked(problem).get(measured.budget_s)
+    return f"{what}, {measured.budget_s:g} s", "valid" if ratio is None else f"≤ {ratio:.2f}", str(measured)
+
+
+def drifted(problem: Problem, seed: int) -> tuple[str, str, str]:
+    """How much of the gain after a drift of the load a tenth of the executors is worth in 0.1 s."""
+    running = problem.with_current(schedule(problem, "optimizer", time_budget_s=2.0).by_topology(problem))
+    rng = np.random.default_rng(seed)
+    assert problem.load is not None
+    loads = {
+        name: replace(load, pair_tps=load.pair_tps * rng.lognormal(0, DRIFT, len(load.pair_tps)))
+        for name, load in problem.load.topologies.items()
+    }
+    now = running.with_load(LoadProfile(loads))
+    most = problem.num_executors // 10
+    slots = schedule(now, "optimizer", time_budget_s=0.1, max_moves=most).slot_of_executor
+    free = schedule(now, "optimizer", time_budget_s=2.0).slot_of_executor
+    moved = len(diff(now, now.current_slot, slots).moved_executors)
+    least = cost_of(now, free).total
+    ratio, staying = cost_of(now, slots).total / least, cost_of(now, now.current_slot).total / least
+    assert violations(now, slots) == []
+    return (
+        f"{problem.name}, load drifted, in 0.1 s, cost / that of everything placed anew in 2 s",
+        f"≤ 1.02 with ≤ {most} executors moved",
+        f"{ratio:.3f} with {moved} moved (staying: {staying:.3f})",
+    )
+
+
+if __name__ == "__main__":
+    main()

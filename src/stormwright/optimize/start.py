@@ -1,0 +1,231 @@
+"""From a problem to a layout to search in, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stormwright.model import UNPLACED, CostWeights, Problem, Traffic
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.model.constraints import RELATIVE_TOLERANCE
+from stormwright.optimize import layout as arrays
+from stormwright.optimize.compiled import compiled
+from stormwright.optimize.layout import LONGEST_CHAIN, NOWHERE, Layout
+
+#: Significant bits of a double: sums of rates stay within them, so that they are exact.
+_BITS = 52
+
+#: Topologies with more workers have no tables: these would grow with the square, and walking the links is as fast.
+_MOST_TABLED = 256
+
+#: Topologies with more executors are not taken out as a whole: one such step would take as long as all others.
+_MOST_WHOLE = 400
+
+#: Topologies that are taken out at once, at most.
+_MOST_RUINED = 3
+
+#: Room left for rounding in sums of loads; a part of that which a valid placement may use.
+_TOLERANCE = RELATIVE_TOLERANCE / 2
+
+
+@dataclass(frozen=True)
+class Links:
+    """What executors exchange in both directions, by executor.
+
+    Parameters
+    ----------
+    first
+        Where the links of each executor start in the other two, shape (E + 1,).
+    executor, tps
+        The other executor, rising, and the rate in tuples/s.
+    """
+
+    first: IndexArray
+    executor: IndexArray
+    tps: FloatArray
+
+    @classmethod
+    def of(cls, problem: Problem, traffic: Traffic) -> Links:
+        """The links that `traffic` amounts to.
+
+        Rates are rounded to multiples of a power of two, by at most P × 2⁻⁵¹ of the largest one for P pairs, so that
+        every sum of them is exact: the order of pairs has no influence, and sums that are kept up to date for long do
+        not drift.
+        """
+        real = (traffic.source != traffic.target) & (traffic.tps > 0)
+        tps = traffic.tps[real]
+        most = float(np.max(tps, initial=0.0)) * max(2 * len(tps), 1)
+        unit = 2.0 ** (np.ceil(np.log2(most)) - _BITS) if most > 0 else 1.0
+        shape = (problem.num_executors, problem.num_executors)
+        ends = traffic.source[real], traffic.target[real]
+        one_way = csr_array((np.round(tps / unit) * unit, ends), shape=shape)
+        both: csr_array = (one_way + one_way.T).tocsr()
+        both.sort_indices()
+        return cls(both.indptr, both.indices, both.data)
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Workers, and the executors in them.
+
+    Parameters
+    ----------
+    of_executor
+        Worker of every executor, -1 for none yet, shape (E,).
+    topology, node
+        Topology of every worker; its node, -1 for none yet; shape (W,).
+    runs
+        Whether a worker runs now, shape (W,).
+    held
+        Whether a worker stays as it is, shape (W,).
+    """
+
+    of_executor: IndexArray
+    topology: IndexArray
+    node: IndexArray
+    runs: BoolArray
+    held: BoolArray
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What it costs to move executors out of workers that run.
+
+    Parameters
+    ----------
+    price
+        Cost of an executor that ends up in another slot, in the units of the cost of a placement.
+    most
+        How many may; -1 for any number.
+    """
+
+    price: float = 0.0
+    most: int = -1
+
+
+def make_layout(
+    problem: Problem,
+    links: Links,
+    workers: Workers,
+    usable: BoolArray,
+    most_per_worker: IndexArray,
+    weights: CostWeights,
+    seed: int,
+    moves: Moves | None = None,
+) -> Layout:
+    """A layout of `workers`, which are to be sorted by topology; executors without a worker wait.
+
+    Parameters
+    ----------
+    usable
+        Whether workers may go to a node, shape (N,).
+    most_per_worker
+        Executors that a worker of each topology may have, shape (T,).
+    moves
+        What it costs if executors leave workers that run and are not held; nothing by default.
+    """
+    movable = ~workers.held
+    num_executors, num_workers, num_nodes = problem.num_executors, len(workers.topology), len(problem.supervisors)
+    numbers = np.arange(len(problem.topologies))
+    topologies = np.zeros(len(numbers), arrays.TOPOLOGY)
+    topologies["first"], topologies["last"] = problem.executor_offset[:-1], problem.executor_offset[1:]
+    topologies["first_worker"] = np.searchsorted(workers.topology, numbers)
+    topologies["last_worker"] = np.searchsorted(workers.topology, numbers, side="right")
+    topologies["most"] = most_per_worker
+    counts = topologies["last_worker"] - topologies["first_worker"]
+    sizes = topologies["last"] - topologies["first"]
+    topologies["tabled"] = counts <= _MOST_TABLED
+    free = movable & (workers.node != NOWHERE)
+    held = np.bincount(workers.topology[~free], minlength=len(numbers)) > 0
+    topologies["whole"] = ~held & (counts > 0) & (sizes <= _MOST_WHOLE)
+    table_sizes = np.where(topologies["tabled"], (sizes + counts) * counts, 0)
+    table_first = np.cumsum(table_sizes) - table_sizes
+
+    executors = np.zeros(num_executors, arrays.EXECUTOR)
+    of = problem.executor_topology
+    executors["cpu_hz"], executors["memory_mb"] = problem.executor_cpu_hz, problem.executor_memory_mb
+    executors["first"], executors["last"] = links.first[:-1], links.first[1:]
+    sums = np.concatenate([[0.0], np.cumsum(links.tps)])
+    executors["tps"] = sums[links.first[1:]] - sums[links.first[:-1]]
+    executors["topology"], executors["worker"] = of, NOWHERE
+    executors["row"] = table_first[of] + (np.arange(num_executors) - topologies["first"][of]) * counts[of]
+    home = np.where(workers.runs & movable, np.arange(num_workers), NOWHERE)
+    home_of = np.append(home, NOWHERE)[workers.of_executor]
+    executors["home"] = np.where(problem.current_slot == UNPLACED, NOWHERE, home_of)  # lost ones are at home nowhere
+
+    rows = np.zeros(num_workers, arrays.WORKER)
+    own = workers.topology
+    rows["row"] = (
+        table_first[own] + (sizes[own] + np.arange(num_workers) - topologies["first_worker"][own]) * counts[own]
+    )
+    rows["node"] = rows["rack"] = rows["any"] = NOWHERE
+    rows["topology"], rows["most"], rows["movable"] = own, most_per_worker[own], movable
+    rows["home_node"] = np.where(home == NOWHERE, NOWHERE, workers.node)
+
+    nodes = np.zeros(num_nodes, arrays.NODE)
+    ports = np.array([len(node.ports) for node in problem.supervisors], dtype=np.int64)
+    nodes["cpu_hz_left"] = problem.node_cpu_hz * (1 + _TOLERANCE)
+    nodes["memory_mb_left"] = problem.node_memory_mb * (1 + _TOLERANCE)
+    nodes["rack"], nodes["first"], nodes["ports"] = problem.node_rack, np.cumsum(ports) - ports, ports * usable
+    racks = np.zeros(int(problem.node_rack.max(initial=-1)) + 1, arrays.SPAN)
+    racks["last"] = np.cumsum(np.bincount(problem.node_rack, minlength=len(racks)))
+    racks["first"][1:] = racks["last"][:-1]
+
+    link_rows = np.empty(len(links.tps), arrays.LINK)
+    link_rows["executor"], link_rows["tps"] = links.executor, links.tps
+    moves = moves or Moves()
+    layout = Layout(
+        executors=executors,
+        links=link_rows,
+        workers=rows,
+        nodes=nodes,
+        topologies=topologies,
+        workers_on=np.zeros(int(ports.sum()), np.int64),
+        racks=racks,
+        rack_nodes=np.argsort(problem.node_rack, kind="stable"),
+        table=np.zeros(int(table_sizes.sum())),
+        free_executors=np.flatnonzero(np.append(free, False)[workers.of_executor]),
+        free_workers=np.flatnonzero(free),
+        free_topologies=np.flatnonzero(topologies["whole"]),
+        totals=np.zeros(1, arrays.TOTALS),
+        random=np.array([seed], np.uint64),
+        near=np.zeros(num_executors),
+        close=np.zeros(num_executors),
+        rack_room=np.zeros(len(racks)),
+        waiting=np.zeros(num_executors, np.int64),
+        kept_worker=np.zeros(num_executors, np.int64),
+        kept_node=np.zeros(num_workers, np.int64),
+        ruined=np.zeros(_MOST_RUINED, np.int64),
+        chain=np.zeros(LONGEST_CHAIN, np.int64),
+        chain_from=np.zeros(LONGEST_CHAIN, np.int64),
+        inter_worker=weights.inter_worker - weights.same_worker,
+        inter_node=weights.inter_node - weights.same_worker,
+        inter_rack=weights.inter_rack - weights.same_worker,
+        move_price=float(moves.price),
+        max_moves=int(moves.most),
+    )
+    _settle(layout, workers.of_executor.astype(np.int64), workers.node.astype(np.int64))
+    return layout
+
+
+@compiled
+def _settle(layout: Layout, worker_of: IndexArray, node_of: IndexArray) -> None:
+    """Put workers on nodes and executors into workers, where they have any."""
+    for worker in range(len(node_of)):
+        if node_of[worker] != NOWHERE:
+            arrays.start_worker(layout, worker, node_of[worker])
+    for executor in range(len(worker_of)):
+        if worker_of[executor] != NOWHERE:
+            arrays.join(layout, executor, worker_of[executor])
+    for topology in range(len(layout.topologies)):
+        arrays.tabulate(layout, topology)
+
+
+@compiled
+def add_up_cost(layout: Layout) -> None:
+    """Work out the cost of the placement anew."""
+    layout.totals[0].cost = 0.0
+    for topology in range(len(layout.topologies)):
+        layout.totals[0].cost += arrays.cost_of_topology(layout, topology)

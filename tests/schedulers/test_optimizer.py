@@ -1,0 +1,185 @@
+"""The optimizer: known optima, best known costs, budgets, and how far it goes from what runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from stormwright.model import UNPLACED, LoadProfile, Problem, cost_of, diff, violations
+from stormwright.schedulers import make_scheduler
+from stormwright.testing import oracles
+from tests.case_files import case_files, case_name, case_problem, read_case
+from tests.schedulers.builders import load, nodes, problem, running, topology
+from tests.schedulers.search_problems import least, part_optimal
+
+PAIRS = [(0, 1, 100), (2, 3, 100)]
+
+
+def schedule(of: Problem, **settings: object):
+    settings = {"iterations": 20_000} | settings
+    return make_scheduler("optimizer", settings).schedule(of)
+
+
+def case(prefix: str):
+    path = next(p for p in case_files("placement") if case_name(p).startswith(prefix))
+    return case_problem(path), read_case(path)["reference"]
+
+
+def test_tiny_problems_against_the_optimum():
+    """It finds the optimum of problems this small, nearly always."""
+    assert part_optimal(schedule, oracles.cost) >= 0.95
+
+
+@pytest.mark.parametrize("racks", [1, 2])
+def test_workers_that_fill_all_slots_change_nodes(racks):
+    """No worker can move, only be exchanged with another."""
+    supervisors = tuple(replace(node, rack=f"r{n % racks}") for n, node in enumerate(nodes(9, 9, ports=2)))
+    pairs = [(0, 1, 5), (2, 3, 5), (0, 2, 4), (1, 3, 4)]
+    of = problem(supervisors, (topology("t", 4, 4), load(4, pairs)))
+    assert oracles.cost(of, schedule(of).slot_of_executor.tolist()) == least(of, oracles.cost)
+
+
+@pytest.mark.parametrize("path", case_files("placement"), ids=case_name)
+def test_cases_valid_and_near_the_best_known(path):
+    of, reference = case_problem(path), read_case(path)["reference"]
+    slots = schedule(of, iterations=200_000).slot_of_executor
+    assert violations(of, slots) == []
+    cost = oracles.cost(of, slots.tolist())
+    assert cost >= (reference["lower_bound"] or 0) * (1 - 1e-9)
+    assert cost <= 1.05 * reference["cost"]
+
+
+@pytest.mark.parametrize("name", ["s01", "s03"])
+def test_proven_optima(name):
+    of, reference = case(name)
+    assert reference["exact"]
+    cost = oracles.cost(of, schedule(of, iterations=2_000_000).slot_of_executor.tolist())
+    assert cost == pytest.approx(reference["cost"], rel=1e-9)
+
+
+def test_seed_and_iterations_decide_the_answer():
+    of, _ = case("m01")
+    first = schedule(of)
+    assert np.array_equal(first.slot_of_executor, schedule(of).slot_of_executor)
+    assert not np.array_equal(first.slot_of_executor, schedule(of, seed=1).slot_of_executor)
+    assert first.parameters["iterations_made"] >= 20_000
+
+
+def test_there_is_no_clock_unless_asked_for(monkeypatch):
+    """The answer is the same however slow the machine."""
+    of, _ = case("m01")
+    first = make_scheduler("optimizer").schedule(of).slot_of_executor
+    monkeypatch.setattr(time, "perf_counter", map(float, range(0, 10**9, 1000)).__next__)
+    assert np.array_equal(first, make_scheduler("optimizer").schedule(of).slot_of_executor)
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_moves": 2}])
+def test_topologies_with_limits_on_components_stay_apart_beside_others(settings):
+    """The search would gladly put all of the first topology into one worker's node, as it does with the second."""
+    spread = topology("a", 4, 2, **{"topology.spread.components": ["c"]})
+    of = problem(
+        nodes(1, 1, 1, 1), (replace(spread, num_workers=4), load(4, PAIRS)), (topology("b", 4, 2), load(4, PAIRS))
+    )
+    runs = of.with_current(make_scheduler("online").schedule(of).by_topology(of))
+    lost = replace(runs, current={"a": runs.current["a"]})
+    for each in (of, runs, lost):
+        slots = schedule(each, **settings).slot_of_executor
+        assert violations(each, slots) == []
+        assert oracles.is_valid(each, slots.tolist())
+
+
+def test_a_lost_executor_that_joined_a_worker_is_no_move():
+    """It goes on to the worker that it exchanges most with, though nothing may move."""
+    now = [0, 0, 4, 4, 4, UNPLACED]
+    of = running(problem(nodes(1, 1), (topology("t", 6, 2), load(6, [(5, 2, 100)]))), now)
+    assert schedule(of, max_moves=0).slot_of_executor.tolist() == [*now[:-1], 4]
+
+
+def test_a_time_budget_is_kept_and_says_how_many_iterations_were_made():
+    of, _ = case("m01")
+    schedule(of, iterations=100)  # compiled from here on
+    started = time.perf_counter()
+    answer = schedule(of, iterations=0, time_budget_s=0.3)
+    assert time.perf_counter() - started < 3.0, "ten times as long, for busy machines"
+    assert answer.parameters["iterations_made"] > 0
+    assert violations(of, answer.slot_of_executor) == []
+
+
+def test_no_time_at_all_gives_a_valid_placement():
+    of, _ = case("l04")
+    answer = schedule(of, iterations=0, time_budget_s=0)
+    assert answer.parameters["iterations_made"] == 0
+    assert violations(of, answer.slot_of_executor) == []
+
+
+def test_what_runs_moves_where_the_whole_then_costs_less():
+    of = running(problem(nodes(1, 1), (topology("t", 4, 2), load(4, PAIRS))), [0, 4, 0, 4])
+    assert oracles.cost(of, schedule(of).slot_of_executor.tolist()) == 0
+
+
+def test_a_good_placement_stays():
+    of = running(problem(nodes(1, 1, 1), (topology("t", 4, 2), load(4, PAIRS))), [9, 9, 5, 5])
+    assert schedule(of).slot_of_executor.tolist() == [9, 9, 5, 5]
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_moves": 2}, {"move_price": 1000.0}])
+def test_lost_worker_is_placed_around_the_others(settings):
+    of = running(problem(nodes(1, 1), (topology("t", 4, 2), load(4, PAIRS))), [0, 0, UNPLACED, UNPLACED])
+    slots = schedule(of, **settings).slot_of_executor.tolist()
+    assert slots[:2] == [0, 0]
+    assert slots[2] == slots[3] not in (0, UNPLACED)
+
+
+def drifted(prefix: str) -> Problem:
+    """A case that runs as the optimizer placed it, under a load that has changed since."""
+    of, _ = case(prefix)
+    of = of.with_current(schedule(of, iterations=300_000).by_topology(of))
+    rng = np.random.default_rng(1)
+    assert of.load is not None
+    loads = {
+        name: replace(measured, pair_tps=measured.pair_tps * rng.lognormal(0, 0.6, len(measured.pair_tps)))
+        for name, measured in of.load.topologies.items()
+    }
+    return of.with_load(LoadProfile(loads))
+
+
+@pytest.mark.parametrize("prefix", ["m01", "m03", "l04"])
+def test_no_more_than_the_cap_moves_and_more_moves_are_worth_more(prefix):
+    of = drifted(prefix)
+    costs = []
+    for most in (0, 5, 25, 100):
+        slots = schedule(of, max_moves=most, iterations=300_000).slot_of_executor
+        assert len(diff(of, of.current_slot, slots).moved_executors) <= most
+        assert violations(of, slots) == []
+        costs.append(cost_of(of, slots).total)
+    assert costs[0] == pytest.approx(cost_of(of, of.current_slot).total)
+    assert costs[-1] < costs[0]
+    assert all(later <= 1.01 * sooner for sooner, later in pairwise(costs))
+
+
+def test_a_price_keeps_what_is_not_worth_it():
+    of = drifted("l04")
+    moved = []
+    for price in (1e-6, 100.0, 1e9):
+        slots = schedule(of, move_price=price, iterations=300_000).slot_of_executor
+        assert violations(of, slots) == []
+        moved.append(len(diff(of, of.current_slot, slots).moved_executors))
+        gain = cost_of(of, of.current_slot).total - cost_of(of, slots).total
+        assert gain >= price * moved[-1] * (1 - 1e-9)
+    assert moved[0] > moved[1] > moved[2] == 0
+
+
+def test_an_overloaded_node_is_emptied_within_the_cap():
+    of = running(problem(nodes(0.3, 1), (topology("t", 4, 2), load(4, PAIRS))), [0, 1, 1, 1])
+    slots = schedule(of, max_moves=1).slot_of_executor
+    assert violations(of, slots) == []
+    assert len(diff(of, of.current_slot, slots).moved_executors) == 1
+
+
+def test_status_names_the_scheduler():
+    answer = schedule(problem(nodes(1, ports=2), (topology("t", 4, 3), load(4))))
+    assert answer.status["t"] == "optimizer: 3 worker slots wanted, 2 free on 1 usable nodes together"
