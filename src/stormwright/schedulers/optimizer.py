@@ -181,7 +181,7 @@ def _densest_first(problem: Problem, links: Links, wanted: list[Wanted]) -> Inde
 def _limited(draft: Draft) -> list[bool]:
     """Whether the search knows not all limits of a worker's topology, of every worker."""
     problem = draft.problem
-    asks = problem.executor_demand[2:].any(axis=0)  # for anything but CPU and memory
+    asks: BoolArray = np.any(problem.executor_demand[2:], axis=0)  # for anything but CPU and memory
     limited = [
         topology in problem.component_limits or bool(asks[problem.executors_of(topology)].any())
         for topology in range(len(problem.topologies))
