@@ -182,4 +182,4 @@ def test_an_overloaded_node_is_emptied_within_the_cap():
 
 def test_status_names_the_scheduler():
     answer = schedule(problem(nodes(1, ports=2), (topology("t", 4, 3), load(4))))
-    assert answer.status["t"] == "optimizer: 3 worker slots wanted, 2 free on 1 usable nodes together"
+    assert answer.status["t"] == "optimizer: 3 worker slots wanted, 2 free on 1 usable node together"
