@@ -45,7 +45,7 @@ from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_
 
 #: What is asked for; others are compared only.
 MOST_SECONDS, MOST_GB = {"even": 0.3, "online": 2, "top_storm": 5, "t_storm": 5, "r_storm": 5}, 1.5
-JAVA = ("java:EvenScheduler", "java:ResourceAwareScheduler:DefaultResourceAwareStrategy")
+JAVA = ("java:EvenScheduler", "java:ResourceAwareScheduler")
 
 #: Nodes differ: cores, as many slots as cores, and the speed of a core.
 CORES, CORE_HZ = (4, 8, 12, 16), (2.0e9, 2.4e9, 2.8e9, 3.2e9)
