@@ -14,6 +14,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,12 +27,12 @@ from stormwright.controller.runtime import Runtime, RuntimeSettings
 from stormwright.experiments.demo import DemoSettings, demo_cluster, measured_problem, submit
 from stormwright.experiments.measure import measure
 from stormwright.experiments.topologies import parse_submissions
-from stormwright.model import cost_of, violations
+from stormwright.model import Problem, cost_of, violations
 from stormwright.schedulers import make_scheduler
 from stormwright.storm.local import LocalCluster
 from stormwright.testing.pipelines import shuffled_pipelines
 
-#: Three stages at a limited rate: some 1.5 cores in all, a node has one.
+#: Three stages at a limited rate.
 TOPOLOGY = "exclamation:spouts=4,exclaim1=8,exclaim2=8,workers=4,ackers=0,rate=6000"
 
 #: Seconds before a look or a measurement, so that windows hold nothing of a move; seconds measured.
@@ -93,9 +94,7 @@ def by_model(number: int, name: str, seconds: float) -> dict[str, Any]:
 
 def on_storm(say: Callable[[str], None]) -> dict[str, float]:
     """Inter-node tuples/s of the topology where either search puts it, on a cluster of its own."""
-    settings = DemoSettings(
-        demo_cluster(cores_per_node=1.0), parse_submissions([TOPOLOGY]), make_scheduler("optimizer"), "optimizer"
-    )
+    settings = DemoSettings(demo_cluster(), parse_submissions([TOPOLOGY]), make_scheduler("optimizer"), "optimizer")
     with LocalCluster(settings.cluster, say) as cluster, tempfile.TemporaryDirectory() as state:
         service = RuntimeSettings(Path(state), cluster.service_host, cluster.service_port, keep_records=True)
         gateway = cluster.gateway_command()
@@ -107,7 +106,7 @@ def on_storm(say: Callable[[str], None]) -> dict[str, float]:
 def moved_and_measured(runtime: Runtime, name: str, say: Callable[[str], None]) -> float:
     """Move the topology to where a search would put it if it were new, and count what crosses between nodes then."""
     time.sleep(WARM_UP_S)
-    problem = measured_problem(runtime, since_ms=time.time() * 1000)
+    problem = with_small_nodes(measured_problem(runtime, since_ms=time.time() * 1000))
     wanted = make_scheduler("optimizer", SEARCHES[name]).schedule(problem.with_current({}))
     plan = plan_moves(problem, wanted, MoveBudget())
     crossing = cost_of(problem, wanted.slot_of_executor)
@@ -119,6 +118,12 @@ def moved_and_measured(runtime: Runtime, name: str, say: Callable[[str], None]) 
     found = measure(runtime.tally.records(), problem.topologies[0].id, start_ms, time.time() * 1000)
     say(f"{name}: {found.inter_node_tps:.0f} of {found.acked_tps:.0f} tuples/s cross between {found.nodes} nodes")
     return found.inter_node_tps
+
+
+def with_small_nodes(problem: Problem) -> Problem:
+    """The same cluster, a node having room for 60 % of what runs: so one alone will not do."""
+    cpu_hz = 0.6 * float(problem.executor_cpu_hz.sum())
+    return replace(problem, supervisors=tuple(replace(node, cpu_hz=cpu_hz) for node in problem.supervisors))
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ def has_flows(layout: Layout, topology: int) -> bool:
 def add_flows(layout: Layout, executor: int, worker: int, sign: int) -> None:
     """Note in the tables that an executor is in a worker (1), or no more (-1)."""
     at = worker - layout.topologies[layout.executors[executor].topology].first_worker
-    for flow in range(layout.executors[executor].first_flow, layout.executors[executor].last_flow):
+    for flow in range(layout.flowing[executor].first_flow, layout.flowing[executor].last_flow):
         layout.sent[layout.sinks[layout.flows[flow].sink].row + at] += sign * layout.flows[flow].tps
-    for sink in range(layout.executors[executor].first_sink, layout.executors[executor].last_sink):
+    for sink in range(layout.flowing[executor].first_sink, layout.flowing[executor].last_sink):
         layout.members[layout.sinks[sink].row + at] += sign
 
 
@@ -55,10 +55,10 @@ def note_costs(layout: Layout, topology: int) -> None:
 def note_costs_around(layout: Layout, executor: int) -> None:
     """Work out anew what those sinks cost that an executor sends to or belongs to."""
     topology = layout.executors[executor].topology
-    for flow in range(layout.executors[executor].first_flow, layout.executors[executor].last_flow):
+    for flow in range(layout.flowing[executor].first_flow, layout.flowing[executor].last_flow):
         sink = layout.flows[flow].sink
         layout.sinks[sink].cost = cost_of_sink(layout, topology, sink)
-    for sink in range(layout.executors[executor].first_sink, layout.executors[executor].last_sink):
+    for sink in range(layout.flowing[executor].first_sink, layout.flowing[executor].last_sink):
         layout.sinks[sink].cost = cost_of_sink(layout, topology, sink)
 
 
@@ -75,14 +75,14 @@ def cost_of_flows(layout: Layout, topology: int) -> float:
 def rise_of_flows(layout: Layout, executor: int, to: int) -> float:
     """By how much the cost of flows rises if `executor` goes to the worker `to`, all others staying."""
     own, topology = layout.executors[executor].worker, layout.executors[executor].topology
-    first, last = layout.executors[executor].first_flow, layout.executors[executor].last_flow
+    first, last = layout.flowing[executor].first_flow, layout.flowing[executor].last_flow
     add_flows(layout, executor, own, -1)
     add_flows(layout, executor, to, 1)
     rise = 0.0
     for flow in range(first, last):
         sink = layout.flows[flow].sink
         rise += cost_of_sink(layout, topology, sink) - layout.sinks[sink].cost
-    for sink in range(layout.executors[executor].first_sink, layout.executors[executor].last_sink):
+    for sink in range(layout.flowing[executor].first_sink, layout.flowing[executor].last_sink):
         counted = False  # by a flow to its own component
         for flow in range(first, last):
             counted = counted or layout.flows[flow].sink == sink

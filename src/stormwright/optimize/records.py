@@ -19,7 +19,6 @@ EXECUTOR = np.dtype(
         *((name, np.float64) for name in ("cpu_hz", "memory_mb", "tps")),
         ("row", np.int64),
         *((name, np.int32) for name in ("first", "last", "topology", "worker", "next", "previous", "home")),
-        *((name, np.int32) for name in ("first_flow", "last_flow", "first_sink", "last_sink")),
     ],
     align=True,
 )
@@ -49,6 +48,8 @@ TOPOLOGY = np.dtype(
     ],
     align=True,
 )
+#: Apart from `EXECUTOR`, which so fits a cache line.
+FLOWING = np.dtype([(name, np.int32) for name in ("first_flow", "last_flow", "first_sink", "last_sink")])
 FLOW = np.dtype([("sink", np.int64), ("tps", np.float64)])
 SINK = np.dtype([("row", np.int64), ("local", np.int64), ("limit", np.float64), ("cost", np.float64)])
 SCOPE = np.dtype([("tps", np.float64), ("members", np.int64)])
@@ -65,15 +66,15 @@ class Layout(NamedTuple):
     ----------
     executors
         Of `EXECUTOR`: demand; all that it exchanges; its row in `table`; where its `links` are; its worker; the two
-        executors beside it in the ring of that worker; the worker that it runs in now and could keep, or -1; where
-        its `flows` are, and the `sinks` that it belongs to.
+        executors beside it in the ring of that worker; the worker that it runs in now and could keep, or -1.
     links
         Of `LINK`: what an executor exchanges with which other whatever the placement, by number of the other.
     pull
         Beside each link what the two exchange, or would if flows were spread evenly: 0 is no reason to be close.
-    flows, sinks
-        Of `FLOW`: what an executor sends to which sink. Of `SINK`, sorted by topology: its row in `sent` and `members`,
-        whether its grouping knows only the worker, what one of its executors can take, and what its flows cost.
+    flowing, flows, sinks
+        Of `FLOWING`, by executor: where its `flows` are, and the `sinks` that it belongs to. Of `FLOW`: what it sends
+        to which sink. Of `SINK`, sorted by topology: its row in `sent` and `members`, whether its grouping knows only
+        the worker, what one of its executors can take, and what its flows cost.
     sent, members
         Sinks × workers of their topology: what executors in each send to the sink, and how many belong to it.
     workers
@@ -110,6 +111,7 @@ class Layout(NamedTuple):
     executors: Records
     links: Records
     pull: FloatArray
+    flowing: Records
     flows: Records
     sinks: Records
     sent: FloatArray

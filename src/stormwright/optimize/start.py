@@ -110,7 +110,6 @@ def make_layout(
     executors["cpu_hz"], executors["memory_mb"] = problem.executor_cpu_hz, problem.executor_memory_mb
     executors["first"], executors["last"] = links.first[:-1], links.first[1:]
     executors["tps"] = links.pull_of_executors()
-    executors["first_flow"], executors["last_flow"] = links.first_flow[:-1], links.first_flow[1:]
     executors["topology"], executors["worker"] = of, NOWHERE
     executors["row"] = table_first[of] + (np.arange(num_executors) - topologies["first"][of]) * counts[of]
     home = np.where(workers.runs & movable, np.arange(num_workers), NOWHERE)
@@ -142,10 +141,12 @@ def make_layout(
     sinks["local"], sinks["limit"] = [sink.local for sink in links.sinks], [sink.limit_tps for sink in links.sinks]
     topologies["first_sink"] = np.searchsorted(sink_topology, numbers)
     topologies["last_sink"] = np.searchsorted(sink_topology, numbers, side="right")
+    flowing = np.zeros(num_executors, arrays.FLOWING)
+    flowing["first_flow"], flowing["last_flow"] = links.first_flow[:-1], links.first_flow[1:]
     for number, sink in enumerate(links.sinks):  # those of a component follow each other
-        new = executors["last_sink"][sink.members] == 0
-        executors["first_sink"][sink.members[new]] = number
-        executors["last_sink"][sink.members] = number + 1
+        new = flowing["last_sink"][sink.members] == 0
+        flowing["first_sink"][sink.members[new]] = number
+        flowing["last_sink"][sink.members] = number + 1
 
     link_rows = np.empty(len(links.tps), arrays.LINK)
     link_rows["executor"], link_rows["tps"] = links.executor, links.tps
@@ -154,6 +155,7 @@ def make_layout(
         executors=executors,
         links=link_rows,
         pull=links.pull,
+        flowing=flowing,
         flows=links.flows,
         sinks=sinks,
         sent=np.zeros(int(widths.sum())),
