@@ -63,6 +63,7 @@ SMALL: dict[str, Any] = {
             "memory_mb": [100, 100, 100, 50.5],
             "pairs": [[3, 0, 12.5], [3, 1, 0]],
             "flows": [[3, "count", "shuffle", 8.0]],
+            "flow_limits": {"count": 40.0},
             "bytes_per_tuple": 16.0,
         }
     },

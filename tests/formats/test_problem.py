@@ -55,6 +55,7 @@ def test_everything_is_read():
     assert load.cpu_hz.tolist() == [1e9, 2e9, 0, 5]
     assert (load.pair_source.tolist(), load.pair_target.tolist(), load.pair_tps.tolist()) == ([3, 3], [0, 1], [12.5, 0])
     assert (load.flow_source.tolist(), load.flow_component.tolist(), load.flow_grouping) == ([3], [1], ("shuffle",))
+    assert load.flow_limit_tps.tolist() == [math.inf, 40]
     assert load.bytes_per_tuple == 16
 
 
@@ -279,6 +280,12 @@ def test_reading_what_was_written_gives_the_same(problem):
         ),
         ((*LOAD, "flows", 0, 2), "fields", f'$.load["{TOPOLOGY}"].flows[0][2]', "should be one of local_or_shuffle"),
         ((*LOAD, "flows", 0, 3), True, f'$.load["{TOPOLOGY}"].flows[0][3]', "should be a number, got True"),
+        (
+            (*LOAD, "flow_limits"),
+            {"nobody": 1.0},
+            f'$.load["{TOPOLOGY}"].flow_limits',
+            "no component of wc-1-1600000000",
+        ),
         (
             (*LOAD, "bytes_per_tuple"),
             -1,

@@ -8,6 +8,7 @@ import pytest
 from stormwright.model import CostWeights, cost_under, measured_traffic
 from stormwright.optimize import start
 from stormwright.optimize.construct import construct
+from stormwright.optimize.links import Links
 from stormwright.optimize.refine import refine
 from stormwright.schedulers.support.limits import max_executors_per_worker, num_workers
 from tests.case_files import case_files, case_name, case_problem
@@ -26,7 +27,7 @@ def layout_of(problem, seed=0):
         held=np.zeros(sum(counts), bool),
     )
     most = np.array([max_executors_per_worker(topology) for topology in problem.topologies])
-    links = start.Links.of(problem, measured_traffic(problem))
+    links = Links.following(problem)
     return start.make_layout(problem, links, workers, problem.node_usable, most, CostWeights(), seed)
 
 
@@ -41,7 +42,7 @@ def placed_layout(problem, seed=0):
         np.zeros(len(first.workers), bool),
         np.zeros(len(first.workers), bool),
     )
-    links = start.Links.of(problem, measured_traffic(problem))
+    links = Links.following(problem)
     most = first.topologies["most"]
     return start.make_layout(problem, links, workers, problem.node_usable, most, CostWeights(), seed)
 
@@ -77,7 +78,7 @@ def test_books_are_right_after_many_steps(path, temperature, most_tabled, monkey
         assert layout.nodes[name] == pytest.approx(left, rel=1e-6, abs=1e-6 * capacity.max())
     before = layout.table.copy()
     for topology in range(len(problem.topologies)):
-        start.arrays.tabulate(layout, topology)
+        start.steps.tabulate(layout, topology)
     assert np.array_equal(layout.table, before), "sums of rates are exact"
 
 

@@ -38,7 +38,7 @@ def cost(problem: Problem, worker, node) -> float:
     return oracles.cost(problem, [slot[w] for w in worker])
 
 
-@given(problem=problems(running=False, max_topologies=2, max_nodes=4))
+@given(problem=problems(flow_limits=False, running=False, max_topologies=2, max_nodes=4))
 def test_executors_that_move(problem):
     draft = spread_out(problem)
     assume(len(draft.node) > 1)
@@ -55,7 +55,7 @@ def test_executors_that_move(problem):
             assert difference == pytest.approx(cost(problem, moved, draft.node) - before, abs=1e-6)
 
 
-@given(problem=problems(running=False, max_topologies=2, max_nodes=4))
+@given(problem=problems(flow_limits=False, running=False, max_topologies=2, max_nodes=4))
 def test_workers_that_move(problem):
     draft = spread_out(problem)
     assume(len(draft.node) > 0)

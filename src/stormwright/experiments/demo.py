@@ -132,9 +132,9 @@ def run_demo_on(cluster: RunningCluster, settings: DemoSettings, say: Say) -> De
 
 def _run(settings: DemoSettings, cluster: RunningCluster, runtime: Runtime, say: Say) -> DemoResult:
     start_ms = _now_ms()
-    ids = _submit(settings, cluster, runtime, say)
+    ids = submit(settings, cluster, runtime, say)
     before = _observe("before, under even", settings, say)
-    problem = _measured_problem(runtime, since_ms=before[0])
+    problem = measured_problem(runtime, since_ms=before[0])
     say(f"deciding with {settings.scheduler_name}")
     decision = runtime.look(TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=5))
     say(decision.reason)
@@ -164,7 +164,7 @@ def _run(settings: DemoSettings, cluster: RunningCluster, runtime: Runtime, say:
     )
 
 
-def _submit(settings: DemoSettings, cluster: RunningCluster, runtime: Runtime, say: Say) -> dict[str, str]:
+def submit(settings: DemoSettings, cluster: RunningCluster, runtime: Runtime, say: Say) -> dict[str, str]:
     """Submit the topologies; their names → ids, once every executor reports."""
     for submission in settings.submissions:
         say(f"submitting {submission.name}")
@@ -193,7 +193,7 @@ def _reports(runtime: Runtime, topology_id: str) -> bool:
     )
 
 
-def _measured_problem(runtime: Runtime, since_ms: float) -> Problem:
+def measured_problem(runtime: Runtime, since_ms: float) -> Problem:
     """The problem under a load measured since then; on a busy machine the pipeline may lag."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:

@@ -86,7 +86,9 @@ class MoveCosts:
         load = self.load
         component = int(self.topology.executor_component[executor])
         pairs: BoolArray = (load.pair_source == executor) | (load.pair_target == executor)
-        flows: BoolArray = (load.flow_source == executor) | (load.flow_component == component)
+        # All flows to one component share what its executors can take.
+        touched = [component, *load.flow_component[load.flow_source == executor]]
+        flows: BoolArray = np.isin(load.flow_component, touched)
         return replace(
             load,
             pair_source=load.pair_source[pairs],

@@ -143,13 +143,14 @@ class LoadDocument(Document):
     """Load of a topology: `cpu_hz` and `memory_mb` per executor, traffic in tuples/s.
 
     A pair is ``[source executor, target executor, tuples/s]``, a flow ``[source executor, component id, grouping,
-    tuples/s]``.
+    tuples/s]``. `flow_limits` tells of components what one of their executors can take of flows, in tuples/s.
     """
 
     cpu_hz: BulkAmounts
     memory_mb: BulkAmounts
     pairs: BulkPairs = []
     flows: BulkFlows = []
+    flow_limits: dict[str, Amount] = {}
     bytes_per_tuple: Amount | None = None
 
 

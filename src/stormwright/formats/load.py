@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
+
+import numpy as np
 
 from stormwright.formats.bulk import list_column
 from stormwright.formats.documents import LoadDocument
 from stormwright.formats.faults import FaultList
 from stormwright.model import Topology, TopologyLoad
+from stormwright.model.arrays import FloatArray
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 
 _FLOW_GROUPINGS = sorted(PLACEMENT_FOLLOWING)
@@ -38,8 +42,21 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
         flow_grouping=tuple(_FLOW_GROUPINGS[g] for g in grouping.names(_GROUPING_POSITION, _GROUPING_WANTED).clip(0)),
         flow_tps=flow_tps.amounts(),
         bytes_per_tuple=header.bytes_per_tuple,
+        flow_limit_tps=_parse_limits(header.flow_limits, topology, f"{path}.flow_limits", faults),
     )
     return load if len(faults) == found_before else None
+
+
+def _parse_limits(limits: dict[str, float], topology: Topology, path: str, faults: FaultList) -> FloatArray | None:
+    if not limits:
+        return None
+    found = np.full(len(topology.components), np.inf)
+    for component, tps in limits.items():
+        if component in topology.component_index:
+            found[topology.component_index[component]] = tps
+        else:
+            faults.add(f"no component of {topology.id} is called {component!r}", path)
+    return found
 
 
 def load_to_dict(load: TopologyLoad, topology: Topology) -> dict[str, Any]:
@@ -53,6 +70,9 @@ def load_to_dict(load: TopologyLoad, topology: Topology) -> dict[str, Any]:
         "pairs": [list(pair) for pair in pairs],
         "flows": [list(flow) for flow in flows],
     }
+    if load.flow_limit_tps is not None:
+        limits = zip(topology.components, load.flow_limit_tps.tolist(), strict=True)
+        document["flow_limits"] = {component.id: tps for component, tps in limits if isfinite(tps)}
     if load.bytes_per_tuple is not None:
         document["bytes_per_tuple"] = load.bytes_per_tuple
     return document

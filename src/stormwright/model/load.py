@@ -26,6 +26,9 @@ class TopologyLoad:
         shape (P,).
     flow_source, flow_component, flow_grouping, flow_tps
         Traffic of one executor towards a component that the grouping spreads according to the placement, shape (F,).
+    flow_limit_tps
+        What one executor of each component can take of flows, in tuples/s, shape (C,); inf where nothing limits it.
+        More than that goes on to executors further away. None: nothing limits any.
     bytes_per_tuple
         Mean size of a tuple on the wire, where measured.
     """
@@ -40,6 +43,7 @@ class TopologyLoad:
     flow_tps: FloatArray
     flow_grouping: tuple[str, ...]
     bytes_per_tuple: float | None = None
+    flow_limit_tps: FloatArray | None = None
 
 
 @dataclass(frozen=True)

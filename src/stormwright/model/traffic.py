@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.assignment import UNPLACED
+from stormwright.model.flows import flow_pairs
 from stormwright.model.problem import Problem
 
 
@@ -39,8 +40,9 @@ def traffic_under(problem: Problem, slot_of_executor: IntArray) -> Traffic:
     """The traffic that `problem` would have if its executors sat in `slot_of_executor`.
 
     A flow goes to the executors of its target component in the nearest scope that has any: the source's own
-    worker, then its node, then its rack, then all; ``local_or_shuffle`` knows only the worker and all. Within the
-    scope it is spread evenly. This is LoadAwareShuffleGrouping of Storm 2.8.3 while no local target is overloaded.
+    worker, then its node, then its rack, then all; ``local_or_shuffle`` knows only the worker and all. What the
+    executors there cannot take (`TopologyLoad.flow_limit_tps`) goes on to the next scope. Within the scope it is spread
+    evenly. This is LoadAwareShuffleGrouping of Storm 2.8.3, averaged over time.
     Executors without a slot are far from everything, so the flows of an unplaced problem spread evenly.
     """
     parts = []
@@ -48,17 +50,13 @@ def traffic_under(problem: Problem, slot_of_executor: IntArray) -> Traffic:
     rack_of_node = np.append(problem.node_rack, UNPLACED)
     for index, load in enumerate(problem.loads):
         parts.append(_pairs_of(problem, index))
-        offset = problem.executor_offset[index]
-        slot = slot_of_executor[problem.executors_of(index)]
-        node = node_of_slot[slot]
-        scopes = (slot, node, rack_of_node[node])
-        members = _members(problem.topologies[index].executor_component) if len(load.flow_source) else {}
-        for flow, (source, component) in enumerate(zip(load.flow_source, load.flow_component, strict=True)):
-            # local_or_shuffle of Storm never looks at host or rack.
-            usable = scopes[:1] if load.flow_grouping[flow] == "local_or_shuffle" else scopes
-            chosen = _nearest(members.get(int(component), np.empty(0, np.int32)), int(source), usable)
-            tps = load.flow_tps[flow] / max(len(chosen), 1)
-            parts.append(Traffic(np.full(len(chosen), source + offset), chosen + offset, np.full(len(chosen), tps)))
+        if len(load.flow_source):
+            offset = problem.executor_offset[index]
+            slot = slot_of_executor[problem.executors_of(index)]
+            node = node_of_slot[slot]
+            scopes = (slot, node, rack_of_node[node])
+            source, target, tps = flow_pairs(load, problem.topologies[index].executor_component, scopes)
+            parts.append(Traffic(source + offset, target + offset, tps))
     return _joined(parts)
 
 
@@ -85,18 +83,3 @@ def _joined(parts: Sequence[Traffic]) -> Traffic:
         np.concatenate([part.target for part in parts]).astype(np.int32),
         np.concatenate([part.tps for part in parts]),
     )
-
-
-def _members(executor_component: IntArray) -> dict[int, IntArray]:
-    return {int(c): np.flatnonzero(executor_component == c).astype(np.int32) for c in np.unique(executor_component)}
-
-
-def _nearest(members: IntArray, source: int, scopes: tuple[IntArray, ...]) -> IntArray:
-    """The members in the narrowest scope of `source` that has any."""
-    for scope in scopes:
-        if scope[source] == UNPLACED:
-            continue
-        near: IntArray = members[scope[members] == scope[source]]
-        if len(near):
-            return near
-    return members

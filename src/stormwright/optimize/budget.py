@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.model.arrays import IndexArray
-from stormwright.optimize.layout import Layout
+from stormwright.optimize.records import Layout
 from stormwright.optimize.refine import refine
 from stormwright.optimize.start import add_up_cost
 

@@ -12,7 +12,8 @@ import math
 
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.compiled import compiled
-from stormwright.optimize.layout import NOWHERE, Layout, draw, join, leave, start_worker, stop_worker, tabulate
+from stormwright.optimize.layout import draw, join, leave, start_worker, stop_worker, tabulate
+from stormwright.optimize.records import NOWHERE, Layout
 
 #: Executors that are looked at for the next place in a worker: more would make very large topologies slow.
 _WINDOW = 2048
@@ -189,8 +190,8 @@ def _attract(layout: Layout, executor: int) -> None:
     """Note for all that wait what they exchange with one that has just been placed."""
     for link in range(layout.executors[executor].first, layout.executors[executor].last):
         other = layout.links[link].executor
-        layout.near[other] += layout.links[link].tps
-        layout.close[other] += layout.links[link].tps
+        layout.near[other] += layout.pull[link]
+        layout.close[other] += layout.pull[link]
 
 
 @compiled

@@ -1,133 +1,28 @@
-"""A placement under way as arrays of records, and the compiled steps that all searching is made of.
+"""The compiled steps that all searching is made of: what a move costs, and the move itself.
 
-Traffic never leaves its topology, so each topology has dense tables of its own: what every executor exchanges with
-every worker, and what every two workers exchange. With them a move costs O(workers of the topology) to try, whatever
-the size of the cluster. Rates are whole multiples of a power of two (`start.links_of` sees to that), so that all sums
-of them are exact and none drifts.
+Fixed traffic never leaves its topology, so each topology has dense tables of its own: what every executor exchanges
+with every worker, and what every two workers exchange. With them a move costs O(workers of the topology) to try,
+whatever the size of the cluster. Rates are whole multiples of a power of two (`links.Links` sees to that), so that all
+sums of them are exact and none drifts. Flows have tables of theirs (`stormwright.optimize.flows`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
-from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.compiled import compiled
-
-NOWHERE = -1
-
-#: Executors that move together in one step, at most.
-LONGEST_CHAIN = 3
-
-EXECUTOR = np.dtype(
-    [
-        *((name, np.float64) for name in ("cpu_hz", "memory_mb", "tps")),
-        ("row", np.int64),
-        *((name, np.int32) for name in ("first", "last", "topology", "worker", "next", "previous", "home")),
-    ],
-    align=True,
+from stormwright.optimize.flows import (
+    add_flows,
+    cost_of_flows,
+    has_flows,
+    note_costs,
+    note_costs_around,
+    rise_of_flows,
+    rise_of_flows_by_swap,
+    rise_of_flows_by_worker,
+    tabulate_flows,
 )
-LINK = np.dtype([("executor", np.int64), ("tps", np.float64)])
-WORKER = np.dtype(
-    [
-        *((name, np.float64) for name in ("cpu_hz", "memory_mb")),
-        ("row", np.int64),
-        *((name, np.int32) for name in ("node", "rack", "topology", "size", "most", "any", "at")),
-        *((name, np.int32) for name in ("home_node", "at_home")),
-        ("movable", np.bool_),
-    ],
-    align=True,
-)
-NODE = np.dtype(
-    [
-        *((name, np.float64) for name in ("cpu_hz_left", "memory_mb_left")),
-        *((name, np.int32) for name in ("rack", "first", "used", "ports")),
-    ],
-    align=True,
-)
-TOPOLOGY = np.dtype(
-    [
-        *((name, np.int64) for name in ("first", "last", "first_worker", "last_worker", "most")),
-        *((name, np.bool_) for name in ("tabled", "whole")),
-    ],
-    align=True,
-)
-SPAN = np.dtype([("first", np.int64), ("last", np.int64)])
-TOTALS = np.dtype([("cost", np.float64), ("moved", np.int64), ("steps", np.int64)])
-
-Records = NDArray[np.void]
-
-
-class Layout(NamedTuple):
-    """A placement under way.
-
-    Parameters
-    ----------
-    executors
-        Of `EXECUTOR`: demand; all that it exchanges; its row in `table`; where its `links` are; its worker; the two
-        executors beside it in the ring of that worker; the worker that it runs in now and could keep, or -1.
-    links
-        Of `LINK`: what an executor exchanges with which other, by number of the other.
-    workers
-        Of `WORKER`: load; its row in `table`; node and rack; how many executors it has and may have; any one of
-        them; its position among its node's workers; the node it runs on now, and how many of its executors run in
-        it now. Workers of a topology have consecutive numbers.
-    nodes
-        Of `NODE`: what is left; its rack; where its workers are in `workers_on`, how many, and how many it may get.
-    topologies
-        Of `TOPOLOGY`: where its executors and workers are; executors that a worker may have; whether it is in `table`;
-        whether it may be moved as a whole.
-    workers_on
-        Workers of every node, as many places as it has ports.
-    racks, rack_nodes
-        Of `SPAN`: where the nodes of each rack are in the second array.
-    table
-        Executors × workers, then workers × workers of each topology: what they exchange, in tuples/s.
-    free_executors, free_workers, free_topologies
-        What is placed and may be moved; of topologies those that may be as a whole.
-    totals
-        Of `TOTALS`, one record: cost, executors away from home, steps made.
-    random
-        State of the random numbers, one number.
-    near, close, rack_room, waiting, kept_worker, kept_node, ruined, chain, chain_from
-        Scratch of construction, of ruin and of chains.
-    inter_worker, inter_node, inter_rack
-        Cost of a tuple by how far it goes, beyond that within a worker.
-    move_price, max_moves
-        What an executor away from home costs, and how many may be.
-    """
-
-    executors: Records
-    links: Records
-    workers: Records
-    nodes: Records
-    topologies: Records
-    workers_on: IndexArray
-    racks: Records
-    rack_nodes: IndexArray
-    table: FloatArray
-    free_executors: IndexArray
-    free_workers: IndexArray
-    free_topologies: IndexArray
-    totals: Records
-    random: NDArray[np.uint64]
-    near: FloatArray
-    close: FloatArray
-    rack_room: FloatArray
-    waiting: IndexArray
-    kept_worker: IndexArray
-    kept_node: IndexArray
-    ruined: IndexArray
-    chain: IndexArray
-    chain_from: IndexArray
-    inter_worker: float
-    inter_node: float
-    inter_rack: float
-    move_price: float
-    max_moves: int
-
+from stormwright.optimize.records import NOWHERE, Layout
 
 # Random numbers -----------------------------------------------------------------------------------
 
@@ -157,7 +52,7 @@ def draw_below(layout: Layout, count: int) -> int:
 
 
 @compiled
-def distance(layout: Layout, a: int, b: int) -> float:
+def _distance(layout: Layout, a: int, b: int) -> float:
     """Cost of a tuple between two different workers."""
     return _weight(layout, b, layout.workers[a].node, layout.workers[a].rack)
 
@@ -173,6 +68,29 @@ def _weight(layout: Layout, other: int, node: int, rack: int) -> float:
 @compiled
 def rise_of_executor(layout: Layout, executor: int, to: int) -> float:
     """By how much the cost of traffic rises if `executor` goes to the worker `to`, all others staying."""
+    rise = _rise_of_links(layout, executor, to)
+    if has_flows(layout, layout.executors[executor].topology):
+        rise += rise_of_flows(layout, executor, to)
+    return rise
+
+
+@compiled
+def rise_of_swap(layout: Layout, a: int, b: int, hopeless: float) -> float:
+    """By how much the cost of traffic rises if two executors of a topology change places.
+
+    Beyond `hopeless` it may rise more than said.
+    """
+    own, to = layout.executors[a].worker, layout.executors[b].worker
+    rise = _rise_of_links(layout, a, to) + _rise_of_links(layout, b, own)
+    if has_flows(layout, layout.executors[a].topology):
+        rise += rise_of_flows_by_swap(layout, a, b)
+    if rise > hopeless:
+        return rise  # before the look-up of what the two exchange, which only adds
+    return rise + 2 * _exchanged(layout, a, b) * _distance(layout, own, to)
+
+
+@compiled
+def _rise_of_links(layout: Layout, executor: int, to: int) -> float:
     own = layout.executors[executor].worker
     node, rack = layout.workers[own].node, layout.workers[own].rack
     to_node, to_rack = layout.workers[to].node, layout.workers[to].rack
@@ -201,6 +119,27 @@ def rise_of_executor(layout: Layout, executor: int, to: int) -> float:
 @compiled
 def rise_of_worker(layout: Layout, worker: int, to: int) -> float:
     """By how much the cost of traffic rises if `worker` goes to the node `to`, all others staying."""
+    rise = _rise_of_worker_links(layout, worker, to)
+    if has_flows(layout, layout.workers[worker].topology):
+        rise += rise_of_flows_by_worker(layout, worker, to, NOWHERE)
+    return rise
+
+
+@compiled
+def rise_of_worker_swap(layout: Layout, a: int, b: int) -> float:
+    """By how much the cost of traffic rises if two workers change nodes."""
+    node, to, topology = layout.workers[a].node, layout.workers[b].node, layout.workers[a].topology
+    if topology != layout.workers[b].topology:
+        return rise_of_worker(layout, a, to) + rise_of_worker(layout, b, node)
+    rise = _rise_of_worker_links(layout, a, to) + _rise_of_worker_links(layout, b, node)
+    rise += 2 * _exchanged_by_workers(layout, a, b) * (_distance(layout, a, b) - layout.inter_worker)
+    if has_flows(layout, topology):
+        rise += rise_of_flows_by_worker(layout, a, to, b)
+    return rise
+
+
+@compiled
+def _rise_of_worker_links(layout: Layout, worker: int, to: int) -> float:
     node, rack = layout.workers[worker].node, layout.workers[worker].rack
     to_rack = layout.nodes[to].rack
     topology = layout.workers[worker].topology
@@ -225,7 +164,7 @@ def rise_of_worker(layout: Layout, worker: int, to: int) -> float:
 
 
 @compiled
-def exchanged(layout: Layout, a: int, b: int) -> float:
+def _exchanged(layout: Layout, a: int, b: int) -> float:
     """What two executors exchange, in tuples/s."""
     low, high = layout.executors[a].first, layout.executors[a].last
     while low < high:
@@ -239,7 +178,7 @@ def exchanged(layout: Layout, a: int, b: int) -> float:
 
 
 @compiled
-def exchanged_by_workers(layout: Layout, a: int, b: int) -> float:
+def _exchanged_by_workers(layout: Layout, a: int, b: int) -> float:
     """What two workers of a topology exchange, in tuples/s."""
     topology = layout.workers[a].topology
     if layout.topologies[topology].tabled:
@@ -266,7 +205,7 @@ def cost_of_topology(layout: Layout, topology: int) -> float:
             worker = layout.executors[layout.links[link].executor].worker
             if worker != own and worker != NOWHERE:
                 total += layout.links[link].tps * _weight(layout, worker, node, rack)
-    return total / 2
+    return total / 2 + cost_of_flows(layout, topology)
 
 
 @compiled
@@ -361,6 +300,10 @@ def shift_executor(layout: Layout, executor: int, to: int) -> None:
     own, topology = layout.executors[executor].worker, layout.executors[executor].topology
     leave(layout, executor)
     join(layout, executor, to)
+    if has_flows(layout, topology):
+        add_flows(layout, executor, own, -1)
+        add_flows(layout, executor, to, 1)
+        note_costs_around(layout, executor)
     if not layout.topologies[topology].tabled:
         return
     first = layout.topologies[topology].first_worker
@@ -386,11 +329,13 @@ def shift_worker(layout: Layout, worker: int, to: int) -> None:
     """Move a worker to a node with a free port."""
     stop_worker(layout, worker)
     start_worker(layout, worker, to)
+    note_costs(layout, layout.workers[worker].topology)
 
 
 @compiled
 def tabulate(layout: Layout, topology: int) -> None:
     """Fill in the tables of a topology."""
+    tabulate_flows(layout, topology)
     if not layout.topologies[topology].tabled:
         return
     first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker

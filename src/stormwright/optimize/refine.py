@@ -13,26 +13,24 @@ import math
 
 from stormwright.optimize.compiled import compiled
 from stormwright.optimize.construct import place_topology, remove_topology
+from stormwright.optimize.flows import note_costs
 from stormwright.optimize.layout import (
-    LONGEST_CHAIN,
-    NOWHERE,
-    Layout,
     cost_of_topology,
-    distance,
     draw,
     draw_below,
-    exchanged,
-    exchanged_by_workers,
     is_away,
     join,
     rise_of_executor,
+    rise_of_swap,
     rise_of_worker,
+    rise_of_worker_swap,
     shift_executor,
     shift_worker,
     start_worker,
     tabulate,
     takes,
 )
+from stormwright.optimize.records import LONGEST_CHAIN, NOWHERE, Layout
 
 #: A rise of so many temperatures is not taken: one in 10 million would be.
 _HOPELESS = 16
@@ -173,13 +171,13 @@ def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) 
     if node != to_node and not (takes(layout, to_node, cpu_hz, memory_mb) and takes(layout, node, -cpu_hz, -memory_mb)):
         return
     moved = _moved_by(layout, executor, to) + _moved_by(layout, other, own)
-    rise = rise_of_executor(layout, executor, to) + rise_of_executor(layout, other, own)
     relieves = node != to_node and (
         _is_overloaded(layout, node, cpu_hz, memory_mb) or _is_overloaded(layout, to_node, -cpu_hz, -memory_mb)
     )
-    if not relieves and rise + layout.move_price * moved > _HOPELESS * temperature:
-        return  # before the look-up of what the two exchange, which only adds
-    rise += 2 * exchanged(layout, executor, other) * distance(layout, own, to)
+    hopeless = math.inf if relieves else _HOPELESS * temperature - layout.move_price * moved
+    rise = rise_of_swap(layout, executor, other, hopeless)
+    if rise > hopeless:
+        return
     if _may_move(layout, moved) and (relieves or _accepts(layout, rise + layout.move_price * moved, temperature)):
         shift_executor(layout, executor, to)
         shift_executor(layout, other, own)
@@ -302,11 +300,7 @@ def _swap_workers(layout: Layout, worker: int, other: int, temperature: float) -
         and takes(layout, node, -cpu_hz, -memory_mb)
     ):
         return
-    rise = rise_of_worker(layout, worker, to) + rise_of_worker(layout, other, node)
-    if layout.workers[worker].topology == layout.workers[other].topology:
-        rise += (
-            2 * exchanged_by_workers(layout, worker, other) * (distance(layout, worker, other) - layout.inter_worker)
-        )
+    rise = rise_of_worker_swap(layout, worker, other)
     moved = _moved_with(layout, worker, to) + _moved_with(layout, other, node)
     relieves = _is_overloaded(layout, node, cpu_hz, memory_mb) or _is_overloaded(layout, to, -cpu_hz, -memory_mb)
     if _may_move(layout, moved) and (relieves or _accepts(layout, rise + layout.move_price * moved, temperature)):
@@ -330,6 +324,8 @@ def _exchange(layout: Layout, worker: int, other: int) -> None:
     layout.workers[worker].rack, layout.workers[other].rack = layout.nodes[to].rack, layout.nodes[node].rack
     layout.workers_on[layout.nodes[to].first + layout.workers[worker].at] = worker
     layout.workers_on[layout.nodes[node].first + at] = other
+    for moved in (worker, other):
+        note_costs(layout, layout.workers[moved].topology)
 
 
 @compiled

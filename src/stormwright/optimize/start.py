@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from stormwright.model import UNPLACED, CostWeights, Problem, Traffic
-from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.model import UNPLACED, CostWeights, Problem
+from stormwright.model.arrays import BoolArray, IndexArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
-from stormwright.optimize import layout as arrays
+from stormwright.optimize import layout as steps
+from stormwright.optimize import records as arrays
 from stormwright.optimize.compiled import compiled
-from stormwright.optimize.layout import LONGEST_CHAIN, NOWHERE, Layout
-
-#: Significant bits of a double: sums of rates stay within them, so that they are exact.
-_BITS = 52
+from stormwright.optimize.links import Links
+from stormwright.optimize.records import LONGEST_CHAIN, NOWHERE, Layout
 
 #: Topologies with more workers have no tables: these would grow with the square, and walking the links is as fast.
 _MOST_TABLED = 256
@@ -28,42 +26,6 @@ _MOST_RUINED = 3
 
 #: Room left for rounding in sums of loads; a part of that which a valid placement may use.
 _TOLERANCE = RELATIVE_TOLERANCE / 2
-
-
-@dataclass(frozen=True)
-class Links:
-    """What executors exchange in both directions, by executor.
-
-    Parameters
-    ----------
-    first
-        Where the links of each executor start in the other two, shape (E + 1,).
-    executor, tps
-        The other executor, rising, and the rate in tuples/s.
-    """
-
-    first: IndexArray
-    executor: IndexArray
-    tps: FloatArray
-
-    @classmethod
-    def of(cls, problem: Problem, traffic: Traffic) -> Links:
-        """The links that `traffic` amounts to.
-
-        Rates are rounded to multiples of a power of two, by at most P × 2⁻⁵¹ of the largest one for P pairs, so that
-        every sum of them is exact: the order of pairs has no influence, and sums that are kept up to date for long do
-        not drift.
-        """
-        real = (traffic.source != traffic.target) & (traffic.tps > 0)
-        tps = traffic.tps[real]
-        most = float(np.max(tps, initial=0.0)) * max(2 * len(tps), 1)
-        unit = 2.0 ** (np.ceil(np.log2(most)) - _BITS) if most > 0 else 1.0
-        shape = (problem.num_executors, problem.num_executors)
-        ends = traffic.source[real], traffic.target[real]
-        one_way = csr_array((np.round(tps / unit) * unit, ends), shape=shape)
-        both: csr_array = (one_way + one_way.T).tocsr()
-        both.sort_indices()
-        return cls(both.indptr, both.indices, both.data)
 
 
 @dataclass(frozen=True)
@@ -147,8 +109,7 @@ def make_layout(
     of = problem.executor_topology
     executors["cpu_hz"], executors["memory_mb"] = problem.executor_cpu_hz, problem.executor_memory_mb
     executors["first"], executors["last"] = links.first[:-1], links.first[1:]
-    sums = np.concatenate([[0.0], np.cumsum(links.tps)])
-    executors["tps"] = sums[links.first[1:]] - sums[links.first[:-1]]
+    executors["tps"] = links.pull_of_executors()
     executors["topology"], executors["worker"] = of, NOWHERE
     executors["row"] = table_first[of] + (np.arange(num_executors) - topologies["first"][of]) * counts[of]
     home = np.where(workers.runs & movable, np.arange(num_workers), NOWHERE)
@@ -173,12 +134,32 @@ def make_layout(
     racks["last"] = np.cumsum(np.bincount(problem.node_rack, minlength=len(racks)))
     racks["first"][1:] = racks["last"][:-1]
 
+    sinks = np.zeros(len(links.sinks), arrays.SINK)
+    sink_topology = np.array([sink.topology for sink in links.sinks], int)
+    widths = counts[sink_topology]
+    sinks["row"] = np.cumsum(widths) - widths
+    sinks["local"], sinks["limit"] = [sink.local for sink in links.sinks], [sink.limit_tps for sink in links.sinks]
+    topologies["first_sink"] = np.searchsorted(sink_topology, numbers)
+    topologies["last_sink"] = np.searchsorted(sink_topology, numbers, side="right")
+    flowing = np.zeros(num_executors, arrays.FLOWING)
+    flowing["first_flow"], flowing["last_flow"] = links.first_flow[:-1], links.first_flow[1:]
+    for number, sink in enumerate(links.sinks):  # those of a component follow each other
+        new = flowing["last_sink"][sink.members] == 0
+        flowing["first_sink"][sink.members[new]] = number
+        flowing["last_sink"][sink.members] = number + 1
+
     link_rows = np.empty(len(links.tps), arrays.LINK)
     link_rows["executor"], link_rows["tps"] = links.executor, links.tps
     moves = moves or Moves()
     layout = Layout(
         executors=executors,
         links=link_rows,
+        pull=links.pull,
+        flowing=flowing,
+        flows=links.flows,
+        sinks=sinks,
+        sent=np.zeros(int(widths.sum())),
+        members=np.zeros(int(widths.sum()), np.int64),
         workers=rows,
         nodes=nodes,
         topologies=topologies,
@@ -191,6 +172,8 @@ def make_layout(
         free_topologies=np.flatnonzero(topologies["whole"]),
         totals=np.zeros(1, arrays.TOTALS),
         random=np.array([seed], np.uint64),
+        node_scopes=np.zeros(num_nodes, arrays.SCOPE),
+        rack_scopes=np.zeros(len(racks), arrays.SCOPE),
         near=np.zeros(num_executors),
         close=np.zeros(num_executors),
         rack_room=np.zeros(len(racks)),
@@ -215,12 +198,12 @@ def _settle(layout: Layout, worker_of: IndexArray, node_of: IndexArray) -> None:
     """Put workers on nodes and executors into workers, where they have any."""
     for worker in range(len(node_of)):
         if node_of[worker] != NOWHERE:
-            arrays.start_worker(layout, worker, node_of[worker])
+            steps.start_worker(layout, worker, node_of[worker])
     for executor in range(len(worker_of)):
         if worker_of[executor] != NOWHERE:
-            arrays.join(layout, executor, worker_of[executor])
+            steps.join(layout, executor, worker_of[executor])
     for topology in range(len(layout.topologies)):
-        arrays.tabulate(layout, topology)
+        steps.tabulate(layout, topology)
 
 
 @compiled
@@ -228,4 +211,4 @@ def add_up_cost(layout: Layout) -> None:
     """Work out the cost of the placement anew."""
     layout.totals[0].cost = 0.0
     for topology in range(len(layout.topologies)):
-        layout.totals[0].cost += arrays.cost_of_topology(layout, topology)
+        layout.totals[0].cost += steps.cost_of_topology(layout, topology)

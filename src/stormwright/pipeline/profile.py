@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
 from stormwright.model import Topology, TopologyLoad, assumed_load
 from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.model.flows import LOCAL
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.windows import kind_of, numbers
@@ -42,6 +45,7 @@ def topology_load(
         flow_keys, numbers(flows, "tuples"), covered_s
     )
     assumed = assumed_load(topology, core_hz)
+    received = _sum_by(index, numbers(executors, "received"), topology.num_executors)
     load = TopologyLoad(
         cpu_hz=_cpu_hz(topology, cycles, covered_s, assumed.cpu_hz),
         memory_mb=assumed.memory_mb,
@@ -54,6 +58,7 @@ def topology_load(
         flow_grouping=tuple(_GROUPINGS[g] for g in grouping),
         bytes_per_tuple=_bytes_per_tuple(pa.concat_tables([pairs, flows])),
     )
+    load = replace(load, flow_limit_tps=_flow_limit_tps(topology, load, cycles, received, covered_s, core_hz))
     return load, pairs_unknown + flows_unknown
 
 
@@ -99,6 +104,30 @@ def _cpu_hz(topology: Topology, cycles: FloatArray, covered_s: FloatArray, assum
         if others.any():
             cpu_hz[executor] = cpu_hz[others].mean()
     return cpu_hz
+
+
+def _flow_limit_tps(
+    topology: Topology,
+    load: TopologyLoad,
+    cycles: FloatArray,
+    received: FloatArray,
+    covered_s: FloatArray,
+    core_hz: float,
+) -> FloatArray | None:
+    """What one executor of each component can take of flows: what its one thread can, less what else it gets."""
+    count = len(topology.components)
+    of_component = topology.executor_component
+    cycles, received, covered_s = (
+        np.bincount(of_component, each, count).astype(np.float64) for each in (cycles, received, covered_s)
+    )
+    follows = np.array([grouping != LOCAL for grouping in load.flow_grouping], dtype=bool)
+    flowing_tps = np.bincount(load.flow_component[follows], load.flow_tps[follows], count)
+    executors = np.bincount(of_component, minlength=count)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        other_tps = np.nan_to_num(received / covered_s) - flowing_tps / executors
+        limit = core_hz * received / cycles - np.maximum(other_tps, 0.0)
+    known = (received > 0) & (cycles > 0) & (covered_s > 0)
+    return np.where(known, np.maximum(limit, 0.0), np.inf) if known.any() else None
 
 
 def _bytes_per_tuple(traffic: pa.Table) -> float | None:

@@ -15,15 +15,17 @@ from stormwright.model import (
     Traffic,
     cost_under,
     measured_traffic,
+    traffic_under,
     violations,
 )
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.optimize.budget import Budget, Placed
 from stormwright.optimize.construct import construct
-from stormwright.optimize.layout import Layout
+from stormwright.optimize.links import Links
+from stormwright.optimize.records import Layout
 from stormwright.optimize.refine import refine
-from stormwright.optimize.start import Links, Moves, Workers, make_layout
+from stormwright.optimize.start import Moves, Workers, make_layout
 from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker
@@ -46,6 +48,29 @@ class OptimizerParams(Params):
     seed: int = param(0, "of the random numbers", low=0)
     move_price: float = param(0.0, "what an executor that leaves its slot costs, in tuples/s between nodes", low=0)
     max_moves: int = param(-1, "executors that may leave their slots; -1: any number", low=-1)
+    follow_flows: bool = param(
+        True, "whether shuffled traffic costs what the new placement makes of it, or as measured"
+    )
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A problem, and what the search takes its traffic for: `fixed`, or what each placement makes of it."""
+
+    problem: Problem
+    links: Links
+    fixed: Traffic | None
+
+    @classmethod
+    def of(cls, problem: Problem, follow_flows: bool) -> _Task:
+        if follow_flows and any(len(load.flow_source) for load in problem.loads):
+            return cls(problem, Links.following(problem), None)
+        fixed = measured_traffic(problem)
+        return cls(problem, Links.fixed(problem, fixed), fixed)
+
+    def traffic(self, slots: IntArray) -> Traffic:
+        """That of a placement."""
+        return self.fixed or traffic_under(self.problem, slots)
 
 
 class OptimizerScheduler:
@@ -56,10 +81,11 @@ class OptimizerScheduler:
     Optimization Results Using the Ruin and Recreate Principle", Journal of Computational Physics 159, 2000,
     https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled.
 
-    It lowers the cost of a placement, traffic weighted by distance, taken as measured. CPU, memory, slots, the number
-    of workers and executors per worker are limits in every step; topologies with limits on components stay where
-    construction and `keep_apart` put them. Topologies are placed as a whole or not at all; those that find no room are
-    left out with counted reasons.
+    It lowers the cost of a placement, traffic weighted by distance. Shuffled traffic follows each placement that is
+    tried, as Storm's locality-aware shuffle will: it stays where executors of the component are near, as long as these
+    can take it (`flow_limits` of the load). CPU, memory, slots, the number of workers and executors per worker are
+    limits in every step; topologies with limits on components stay where construction and `keep_apart` put them.
+    Topologies are placed as a whole or not at all; those that find no room are left out with counted reasons.
 
     1. Without a price or a limit of moves, what runs is moved only if the whole placement then costs less, or is valid
        where it was not; else only what has no slot is placed.
@@ -77,8 +103,8 @@ class OptimizerScheduler:
 
     Ignores
     -------
-    How evenly nodes are loaded, as long as none is overloaded; streams, the speed of links, and that shuffled traffic
-    will follow the new placement.
+    How evenly nodes are loaded, as long as none is overloaded; streams, the speed of links, and that an executor which
+    gets more of the shuffled traffic will need more CPU.
 
     Honours
     -------
@@ -94,29 +120,29 @@ class OptimizerScheduler:
         """Place every topology, as a whole or not at all."""
         _compile()
         budget = Budget(self.params.time_budget_s, 0 if self.params.time_budget_s else self.params.iterations)
-        traffic = measured_traffic(problem)
-        links = Links.of(problem, traffic)
+        task = _Task.of(problem, self.params.follow_flows)
         runs = bool(np.any(problem.current_slot != UNPLACED))
         moves = Moves(self.params.move_price, self.params.max_moves)
         near = runs and moves != Moves()
-        draft = self._constructed(problem, links, keep_running=True)
+        draft = self._constructed(task, keep_running=True)
         if near:
-            plan = self._rearranged(draft, links, budget, moves)
+            plan = self._rearranged(draft, task.links, budget, moves)
         else:
-            self._improve(draft, links, budget, share=0.5 if runs else 1.0)
+            self._improve(draft, task.links, budget, share=0.5 if runs else 1.0)
             plan = Plan(choose_slots(draft), draft.reasons)
         if runs and not near:
-            anew = self._moved(problem, links, traffic, budget)
-            if _is_better(problem, traffic, anew, plan):
+            anew = self._moved(task, budget)
+            if _is_better(task, anew, plan):
                 plan = anew
         found = answer(problem, "optimizer", self.params, plan)
         return replace(found, parameters={**found.parameters, "iterations_made": budget.made})
 
-    def _moved(self, problem: Problem, links: Links, traffic: Traffic, budget: Budget) -> Plan:
+    def _moved(self, task: _Task, budget: Budget) -> Plan:
         """Everything placed anew, but back to where it runs where that costs no more."""
-        draft = self._constructed(problem, links, keep_running=False)
-        self._improve(draft, links, budget)
-        restore_cheaper(draft, Rates.of(problem, traffic), _WEIGHTS)
+        draft = self._constructed(task, keep_running=False)
+        self._improve(draft, task.links, budget)
+        now, new = (task.traffic(slots) for slots in (task.problem.current_slot, choose_slots(draft)))
+        restore_cheaper(draft, Rates.of(task.problem, now), _WEIGHTS, Rates.of(task.problem, new))
         swap_nodes(draft)
         return Plan(choose_slots(draft), draft.reasons)
 
@@ -130,8 +156,9 @@ class OptimizerScheduler:
         _write(arranged, order, budget.improve(layout))
         return Plan(_keep_slots(arranged, slots), draft.reasons)
 
-    def _constructed(self, problem: Problem, links: Links, *, keep_running: bool) -> Draft:
+    def _constructed(self, task: _Task, *, keep_running: bool) -> Draft:
         """A placement of what the cluster as a whole has room for; nodes may be overloaded."""
+        problem, links = task.problem, task.links
 
         def draft_on(usable: BoolArray) -> Draft:
             draft = Draft.empty(problem, usable)
@@ -171,7 +198,7 @@ class OptimizerScheduler:
 
 def _densest_first(problem: Problem, links: Links, wanted: list[Wanted]) -> IndexArray:
     """The topologies of `wanted`, those first that exchange most for the CPU they take; then as they come."""
-    sums = np.concatenate([[0.0], np.cumsum(links.tps)])
+    sums = np.concatenate([[0.0], np.cumsum(links.pull)])
     tps = np.diff(sums[links.first[problem.executor_offset]])
     cpu_hz = np.array([problem.executor_cpu_hz[group.executors].sum() for group in wanted])
     topology = np.array([group.topology for group in wanted], int)
@@ -216,14 +243,16 @@ def _keep_slots(draft: Draft, slots: IntArray) -> IntArray:
     return np.append(slot_of, UNPLACED)[draft.worker].astype(np.int32)
 
 
-def _is_better(problem: Problem, traffic: Traffic, moved: Plan, stay: Plan) -> bool:
+def _is_better(task: _Task, moved: Plan, stay: Plan) -> bool:
     """Whether moving pays: more executors placed, else fewer limits broken, else less cost; all that runs runs on."""
+    problem = task.problem
     if np.any((moved.slots == UNPLACED) & (problem.current_slot != UNPLACED)):
         return False
 
     def rank(plan: Plan) -> tuple[int, int, float]:
         unplaced = int(np.count_nonzero(plan.slots == UNPLACED))
-        return unplaced, len(violations(problem, plan.slots)), cost_under(problem, plan.slots, traffic, _WEIGHTS).total
+        cost = cost_under(problem, plan.slots, task.traffic(plan.slots), _WEIGHTS).total
+        return unplaced, len(violations(problem, plan.slots)), cost
 
     unplaced, broken, cost = rank(stay)
     return rank(moved) < (unplaced, broken, cost * (1 - RELATIVE_TOLERANCE))
@@ -235,6 +264,6 @@ def _compile() -> None:
     nothing = Problem((), ())
     none, no_bool = np.empty(0, np.int64), np.empty(0, np.bool_)
     workers = Workers(none, none, none, no_bool, no_bool)
-    layout = make_layout(nothing, Links.of(nothing, measured_traffic(nothing)), workers, no_bool, none, _WEIGHTS, 0)
+    layout = make_layout(nothing, Links.following(nothing), workers, no_bool, none, _WEIGHTS, 0)
     construct(layout, none)
     refine(layout, 0, 0.0)

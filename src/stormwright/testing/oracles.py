@@ -29,11 +29,20 @@ def traffic(problem: Problem, slots: Sequence[int]) -> dict[tuple[int, int], flo
         components = [run.component for run in topology.executor_runs for _ in range(run.count)]
         for source, target, tps in zip(load.pair_source, load.pair_target, load.pair_tps, strict=True):
             found[first + int(source), first + int(target)] += float(tps)
-        for source, component, grouping, tps in _flows(load):
+        for component in range(len(topology.components)):
             targets = [first + e for e, c in enumerate(components) if c == component]
-            near = _nearest(problem, slots, first + source, targets, grouping == "local_or_shuffle")
-            for target in near:
-                found[first + source, target] += tps / len(near)
+            flows = [
+                (first + source, g, tps) for source, to, g, tps in _flows(load) if to == component and targets and tps
+            ]
+            for source, grouping, tps in flows:
+                if grouping == "local_or_shuffle":
+                    _send(found, source, tps, _near(problem, slots, source, targets, "worker") or targets)
+            shuffled = [(source, tps) for source, grouping, tps in flows if grouping != "local_or_shuffle"]
+            if shuffled:
+                limit = float("inf") if load.flow_limit_tps is None else float(load.flow_limit_tps[component])
+                limit = max(limit, sum(tps for _, tps in shuffled) / len(targets))
+                for source, target, tps in _shuffled(problem, slots, shuffled, targets, limit):
+                    found[source, target] += tps
         first += len(components)
     return dict(found)
 
@@ -45,12 +54,39 @@ def _flows(load: TopologyLoad) -> Iterator[tuple[int, int, str, float]]:
         yield int(source), int(component), grouping, float(tps)
 
 
-def _nearest(problem: Problem, slots: Sequence[int], source: int, targets: list[int], local: bool) -> list[int]:
-    for scope in ("worker",) if local else ("worker", "node", "rack"):
-        near = [t for t in targets if distance(problem, slots, source, t) in _within(scope)]
-        if near:
-            return near
-    return targets
+def _send(found: dict[tuple[int, int], float], source: int, tps: float, targets: list[int]) -> None:
+    for target in targets:
+        found[source, target] += tps / len(targets)
+
+
+def _near(problem: Problem, slots: Sequence[int], source: int, targets: list[int], scope: str) -> list[int]:
+    return [t for t in targets if distance(problem, slots, source, t) in _within(scope)]
+
+
+def _shuffled(
+    problem: Problem, slots: Sequence[int], flows: list[tuple[int, float]], targets: list[int], limit: float
+) -> Iterator[tuple[int, int, float]]:
+    """Flows to one component, `limit` of them an executor: what does not fit in a scope goes on to the next."""
+    rest = [tps for _, tps in flows]
+    nearer: list[list[int]] = [[] for _ in flows]
+    for scope in ("worker", "node", "rack"):
+        left = list(rest)
+        for number, (source, _) in enumerate(flows):
+            inside = _near(problem, slots, source, targets, scope)
+            further = [t for t in inside if t not in nearer[number]]
+            nearer[number] = inside
+            if not further:
+                continue
+            others = [n for n, (s, _) in enumerate(flows) if _near(problem, slots, source, [s], scope)]
+            too_much = max(sum(flows[n][1] for n in others) - len(inside) * limit, 0.0)
+            left[number] = rest[number] * too_much / (sum(rest[n] for n in others) or 1.0)
+            for target in further if rest[number] > left[number] else []:
+                yield source, target, (rest[number] - left[number]) / len(further)
+        rest = left
+    for number, (source, _) in enumerate(flows):
+        far = [t for t in targets if t not in nearer[number]] or targets
+        for target in far if rest[number] > 0 else []:
+            yield source, target, rest[number] / len(far)
 
 
 def _within(scope: str) -> tuple[str, ...]:

@@ -100,8 +100,8 @@ def component_limits(draw: st.DrawFn, components: list[str]) -> dict[str, Any]:
 
 
 @st.composite
-def loads(draw: st.DrawFn, topology: Topology, flows: bool = True) -> TopologyLoad:
-    """A measured load of `topology`: any pairs, and flows if asked for."""
+def loads(draw: st.DrawFn, topology: Topology, flows: bool = True, limited: bool = True) -> TopologyLoad:
+    """A measured load of `topology`: any pairs, and flows if asked for, with limits if wanted."""
     executors = topology.num_executors
     amounts = st.integers(0, 3000)
     an_executor = st.integers(0, executors - 1)
@@ -111,6 +111,9 @@ def loads(draw: st.DrawFn, topology: Topology, flows: bool = True) -> TopologyLo
     flowing = draw(st.lists(a_flow, max_size=executors)) if flows else []
     cpu_mhz = draw(st.lists(amounts, min_size=executors, max_size=executors))
     memory_mb = draw(st.lists(st.integers(0, 400), min_size=executors, max_size=executors))
+    components = len(topology.components)
+    limits = st.lists(st.just(np.inf) | amounts, min_size=components, max_size=components)
+    limit = draw(limits) if flowing and limited and draw(st.booleans()) else None
     return TopologyLoad(
         cpu_hz=np.array(cpu_mhz, np.float64) * 1e6,
         memory_mb=np.array(memory_mb, np.float64),
@@ -121,6 +124,7 @@ def loads(draw: st.DrawFn, topology: Topology, flows: bool = True) -> TopologyLo
         flow_component=np.array([f[1] for f in flowing], np.int32),
         flow_grouping=tuple(f[2] for f in flowing),
         flow_tps=np.array([f[3] / 10 for f in flowing], np.float64),
+        flow_limit_tps=np.array(limit, np.float64) / 10 if limit and np.isfinite(limit).any() else None,
     )
 
 
@@ -145,6 +149,7 @@ def problems(
     draw: st.DrawFn,
     *,
     flows: bool = True,
+    flow_limits: bool = True,
     running: bool = True,
     max_topologies: int = 3,
     max_nodes: int = 5,
@@ -164,7 +169,7 @@ def problems(
         greylisted_supervisors=tuple(node.id for node in greylisted),
     )
     if not flows or draw(st.booleans()):
-        problem = problem.with_load(LoadProfile({t.id: draw(loads(t, flows)) for t in placed}))
+        problem = problem.with_load(LoadProfile({t.id: draw(loads(t, flows, flow_limits)) for t in placed}))
     if running and draw(st.booleans()):
         problem = problem.with_current(draw(placements(problem)))
     return problem

@@ -15,7 +15,8 @@ class LiveCost:
     """What the traffic of a group of executors costs in each of several places.
 
     The cost is that of `cost_of`: flows go to the nearest executors of their component, so it also counts what a move
-    does to flows of others. Exact where all executors of a topology are placed.
+    does to flows of others. Exact where all executors of a topology are placed and none gets more of flows than it can
+    take: `TopologyLoad.flow_limit_tps` is not looked at.
 
     Parameters
     ----------

@@ -36,17 +36,17 @@ def runs_well(problem: Problem, topology: int) -> bool:
     )
 
 
-def restore_cheaper(draft: Draft, rates: Rates, weights: CostWeights) -> None:
+def restore_cheaper(draft: Draft, rates: Rates, weights: CostWeights, rates_new: Rates | None = None) -> None:
     """Put topologies back to where they run well, wherever that costs no more and fits.
 
     They are tried in order, again and again, until none can be put back any more. A topology that the draft leaves out
-    is put back at any cost.
+    is put back at any cost. `rates_new` are those in the draft, if they differ from those now.
     """
     problem = draft.problem
     node_now = np.append(problem.slot_node, UNPLACED)[problem.current_slot]
     node_new = draft.node_of_executor()
     cost_now = _topology_costs(problem, rates, weights, problem.current_slot, node_now)
-    cost_new = _topology_costs(problem, rates, weights, draft.worker, node_new) * (1 + RELATIVE_TOLERANCE)
+    cost_new = _topology_costs(problem, rates_new or rates, weights, draft.worker, node_new) * (1 + RELATIVE_TOLERANCE)
     waiting = [
         t
         for t in range(len(problem.topologies))

@@ -1,0 +1,130 @@
+"""What it is worth that a search follows Storm's locality-aware shuffle, by the model and on a real cluster.
+
+    python benchmarks/flow_placement.py [--topologies 10,40,160] [--seconds 2] [--runs 3] [--no-storm]
+
+By the model: clusters of pipelines that shuffle (`stormwright.testing.pipelines`), placed by `optimizer`, by the same
+search told to take shuffled traffic as fixed, and by `online`, which does so too. On the real cluster: one topology of
+three stages, too large for a node, placed as if new by the one search, measured, then moved to where the other puts it
+and measured again; without ackers, whose traffic is fixed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from results import write_results
+
+from stormwright.controller.plan import MoveBudget, plan_moves
+from stormwright.controller.policy import Decision
+from stormwright.controller.runtime import Runtime, RuntimeSettings
+from stormwright.experiments.demo import DemoSettings, demo_cluster, measured_problem, submit
+from stormwright.experiments.measure import measure
+from stormwright.experiments.topologies import parse_submissions
+from stormwright.model import Problem, cost_of, violations
+from stormwright.schedulers import make_scheduler
+from stormwright.storm.local import LocalCluster
+from stormwright.testing.pipelines import shuffled_pipelines
+
+#: Three stages at a limited rate.
+TOPOLOGY = "exclamation:spouts=4,exclaim1=8,exclaim2=8,workers=4,ackers=0,rate=6000"
+
+#: Seconds before a look or a measurement, so that windows hold nothing of a move; seconds measured.
+WARM_UP_S, MEASURE_S = 25.0, 20.0
+
+SEARCHES = {"fixed": {"follow_flows": False}, "following": {}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--topologies", default="10,40,160")
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--no-storm", action="store_true")
+    options = parser.parse_args()
+
+    rows, details = [], {}
+    for number in map(int, options.topologies.split(",")):
+        found = {name: by_model(number, name, options.seconds) for name in (*SEARCHES, "online")}
+        ratio = found["following"]["inter_node"] / found["fixed"]["inter_node"]
+        executors, nodes = found["fixed"]["executors"], found["fixed"]["nodes"]
+        what = f"{number} pipelines, {executors} executors, {nodes} nodes: inter-node traffic following / fixed"
+        beside = found["following"]["inter_node"] / found["online"]["inter_node"]
+        rows.append((what, "≤ 0.5", f"{ratio:.3f} (beside online {beside:.3f})"))
+        details[f"{number} pipelines"] = found
+    if not options.no_storm:
+        begin = time.monotonic()
+
+        def say(line: str) -> None:
+            print(f"{time.monotonic() - begin:7.1f} s  {line}", flush=True)
+
+        runs = [on_storm(say) for _ in range(options.runs)]
+        ratios = [run["following"] / run["fixed"] for run in runs]
+        shown = f"{median(ratios):.3f} (runs: {', '.join(f'{ratio:.3f}' for ratio in ratios)})"
+        rows.append(("real cluster: inter-node tuples/s following / fixed, median", "≤ 0.5", shown))
+        details["storm"] = runs
+    write_results("flow-placement", "Placement that follows the locality-aware shuffle", rows, details)
+
+
+def by_model(number: int, name: str, seconds: float) -> dict[str, Any]:
+    """What a search comes to on generated pipelines."""
+    problem = shuffled_pipelines(number, seed=number)
+    if name in SEARCHES:
+        scheduler = make_scheduler("optimizer", {"time_budget_s": seconds, **SEARCHES[name]})
+    else:
+        scheduler = make_scheduler(name)
+    scheduler.schedule(shuffled_pipelines(1))  # compiles
+    answer = scheduler.schedule(problem)
+    cost = cost_of(problem, answer.slot_of_executor)
+    return {
+        "inter_node": cost.inter_node + cost.inter_rack,
+        "cost": cost.total,
+        "broken": len(violations(problem, answer.slot_of_executor)),
+        "unplaced": len(answer.unplaced),
+        "executors": problem.num_executors,
+        "nodes": len(problem.supervisors),
+    }
+
+
+def on_storm(say: Callable[[str], None]) -> dict[str, float]:
+    """Inter-node tuples/s of the topology where either search puts it, on a cluster of its own."""
+    settings = DemoSettings(demo_cluster(), parse_submissions([TOPOLOGY]), make_scheduler("optimizer"), "optimizer")
+    with LocalCluster(settings.cluster, say) as cluster, tempfile.TemporaryDirectory() as state:
+        service = RuntimeSettings(Path(state), cluster.service_host, cluster.service_port, keep_records=True)
+        gateway = cluster.gateway_command()
+        with Runtime(service, settings.scheduler, settings.scheduler_name, gateway, say) as runtime:
+            submit(settings, cluster, runtime, say)
+            return {name: moved_and_measured(runtime, name, say) for name in SEARCHES}
+
+
+def moved_and_measured(runtime: Runtime, name: str, say: Callable[[str], None]) -> float:
+    """Move the topology to where a search would put it if it were new, and count what crosses between nodes then."""
+    time.sleep(WARM_UP_S)
+    problem = with_small_nodes(measured_problem(runtime, since_ms=time.time() * 1000))
+    wanted = make_scheduler("optimizer", SEARCHES[name]).schedule(problem.with_current({}))
+    plan = plan_moves(problem, wanted, MoveBudget())
+    crossing = cost_of(problem, wanted.slot_of_executor)
+    say(f"{name}: {len(plan.moves)} moves; the model says {crossing.inter_node + crossing.inter_rack:.0f} tuples/s")
+    runtime.act(Decision(looked=True, reason=f"measuring {name}", plan=plan))
+    time.sleep(WARM_UP_S)
+    start_ms = time.time() * 1000
+    time.sleep(MEASURE_S)
+    found = measure(runtime.tally.records(), problem.topologies[0].id, start_ms, time.time() * 1000)
+    say(f"{name}: {found.inter_node_tps:.0f} of {found.acked_tps:.0f} tuples/s cross between {found.nodes} nodes")
+    return found.inter_node_tps
+
+
+def with_small_nodes(problem: Problem) -> Problem:
+    """The same cluster, a node having room for 60 % of what runs: so one alone will not do."""
+    cpu_hz = 0.6 * float(problem.executor_cpu_hz.sum())
+    return replace(problem, supervisors=tuple(replace(node, cpu_hz=cpu_hz) for node in problem.supervisors))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Where flows go: the shuffle of Storm 2.x keeps tuples near, as long as those near can take them.
+
+LoadAwareShuffleGrouping sends to the targets in the source's own worker; where there are none, or while they are
+overloaded (their queues fill beyond `topology.localityaware.higher.bound`, until they fall below the lower bound), to
+those on its node, then in its rack, then to all. Over time the narrower scope so takes what it can, and the wider one
+the rest. ``local_or_shuffle`` knows only the worker and all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stormwright.model.arrays import FloatArray, IndexArray, IntArray
+from stormwright.model.assignment import UNPLACED
+from stormwright.model.load import TopologyLoad
+
+#: Rounding of a sum of rates, as a part of it.
+_ROUNDING = 1e-12
+
+LOCAL = "local_or_shuffle"
+
+
+def flow_pairs(
+    load: TopologyLoad, executor_component: IntArray, scopes: tuple[IntArray, ...]
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Flows as directed pairs: source and target executor, numbered within the topology, and tuples/s.
+
+    Parameters
+    ----------
+    executor_component
+        Component of every executor, shape (E,).
+    scopes
+        Slot, node and rack of every executor, -1 for none; each of shape (E,). An executor without a slot is far from
+        all others.
+    """
+    local = np.array([grouping == LOCAL for grouping in load.flow_grouping], dtype=bool)
+    parts = [(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))]
+    for component in np.unique(load.flow_component):
+        members = np.flatnonzero(executor_component == component)
+        if not len(members):
+            continue
+        here = load.flow_component == component
+        most = member_limit(load, int(component), len(members))
+        for flows, within, limit in ((here & ~local, scopes, most), (here & local, scopes[:1], np.inf)):
+            if flows.any():
+                sources = load.flow_source[flows]
+                tps = _spread(sources, load.flow_tps[flows], members, within, limit)
+                flow, member = np.nonzero(tps)
+                parts.append((sources[flow], members[member].astype(np.int32), tps[flow, member]))
+    source, target, rate = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return source, target, rate
+
+
+def member_limit(load: TopologyLoad, component: int, members: int) -> float:
+    """What one executor of a component takes of flows before the rest goes on, in tuples/s.
+
+    At least what is its share where all take equally much: there is nowhere else to go then.
+    """
+    if load.flow_limit_tps is None:
+        return float("inf")
+    follows = [
+        tps
+        for to, tps, grouping in zip(load.flow_component, load.flow_tps, load.flow_grouping, strict=True)
+        if to == component and grouping != LOCAL
+    ]
+    return max(float(load.flow_limit_tps[component]), float(np.sum(follows)) / members)
+
+
+def _spread(
+    sources: IntArray, tps: FloatArray, members: IndexArray, scopes: tuple[IntArray, ...], limit: float
+) -> FloatArray:
+    """Tuples/s from every source to every member, shape (sources, members)."""
+    result = np.zeros((len(sources), len(members)))
+    rest = tps.astype(np.float64)
+    narrower = np.zeros(result.shape, dtype=bool)
+    for scope in scopes:
+        group, member_group = scope[sources], scope[members]
+        inside = (group[:, None] == member_group) & (group[:, None] != UNPLACED)
+        beyond = inside & ~narrower
+        carried = np.where(beyond.any(axis=1), rest - _sent_on(group, tps, rest, member_group, limit), 0.0)
+        result += beyond * (carried / np.maximum(beyond.sum(axis=1), 1))[:, None]
+        rest, narrower = rest - carried, inside
+    far = ~narrower
+    far[~far.any(axis=1)] = True  # what rounding leaves over
+    return np.asarray(result + far * (rest / far.sum(axis=1))[:, None], dtype=np.float64)
+
+
+def _sent_on(group: IntArray, tps: FloatArray, rest: FloatArray, member_group: IntArray, limit: float) -> FloatArray:
+    """What each source sends beyond its group, in tuples/s: its part of what the members in there cannot take."""
+    placed = group != UNPLACED
+    length = int(max(group.max(initial=-1), member_group.max(initial=-1))) + 1
+    members = np.bincount(member_group[member_group != UNPLACED], minlength=length)
+    arriving, wanting = (np.bincount(group[placed], rates[placed], length) for rates in (tps, rest))
+    takes = np.where(members > 0, members * limit if np.isfinite(limit) else np.inf, 0.0)
+    too_much = np.maximum(arriving - takes, 0.0)
+    too_much[too_much <= _ROUNDING * arriving] = 0.0
+    part = np.minimum(too_much / np.where(wanting > 0, wanting, 1.0), 1.0)
+    return np.where(placed, rest * np.append(part, 1.0)[group], rest)
