@@ -11,9 +11,6 @@ from stormwright.model.arrays import FloatArray, IndexArray
 
 NOWHERE = -1
 
-#: Executors that move together in one step, at most.
-LONGEST_CHAIN = 3
-
 EXECUTOR = np.dtype(
     [
         *((name, np.float64) for name in ("cpu_hz", "memory_mb", "tps")),
@@ -100,8 +97,8 @@ class Layout(NamedTuple):
         State of the random numbers, one number.
     node_scopes, rack_scopes
         Scratch of flows, of `SCOPE`, all 0 in between.
-    near, close, rack_room, waiting, kept_worker, kept_node, ruined, chain, chain_from
-        Scratch of construction, of ruin and of chains.
+    near, close, rack_room, waiting, kept_worker, kept_node, ruined
+        Scratch of construction and of ruin.
     inter_worker, inter_node, inter_rack
         Cost of a tuple by how far it goes, beyond that within a worker.
     move_price, max_moves
@@ -137,8 +134,6 @@ class Layout(NamedTuple):
     kept_worker: IndexArray
     kept_node: IndexArray
     ruined: IndexArray
-    chain: IndexArray
-    chain_from: IndexArray
     inter_worker: float
     inter_node: float
     inter_rack: float

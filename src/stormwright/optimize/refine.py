@@ -1,8 +1,7 @@
 """Refinement: random steps, taken if they lower the cost or, while it is hot, raise it by little.
 
-No step breaks a limit. The steps: an executor goes to another worker of its topology, changes places with one there, or
-pushes it on to a third; a worker goes to another node, or changes places with one there; a topology, with up to two
-that share nodes with it, is taken out and placed anew (ruin and recreate, after Schrimpf, Schneider, Stamm-Wilbrandt,
+No step breaks a limit. The steps: an executor goes to another worker of its topology, or changes places with one there;
+a worker goes to another node, or changes places with one there; a topology, with up to two that share nodes with it, is taken out and placed anew (ruin and recreate, after Schrimpf, Schneider, Stamm-Wilbrandt,
 Dueck, "Record Breaking Optimization Results Using the Ruin and Recreate Principle", 2000,
 https://doi.org/10.1006/jcph.1999.6413).
 """
@@ -30,16 +29,13 @@ from stormwright.optimize.layout import (
     tabulate,
     takes,
 )
-from stormwright.optimize.records import LONGEST_CHAIN, NOWHERE, Layout
+from stormwright.optimize.records import NOWHERE, Layout
 
 #: A rise of so many temperatures is not taken: one in 10 million would be.
 _HOPELESS = 16
 
 #: Part of the steps of executors and workers that are of workers.
 _WORKERS = 0.3
-
-#: Part of the steps of executors that are chains.
-_CHAINS = 0.1
 
 #: Part of the steps towards where something is that tuples are exchanged with, among very many workers; else to any.
 _NEIGHBOURS = 0.8
@@ -184,52 +180,6 @@ def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) 
         layout.totals[0].cost += rise
         layout.totals[0].moved += moved
         layout.workers[to].any = layout.executors[executor].next
-
-
-@compiled
-def _step_chain(layout: Layout, executor: int, temperature: float) -> None:
-    """Let an executor push out another one, and that one a third: where room is short, nothing less may fit."""
-    start, rise, length = layout.executors[executor].worker, 0.0, 0
-    moved = layout.totals[0].moved
-    if layout.nodes[layout.workers[start].node].ports == 0:
-        return
-    for _ in range(2 + draw_below(layout, LONGEST_CHAIN - 1)):
-        to = _draw_worker(layout, executor)
-        if length > 0 and draw(layout) < 0.5 and layout.executors[executor].worker != start:
-            to = start
-        if to == NOWHERE:
-            break
-        layout.chain[length] = executor
-        layout.chain_from[length] = layout.executors[executor].worker
-        length += 1
-        rise += rise_of_executor(layout, executor, to)
-        layout.totals[0].moved += _moved_by(layout, executor, to)
-        shift_executor(layout, executor, to)
-        executor = _draw_member(layout, to)
-    moved = layout.totals[0].moved - moved
-    if (
-        _chain_fits(layout, length)
-        and (layout.max_moves < 0 or layout.totals[0].moved <= layout.max_moves or moved <= 0)
-        and _accepts(layout, rise + layout.move_price * moved, temperature)
-    ):
-        layout.totals[0].cost += rise
-        return
-    layout.totals[0].moved -= moved
-    for position in range(length - 1, -1, -1):
-        shift_executor(layout, layout.chain[position], layout.chain_from[position])
-
-
-@compiled
-def _chain_fits(layout: Layout, length: int) -> bool:
-    """Whether all that a chain has touched keeps its limits."""
-    for position in range(length):
-        for worker in (layout.chain_from[position], layout.executors[layout.chain[position]].worker):
-            size, node = layout.workers[worker].size, layout.workers[worker].node
-            if size < 1 or size > layout.workers[worker].most:
-                return False
-            if layout.nodes[node].cpu_hz_left < 0 or layout.nodes[node].memory_mb_left < 0:
-                return False
-    return True
 
 
 @compiled

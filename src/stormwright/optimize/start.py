@@ -13,7 +13,7 @@ from stormwright.optimize import layout as steps
 from stormwright.optimize import records as arrays
 from stormwright.optimize.compiled import compiled
 from stormwright.optimize.links import Links
-from stormwright.optimize.records import LONGEST_CHAIN, NOWHERE, Layout
+from stormwright.optimize.records import NOWHERE, Layout
 
 #: Topologies with more workers have no tables: these would grow with the square, and walking the links is as fast.
 _MOST_TABLED = 256
@@ -181,8 +181,6 @@ def make_layout(
         kept_worker=np.zeros(num_executors, np.int64),
         kept_node=np.zeros(num_workers, np.int64),
         ruined=np.zeros(_MOST_RUINED, np.int64),
-        chain=np.zeros(LONGEST_CHAIN, np.int64),
-        chain_from=np.zeros(LONGEST_CHAIN, np.int64),
         inter_worker=weights.inter_worker - weights.same_worker,
         inter_node=weights.inter_node - weights.same_worker,
         inter_rack=weights.inter_rack - weights.same_worker,
