@@ -1,9 +1,9 @@
 """Refinement: random steps, taken if they lower the cost or, while it is hot, raise it by little.
 
 No step breaks a limit. The steps: an executor goes to another worker of its topology, or changes places with one there;
-a worker goes to another node, or changes places with one there; a topology, with up to two that share nodes with it, is taken out and placed anew (ruin and recreate, after Schrimpf, Schneider, Stamm-Wilbrandt,
-Dueck, "Record Breaking Optimization Results Using the Ruin and Recreate Principle", 2000,
-https://doi.org/10.1006/jcph.1999.6413).
+a worker goes to another node, or changes places with one there; a topology, with up to two that share nodes with it, is
+taken out and placed anew (ruin and recreate, after Schrimpf, Schneider, Stamm-Wilbrandt, Dueck, "Record Breaking
+Optimization Results Using the Ruin and Recreate Principle", 2000, https://doi.org/10.1006/jcph.1999.6413).
 """
 
 from __future__ import annotations
