@@ -1,0 +1,46 @@
+"""A Spark session for questions to the history: few large jobs, where the stream has many small ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import SparkSession
+
+from stormwright.pipeline.session import spark_session
+from stormwright.pipeline.settings import StreamSettings
+
+#: The stream does without code generation, since planning is what its batches cost. Here rows are.
+BATCH_CONF = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.subexpressionElimination.enabled": "true",
+    "spark.sql.constraintPropagation.enabled": "true",
+    "spark.sql.shuffle.partitions": "4",
+}
+
+
+def for_batches(session: SparkSession) -> SparkSession:
+    """Set a session so that large jobs are fast."""
+    for key, value in BATCH_CONF.items():
+        session.conf.set(key, value)
+    return session
+
+
+@contextmanager
+def history_session() -> Iterator[SparkSession]:
+    """A session of its own, which ends with the block.
+
+    Raises
+    ------
+    MissingDependencyError
+        There is no Java, or it is too old.
+    """
+    with TemporaryDirectory(prefix="stormwright-history-") as name:
+        session = for_batches(spark_session(Path(name), StreamSettings()))
+        try:
+            yield session
+        finally:
+            session.stop()
