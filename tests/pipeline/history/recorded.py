@@ -17,7 +17,7 @@ from stormwright.model import LoadProfile, Problem, TopologyLoad
 from stormwright.pipeline.history.staging import Staging
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.support.triggers import TriggerParams
-from tests.controller.builders import on, problem, topology
+from tests.controller.builders import on, place, problem, topology
 
 #: 2026-11-20T23:59:00Z: the looks are on two days.
 START_MS = 1_795_219_140_000
@@ -63,7 +63,7 @@ def record_looks(directory: Path, clock: Clockwork, count: int) -> list[tuple[in
     for number in range(count):
         seen = cluster(number, clock.now_ms)
         if number >= count // 2:
-            seen = seen.with_current({**seen.current, "silent-1-0": on("n1", "n2")})
+            seen = seen.with_current({**seen.current, "silent-1-0": place([("n2", 6702)], [0] * 4)})
         recorder.observe(replace(seen, load=None))
         decision = look(seen)
         found.append((recorder.decide(seen, decision, dry_run=True), seen, decision))

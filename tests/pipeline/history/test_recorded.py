@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from stormwright.pipeline.history.ingest import ingest
 from stormwright.pipeline.history.reports import decisions
 from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.history.store import ParquetStore
+from stormwright.pipeline.history.tables import PROFILES
 from tests.pipeline.history.recorded import START_MS, Clockwork, look, record_looks
 
 pytestmark = pytest.mark.spark
@@ -27,11 +30,18 @@ pytestmark = pytest.mark.spark
 LOOKS = 4
 
 
-@pytest.fixture
-def history(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ParquetStore, list[Any]]:
-    looks = record_looks(tmp_path / "state", Clockwork(monkeypatch), LOOKS)
-    store = ParquetStore(spark, (tmp_path / "tables").as_uri())
-    taken = ingest(spark, store, Staging(tmp_path / "state"))
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("recorded") / "tables"
+
+
+@pytest.fixture(scope="module")
+def history(spark: SparkSession, tables: Path) -> tuple[ParquetStore, list[Any]]:
+    state = tables.with_name("state")
+    with pytest.MonkeyPatch.context() as patch:
+        looks = record_looks(state, Clockwork(patch), LOOKS)
+    store = ParquetStore(spark, tables.as_uri())
+    taken = ingest(spark, store, Staging(state))
     # The cluster changed once, and a day began.
     assert taken == {"snapshots": 3, "profiles": LOOKS, "decisions": LOOKS}
     return store, looks
@@ -61,7 +71,7 @@ def test_decisions_tell_their_effect(history: tuple[ParquetStore, list[Any]]) ->
         assert row["cost_before"] == decision.before.total
         assert row["inter_node_wanted_tps"] == inter_node_tps(decision.after)
         assert json.loads(row["moves"]) == {move.topology.id: move.moved_executors for move in decision.plan.moves}
-        assert json.loads(row["parameters"])["alpha"] == 0.5
+        assert json.loads(row["parameters"]) == decision.assignment.parameters
     moving = [row for row in found if row["moves"] != "{}"]
     assert moving
     assert decisions(store, Stretch(), moving_only=True) == moving
@@ -92,13 +102,10 @@ def test_another_scheduler_decides_as_it_would_have(history: tuple[ParquetStore,
 
 
 def test_a_look_that_cannot_be_replayed_is_a_row_with_its_error(
-    history: tuple[ParquetStore, list[Any]], spark: SparkSession
+    history: tuple[ParquetStore, list[Any]], spark: SparkSession, tables: Path, tmp_path: Path
 ) -> None:
-    store, looks = history
-    from datetime import date
-
-    from stormwright.pipeline.history.tables import PROFILES
-
+    _, looks = history
+    store = ParquetStore(spark, shutil.copytree(tables, tmp_path / "tables").as_uri())
     store.drop(PROFILES, date(2026, 11, 20))
     found = replay(store, Stretch(), "online")
     assert [row.error is not None for row in found] == [True, False, False, False]

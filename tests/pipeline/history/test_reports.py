@@ -58,15 +58,20 @@ def expected_report(topology: str, day: str | None, rows: list[Row]) -> dict[str
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def rows() -> list[Row]:
     return facts(3, 4, seed=7)
 
 
-@pytest.fixture
-def store(spark: SparkSession, tmp_path: Path, rows: list[Row]) -> ParquetStore:
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tables")
+
+
+@pytest.fixture(scope="module")
+def store(spark: SparkSession, directory: Path, rows: list[Row]) -> ParquetStore:
     """Of two days whole files, of one of them and another one chunks as well."""
-    made = ParquetStore(spark, tmp_path.as_uri())
+    made = ParquetStore(spark, directory.as_uri())
     made.write(FACTS, frame(spark, rows[::2], FACTS), 1)
     for day in (0, 1):
         made.compact(FACTS, day_at(FIRST_MS + day * DAY_MS))
@@ -86,7 +91,7 @@ def test_reports_are_sums_of_the_rows(store: ParquetStore, rows: list[Row], stre
 
 
 def test_the_tables_are_there_in_sql_and_by_size(
-    store: ParquetStore, spark: SparkSession, rows: list[Row], tmp_path: Path
+    store: ParquetStore, spark: SparkSession, rows: list[Row], directory: Path
 ) -> None:
     answer = run_sql(
         spark, store, "SELECT day, sum(tuples) AS sent FROM facts WHERE kind = 'pair' GROUP BY day ORDER BY day"
@@ -101,7 +106,7 @@ def test_the_tables_are_there_in_sql_and_by_size(
         run_sql(spark, store, "SELECT no_such FROM facts")
     summaries = {summary["table"]: summary for summary in table_summaries(store)}
     assert summaries.keys() == TABLES.keys()
-    files = sum(path.stat().st_size for path in tmp_path.rglob("*.parquet"))
+    files = sum(path.stat().st_size for path in directory.rglob("*.parquet"))
     assert summaries["facts"] == {
         "table": "facts", "version": 1, "rows": len(rows), "days": 3, "first_day": "2023-07-22",
         "last_day": "2023-07-24", "bytes": files,
