@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import Fault, InputError
 from stormwright.formats import problem_from_dict
 from stormwright.model import LoadProfile, Problem
-from stormwright.pipeline.history.store import Days, Store, day_at
-from stormwright.pipeline.history.tables import PROFILES, SNAPSHOTS, Table
+from stormwright.pipeline.history.looks import newest
+from stormwright.pipeline.history.store import Store
+from stormwright.pipeline.history.tables import PROFILES, SNAPSHOTS
 
 
 def known_at(store: Store, moment_ms: int) -> Problem:
@@ -25,10 +25,10 @@ def known_at(store: Store, moment_ms: int) -> Problem:
     InputError
         Nothing was recorded up to then.
     """
-    snapshot = _newest(store, SNAPSHOTS, moment_ms)
+    snapshot = newest(store, SNAPSHOTS, moment_ms)
     if snapshot is None:
         raise InputError("history", [Fault("nothing is recorded up to then", told(moment_ms))])
-    return problem_of(snapshot["document"], _newest(store, PROFILES, moment_ms), told(moment_ms))
+    return problem_of(snapshot["document"], newest(store, PROFILES, moment_ms), told(moment_ms))
 
 
 def problem_of(snapshot: str, profile: Mapping[str, Any] | None, name: str) -> Problem:
@@ -53,18 +53,6 @@ def problem_of(snapshot: str, profile: Mapping[str, Any] | None, name: str) -> P
             end_ms=profile["end_ms"],
         )
     )
-
-
-def _newest(store: Store, table: Table, moment_ms: int) -> dict[str, Any] | None:
-    rows = store.read(table, Days(last=day_at(moment_ms))).where(F.col("at_ms") <= moment_ms)
-    # Documents are long: which one it is, is found without them.
-    (newest,) = rows.agg(F.max("at_ms").alias("at_ms")).collect()
-    if newest["at_ms"] is None:
-        return None
-    day = day_at(newest["at_ms"])
-    (row, *_) = store.read(table, Days(day, day)).where(F.col("at_ms") == newest["at_ms"]).collect()
-    found: dict[str, Any] = row.asDict()
-    return found
 
 
 def told(moment_ms: int) -> str:

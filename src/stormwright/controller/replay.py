@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.controller.known import problem_of, told
 from stormwright.controller.policy import inter_node_tps, without_assumed_traffic
@@ -19,18 +17,12 @@ from stormwright.errors import Fault, InputError
 from stormwright.experiments.resolve import resolve_scheduler
 from stormwright.model import UNPLACED, cost_of, diff
 from stormwright.pipeline.batch import Stretch
-from stormwright.pipeline.history.reports import within
+from stormwright.pipeline.history.looks import answers, look_moments
 from stormwright.pipeline.history.store import Store
-from stormwright.pipeline.history.tables import DECISIONS, PROFILES, SNAPSHOTS
 from stormwright.schedulers import Scheduler
 
-#: Tasks of one job, and looks that one job replays: progress is told in between.
-PARTITIONS = 8
+#: Looks that one job replays: progress is told in between.
 LOOKS_A_JOB = 64
-
-#: A look was made on a profile that is no older than this, and on a snapshot that is noted anew every day.
-_PROFILE_BEFORE_MS = 3_600_000
-_SNAPSHOT_BEFORE_MS = 90_000_000
 
 
 @dataclass(frozen=True)
@@ -70,8 +62,6 @@ class ReplayedLook:
 
 _ARROW_TYPES = {"int": pa.int64(), "float": pa.float64(), "str": pa.string()}
 _ARROW = pa.schema([(f.name, _ARROW_TYPES[str(f.type).partition(" ")[0]]) for f in fields(ReplayedLook)])
-_SPARK_TYPES = {pa.int64(): "long", pa.float64(): "double", pa.string(): "string"}
-_SCHEMA = ", ".join(f"{column.name} {_SPARK_TYPES[column.type]}" for column in _ARROW)
 
 
 def replay(
@@ -97,31 +87,17 @@ def replay(
         There is no such scheduler, its settings are wrong, or no look was recorded in the stretch.
     """
     resolve_scheduler(name, settings, seed)
-    looks = within(store, DECISIONS, stretch)
-    moments = [row["at_ms"] for row in looks.select("at_ms").orderBy("at_ms").collect()]
+    moments = look_moments(store, stretch)
     if not moments:
         raise InputError("replay", [Fault("no look at the placement is recorded in it", _range_of(stretch))])
     found: list[ReplayedLook] = []
     for begin in range(0, len(moments), LOOKS_A_JOB):
         progress(begin, len(moments))
         some = moments[begin : begin + LOOKS_A_JOB]
-        rows = _with_documents(store, some[0], some[-1] + 1).repartition(min(PARTITIONS, len(some)))
-        answers = rows.mapInArrow(_asking(name, tuple(settings), seed), _SCHEMA).collect()
-        found += sorted((ReplayedLook(**row.asDict()) for row in answers), key=lambda look: look.at_ms)
+        rows = answers(store, Stretch(some[0], some[-1] + 1), _asking(name, tuple(settings), seed), _ARROW)
+        found += sorted((ReplayedLook(**row) for row in rows), key=lambda look: look.at_ms)
     progress(len(moments), len(moments))
     return found
-
-
-def _with_documents(store: Store, start_ms: int, end_ms: int) -> DataFrame:
-    """Looks with what they were made on."""
-    looks = within(store, DECISIONS, Stretch(start_ms, end_ms))
-    profiles = within(store, PROFILES, Stretch(start_ms - _PROFILE_BEFORE_MS, end_ms)).select(
-        F.col("at_ms").alias("profile_ms"), "start_ms", "end_ms", F.col("document").alias("profile")
-    )
-    # The same one is noted again every day, and whenever it comes back.
-    snapshots = within(store, SNAPSHOTS, Stretch(start_ms - _SNAPSHOT_BEFORE_MS, end_ms))
-    snapshots = snapshots.groupBy(F.col("id").alias("snapshot")).agg(F.max("document").alias("document"))
-    return looks.join(profiles, "profile_ms", "left").join(snapshots, "snapshot", "left")
 
 
 def _asking(
