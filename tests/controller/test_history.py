@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from stormwright.controller import history as history_module
 from stormwright.controller.history import History, HistorySettings
 from stormwright.controller.move import MoveReport
-from stormwright.errors import InputError
+from stormwright.errors import InputError, StormwrightError
 from stormwright.pipeline.history import staging as staging_module
 from stormwright.pipeline.history.store import as_uri, tables_below
 from tests.controller.test_evaluation import seconds
@@ -106,8 +107,12 @@ def test_a_full_disk_is_said_once_and_stops_nothing(
     assert history.status()["staged_files"] > 0
 
 
-def test_tables_that_cannot_be_reached_are_said_once(history: History, said: list[str]) -> None:
+def test_tables_that_cannot_be_reached_are_said_once(
+    history: History, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[int] = []
+
+    monkeypatch.setattr(history, "tidy", lambda: None)
 
     class Gone:
         """A session whose JVM has ended."""
@@ -124,6 +129,33 @@ def test_tables_that_cannot_be_reached_are_said_once(history: History, said: lis
         history.stop()
     assert said == ["history: tables: ConnectionRefusedError: Spark has ended; the placement goes on without"]
     assert history.status()["errors"].keys() == {"tables"}
+
+
+def test_old_days_are_tidied_once_a_day_in_another_process(
+    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\necho $* >> {tmp_path}/called\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(history_module.sys, "executable", str(program))
+    history.tidy()
+    history.tidy()
+    place = f"--history {tables_below(tmp_path)} --history-format parquet"
+    assert (tmp_path / "called").read_text(encoding="utf-8").splitlines() == [
+        f"-m stormwright history compact {place}",
+        f"-m stormwright history retain 90 {place}",
+    ]
+
+
+def test_what_fails_in_the_other_process_is_passed_on(
+    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho some lines >&2; echo the reason >&2; exit 2\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(history_module.sys, "executable", str(program))
+    with pytest.raises(StormwrightError, match="history compact: the reason"):
+        history.tidy()
 
 
 def test_damaged_notes_on_moves_are_put_aside(history: History, tmp_path: Path, said: list[str]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
 from stormwright.controller.evaluation import Evaluation, Judged
@@ -15,17 +18,20 @@ from stormwright.controller.move import MoveReport
 from stormwright.controller.observed import ObservedTraffic, Record
 from stormwright.controller.policy import Decision
 from stormwright.controller.recorder import Recorder, predicted_effect
+from stormwright.errors import StormwrightError
 from stormwright.model import Problem
-from stormwright.pipeline.history.ingest import compact, ingest, retain
+from stormwright.pipeline.history.ingest import ingest
 from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.history.store import check_format, open_store, tables_below
-from stormwright.pipeline.history.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Below the state directory: what waits to be taken in, and the tables where nothing else is said.
 DIRECTORY = "history"
+
+#: Seconds from one look at whether the service ends to the next.
+_POLL_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -154,21 +160,47 @@ class History:
         return self._evaluation.status() if self._evaluation else {}
 
     def take_in(self, spark: SparkSession) -> None:
-        """Take what is staged into the tables; once a day tidy them up."""
-        store = open_store(spark, self._uri, self._settings.format)
-        rows = ingest(spark, store, self.staging)
+        """Take what is staged into the tables."""
+        rows = ingest(spark, open_store(spark, self._uri, self._settings.format), self.staging)
         self._taken = {"at_ms": round(time.time() * 1000), "rows": rows}
+
+    def tidy(self) -> None:
+        """Once a day, compact the days that are past and delete what is old.
+
+        In a process of its own: in the stream's Spark, which has one core, its batches would wait for minutes.
+
+        Raises
+        ------
+        StormwrightError
+            That process failed.
+        """
         today = datetime.now(UTC).date()
-        if self._tidied != today:
-            compact(store, today)
-            retain(store, dict.fromkeys(TABLES, self._settings.keep_days), today)
-            self._tidied = today
+        if self._tidied == today:
+            return
+        for work in (["compact"], ["retain", str(self._settings.keep_days)]):
+            self._run([*work, "--history", self._uri, "--history-format", self._settings.format])
+        self._tidied = today
+
+    def _run(self, arguments: list[str]) -> None:
+        command = [sys.executable, "-m", "stormwright", "history", *arguments]
+        with Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, text=True) as process:
+            while True:
+                try:
+                    _, told = process.communicate(timeout=_POLL_S)
+                    break
+                except TimeoutExpired:
+                    if self._stop.is_set():
+                        process.terminate()
+        if process.returncode and not self._stop.is_set():
+            last = (told.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+            raise StormwrightError(f"history {arguments[0]}: {last}")
 
     def _keep(self, spark: Callable[[], SparkSession | None]) -> None:
         while not self._stop.wait(self._settings.ingest_every_s):
             session = spark()
             if session is not None:
-                self._guarded("tables", lambda session=session: self.take_in(session))  # type: ignore[misc]
+                self._guarded("tables", partial(self.take_in, session))
+                self._guarded("old days", self.tidy)
 
     def _begin_evaluation(self) -> None:
         try:

@@ -25,8 +25,9 @@ import pyarrow.parquet as pq
 
 from stormwright.pipeline.history.tables import TABLES, Table
 
-#: Rows that become one chunk: they pass through the driver's memory.
-MAX_CHUNK_ROWS = 2_000_000
+#: Rows that become one chunk: they pass through the driver's memory, and as one task through the session of the stream,
+#: whose batches wait meanwhile.
+MAX_CHUNK_ROWS = 500_000
 
 _SUFFIX = ".parquet"
 
