@@ -52,7 +52,7 @@ def opened(state_dir: Path | None, uri: str | None, kind: str) -> Iterator[tuple
     from stormwright.pipeline.history.session import history_session
     from stormwright.pipeline.history.store import open_store, tables_below
 
-    with history_session() as spark:
+    with history_session(kind) as spark:
         yield spark, open_store(spark, uri or tables_below(state_dir or Path()), kind)
 
 

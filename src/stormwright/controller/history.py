@@ -84,6 +84,7 @@ class History:
     ) -> None:
         self._settings = settings
         directory = state_dir / DIRECTORY
+        self._state_dir = state_dir
         self._uri = settings.uri or tables_below(state_dir)
         self.staging = Staging(directory)
         self.observed = ObservedTraffic()
@@ -140,7 +141,7 @@ class History:
         """For the status endpoint.
 
         ``uri`` of the tables, ``staged_files`` and ``staged_bytes`` that wait, ``taken`` (when rows were taken in last,
-        how many by table), ``errors`` (the last one of each part, with its time).
+        and how many by table if that is known), ``errors`` (the last one of each part, with its time).
         """
         files, size = 0, 0
         try:
@@ -160,8 +161,18 @@ class History:
         return self._evaluation.status() if self._evaluation else {}
 
     def take_in(self, spark: SparkSession) -> None:
-        """Take what is staged into the tables."""
-        rows = ingest(spark, open_store(spark, self._uri, self._settings.format), self.staging)
+        """Take what is staged into the tables.
+
+        Raises
+        ------
+        StormwrightError
+            The process that does it for Delta, which the stream's Spark has not, failed.
+        """
+        if self._settings.format == "delta":
+            self._run(["ingest", "--state", str(self._state_dir)])
+            rows = None
+        else:
+            rows = ingest(spark, open_store(spark, self._uri, self._settings.format), self.staging)
         self._taken = {"at_ms": round(time.time() * 1000), "rows": rows}
 
     def tidy(self) -> None:
@@ -178,11 +189,12 @@ class History:
         if self._tidied == today:
             return
         for work in (["compact"], ["retain", str(self._settings.keep_days)]):
-            self._run([*work, "--history", self._uri, "--history-format", self._settings.format])
+            self._run(work)
         self._tidied = today
 
     def _run(self, arguments: list[str]) -> None:
-        command = [sys.executable, "-m", "stormwright", "history", *arguments]
+        place = ["--history", self._uri, "--history-format", self._settings.format]
+        command = [sys.executable, "-m", "stormwright", "history", *arguments, *place]
         with Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, text=True) as process:
             while True:
                 try:

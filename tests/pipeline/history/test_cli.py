@@ -27,7 +27,7 @@ def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None
     """The verbs use the session of the tests, and leave it as it is."""
 
     @contextmanager
-    def session() -> Iterator[SparkSession]:
+    def session(kind: str) -> Iterator[SparkSession]:
         yield spark
 
     monkeypatch.setattr(session_module, "history_session", session)
@@ -105,6 +105,7 @@ def test_from_what_is_staged_to_what_people_read(
         (["history", "at", "noon", "--history", "file:///somewhere"], "no day or time"),
         (["history", "retain", "facts=", "ten", "--history", "file:///somewhere"], "2 faults"),
         (["history", "ingest", "--history", "file:///somewhere"], "--state: is needed"),
+        (["history", "tables", "--history", "file:///somewhere", "--history-format", "orc"], "orc: unknown"),
         (["replay", "yesterday", "--history", "file:///somewhere"], "no day or time"),
     ],
 )

@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
+from stormwright.pipeline.history.delta import delta_conf
+from stormwright.pipeline.history.store import check_format
 from stormwright.pipeline.session import spark_session
 from stormwright.pipeline.settings import StreamSettings
 
@@ -30,16 +32,20 @@ def for_batches(session: SparkSession) -> SparkSession:
 
 
 @contextmanager
-def history_session() -> Iterator[SparkSession]:
-    """A session of its own, which ends with the block.
+def history_session(kind: str = "parquet") -> Iterator[SparkSession]:
+    """A session of its own for tables of a format, which ends with the block.
 
     Raises
     ------
+    InputError
+        There is no such format.
     MissingDependencyError
-        There is no Java, or it is too old.
+        There is no Java, or it is too old; or what the format needs is not installed.
     """
+    check_format(kind)
+    conf = delta_conf() if kind == "delta" else {}
     with TemporaryDirectory(prefix="stormwright-history-") as name:
-        session = for_batches(spark_session(Path(name), StreamSettings()))
+        session = for_batches(spark_session(Path(name), StreamSettings(), conf))
         try:
             yield session
         finally:

@@ -21,6 +21,9 @@ from stormwright.pipeline.history.tables import Table
 #: Rows of one file of a compacted day, about.
 ROWS_A_FILE = 16_000_000
 
+#: What Spark says of a directory that is not there.
+NOT_FOUND = "PATH_NOT_FOUND"
+
 #: Column that tells the day of a row, in UTC; it is there in whatever is read.
 DAY = "day"
 
@@ -100,8 +103,7 @@ class ParquetStore:
     def __init__(self, spark: SparkSession, uri: str) -> None:
         self._spark = spark
         self._uri = uri.rstrip("/")
-        # Otherwise Spark sorts what it writes by day and number, and the order within is lost.
-        spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", "8")
+        keep_order(spark)
 
     def write(self, table: Table, rows: DataFrame, chunk: int) -> None:
         """See `Store`."""
@@ -149,7 +151,9 @@ class ParquetStore:
         files = self._spark.read.format("binaryFile").option("recursiveFileLookup", "true")
         try:
             (row,) = files.load(self._path(table.name)).agg(F.sum("length").alias("bytes")).collect()
-        except AnalysisException:
+        except AnalysisException as error:
+            if error.getCondition() != NOT_FOUND:
+                raise
             return 0
         return row["bytes"] or 0
 
@@ -174,7 +178,9 @@ class ParquetStore:
         files = self._spark.read.schema(table.ddl).option("recursiveFileLookup", "true")
         try:
             paths = files.parquet(self._path(table.name)).inputFiles()
-        except AnalysisException:  # there is no such directory
+        except AnalysisException as error:
+            if error.getCondition() != NOT_FOUND:
+                raise
             return []
         found = {_part(match) for path in paths if (match := _PART.search(path))}
         return sorted(part for part in found if day is None or part.day == day)
@@ -219,6 +225,11 @@ def _part(match: re.Match[str]) -> _Part:
     return _Part(root, date.fromisoformat(day), int(version), int(number))
 
 
+def keep_order(spark: SparkSession) -> None:
+    """Let Spark write rows in the order in which they are: otherwise it sorts them by day, and loses that within."""
+    spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", "8")
+
+
 def day_of(table: Table) -> Column:
     """The day of a row."""
     return F.to_date(F.timestamp_millis(table.moment))
@@ -229,7 +240,7 @@ def day_at(moment_ms: int) -> date:
     return datetime.fromtimestamp(moment_ms / 1000, UTC).date()
 
 
-FORMATS = ("parquet",)
+FORMATS = ("parquet", "delta")
 
 
 def as_uri(place: str) -> str:
@@ -265,4 +276,8 @@ def open_store(spark: SparkSession, uri: str, kind: str = "parquet") -> Store:
         There is no such format, or the place is empty.
     """
     check_format(kind)
+    if kind == "delta":
+        from stormwright.pipeline.history.delta import DeltaStore
+
+        return DeltaStore(spark, as_uri(uri))
     return ParquetStore(spark, as_uri(uri))
