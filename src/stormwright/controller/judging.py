@@ -39,8 +39,8 @@ class Judgement:
         On how much it rests.
     verdict
         ``as predicted``: the interval holds the prediction. ``less``, ``more``: it does not, and the change is smaller
-        or greater than predicted. ``cannot tell``: too few windows, or the interval holds both the prediction and no
-        change at all.
+        or greater than predicted; where no change is predicted, the value is. ``cannot tell``: too few windows, or the
+        interval holds both the prediction and no change at all.
     """
 
     quantity: str
@@ -101,7 +101,7 @@ def _verdict(predicted: float, measured: float | None, low: float | None, high: 
 
     if holds(predicted):
         return CANNOT_TELL if holds(1.0) and abs(predicted - 1) > _NO_EFFECT else AS_PREDICTED
-    falls = predicted <= 1
+    falls = predicted < 1
     return LESS if (measured > predicted) == falls else MORE
 
 
