@@ -129,7 +129,7 @@ def _generate(options: argparse.Namespace) -> dict[str, Any]:
 def _day(spark: SparkSession, options: argparse.Namespace, number: int) -> DataFrame:
     """The facts of a day in the order of the table, a few files of them."""
     begin_ms = _ms(number)
-    ids = spark.range(0, options.pairs * PANES_A_DAY, 1, max(1, options.pairs // 512))
+    ids = spark.range(0, options.pairs * PANES_A_DAY, 1, max(int(options.cores), options.pairs // 512))
     pair, pane = F.expr(f"id div {PANES_A_DAY}"), F.col("id") % PANES_A_DAY
     topology = F.expr(f"(id div {PANES_A_DAY}) * {options.topologies} div {options.pairs}")
     tuples = (F.col("id") * _STEP + number * _DAY_STEP) % _SPREAD + _LEAST

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -51,6 +53,8 @@ class TopologyReport:
     latency_p99_ms: float | None
 
 
+_DAY, _DAY_MS = timedelta(days=1), 86_400_000
+
 _SUMS = ("emitted", "received", "trees", "acked", "failed", "cpu_ns", "tuples")
 
 
@@ -58,29 +62,24 @@ def topology_reports(store: Store, stretch: Stretch, by_day: bool = False) -> li
     """Traffic and load by topology, and by day if asked for, of the panes that begin in a stretch of time."""
     rows = within(store, FACTS, stretch)
     keys = ["topology", *([DAY] if by_day else [])]
-    # Apart from the others: these are nearly all rows, and two numbers of each are enough.
-    traffic = rows.where(F.col("kind").isin("pair", "flow")).groupBy(keys)
-    sent = traffic.agg(F.sum("tuples").alias("sent"), F.sum("bytes").alias("bytes"), F.sum("sampled").alias("sampled"))
+    # Nearly all rows are traffic, so it is added up with as little work a row as can be: bytes and samples are of
+    # nothing else, and of latency, which has tuples as well, the others tell how many to take off.
+    sums = {"tuples": F.sum("tuples"), "bytes": F.sum("bytes"), "sampled": F.sum("sampled")}
+    sent = rows.groupBy(keys).agg(*(column.alias(name) for name, column in sums.items()))
     detail = F.when(F.col("kind") == "executor", F.col("component")).otherwise(F.col("first").cast("string"))
     others = rows.where(F.col("kind").isin("executor", "latency")).groupBy(*keys, "kind", detail.alias("detail"))
     done = others.agg(*(F.sum(name).alias(name) for name in _SUMS))
-    sent_of = {_key(row): row for row in _collected(sent)}
     done_of: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in _collected(done):
         done_of.setdefault(_key(row), []).append(row)
-    return [
-        _topology_report(topology, day or None, sent_of.get((topology, day), {}), done_of.get((topology, day), []))
-        for topology, day in sorted(sent_of.keys() | done_of.keys())
-    ]
+    return [_topology_report(*_key(row), row, done_of.get(_key(row), [])) for row in sorted(_collected(sent), key=_key)]
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str, str]:
     return row["topology"], str(row.get(DAY, ""))
 
 
-def _topology_report(
-    topology: str, day: str | None, sent: Mapping[str, Any], done: list[dict[str, Any]]
-) -> TopologyReport:
+def _topology_report(topology: str, day: str, sent: Mapping[str, Any], done: list[dict[str, Any]]) -> TopologyReport:
     executors = [row for row in done if row["kind"] == "executor"]
     # What a bolt acks are tuples, and only a spout begins trees.
     spouts = [row for row in executors if row["trees"]]
@@ -89,12 +88,12 @@ def _topology_report(
         if row["kind"] == "latency":
             counts[int(row["detail"])] += row["tuples"]
     latency = LatencyHistogram(counts)
-    sampled = sent.get("sampled") or 0
+    tuples = (sent["tuples"] or 0) - int(counts.sum())
     return TopologyReport(
         topology=topology,
-        day=day,
-        sent_tuples=sent.get("sent") or 0,
-        sent_bytes=round(sent["bytes"] / sampled * sent["sent"]) if sampled else 0,
+        day=day or None,
+        sent_tuples=tuples,
+        sent_bytes=round(sent["bytes"] / sent["sampled"] * tuples) if sent["sampled"] else 0,
         emitted=_total(executors, "emitted"),
         received=_total(executors, "received"),
         cpu_core_s=sum(row["cpu_ns"] or 0.0 for row in executors) / 1e9,
@@ -163,8 +162,15 @@ def run_sql(spark: SparkSession, store: Store, statement: str) -> DataFrame:
 
 
 def within(store: Store, table: Table, stretch: Stretch) -> DataFrame:
-    """Rows of a table whose moment is in a stretch of time."""
-    return store.read(table, _days(stretch)).where(stretch.holds(F.col(table.moment)))
+    """Rows of a table whose moment is in a stretch of time; only in days that it cuts each moment is looked at."""
+    days = _days(stretch)
+    cut = [day for ms in (stretch.start_ms, stretch.end_ms) if ms is not None and ms % _DAY_MS for day in [day_at(ms)]]
+    whole = Days(
+        days.first + _DAY if days.first in cut and days.first is not None else days.first,
+        days.last - _DAY if days.last in cut and days.last is not None else days.last,
+    )
+    edges = [store.read(table, Days(day, day)).where(stretch.holds(F.col(table.moment))) for day in sorted(set(cut))]
+    return reduce(DataFrame.unionByName, edges, store.read(table, whole))
 
 
 def _days(stretch: Stretch) -> Days:
