@@ -160,15 +160,15 @@ def _judged(judgement: dict[str, Any]) -> str:
 @options.as_json("Print the rows as JSON.")
 def sql(statement: str, state_dir: Path | None, uri: str | None, kind: str, as_json: bool) -> None:
     """Answer a query in SQL over the tables, each of which has a column `day`."""
-    from stormwright.pipeline.history.reports import run_sql
+    from stormwright.pipeline.history.reports import documents, run_sql
 
     with opened(state_dir, uri, kind) as (spark, store):
         answer = run_sql(spark, store, statement)
+        if as_json:
+            print_json({"rows": documents(answer)})
+            return
         columns = answer.columns
-        rows = answer.collect() if as_json else answer.limit(MAX_ROWS + 1).collect()
-    if as_json:
-        print_json({"rows": [row.asDict(recursive=True) for row in rows]})
-        return
+        rows = answer.limit(MAX_ROWS + 1).collect()
     table = text_table(*map(escape, columns))
     for row in rows[:MAX_ROWS]:
         table.add_row(*("–" if value is None else escape(str(value)) for value in row))

@@ -126,6 +126,7 @@ class History:
         """Note a look at the placement."""
 
         def note() -> None:
+            self._decision_ms = 0
             self._predicted = {move.topology.id: predicted_effect(problem, move) for move in decision.plan.moves}
             self._decision_ms = self._recorder.decide(problem, decision, dry_run)
 
@@ -143,11 +144,7 @@ class History:
         ``uri`` of the tables, ``staged_files`` and ``staged_bytes`` that wait, ``taken`` (when rows were taken in last,
         and how many by table if that is known), ``errors`` (the last one of each part, with its time).
         """
-        files, size = 0, 0
-        try:
-            files, size = self.staging.waiting()
-        except OSError as error:
-            self._failed("records", error)
+        files, size = self.staging.waiting()
         return {
             "uri": self._uri,
             "staged_files": files,
@@ -250,7 +247,9 @@ class History:
             self._failed(part, error)
 
     def _failed(self, part: str, error: Exception) -> None:
-        text = f"{type(error).__name__}: {error}".splitlines()[0]
+        # Spark's own messages go on with the JVM's stack.
+        told = "; ".join(str(error).splitlines()[: None if isinstance(error, StormwrightError) else 1])
+        text = f"{type(error).__name__}: {told}"
         if self._errors.get(part, {}).get("error") != text:
             self._say(f"history: {part}: {text}; the placement goes on without")
         self._errors[part] = {"error": text, "at_ms": round(time.time() * 1000)}

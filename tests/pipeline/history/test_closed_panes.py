@@ -31,9 +31,9 @@ def rounded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_each_pane_is_in_the_history_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches fail between the panes' writing and the state's; rows are taken in before the stream is started anew."""
+    """A batch fails between the panes' writing and the state's; rows are taken in before the stream is started anew."""
     rng, world = dice(21), make_world(21)
-    delivery = deliver(records(world, START_MS, 50, rng), rng)
+    delivery = deliver(records(world, START_MS, 40, rng), rng)
     files, read = delivery.in_files(25), 0
     landing, state, staging = tmp_path / "landing", tmp_path / "state", Staging(tmp_path / "history")
     store = ParquetStore(spark, (tmp_path / "tables").as_uri())
@@ -41,7 +41,7 @@ def test_each_pane_is_in_the_history_once(spark: SparkSession, tmp_path: Path, m
 
     def failing(self: LiveState, path: Path) -> None:
         saves.append(self.batch)
-        if len(saves) in (2, 5):
+        if len(saves) == 3:
             raise OSError("no space left on device")
         save(self, path)
 
@@ -57,7 +57,7 @@ def test_each_pane_is_in_the_history_once(spark: SparkSession, tmp_path: Path, m
             wait_for(stream, lambda: stream.progress()["error"] is None)
             assert stream.closed_panes_error() is None
         ingest(spark, store, staging)
-    assert len(saves) > len(set(saves)) > 4, "batches were repeated"
+    assert len(saves) > len(set(saves)) > 3, "a batch was repeated"
     found = stored(store, FACTS)
     still_open = LiveState.load(state / SETTINGS.state_name / "panes.arrow").panes
     everything = [row | {"cpu_ns": row["cpu_ns"] or 0.0} for row in by_key(found + still_open.to_pylist(), FACTS)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -159,6 +160,12 @@ def run_sql(spark: SparkSession, store: Store, statement: str) -> DataFrame:
     except PySparkException as error:
         raise InputError("sql", [Fault(str(error).split("\n\n", 1)[0].strip(), statement)]) from error
     return answer
+
+
+def documents(answer: DataFrame) -> list[dict[str, Any]]:
+    """All rows as JSON has them: Spark knows how to write each of its types."""
+    text = F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row")
+    return [json.loads(row["row"]) for row in answer.select(text).collect()]
 
 
 def within(store: Store, table: Table, stretch: Stretch) -> DataFrame:

@@ -16,6 +16,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,10 @@ class Staging:
 
     def waiting(self) -> tuple[int, int]:
         """How many files wait to be taken in, and their size in bytes."""
-        sizes = [path.stat().st_size for part in ("staging", "chunks") for path in self._files(part)]
+        sizes = []
+        for path in [*self._files("staging"), *self._files("chunks")]:
+            with suppress(FileNotFoundError):  # it is being taken in
+                sizes.append(path.stat().st_size)
         return len(sizes), sum(sizes)
 
     def chunks(self, table: Table) -> Iterator[Chunk]:
