@@ -25,6 +25,8 @@ VERBS = {
     "cluster": "Boot, show or end a real Storm cluster on this machine.",
     "demo": "Show on a real cluster what a better placement gains.",
     "serve": "Run beside a Storm cluster and keep its placement good.",
+    "history": "Look into what a cluster did, and what was decided about it.",
+    "replay": "Ask another scheduler what it would have decided on recorded days.",
 }
 
 #: Verb → its module, where that cannot have the name.

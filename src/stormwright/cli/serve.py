@@ -50,6 +50,16 @@ from stormwright.cli import options
     type=click.IntRange(0),
     help="Move budget: executors a decision.",
 )
+@click.option(
+    "--history",
+    "history_uri",
+    metavar="URI",
+    help="Directory of the history's tables, of any Hadoop file system.  [default: below --state]",
+)
+@click.option("--history-format", default="parquet", show_default=True, help="Format of the tables.")
+@click.option(
+    "--keep-history-days", default=90, show_default=True, type=click.IntRange(1), help="How long the history is kept."
+)
 def command(
     host: str,
     port: int,
@@ -66,12 +76,16 @@ def command(
     max_topologies: int,
     max_executors: int,
     on_failure: str | None,
+    history_uri: str | None,
+    history_format: str,
+    keep_history_days: int,
 ) -> None:
     """Answer Nimbus, collect the performance log, and move topologies when it pays.
 
     Storm needs `storm.scheduler: stormwright.PlacementScheduler` and `stormwright.service.url` in storm.yaml, and
     topologies the probe in `topology.auto.task.hooks`.
     """
+    from stormwright.controller.history import HistorySettings
     from stormwright.controller.hook_program import load_hook
     from stormwright.controller.plan import MoveBudget
     from stormwright.controller.runtime import Runtime, RuntimeSettings
@@ -90,6 +104,7 @@ def command(
             overload_s=overload_s, period_s=period_s, min_gain_percent=min_gain_percent, cool_down_s=cool_down_s
         ),
         budget=MoveBudget(max_topologies, max_executors),
+        history=HistorySettings(history_uri, history_format, keep_history_days),
     )
     stop = threading.Event()
     scheduler = make_scheduler(scheduler_name, assignments)

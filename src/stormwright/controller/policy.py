@@ -70,14 +70,14 @@ def decide(
     kept = {t.id: f"{MOVE} is false in its configuration" for t in problem.topologies if t.conf.get(MOVE) is False}
     unmeasured = {topology.id: "not measured" for topology in problem.topologies if topology.id not in measured}
     stay = {**unmeasured, **(stay or {}), **kept}
-    problem = _without_assumed_traffic(problem)
+    problem = without_assumed_traffic(problem)
     before = cost_of(problem, problem.current_slot)
     # Whether even a placement without any inter-node traffic would be a reason to move.
     at_best = Observation(
         since_change_s=clock.now_s - clock.last_change_s,
         since_look_s=clock.now_s - clock.last_look_s,
         overload_s=problem.load.overload_s if problem.load else {},
-        inter_node_now_tps=_inter_node(before),
+        inter_node_now_tps=inter_node_tps(before),
         inter_node_new_tps=0.0,
     )
     tried = clock.now_s - clock.last_idle_look_s < triggers.period_s
@@ -85,15 +85,16 @@ def decide(
         return Decision(False, "no trigger", before=before)
     assignment = scheduler.schedule(problem)
     after = cost_of(problem, assignment.slot_of_executor)
-    reason = should_reschedule(triggers, replace(at_best, inter_node_new_tps=_inter_node(after)))
-    traffic = f"inter-node traffic {_inter_node(before):.0f} → {_inter_node(after):.0f} tuples/s"
+    reason = should_reschedule(triggers, replace(at_best, inter_node_new_tps=inter_node_tps(after)))
+    traffic = f"inter-node traffic {inter_node_tps(before):.0f} → {inter_node_tps(after):.0f} tuples/s"
     if reason is None:
         return Decision(True, f"{traffic}: not worth a move", before=before, after=after, assignment=assignment)
     plan = plan_moves(problem, assignment, budget, stay)
     return Decision(True, f"{reason} ({traffic})", plan, before, after, assignment)
 
 
-def _without_assumed_traffic(problem: Problem) -> Problem:
+def without_assumed_traffic(problem: Problem) -> Problem:
+    """What a decision is made on: topologies that were not measured have what they ask for, and no traffic."""
     load = problem.load or LoadProfile({})
     silent = {
         topology.id: silent_load(topology, problem.core_hz, problem.conf)
@@ -103,5 +104,6 @@ def _without_assumed_traffic(problem: Problem) -> Problem:
     return problem.with_load(replace(load, topologies={**load.topologies, **silent})) if silent else problem
 
 
-def _inter_node(cost: Cost) -> float:
+def inter_node_tps(cost: Cost) -> float:
+    """Traffic between nodes, in one rack or not."""
     return cost.inter_node + cost.inter_rack

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from stormwright.controller.failure_hook import FailureHook
+from stormwright.controller.history import History, HistorySettings
 from stormwright.controller.hook_program import Hook
 from stormwright.controller.move import MoveLimits, MoveReport, safe_move
 from stormwright.controller.pauses import Pauses
@@ -65,6 +66,7 @@ class RuntimeSettings:
     budget: MoveBudget = field(default_factory=MoveBudget)
     limits: MoveLimits = field(default_factory=MoveLimits)
     stream: StreamSettings = field(default_factory=StreamSettings)
+    history: HistorySettings = field(default_factory=HistorySettings)
 
 
 #: Nimbus asks every 10 s by default, less often while it has found the service missing. Older than this, in seconds, a
@@ -104,7 +106,10 @@ class Runtime:
         self._say = say
         self._landing = Landing(settings.state_dir / "landing")
         self._pauses = Pauses(settings.state_dir / "paused.json")
-        self._stream = LoadStream(self._landing.directory, settings.state_dir / "stream", settings.stream)
+        self._history = History(settings.history, settings.state_dir, scheduler_name, say)
+        self._stream = LoadStream(
+            self._landing.directory, settings.state_dir / "stream", settings.stream, history=self._history.staging
+        )
         self._http = HttpServer(
             make_app(self.bridge, self._ingest, self.status, self._problem_now), settings.host, settings.port
         )
@@ -127,6 +132,9 @@ class Runtime:
             self.nimbus.cluster()  # says at once if Nimbus cannot be reached
             self._pauses.resume(self.nimbus.activate, self._say)
             starting.enter_context(self._stream)
+            # Before the stream ends Spark.
+            self._history.start(lambda: self._stream.spark)
+            starting.callback(self._history.stop)
             self._closing = starting.pop_all()
         return self
 
@@ -148,6 +156,8 @@ class Runtime:
     def look(self, triggers: TriggerParams | None = None) -> Decision:
         """Decide once whether anything should move."""
         problem = self.problem()
+        if problem is not None:
+            self._history.observe(problem)
         if problem is None or problem.load is None:
             return Decision(False, "no snapshot of Nimbus or no measured load yet")
         age_s = time.time() - problem.load.end_ms / 1000
@@ -165,6 +175,7 @@ class Runtime:
             if not decision.plan.moves:
                 self._last_idle_look_s = clock.now_s
             self._last_decision = decision
+            self._history.decide(problem, decision, self.settings.dry_run)
         return decision
 
     def act(self, decision: Decision, stop: threading.Event | None = None) -> list[MoveReport]:
@@ -197,9 +208,11 @@ class Runtime:
                         stop,
                     )
                 )
+                self._history.move(move.topology.id, reports[-1])
                 self._setbacks.forget(move.topology.id)
             except (MoveError, NimbusError) as error:
                 failure = error
+                self._history.move(move.topology.id, None, str(error))
                 self._setbacks.note(move.topology.id, time.monotonic(), str(error))
             finally:
                 self._last_change_s = time.monotonic()
@@ -247,13 +260,16 @@ class Runtime:
             "decision": decision.reason if decision else None,
             "moves": [report.as_dict() for report in self._last_moves],
             "pipeline": self.stream_progress(),
+            "history": self._history.status() | {"closed_panes": self._stream.closed_panes_error()},
+            "evaluation": self._history.judged(),
         }
 
     def _ingest(self, body: bytes) -> None:
         """Keep a delivery of records: on disk first, whatever it holds, then in the live counts what is valid."""
         lines = body.split(b"\n")
         self._landing.write(lines)
-        self.tally.add(record for record in parse_lines(lines) if not isinstance(record, Rejected))
+        new = self.tally.add(record for record in parse_lines(lines) if not isinstance(record, Rejected))
+        self._history.count(new)
 
 
 def _placing_only(name: str) -> Scheduler:

@@ -104,20 +104,23 @@ class Tally:
         self._records: deque[Record] = deque(maxlen=MAX_RECORDS)
         self._changed = threading.Condition()
 
-    def add(self, records: Iterable[Record]) -> None:
-        """Count valid records; one that came before counts nothing."""
+    def add(self, records: Iterable[Record]) -> list[Record]:
+        """Count valid records; one that came before counts nothing. Those that count."""
         records = list(records)  # may be parsed only now, which is none of the lock's business
+        new: list[Record] = []
         with self._changed:
             for record in records:
                 identity = worker_id(record)
                 worker = self._workers.setdefault(identity, WorkerTally())
                 if not worker.is_new(record["seq"]):
                     continue
+                new.append(record)
                 if self._keep_records:
                     self._records.append(record)
                 _count(worker, record)
             self._sweep()
             self._changed.notify_all()
+        return new
 
     def records(self) -> list[Record]:
         """The newest records, in order of arrival."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from stormwright.pipeline.ledger import Ledger
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.windows import PANES, merged, records_in, without_closed
+from stormwright.pipeline.windows import PANES, merged, parted, records_in
 
 _METADATA = b"stormwright"
 
@@ -31,6 +31,8 @@ class LiveState:
         Facts per pane, `PANES`.
     newest_ms, newest_before_ms
         When the newest record began, up to this batch and up to the one before.
+    closed
+        The panes that this batch closed: they are in no file of `save`.
     """
 
     batch: int = -1
@@ -38,6 +40,7 @@ class LiveState:
     ledger: Ledger = field(default_factory=Ledger)
     newest_ms: int | None = None
     newest_before_ms: int | None = None
+    closed: pa.Table = field(default_factory=PANES.empty_table, repr=False)
 
     def after(self, batch: int, update: pa.Table, audit: pa.Table, settings: StreamSettings) -> LiveState:
         """The state after one more batch: panes that it updates, and one audit row per line that it read.
@@ -45,11 +48,12 @@ class LiveState:
         The audit is one that `routed` has been through.
         """
         panes = merged(self.panes, update)
+        still_open, closed = parted(panes, self.newest_ms, settings)
         starts = audit["start_ms"].drop_null()
         newest = [ms for ms in (self.newest_ms, pc.max(starts).as_py()) if ms is not None]
         return LiveState(
             batch=batch,
-            panes=without_closed(panes, self.newest_ms, settings),
+            panes=still_open,
             ledger=self.ledger
             + Ledger.of(
                 accepted=len(starts),
@@ -58,6 +62,7 @@ class LiveState:
             ),
             newest_ms=max(newest, default=None),
             newest_before_ms=self.newest_ms,
+            closed=closed,
         )
 
     def routed(self, audit: pa.Table, settings: StreamSettings) -> pa.Table:

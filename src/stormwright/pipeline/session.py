@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -41,13 +42,15 @@ appender.file.strategy.max = 1
 """
 
 
-def spark_session(directory: Path, settings: StreamSettings) -> SparkSession:
+def spark_session(directory: Path, settings: StreamSettings, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Start Spark in a JVM of its own, or join the one that this process already has.
 
     Parameters
     ----------
     directory
         For Spark's own configuration, temporary files and log (``spark.log``).
+    conf
+        Settings of Spark that go before ours.
 
     Raises
     ------
@@ -59,7 +62,7 @@ def spark_session(directory: Path, settings: StreamSettings) -> SparkSession:
     require_java()
     log = _configure(directory.absolute(), settings.niceness)
     builder = SparkSession.builder.appName("stormwright").master("local[1]")
-    for key, value in _options(directory.absolute(), settings).items():
+    for key, value in {**_options(directory.absolute(), settings), **(conf or {})}.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from stormwright.pipeline.history.panes import ClosedPanes
+from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.live import LiveState
 from stormwright.pipeline.measurement import Measurement, measure
 from stormwright.pipeline.plan import unpacked
@@ -40,15 +42,20 @@ class ProfileSink:
         Forget it.
     latest
         File for the newest measurement as JSON.
+    history
+        Takes the panes that batches close.
     """
 
-    def __init__(self, directory: Path, fresh: bool, latest: Path, settings: StreamSettings) -> None:
+    def __init__(
+        self, directory: Path, fresh: bool, latest: Path, settings: StreamSettings, history: Staging | None = None
+    ) -> None:
         self._settings = settings
         self._state_path = directory / "panes.arrow"
         self._latest = latest
         self.quarantine = Quarantine(directory / "quarantine")
         self._lags_ms: deque[float] = deque(maxlen=LAGS_KEPT)
         self.state = LiveState() if fresh else LiveState.load(self._state_path)
+        self.closed = ClosedPanes(history, self.state.batch) if history else None
         self._seconds = worker_seconds(self.state.panes)
         self.measurement: Measurement | None = measure(self.state.panes, self._seconds, settings)
         self.updated: float | None = None
@@ -62,7 +69,11 @@ class ProfileSink:
         audit = self.state.routed(audit, self._settings)
         self.quarantine.keep(batch, audit)
         state = self.state.after(batch, facts, audit, self._settings)
+        if self.closed:
+            self.closed.close(batch, state.closed)
         state.save(self._state_path)
+        if self.closed:
+            self.closed.saved()
         self._seconds = with_history(worker_seconds(state.panes), self._seconds, self._settings.history_s)
         self.measurement = measure(state.panes, self._seconds, self._settings)
         self.state = state

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from stormwright.errors import StormwrightError
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.landing import Landing
+from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.keeper import GONE, KeptQuery
 from stormwright.pipeline.measurement import Measurement
 from stormwright.pipeline.plan import packed, pipeline
@@ -44,6 +45,8 @@ class LoadStream:
         same directory goes on where the last one ended, even if that one was killed.
     spark
         A session to use; without it the stream starts its own and stops it.
+    history
+        Takes the panes that are complete.
     """
 
     def __init__(
@@ -52,12 +55,14 @@ class LoadStream:
         state_dir: Path,
         settings: StreamSettings | None = None,
         spark: SparkSession | None = None,
+        history: Staging | None = None,
     ) -> None:
         self.settings = settings or StreamSettings()
         self._landing = landing
         self._state_dir = state_dir
         self._raw = state_dir / "raw"
         self._given_spark = spark
+        self._history = history
         self._own_spark: SparkSession | None = None
         self._query: KeptQuery | None = None
         self._sink: ProfileSink | None = None
@@ -67,6 +72,15 @@ class LoadStream:
     def raw(self) -> Path:
         """Where processed files are kept for `StreamSettings.keep_raw_s`."""
         return archive_of(self._landing, self._raw)
+
+    @property
+    def spark(self) -> SparkSession | None:
+        """The session that the stream runs in; None where it has none yet, or no more."""
+        return self._given_spark or self._own_spark
+
+    def closed_panes_error(self) -> str | None:
+        """Why panes that are complete have not reached the history."""
+        return self._sink.closed.error if self._sink and self._sink.closed else None
 
     def start(self) -> None:
         """Start Spark and the stream; profiles follow as records land.
@@ -82,7 +96,11 @@ class LoadStream:
         directory = self._state_dir / self.settings.state_name
         checkpoint = directory / "checkpoint"
         self._sink = ProfileSink(
-            directory, fresh=not checkpoint.exists(), latest=self._state_dir / "latest.json", settings=self.settings
+            directory,
+            fresh=not checkpoint.exists(),
+            latest=self._state_dir / "latest.json",
+            settings=self.settings,
+            history=self._history,
         )
         sink, spark = self._sink, self._given_spark or self._start_spark()
 

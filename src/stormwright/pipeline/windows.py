@@ -26,17 +26,18 @@ def merged(before: pa.Table, update: pa.Table) -> pa.Table:
     return _grouped(pa.concat_tables([before, update]), ["pane_ms", *KEYS], _how("max"))
 
 
-def without_closed(panes: pa.Table, newest_before_ms: int | None, settings: StreamSettings) -> pa.Table:
-    """Leave out the panes that no window needs and no record can reach any more.
+def parted(panes: pa.Table, newest_before_ms: int | None, settings: StreamSettings) -> tuple[pa.Table, pa.Table]:
+    """Open panes, and closed ones, which no window needs and no record can reach any more.
 
     `newest_before_ms` is when the newest record of the batches before began: what Spark drops as late follows from it.
     """
     if newest_before_ms is None or not panes.num_rows:
-        return panes
+        return panes, panes.slice(0, 0)
     slide_ms = settings.slide_s * 1000
     newest_pane_ms = pc.max(panes["pane_ms"]).as_py()
     oldest_ms = min(newest_pane_ms - settings.window_ms, newest_before_ms - settings.watermark_s * 1000 - slide_ms)
-    return panes.filter(pc.greater(panes["pane_ms"], oldest_ms))
+    is_open = pc.greater(panes["pane_ms"], oldest_ms)
+    return panes.filter(is_open), panes.filter(pc.invert(is_open))
 
 
 def records_in(panes: pa.Table) -> int:

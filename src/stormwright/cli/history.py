@@ -1,0 +1,278 @@
+"""``stormwright history``: what a cluster did, and what was decided about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from rich.markup import escape
+
+from stormwright.cli import options
+from stormwright.cli.moments import RANGE_HELP, parse_moment, parse_stretch
+from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table, text_table
+from stormwright.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from stormwright.pipeline.history.store import Store
+
+Function = TypeVar("Function", bound=Callable[..., None])
+
+#: Rows of a table that people read; --json has all.
+MAX_ROWS = 200
+
+_MB = 1e6
+
+
+def place(function: Function) -> Function:
+    """``--state``, ``--history`` and ``--history-format``: where the tables are."""
+    for option in (
+        click.option("--history-format", "kind", default="parquet", show_default=True, help="Format of the tables."),
+        click.option(
+            "--history", "uri", metavar="URI", help="Directory of the tables, where the service was told one."
+        ),
+        click.option("--state", "state_dir", type=options.PATH, help="State directory of the service."),
+    ):
+        function = option(function)
+    return function
+
+
+@contextmanager
+def opened(state_dir: Path | None, uri: str | None, kind: str) -> Iterator[tuple[SparkSession, Store]]:
+    """Spark and the tables."""
+    if state_dir is None and uri is None:
+        raise InputError("history", [Fault("is needed to tell where the tables are", "--state or --history")])
+    if state_dir is not None and not state_dir.is_dir():
+        raise InputError("--state", [Fault("no such directory", str(state_dir))])
+    from stormwright.pipeline.history.session import history_session
+    from stormwright.pipeline.history.store import open_store, tables_below
+
+    with history_session(kind) as spark:
+        yield spark, open_store(spark, uri or tables_below(state_dir or Path()), kind)
+
+
+@click.group()
+def command() -> None:
+    """Look into the history of a service: `stormwright serve` keeps it below its state directory.
+
+    RANGE is a day (2026-11-21) or FROM..TO (2026-11-01..2026-11-30, 2026-11-21T10:00..), TO included, in UTC.
+    """
+
+
+@command.command()
+@place
+@options.as_json("Print it as JSON.")
+def tables(state_dir: Path | None, uri: str | None, kind: str, as_json: bool) -> None:
+    """Tell which tables there are: rows, days, bytes."""
+    from stormwright.pipeline.history.reports import table_summaries
+
+    with opened(state_dir, uri, kind) as (_, store):
+        summaries = table_summaries(store)
+    if as_json:
+        print_json({"tables": summaries})
+        return
+    table = numbers_table("table", "rows", "days", "first day", "last day", "MB")
+    for found in summaries:
+        days = [found["first_day"] or "–", found["last_day"] or "–"]
+        table.add_row(found["table"], f"{found['rows']:,}", f"{found['days']:,}", *days, f"{found['bytes'] / _MB:,.1f}")
+    print_table(table)
+
+
+@command.command(epilog=RANGE_HELP)
+@click.argument("stretch", metavar="[RANGE]", default="..")
+@place
+@click.option("--by-day", is_flag=True, help="A line for each day.")
+@options.as_json("Print it as JSON.")
+def report(stretch: str, state_dir: Path | None, uri: str | None, kind: str, by_day: bool, as_json: bool) -> None:
+    """Tell traffic and load by topology over a RANGE of time."""
+    from stormwright.pipeline.history.reports import topology_reports
+
+    wanted = parse_stretch(stretch)
+    with opened(state_dir, uri, kind) as (_, store):
+        reports = topology_reports(store, wanted, by_day)
+    if as_json:
+        print_json({"topologies": [asdict(found) for found in reports]})
+        return
+    table = numbers_table(
+        "topology", *(["day"] if by_day else []), "tuples sent", "MB sent", "CPU core-s", "trees", "acked", "failed",
+        "latency p50 ms", "p99 ms",
+    )  # fmt: skip
+    for found in reports:
+        table.add_row(
+            escape(found.topology),
+            *([found.day] if by_day else []),
+            f"{found.sent_tuples:,}",
+            f"{found.sent_bytes / _MB:,.1f}",
+            f"{found.cpu_core_s:,.0f}",
+            *(f"{count:,}" for count in (found.trees, found.acked, found.failed)),
+            *(_number(ms) for ms in (found.latency_p50_ms, found.latency_p99_ms)),
+        )
+    print_table(table)
+
+
+@command.command(epilog=RANGE_HELP)
+@click.argument("stretch", metavar="[RANGE]", default="..")
+@place
+@click.option("--moving", is_flag=True, help="Only those that moved something.")
+@options.as_json("Print them as JSON.")
+def decisions(stretch: str, state_dir: Path | None, uri: str | None, kind: str, moving: bool, as_json: bool) -> None:
+    """List the decisions in a RANGE of time: cost and traffic between nodes before and after, and what came of them."""
+    from stormwright.controller.known import told
+    from stormwright.pipeline.history.reports import decisions as decisions_of
+
+    wanted = parse_stretch(stretch)
+    with opened(state_dir, uri, kind) as (_, store):
+        found = decisions_of(store, wanted, moving)
+    if as_json:
+        print_json({"decisions": found})
+        return
+    table = text_table("at", "scheduler", "cost", "tuples/s between nodes", "decided", "judged")
+    for row in found[-MAX_ROWS:]:
+        table.add_row(
+            told(row["at_ms"]),
+            escape(row["scheduler"]) + (" (dry run)" if row["dry_run"] else ""),
+            f"{row['cost_before']:,.1f} → {row['cost_after']:,.1f}",
+            f"{row['inter_node_before_tps']:,.0f} → {row['inter_node_after_tps']:,.0f}",
+            escape(row["reason"]),
+            escape("; ".join(_judged(judgement) for judgement in row["judgements"]) or "–"),
+        )
+    print_table(table)
+    if len(found) > MAX_ROWS:
+        click.echo(f"the last {MAX_ROWS} of {len(found)}; --json has all")
+
+
+def _judged(judgement: dict[str, Any]) -> str:
+    measured, predicted = judgement["measured"], judgement["predicted"]
+    return (
+        f"{judgement['topology']}: {judgement['quantity']} × {_number(measured)} "
+        f"({_number(predicted)} predicted): {judgement['verdict']}"
+    )
+
+
+@command.command()
+@click.argument("statement")
+@place
+@options.as_json("Print the rows as JSON.")
+def sql(statement: str, state_dir: Path | None, uri: str | None, kind: str, as_json: bool) -> None:
+    """Answer a query in SQL over the tables, each of which has a column `day`."""
+    from stormwright.pipeline.history.reports import documents, run_sql
+
+    with opened(state_dir, uri, kind) as (spark, store):
+        answer = run_sql(spark, store, statement)
+        if as_json:
+            print_json({"rows": documents(answer)})
+            return
+        columns = answer.columns
+        rows = answer.limit(MAX_ROWS + 1).collect()
+    table = text_table(*map(escape, columns))
+    for row in rows[:MAX_ROWS]:
+        table.add_row(*("–" if value is None else escape(str(value)) for value in row))
+    print_table(table)
+    if len(rows) > MAX_ROWS:
+        click.echo(f"the first {MAX_ROWS}; --json has all")
+
+
+@command.command()
+@click.argument("moment", metavar="TIME")
+@place
+@options.output("Write the problem file here, gzipped for *.gz.")
+@options.as_json("Print the problem.")
+def at(moment: str, state_dir: Path | None, uri: str | None, kind: str, output: Path | None, as_json: bool) -> None:
+    """Tell what the scheduler knew at a TIME (2026-11-21T10:30, in UTC): a problem file for `schedule` and others."""
+    from stormwright.controller.known import known_at
+    from stormwright.formats import problem_to_dict, write_problem
+    from stormwright.model.texts import size_of
+
+    moment_ms = parse_moment(moment)
+    prepare_output(output)
+    with opened(state_dir, uri, kind) as (_, store):
+        problem = known_at(store, moment_ms)
+    if output:
+        write_problem(output, problem)
+    if as_json:
+        print_json(problem_to_dict(problem))
+        return
+    measured = f"{len(problem.load.topologies)} topologies measured" if problem.load else "no load measured yet"
+    click.echo(f"{problem.name}: {size_of(problem)}; {measured}")
+    if output:
+        click.echo(f"problem: {output}")
+
+
+@command.command()
+@place
+@options.as_json("Print it as JSON.")
+def ingest(state_dir: Path | None, uri: str | None, kind: str, as_json: bool) -> None:
+    """Take what is staged below the state directory into the tables; a running service does so by itself."""
+    from stormwright.controller.history import DIRECTORY
+    from stormwright.pipeline.history.ingest import ingest as take_in
+    from stormwright.pipeline.history.staging import Staging
+
+    if state_dir is None:
+        raise InputError("history ingest", [Fault("is needed: rows are staged there", "--state")])
+    with opened(state_dir, uri, kind) as (spark, store):
+        taken = take_in(spark, store, Staging(state_dir / DIRECTORY))
+    if as_json:
+        print_json({"rows": taken})
+        return
+    for name, rows in taken.items():
+        click.echo(f"{name}: {rows:,} rows")
+    if not taken:
+        click.echo("nothing was staged")
+
+
+@command.command()
+@place
+@options.as_json("Print how many days were made; progress goes to standard error.")
+def compact(state_dir: Path | None, uri: str | None, kind: str, as_json: bool) -> None:
+    """Make each past day one set of sorted files; a running service does so by itself, and only one may."""
+    from stormwright.pipeline.history.ingest import compact as tidy
+
+    with opened(state_dir, uri, kind) as (_, store):
+        made = tidy(store, say=lambda line: click.echo(line, err=as_json))
+    _tell_days(made, "compacted", as_json)
+
+
+@command.command()
+@click.argument("keep", metavar="[TABLE=]DAYS", nargs=-1, required=True)
+@place
+@options.as_json("Print how many days were deleted; progress goes to standard error.")
+def retain(keep: tuple[str, ...], state_dir: Path | None, uri: str | None, kind: str, as_json: bool) -> None:
+    """Delete what is older than so many DAYS, of all tables or of one (facts=30)."""
+    from stormwright.pipeline.history.ingest import retain as delete_older
+
+    keep_days = _keep_days(keep)
+    with opened(state_dir, uri, kind) as (_, store):
+        deleted = delete_older(store, keep_days, say=lambda line: click.echo(line, err=as_json))
+    _tell_days(deleted, "deleted", as_json)
+
+
+def _tell_days(count: int, done: str, as_json: bool) -> None:
+    if as_json:
+        print_json({done: count})
+    elif not count:
+        click.echo(f"nothing had to be {done}")
+
+
+def _keep_days(keep: tuple[str, ...]) -> dict[str, int]:
+    from stormwright.pipeline.history.tables import TABLES
+
+    found: dict[str, int] = {}
+    faults = []
+    for text in keep:
+        name, equals, days = text.rpartition("=")
+        if not days.isdecimal():
+            faults.append(Fault("no number of days", text))
+        else:
+            found |= {name: int(days)} if equals else dict.fromkeys(TABLES, int(days))
+    if faults:
+        raise InputError("days to keep", faults)
+    return found
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.2f}" if value < 10 else f"{value:,.0f}"

@@ -1,0 +1,59 @@
+"""Moments and stretches of time as people write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from stormwright.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from stormwright.pipeline.batch import Stretch
+
+#: What `parse_stretch` takes, for help texts.
+RANGE_HELP = "RANGE is a day (2026-11-21), or FROM..TO (2026-11-01..2026-11-30, 2026-11-21T10:00..; TO included)."
+
+_DAY_LENGTH = len("2026-11-21")
+
+
+def parse_moment(text: str, source: str = "TIME") -> int:
+    """A moment in ISO 8601, in UTC where it does not say otherwise, as ms since 1970; of a day its beginning.
+
+    Raises
+    ------
+    InputError
+        It is none.
+    """
+    return _ms(_moment(text, source))
+
+
+def parse_stretch(text: str, source: str = "RANGE") -> Stretch:
+    """A day, or ``FROM..TO`` with either end left out; where TO is a day it is all of it.
+
+    Raises
+    ------
+    InputError
+        It is none, or ends before it begins.
+    """
+    from stormwright.pipeline.batch import Stretch
+
+    begin, dots, end = text.partition("..")
+    if not dots:
+        begin = end = text
+    start_ms = _ms(_moment(begin, source)) if begin else None
+    end_ms = _ms(_moment(end, source) + timedelta(days=len(end) <= _DAY_LENGTH)) if end else None
+    if start_ms is not None and end_ms is not None and start_ms >= end_ms:
+        raise InputError(source, [Fault("ends before it begins", text)])
+    return Stretch(start_ms, end_ms)
+
+
+def _moment(text: str, source: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InputError(source, [Fault("no day or time in ISO 8601, such as 2026-11-21T10:30", text)]) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)

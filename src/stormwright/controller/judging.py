@@ -1,0 +1,119 @@
+"""What a move has changed, and whether that is what was predicted: pure arithmetic on windows before and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+from scipy.stats import t as student_t
+
+#: Windows that there have to be on either side.
+MIN_WINDOWS = 4
+
+CONFIDENCE = 0.95
+
+AS_PREDICTED, LESS, MORE, CANNOT_TELL = "as predicted", "less", "more", "cannot tell"
+
+#: Two ways of computing the same differ in the last digits.
+_RELATIVE_TOLERANCE = 1e-9
+
+#: A prediction nearer than this to no change promises nothing that could be had in part.
+_NO_EFFECT = 0.01
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A quantity after a move as a multiple of what it was before.
+
+    Parameters
+    ----------
+    quantity
+        What it is about.
+    predicted, measured
+        The multiples; `measured` is None where there was nothing before.
+    low, high
+        Confidence interval of the measured one; None where it has no end.
+    windows_before, windows_after
+        On how much it rests.
+    verdict
+        ``as predicted``: the interval holds the prediction. ``less``, ``more``: it does not, and the change is smaller
+        or greater than predicted; where no change is predicted, the value is. ``cannot tell``: too few windows, or the
+        interval holds both the prediction and no change at all.
+    """
+
+    quantity: str
+    predicted: float
+    measured: float | None
+    low: float | None
+    high: float | None
+    windows_before: int
+    windows_after: int
+    verdict: str
+
+
+def judge(quantity: str, predicted: float, before: Sequence[float], after: Sequence[float]) -> Judgement:
+    """Compare the mean of `after`, as a multiple of the mean of `before`, with the multiple that was predicted.
+
+    The interval is Fieller's for a ratio of means (E. C. Fieller, "Some problems in interval estimation", JRSS B 16(2),
+    1954, https://doi.org/10.1111/j.2517-6161.1954.tb00159.x), with the degrees of freedom of Welch, since the two
+    variances need not be equal (B. L. Welch, "The generalization of 'Student's' problem when several different
+    population variances are involved", Biometrika 34(1–2), 1947, https://doi.org/10.1093/biomet/34.1-2.28). It holds
+    exactly the multiples r for which mean(after) − r · mean(before) is no further from 0 than chance explains, so
+    nothing has to be divided by a mean that may be 0, and no windows need to be paired. It supposes windows that are
+    independent of each other: they do not overlap.
+    """
+    x, y = np.asarray(before, float), np.asarray(after, float)
+    too_few = min(len(x), len(y)) < MIN_WINDOWS
+    measured = float(y.mean() / x.mean()) if len(x) and len(y) and x.mean() else None
+    low, high = (None, None) if too_few or measured is None else _interval(x, y, predicted)
+    return Judgement(quantity, predicted, measured, low, high, len(x), len(y), _verdict(predicted, measured, low, high))
+
+
+def _interval(x: np.ndarray, y: np.ndarray, ratio: float) -> tuple[float | None, float | None]:
+    """Limits of the ratio of means; None for both where `x` cannot be told from 0.
+
+    The degrees of freedom depend on the ratio asked about: here the predicted one.
+    """
+    mean_x, mean_y = float(x.mean()), float(y.mean())
+    variance_x, variance_y = float(x.var(ddof=1) / len(x)), float(y.var(ddof=1) / len(y))
+    parts = np.array([ratio**2 * variance_x, variance_y])
+    if not parts.sum():
+        freedom = float(len(x) + len(y) - 2)
+    else:
+        freedom = float(parts.sum() ** 2 / (parts**2 / np.array([len(x) - 1, len(y) - 1])).sum())
+    t = float(student_t.ppf((1 + CONFIDENCE) / 2, freedom))
+    a, b, c = mean_x**2 - t**2 * variance_x, mean_x * mean_y, mean_y**2 - t**2 * variance_y
+    if a <= 0:
+        return None, None
+    spread = np.sqrt(max(b**2 - a * c, 0.0))
+    return float((b - spread) / a), float((b + spread) / a)
+
+
+def _verdict(predicted: float, measured: float | None, low: float | None, high: float | None) -> str:
+    if measured is None or low is None or high is None:
+        return CANNOT_TELL
+    slack = _RELATIVE_TOLERANCE * max(abs(low), abs(high), 1.0)
+
+    def holds(value: float) -> bool:
+        return low - slack <= value <= high + slack
+
+    if holds(predicted):
+        return CANNOT_TELL if holds(1.0) and abs(predicted - 1) > _NO_EFFECT else AS_PREDICTED
+    falls = predicted < 1
+    return LESS if (measured > predicted) == falls else MORE
+
+
+def calibration(judgements: Iterable[Judgement]) -> float | None:
+    """Measured change as a share of the predicted one, median over judgements; None without any.
+
+    1 says that the model is right, 0.5 that half of what it promises arrives. Judgements that cannot tell count as
+    well: leaving them out would leave out the small effects.
+    """
+    shares = [
+        (1 - judgement.measured) / (1 - judgement.predicted)
+        for judgement in judgements
+        if judgement.measured is not None and judgement.low is not None and abs(1 - judgement.predicted) > _NO_EFFECT
+    ]
+    return float(median(shares)) if shares else None

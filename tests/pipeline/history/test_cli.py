@@ -1,0 +1,115 @@
+"""The verbs `history` and `replay`, on what a service has staged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stormwright.cli import BAD_INPUT, run
+from stormwright.formats import read_problem
+from stormwright.pipeline.history import session as session_module
+from stormwright.pipeline.history.staging import Staging
+from stormwright.pipeline.history.tables import FACTS, JUDGEMENTS
+from tests.pipeline.history.recorded import START_MS, Clockwork, record_looks
+from tests.pipeline.history.samples import facts
+
+LOOKS = 3
+
+
+@pytest.fixture
+def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verbs use the session of the tests, and leave it as it is."""
+
+    @contextmanager
+    def session(kind: str) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(session_module, "history_session", session)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    capsys.readouterr()
+    found, told = run(arguments), capsys.readouterr()
+    assert found == code, told.err
+    return told.out if code == 0 else told.err
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("shared_session")
+def test_from_what_is_staged_to_what_people_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staging = Staging(tmp_path / "history")
+    staging.write(FACTS, "facts", facts(2, 2, seed=1))
+    with monkeypatch.context() as patch:
+        looks = record_looks(tmp_path / "history", Clockwork(patch), LOOKS)
+    judgement = {"decision_ms": looks[1][0], "topology": "measured-1-0", "quantity": "throughput", "predicted": 1.0}
+    staging.write(
+        JUDGEMENTS, "judged", [{"at_ms": START_MS + 600_000, "measured": 1.02, "verdict": "as predicted", **judgement}]
+    )
+    state = ["--state", str(tmp_path)]
+
+    def as_json(*arguments: str) -> Any:
+        return json.loads(printed(capsys, *arguments, *state, "--json"))
+
+    assert as_json("history", "ingest")["rows"]["facts"] == 72
+    assert printed(capsys, "history", "ingest", *state) == "nothing was staged\n"
+    summaries = {table["table"]: table["rows"] for table in as_json("history", "tables")["tables"]}
+    assert summaries == {
+        "facts": 72, "snapshots": 2, "profiles": LOOKS, "decisions": LOOKS, "moves": 0, "judgements": 1,
+        "experiments": 0,
+    }  # fmt: skip
+    reports = as_json("history", "report", "2023-07-22", "--by-day")["topologies"]
+    assert [(found["topology"], found["day"]) for found in reports] == [
+        ("clicks", "2023-07-22"),
+        ("words", "2023-07-22"),
+    ]
+    assert "clicks" in printed(capsys, "history", "report", "..2023-07-23", *state)
+    decisions = as_json("history", "decisions")["decisions"]
+    assert [found["at_ms"] for found in decisions] == [at_ms for at_ms, _, _ in looks]
+    assert [len(found["judgements"]) for found in decisions] == [0, 1, 0]
+    assert "throughput × 1.02 (1.00 predicted): as predicted" in printed(capsys, "history", "decisions", *state)
+    count = as_json("history", "sql", "SELECT kind, count(*) AS rows FROM facts GROUP BY kind ORDER BY kind")["rows"]
+    assert count[0] == {"kind": "executor", "rows": 16}
+    assert printed(capsys, "history", "sql", "SELECT max(at_ms) FROM decisions", *state).split()[-1] == str(
+        looks[-1][0]
+    )
+
+    output = tmp_path / "then.json"
+    printed(capsys, "history", "at", "2026-11-21T00:30", *state, "--output", str(output))
+    assert read_problem(output).current == looks[-1][1].current
+    replayed = as_json("replay", "2026-11-20..2026-11-21", "--scheduler", "online")
+    assert [look["cost"] for look in replayed["looks"]] == pytest.approx(
+        [look["cost_decided"] for look in replayed["looks"]]
+    )
+    assert "mean of 3 looks" in printed(capsys, "replay", "2026-11-20..", "--scheduler", "online", *state)
+
+    assert "facts of 2023-07-22: compacted" in printed(capsys, "history", "compact", *state)
+    assert "deleted" in printed(capsys, "history", "retain", "facts=1", *state)
+    assert as_json("history", "report")["topologies"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["history", "tables"], "--state or --history: is needed"),
+        (["history", "tables", "--state", "/no/such/place"], "no such directory"),
+        (["history", "report", "2026-13-01", "--history", "file:///somewhere"], "no day or time"),
+        (["history", "report", "2026-11-02..2026-11-01", "--history", "file:///somewhere"], "ends before it begins"),
+        (["history", "at", "noon", "--history", "file:///somewhere"], "no day or time"),
+        (["history", "retain", "facts=", "ten", "--history", "file:///somewhere"], "2 faults"),
+        (["history", "ingest", "--history", "file:///somewhere"], "--state: is needed"),
+        (["history", "tables", "--history", "file:///somewhere", "--history-format", "orc"], "orc: unknown"),
+        (["replay", "yesterday", "--history", "file:///somewhere"], "no day or time"),
+    ],
+)
+def test_what_is_wrong_is_said_before_spark_is_started(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in printed(capsys, *arguments, code=BAD_INPUT)
