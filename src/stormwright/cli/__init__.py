@@ -25,6 +25,7 @@ VERBS = {
     "cluster": "Boot, show or end a real Storm cluster on this machine.",
     "demo": "Show on a real cluster what a better placement gains.",
     "serve": "Run beside a Storm cluster and keep its placement good.",
+    "pipeline": "Work on performance logs that have landed: backfill, quarantine.",
 }
 
 #: Verb → its module, where that cannot have the name.

@@ -41,6 +41,15 @@ from stormwright.cli import options
     help="Python function or program that is told of every topology that finds no slots.",
 )
 @click.option(
+    "--keep-raw",
+    "keep_raw_h",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    metavar="HOURS",
+    help="Keep processed records so long for `stormwright pipeline backfill`.",
+)
+@click.option(
     "--max-topologies", default=1, show_default=True, type=click.IntRange(0), help="Move budget: topologies a decision."
 )
 @click.option(
@@ -66,6 +75,7 @@ def command(
     max_topologies: int,
     max_executors: int,
     on_failure: str | None,
+    keep_raw_h: float,
 ) -> None:
     """Answer Nimbus, collect the performance log, and move topologies when it pays.
 
@@ -75,6 +85,7 @@ def command(
     from stormwright.controller.hook_program import load_hook
     from stormwright.controller.plan import MoveBudget
     from stormwright.controller.runtime import Runtime, RuntimeSettings
+    from stormwright.pipeline.settings import StreamSettings
     from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.support.triggers import TriggerParams
     from stormwright.storm.gateway import gateway_command
@@ -90,6 +101,7 @@ def command(
             overload_s=overload_s, period_s=period_s, min_gain_percent=min_gain_percent, cool_down_s=cool_down_s
         ),
         budget=MoveBudget(max_topologies, max_executors),
+        stream=StreamSettings(keep_raw_s=round(keep_raw_h * 3600)),
     )
     stop = threading.Event()
     scheduler = make_scheduler(scheduler_name, assignments)
