@@ -54,7 +54,9 @@ def _part(kind: dict[str, str]) -> str:
     how = dict.fromkeys(SUMS, "sum") | dict.fromkeys(LOWEST, "min") | dict.fromkeys(HIGHEST, "max")
     keys = [f"cast({kind.get(name, 'null')} as {_TYPES[of]}) as {name}" for name, of in KEYS.items()]
     values = [
-        f"cast({how[name]}({kind[name]}) as {_TYPES[of]}) as {name}" if name in kind else f"cast(null as {_TYPES[of]}) as {name}"
+        f"cast({how[name]}({kind[name]}) as {_TYPES[of]}) as {name}"
+        if name in kind
+        else f"cast(null as {_TYPES[of]}) as {name}"
         for name, of in VALUES.items()
     ]
     where = "where n > 0" if kind["kind"] == "'latency'" else ""

@@ -40,7 +40,10 @@ def main() -> None:
     chances = [_at_random, _while_starting, _driver_alone, _while_files_are_deleted]
     ends: list[tuple[str, Callable[[Victim, Random], None], str | None]] = [
         *((point, _by_itself, point) for point in POINTS),
-        *((end.__name__.strip("_").replace("_", " "), end, None) for end in (chances[n % 4] for n in range(options.random))),
+        *(
+            (end.__name__.strip("_").replace("_", " "), end, None)
+            for end in (chances[n % 4] for n in range(options.random))
+        ),
     ]
     dice.shuffle(ends)
     kills: list[dict[str, Any]] = []

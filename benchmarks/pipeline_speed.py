@@ -31,7 +31,14 @@ LINES_PER_FILE = 20_000
 
 #: A minute's panes, for the parts that go through hours of records in seconds.
 BULK = StreamSettings(
-    window_s=300, slide_s=60, trigger_s=0.1, rate="high", heap_mb=6000, max_files_per_batch=8, keep_raw_s=10**9
+    window_s=300,
+    slide_s=60,
+    late_s=120,
+    trigger_s=0.1,
+    rate="high",
+    heap_mb=6000,
+    max_files_per_batch=8,
+    keep_raw_s=10**9,
 )
 LIVE = StreamSettings(trigger_s=0.1, rate="high", heap_mb=2000)
 START_MS = 1_760_000_000_000 // 60_000 * 60_000
@@ -156,13 +163,13 @@ def feed(options: argparse.Namespace) -> None:
 def batch_part(options: argparse.Namespace) -> dict[str, Any]:
     """Records as a Parquet table → facts per pane, beside DuckDB."""
     import duckdb
-    from pyspark.sql import functions as F  # noqa: N812
     from pipeline_duckdb import panes_sql
+    from pyspark.sql import functions as F  # noqa: N812
 
     from stormwright.pipeline.batch import backfill
     from stormwright.pipeline.derive import panes
     from stormwright.pipeline.session import spark_session
-    from stormwright.pipeline.source import read_records, read_landed
+    from stormwright.pipeline.source import read_landed, read_records
 
     spark = spark_session(options.directory / "spark", BULK)
     landing, into = options.directory / "landing", options.directory / "backfill"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,8 @@ def test_a_write_that_fails_leaves_no_file_to_be_read(tmp_path: Path, monkeypatc
 
 
 def test_threads_share_files_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stormwright.perflog.landing.GAP_S", 0.005)
+    gap_s = 0.01
+    monkeypatch.setattr("stormwright.perflog.landing.GAP_S", gap_s)
     landing = Landing(tmp_path)
     written: dict[bytes, Path | None] = {}
 
@@ -48,15 +50,17 @@ def test_threads_share_files_and_lose_nothing(tmp_path: Path, monkeypatch: pytes
             line = f"{thread}-{number}".encode()
             written[line] = landing.write([line])
 
+    begun = time.monotonic()
     threads = [threading.Thread(target=deliver, args=[thread]) for thread in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    most = (time.monotonic() - begun) / gap_s + 1
     landed = {line: path for path in landing.files() for line in path.read_bytes().splitlines()}
     assert landed == written
     assert len(written) == 160
-    assert len(landing.files()) < 80
+    assert len(landing.files()) <= most
 
 
 def test_who_delivers_rarely_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

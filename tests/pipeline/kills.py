@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
@@ -82,10 +83,8 @@ class Victim:
 
     def kill(self) -> None:
         """With its JVM, if it is still there."""
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait()
 
     def kill_driver(self) -> None:
@@ -135,14 +134,10 @@ def assert_exact(state: Path, world: World, supplied: Supply) -> Outcome:
     facts = found.facts()
     measurement = measure(facts, worker_seconds(facts), SETTINGS)
     assert measurement is not None
-    expected = expected_profile(
-        outcome.used, world.problem, SETTINGS.window_s, SETTINGS.slide_s, SETTINGS.settle_s
-    )
+    expected = expected_profile(outcome.used, world.problem, SETTINGS.window_s, SETTINGS.slide_s, SETTINGS.settle_s)
     assert_equal(found_profile(measurement.profile(world.problem).load, world.problem), expected, relative=1e-9)
     rows = [
-        orjson.loads(line)
-        for path in state.glob("*/quarantine/*.jsonl")
-        for line in path.read_bytes().splitlines()
+        orjson.loads(line) for path in state.glob("*/quarantine/*.jsonl") for line in path.read_bytes().splitlines()
     ]
     kept = sorted((row["reason"], row["file"], row["line_number"], row["landed_ms"]) for row in rows)
     assert kept == sorted(outcome.quarantine)

@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stormwright.perflog import Landing
-from stormwright.pipeline.clean import LATE
 from stormwright.pipeline import state_files
 from stormwright.pipeline.batch import Stretch, backfill
+from stormwright.pipeline.clean import LATE
 from stormwright.pipeline.live import OVERTAKEN
 from stormwright.pipeline.quarantine import QUARANTINE
 from stormwright.pipeline.stream import LoadStream, StreamSettings

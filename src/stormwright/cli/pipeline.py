@@ -61,7 +61,10 @@ def backfill(
 
     settings = StreamSettings(window_s=window_s, slide_s=slide_s, late_s=late_s, heap_mb=heap_mb, rate="high")
     stretch = Stretch(stretch_ms["--from"], stretch_ms["--to"])
-    with TemporaryDirectory(prefix="stormwright-spark-") as name, Console(stderr=True).status("starting Spark") as status:
+    with (
+        TemporaryDirectory(prefix="stormwright-spark-") as name,
+        Console(stderr=True).status("starting Spark") as status,
+    ):
         spark = spark_session(Path(name), settings)
         try:
             ledger = asdict(run(spark, files, into, stretch, settings, status.update))
@@ -138,10 +141,8 @@ def _moment_ms(text: str) -> int:
 
 def _landed_in(directory: Path) -> list[Path]:
     """Where landed files are: the directory itself, or those in which a service has them."""
-    from stormwright.pipeline.source import archive_of
-
     landing = directory / "landing"
-    return [landing, archive_of(landing, directory / "stream" / "raw")] if landing.is_dir() else [directory]
+    return [landing, directory / "stream" / "raw"] if landing.is_dir() else [directory]
 
 
 def _require_directory(into: Path) -> None:

@@ -83,8 +83,8 @@ class _Kind(NamedTuple):
 def panes(records: DataFrame, settings: StreamSettings) -> DataFrame:
     """The facts of all records, summed per pane: `pane_ms` (its start), `KEYS`, `VALUES`.
 
-    A record belongs to the pane in which its interval begins. Each kind is unfolded and summed up by itself, with no more
-    columns than it has: of millions of records this takes half the time.
+    A record belongs to the pane in which its interval begins. Each kind is unfolded and summed up by itself, with
+    no more columns than it has, which is quick for many records.
     """
     slide_ms = settings.slide_s * 1000
     in_panes = records.withColumn("pane_ms", F.col("start_ms") - F.col("start_ms") % slide_ms)
@@ -123,8 +123,7 @@ def _summed(records: DataFrame, kind: _Kind) -> DataFrame:
 def _in_order(columns: dict[str, Column]) -> list[Column]:
     """Every column of a fact, in order and in its type, null where there is none."""
     return [
-        columns.get(name, F.lit(None)).cast(column_type).alias(name)
-        for name, column_type in (KEYS | VALUES).items()
+        columns.get(name, F.lit(None)).cast(column_type).alias(name) for name, column_type in (KEYS | VALUES).items()
     ]
 
 

@@ -33,7 +33,9 @@ def set_poison_aside(spark: SparkSession, landing: Path, quarantine: Quarantine,
 
         def failure(tried: Sequence[Path]) -> str | None:
             try:
-                LiveState().after(0, *batch_of(prepared(read_files(spark, tried), settings), LiveState(), settings), settings)
+                LiveState().after(
+                    0, *batch_of(prepared(read_files(spark, tried), settings), LiveState(), settings), settings
+                )
             except Exception as error:  # whatever a batch may fail with
                 return f"{type(error).__name__}: {error}".splitlines()[0]
             return None

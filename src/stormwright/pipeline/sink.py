@@ -16,7 +16,6 @@ import orjson
 from pyspark.sql import DataFrame
 
 from stormwright.pipeline import state_files
-from stormwright.pipeline.live import LiveState
 from stormwright.pipeline.measurement import Measurement, measure
 from stormwright.pipeline.plan import batch_of
 from stormwright.pipeline.quarantine import Quarantine

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stormwright.model.arrays import FloatArray
-from stormwright.pipeline.derive import HIGHEST, KEYS, LOWEST, SUMS, VALUES
+from stormwright.pipeline.derive import HIGHEST, KEYS, LOWEST, VALUES
 from stormwright.pipeline.settings import StreamSettings
 
 _ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}
@@ -42,9 +42,7 @@ def by_pane(table: pa.Table, moment: str, slide_s: int) -> dict[int, pa.Table]:
     panes, begins = np.unique(pane_ms[order], return_index=True)
     table = table.take(pa.array(order))
     ends = [*begins[1:], len(order)][: len(begins)]
-    return {
-        int(pane): table.slice(begin, end - begin) for pane, begin, end in zip(panes, begins, ends, strict=True)
-    }
+    return {int(pane): table.slice(begin, end - begin) for pane, begin, end in zip(panes, begins, ends, strict=True)}
 
 
 def first_of_each(arriving: pa.Table, seen: pa.Table) -> np.ndarray:
