@@ -53,11 +53,7 @@ def panes_sql(records: Path, slide_s: int) -> str:
 def _part(kind: dict[str, str]) -> str:
     how = dict.fromkeys(SUMS, "sum") | dict.fromkeys(LOWEST, "min") | dict.fromkeys(HIGHEST, "max")
     keys = [f"cast({kind.get(name, 'null')} as {_TYPES[of]}) as {name}" for name, of in KEYS.items()]
-    values = [
-        f"cast({how[name]}({kind[name]}) as {_TYPES[of]}) as {name}"
-        if name in kind
-        else f"cast(null as {_TYPES[of]}) as {name}"
-        for name, of in VALUES.items()
-    ]
+    sums = {name: f"{how[name]}({kind[name]})" for name in VALUES if name in kind}
+    values = [f"cast({sums.get(name, 'null')} as {_TYPES[of]}) as {name}" for name, of in VALUES.items()]
     where = "where n > 0" if kind["kind"] == "'latency'" else ""
     return f"select pane_ms, {', '.join([*keys, *values])} from {kind['from']} {where} group by all"  # noqa: S608

@@ -2,8 +2,8 @@
 
     python benchmarks/pipeline_kills.py [--random 20] [--seed 1]
 
-A stream runs in a process of its own while files land; kill −9 ends it with its JVM or leaves the JVM to find out. After
-each kill it is started again. In the end plain Python says of every line that landed what must have become of it.
+A stream runs in a process of its own while files land; kill −9 ends it with its JVM or leaves the JVM to find out.
+After each kill it is started again. In the end plain Python says of every line that landed what must have become of it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from results import ROOT, write_results
 
 sys.path.insert(0, str(ROOT))
 
+from tests.pipeline.generator import dice
 from tests.pipeline.kills import Victim, assert_exact, booked, finish, supply
 from tests.pipeline.victim import POINTS
 
@@ -36,16 +37,13 @@ def main() -> None:
     parser.add_argument("--random", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    dice = Random(options.seed)
-    chances = [_at_random, _while_starting, _driver_alone, _while_files_are_deleted]
+    chance = dice(options.seed)
+    moments = [_at_random, _while_starting, _driver_alone, _while_files_are_deleted]
     ends: list[tuple[str, Callable[[Victim, Random], None], str | None]] = [
         *((point, _by_itself, point) for point in POINTS),
-        *(
-            (end.__name__.strip("_").replace("_", " "), end, None)
-            for end in (chances[n % 4] for n in range(options.random))
-        ),
+        *((end.__name__[1:].replace("_", " "), end, None) for end in (moments * options.random)[: options.random]),
     ]
-    dice.shuffle(ends)
+    chance.shuffle(ends)
     kills: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="stormwright-kills-") as name:
         directory = Path(name)
@@ -56,7 +54,7 @@ def main() -> None:
                 batch = booked(directory / "state")["batch"]
                 with Victim(directory / "landing", directory / "state", point) as victim:
                     commit_s = None if end is _while_starting else victim.next_commit_s(batch)
-                    end(victim, dice)
+                    end(victim, chance)
                 kills.append({"kill": told, "restart_to_commit_s": commit_s})
                 print(f"{len(kills)} of {len(ends)}: {told}, next commit after {commit_s}", flush=True)
             supplied.all_at_once()
@@ -64,12 +62,13 @@ def main() -> None:
             finish(victim, supplied)
         outcome = assert_exact(directory / "state", world, supplied)
     full = _full_disk(options.seed)
-    restarts = sorted(kill["restart_to_commit_s"] for kill in kills if kill["restart_to_commit_s"])
+    commits = sorted(kill["restart_to_commit_s"] for kill in kills if kill["restart_to_commit_s"])
+    restarts = f"{commits[len(commits) // 2]:.1f} s / {commits[-1]:.1f} s"
     rows = [
         ("kills at random moments / at forced points", "≥ 20 / every one", f"{options.random} / {len(POINTS)}"),
         ("keys twice or missing, against plain Python", "0", "0"),
         ("ledger", "equal", f"equal: {outcome.ledger}"),
-        ("restart → next commit, median / longest", "≤ 10 s", f"{restarts[len(restarts) // 2]:.1f} s / {restarts[-1]:.1f} s"),
+        ("restart → next commit, median / longest", "≤ 10 s", restarts),
         ("disk full, then not: keys twice or missing", "0", full),
     ]  # fmt: skip
     write_results("pipeline-kills", "What kills do to the pipeline", rows, {"kills": kills, "ledger": outcome.ledger})
@@ -79,18 +78,18 @@ def _by_itself(victim: Victim, _: Random) -> None:
     victim.wait(lambda: False)
 
 
-def _at_random(victim: Victim, dice: Random) -> None:
-    time.sleep(dice.uniform(0, LIFE_S))
+def _at_random(victim: Victim, chance: Random) -> None:
+    time.sleep(chance.uniform(0, LIFE_S))
     victim.kill()
 
 
-def _driver_alone(victim: Victim, dice: Random) -> None:
-    time.sleep(dice.uniform(0, LIFE_S))
+def _driver_alone(victim: Victim, chance: Random) -> None:
+    time.sleep(chance.uniform(0, LIFE_S))
     victim.kill_driver()
 
 
-def _while_starting(victim: Victim, dice: Random) -> None:
-    time.sleep(dice.uniform(0, START_S))
+def _while_starting(victim: Victim, chance: Random) -> None:
+    time.sleep(chance.uniform(0, START_S))
     victim.kill()
 
 

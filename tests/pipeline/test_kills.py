@@ -45,9 +45,10 @@ def test_nothing_is_lost_or_twice_wherever_a_batch_ends(
     started().take(oldest())
     for point in POINTS:
         sink = started()
-        with monkeypatch.context() as patch, pytest.raises(KilledError, match=point):
+        with monkeypatch.context() as patch:
             set_trap(point, partial(end, point), patch.setattr)
-            sink.take(oldest())
+            with pytest.raises(KilledError, match=point):
+                sink.take(oldest())
     sink = started()
     while list(landing.glob("*.jsonl")):
         sink.take(oldest())

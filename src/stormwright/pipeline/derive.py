@@ -112,18 +112,21 @@ def _summed(records: DataFrame, kind: _Kind) -> DataFrame:
     unfolded = records.select("*", F.posexplode(kind.each).alias("place", "each"))
     if kind.without_zeros:
         unfolded = unfolded.where(each > 0)
-    own = kind.fact(each, place)
+    own = _in_order(kind.fact(each, place), missing=False)
     how = dict.fromkeys(SUMS, F.sum) | dict.fromkeys(LOWEST, F.min) | dict.fromkeys(HIGHEST, F.max)
-    sums = {name: how[name](name) for name in VALUES if name in own}
-    keys = ["pane_ms", *(name for name in KEYS if name in own)]
-    summed = unfolded.select("pane_ms", *_in_order(own)).groupBy(*keys).agg(*(s.alias(n) for n, s in sums.items()))
-    return summed.select("pane_ms", *_in_order({name: F.col(name) for name in own}))
+    columns = unfolded.select("pane_ms", *own)
+    names = columns.columns
+    sums = [how[name](name).alias(name) for name in names if name in VALUES]
+    summed = columns.groupBy(*(name for name in names if name not in VALUES)).agg(*sums)
+    return summed.select("pane_ms", *_in_order({name: F.col(name) for name in names}))
 
 
-def _in_order(columns: dict[str, Column]) -> list[Column]:
-    """Every column of a fact, in order and in its type, null where there is none."""
+def _in_order(columns: dict[str, Column], missing: bool = True) -> list[Column]:
+    """The columns of a fact in order and in their type; with `missing` also those that it has not, as nulls."""
     return [
-        columns.get(name, F.lit(None)).cast(column_type).alias(name) for name, column_type in (KEYS | VALUES).items()
+        columns.get(name, F.lit(None)).cast(column_type).alias(name)
+        for name, column_type in (KEYS | VALUES).items()
+        if missing or name in columns
     ]
 
 

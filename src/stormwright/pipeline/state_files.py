@@ -25,11 +25,12 @@ def save(state: LiveState, directory: Path) -> None:
         It cannot be written; what was there before still counts.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    changed = [(start_ms, pane) for start_ms, pane in state.panes.items() if pane.batch == state.batch]
     try:
-        for start_ms, pane in changed:
+        for start_ms, pane in state.panes.items():
             for table, path in zip((pane.facts, pane.seen), _paths(directory, start_ms, pane.batch), strict=True):
-                _write(table, path)
+                # There may be one that a batch of the same number wrote, which then did not come to count.
+                if pane.batch == state.batch or not path.exists():
+                    _write(table, path)
         about = {
             "batch": state.batch,
             "newest_ms": state.newest_ms,
