@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -35,17 +36,42 @@ def test_a_write_that_fails_leaves_no_file_to_be_read(tmp_path: Path, monkeypatc
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         landing.write([b"a"])
-    assert landing.files() == []
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_threads_get_names_of_their_own(tmp_path: Path) -> None:
+def test_threads_share_files_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gap_s = 0.01
+    monkeypatch.setattr("stormwright.perflog.landing.GAP_S", gap_s)
     landing = Landing(tmp_path)
-    threads = [threading.Thread(target=lambda: [landing.write([b"x"]) for _ in range(20)]) for _ in range(4)]
+    written: dict[bytes, Path | None] = {}
+
+    def deliver(thread: int) -> None:
+        for number in range(20):
+            line = f"{thread}-{number}".encode()
+            written[line] = landing.write([line])
+
+    begun = time.monotonic()
+    threads = [threading.Thread(target=deliver, args=[thread]) for thread in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(landing.files()) == 80
+    most = (time.monotonic() - begun) / gap_s + 1
+    landed = {line: path for path in landing.files() for line in path.read_bytes().splitlines()}
+    assert landed == written
+    assert len(written) == 160
+    assert len(landing.files()) <= most
+
+
+def test_who_delivers_rarely_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    landing = Landing(tmp_path)
+    waited: list[float] = []
+    now_s = iter([0.0, 1.0, 100.0, 100.0])
+    monkeypatch.setattr("time.sleep", waited.append)
+    monkeypatch.setattr("time.monotonic", lambda: next(now_s))
+    for _ in range(2):
+        landing.write([b"x"])
+    assert waited == [0, 0]
 
 
 def test_names_stay_in_order_when_the_clock_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.perflog import Landing
 from stormwright.pipeline.batch import NEVER_LATE_S
@@ -15,6 +16,11 @@ from stormwright.pipeline.source import read_files
 from tests.perflog.samples import RECORD, encoded
 
 pytestmark = pytest.mark.spark
+
+
+def unfolded(spark: SparkSession, path: Path) -> DataFrame:
+    records = accepted(judged(read_files(spark, [path]), NEVER_LATE_S))
+    return records.select(F.explode(facts()).alias("fact")).select("fact.*")
 
 
 def test_an_interval_is_cut_at_full_seconds(spark: SparkSession, tmp_path: Path) -> None:
@@ -28,11 +34,7 @@ def test_an_interval_is_cut_at_full_seconds(spark: SparkSession, tmp_path: Path)
     ]
     path = Landing(tmp_path).write(lines)
     assert path is not None
-    rows = (
-        facts(accepted(judged(read_files(spark, [path]), NEVER_LATE_S), watermark_s=30))
-        .where("kind = 'node'")
-        .collect()
-    )
+    rows = unfolded(spark, path).where("kind = 'node'").collect()
     found = sorted((row["first"], row["length_ns"], round(row["cpu_ns"])) for row in rows)
     expected = []
     for start_ms, length_ns in cases:
@@ -48,7 +50,7 @@ def test_latency_counts_and_pairs_become_facts(spark: SparkSession, tmp_path: Pa
     record = RECORD | {"streams": streams, "pairs": [[5, 9, 0, 10, 0], [5, 9, 0, 4, 44], [6, 7, 1, 3, 30]]}
     path = Landing(tmp_path).write([encoded(record)])
     assert path is not None
-    table = facts(accepted(judged(read_files(spark, [path]), NEVER_LATE_S), watermark_s=30)).collect()
+    table = unfolded(spark, path).collect()
     pairs = [
         (r["kind"], r["component"], r["grouping"], r["first"], r["second"], r["tuples"], r["bytes"], r["sampled"])
         for r in table

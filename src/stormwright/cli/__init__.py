@@ -27,6 +27,7 @@ VERBS = {
     "serve": "Run beside a Storm cluster and keep its placement good.",
     "history": "Look into what a cluster did, and what was decided about it.",
     "replay": "Ask another scheduler what it would have decided on recorded days.",
+    "pipeline": "Work on performance logs that have landed: backfill, quarantine.",
 }
 
 #: Verb → its module, where that cannot have the name.

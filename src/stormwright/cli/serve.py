@@ -41,6 +41,15 @@ from stormwright.cli import options
     help="Python function or program that is told of every topology that finds no slots.",
 )
 @click.option(
+    "--keep-raw",
+    "keep_raw_h",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    metavar="HOURS",
+    help="Keep processed records so long for `stormwright pipeline backfill`.",
+)
+@click.option(
     "--max-topologies", default=1, show_default=True, type=click.IntRange(0), help="Move budget: topologies a decision."
 )
 @click.option(
@@ -79,6 +88,7 @@ def command(
     history_uri: str | None,
     history_format: str,
     keep_history_days: int,
+    keep_raw_h: float,
 ) -> None:
     """Answer Nimbus, collect the performance log, and move topologies when it pays.
 
@@ -89,6 +99,7 @@ def command(
     from stormwright.controller.hook_program import load_hook
     from stormwright.controller.plan import MoveBudget
     from stormwright.controller.runtime import Runtime, RuntimeSettings
+    from stormwright.pipeline.settings import StreamSettings
     from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.support.triggers import TriggerParams
     from stormwright.storm.gateway import gateway_command
@@ -105,6 +116,7 @@ def command(
         ),
         budget=MoveBudget(max_topologies, max_executors),
         history=HistorySettings(history_uri, history_format, keep_history_days),
+        stream=StreamSettings(keep_raw_s=round(keep_raw_h * 3600)),
     )
     stop = threading.Event()
     scheduler = make_scheduler(scheduler_name, assignments)

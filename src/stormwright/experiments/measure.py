@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from stormwright.perflog import LATENCY_EDGES_MS
+
 Record = Mapping[str, Any]
 
 
@@ -138,7 +140,7 @@ def _covered_s(records: Sequence[Record]) -> dict[tuple[str, int], float]:
 
 def _latency(records: Sequence[Record]) -> tuple[float | None, float | None]:
     """Mean and 99th percentile in ms from the histograms; within a bucket by its geometric middle."""
-    edges = np.array(records[0]["complete_latency"]["edges_ms"], dtype=float)
+    edges = np.array(records[0]["complete_latency"].get("edges_ms") or LATENCY_EDGES_MS, dtype=float)
     counts = np.zeros(len(edges) + 1)
     for record in records:
         own = record["complete_latency"]["counts"]

@@ -1,4 +1,4 @@
-"""The landing directory: where performance log lines wait for the pipeline, one whole file at a time."""
+"""The landing directory: where performance log lines wait for the pipeline, in files that are whole."""
 
 from __future__ import annotations
 
@@ -6,46 +6,95 @@ import os
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 #: Readers ignore what starts with a dot, so a file is seen only when it is whole.
 TEMPORARY_PREFIX = "."
 SUFFIX = ".jsonl"
 
+#: Seconds from one file to the next: what is delivered in between shares one. Who delivers rarely never waits.
+GAP_S = 0.05
+
 
 class Landing:
-    """Writes batches of lines into a directory, each as one file that appears at once; safe to use from threads.
+    """Writes batches of lines into a directory as files that appear at once; safe to use from threads.
 
     Names sort in the order of writing. A file is on disk, not only in memory, before it appears: a probe forgets what
-    it has delivered.
+    it has delivered. Batches that come from several threads at once share a file.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
+        self._adding, self._writing = threading.Lock(), threading.Lock()
+        self._waiting: list[_Delivery] = []
         self._last_ns = 0
+        self._next_s = 0.0
 
     def write(self, lines: Iterable[bytes]) -> Path | None:
-        """Land lines as one file and return its path; None where every line is blank."""
+        """Land lines and return the path of their file; None where every line is blank.
+
+        Raises
+        ------
+        OSError
+            They could not be written: nothing of them has landed.
+        """
         body = b"".join(line.rstrip(b"\r\n") + b"\n" for line in lines if line.strip())
         if not body:
             return None
-        path = self.directory / self._next_name()
-        temporary = path.with_name(TEMPORARY_PREFIX + path.name)
-        with temporary.open("xb") as file:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(path)
-        return path
+        delivery = _Delivery(body)
+        with self._adding:
+            self._waiting.append(delivery)
+        with self._writing:
+            # Whoever wrote before may have taken it along.
+            if not delivery.done:
+                time.sleep(max(0.0, self._next_s - time.monotonic()))
+                self._land_waiting()
+        if delivery.error is not None:
+            raise delivery.error
+        return delivery.path
 
     def files(self) -> list[Path]:
         """What has landed and was not pruned yet, oldest first."""
         return sorted(p for p in self.directory.glob(f"*{SUFFIX}") if not p.name.startswith(TEMPORARY_PREFIX))
 
+    def _land_waiting(self) -> None:
+        with self._adding:
+            deliveries, self._waiting = self._waiting, []
+        path, error = self.directory / self._next_name(), None
+        try:
+            self._write_whole(path, b"".join(delivery.body for delivery in deliveries))
+        except OSError as raised:
+            error = raised
+        self._next_s = time.monotonic() + GAP_S
+        for delivery in deliveries:
+            delivery.path, delivery.error, delivery.done = path, error, True
+
+    def _write_whole(self, path: Path, body: bytes) -> None:
+        temporary = path.with_name(TEMPORARY_PREFIX + path.name)
+        try:
+            with temporary.open("xb") as file:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.rename(path)
+        except OSError:
+            # On a disk that is full there is no room for half a file.
+            temporary.unlink(missing_ok=True)
+            raise
+
     def _next_name(self) -> str:
-        with self._lock:
-            # Two writes within one tick of the clock, or after it was set back, still get names in order.
-            self._last_ns = max(time.time_ns(), self._last_ns + 1)
-            return f"{self._last_ns:020d}-{os.getpid()}{SUFFIX}"
+        # Two writes within one tick of the clock, or after it was set back, still get names in order.
+        self._last_ns = max(time.time_ns(), self._last_ns + 1)
+        return f"{self._last_ns:020d}-{os.getpid()}{SUFFIX}"
+
+
+@dataclass
+class _Delivery:
+    """Lines on their way into a file."""
+
+    body: bytes
+    path: Path | None = None
+    error: OSError | None = None
+    done: bool = False

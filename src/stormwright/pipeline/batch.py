@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
@@ -14,13 +14,14 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import Fault, InputError
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
+from stormwright.pipeline.derive import panes
 from stormwright.pipeline.ledger import Ledger
 from stormwright.pipeline.live import LiveState
 from stormwright.pipeline.measurement import Measurement, measure
-from stormwright.pipeline.plan import packed, pipeline, unpacked
+from stormwright.pipeline.plan import batch_of, pipeline, prepared
 from stormwright.pipeline.quarantine import rejected
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.source import read_files, read_landed
+from stormwright.pipeline.source import read_files, read_landed, read_records
 from stormwright.pipeline.windows import worker_seconds
 
 #: No two moments of a record are so far apart.
@@ -61,6 +62,7 @@ def backfill(
     into: Path,
     stretch: Stretch | None = None,
     settings: StreamSettings | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Ledger:
     """Run the pipeline over what has landed in a stretch of time.
 
@@ -73,10 +75,13 @@ def backfill(
         Where landed files are, with the modification times that they had when they landed: the landing directory and
         where a stream keeps what it has processed (`LoadStream.raw`).
     into
-        For the tables ``panes`` (Parquet, as `stormwright.pipeline.derive.panes`) and ``quarantine`` (JSON lines, as
+        For the tables ``records`` (Parquet: what is used, as columns, for `stormwright.pipeline.source.read_records`),
+        ``panes`` (Parquet, as `stormwright.pipeline.derive.panes`) and ``quarantine`` (JSON lines, as
         `stormwright.pipeline.quarantine.QUARANTINE`). Tables that are there are replaced.
     stretch
         Everything by default. It begins and ends with a pane.
+    tell
+        Called with what is done next.
 
     Returns
     -------
@@ -94,9 +99,14 @@ def backfill(
     near = stretch.landed(settings.late_s)
     lines = read_landed(spark, directories, near.start_ms, near.end_ms)
     ends = pipeline(lines, settings, taken=stretch.holds(F.col("start_ms")))
+    tell("reading records")
+    ends.records.write.mode("overwrite").parquet(str(into / "records"))
+    records = read_records(spark, into / "records")
     panes_path, quarantine_path = str(into / "panes"), str(into / "quarantine")
-    ends.panes.write.mode("overwrite").parquet(panes_path)
-    used = _sums(spark.read.parquet(panes_path), used=F.sum("records"))["used"] or 0
+    tell("adding up loads and traffic")
+    panes(records, settings).write.mode("overwrite").parquet(panes_path)
+    used = records.count()
+    tell("accounting for every line")
     audit, is_rejected = ends.audit.persist(), F.col("reason").isNotNull()
     try:
         # However often a record was delivered.
@@ -151,7 +161,7 @@ def measure_files(
     Whenever the files landed, no record is late.
     """
     settings = settings or StreamSettings()
-    ends = pipeline(read_files(spark, files), replace(settings, late_s=NEVER_LATE_S))
-    facts, audit = unpacked(packed(ends).toArrow())
-    state = LiveState().after(0, facts, audit, settings)
-    return measure(state.panes, worker_seconds(facts), settings), state.ledger
+    rows = prepared(read_files(spark, files), replace(settings, late_s=NEVER_LATE_S))
+    facts, audit = batch_of(rows, LiveState(), settings)
+    ledger = LiveState().after(0, facts, audit, settings).ledger
+    return measure(facts, worker_seconds(facts), settings), ledger

@@ -7,7 +7,7 @@ in one point: it reads a number as a text where a text is due.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial, reduce
+from functools import reduce
 from operator import and_
 
 import numpy as np
@@ -40,8 +40,11 @@ from stormwright.perflog.schema import (
 )
 from stormwright.pipeline.source import CORRUPT
 
-#: A record that is right but counts no more. Spark would drop it without a word once the state of its time is gone.
+#: A record that is right but no longer of use to who watches: it is history only.
 LATE = "late: the interval began too long before the record was landed"
+
+#: What a record is known by, and where that is: two rows with the same are one record that was delivered twice.
+RECORD_KEYS = {f"worker_{name}": f"worker.{name}" for name in IDENTITY} | {"seq": "seq", "start_ms": "start_ms"}
 
 
 def judged(lines: DataFrame, late_s: int) -> DataFrame:
@@ -65,35 +68,31 @@ def judged(lines: DataFrame, late_s: int) -> DataFrame:
     return lines.withColumn("reason", F.coalesce(*checks))
 
 
-def accepted(lines: DataFrame, watermark_s: int) -> DataFrame:
-    """The records among judged lines, each once however often it was delivered, with their `event_time`.
+def accepted(lines: DataFrame) -> DataFrame:
+    """The records among judged lines, one delivered twice still being there twice."""
+    return lines.where(F.col("reason").isNull()).select(*(field.name for field in RECORD.fields))
 
-    A stream forgets what is further than `watermark_s` behind the newest record of the batch before.
-    """
-    records = lines.where(F.col("reason").isNull()).select(
-        *(field.name for field in RECORD.fields),
-        F.timestamp_millis("start_ms").alias("event_time"),
-        F.struct(*(F.col(f"worker.{name}") for name in IDENTITY), "seq").alias("identity"),
-    )
-    if not records.isStreaming:
-        return records.dropDuplicates(["identity"])
-    return records.withWatermark("event_time", f"{watermark_s} seconds").dropDuplicatesWithinWatermark(["identity"])
+
+def distinct(records: DataFrame) -> DataFrame:
+    """Each record once, however often it was delivered."""
+    identity = F.struct(*(F.col(place).alias(name) for name, place in RECORD_KEYS.items()))
+    return records.withColumn("identity", identity).dropDuplicates(["identity"]).drop("identity")
 
 
 def audited(lines: DataFrame) -> DataFrame:
-    """One short row per judged line, for the books: where it was, and what it was if it does not count."""
+    """One short row per judged line, for the books: which record it is or why it is none, and where it was."""
+    return lines.select(*(column.alias(name) for name, column in audit_columns().items()))
+
+
+def audit_columns() -> dict[str, Column]:
+    """The columns of `audited`."""
     whole = F.struct(*(field.name for field in RECORD.fields))
     rejected = F.col("reason").isNotNull()
-    return lines.select(
-        F.when(~rejected, F.col("start_ms")).alias("start_ms"),
-        "written_ms",
-        "landed_ms",
-        "reason",
-        "file",
-        "block",
-        "row",
-        F.when(rejected, F.coalesce(CORRUPT, F.to_json(whole))).alias("line"),
-    )
+    return {
+        **{name: F.when(~rejected, F.col(place)) for name, place in RECORD_KEYS.items()},
+        **{name: F.col(name) for name in ("written_ms", "landed_ms", "reason", "file", "block", "row")},
+        "line": F.when(rejected, F.coalesce(CORRUPT, F.to_json(whole))),
+    }
 
 
 def _most_cpu_ns() -> Column:
@@ -114,8 +113,10 @@ def _in_range(kind: Type, value: Column) -> Column:
         case Text():
             return value.isNotNull()
         case Constants(values):
-            near = F.zip_with(value, F.lit(np.array(values)), lambda v, w: F.abs(v - w) <= w * EDGE_TOLERANCE)
-            return F.forall(near, lambda same: F.coalesce(same, F.lit(False)))
+            same = F.lit(np.array(values))
+            near = F.zip_with(value, same, lambda v, w: F.abs(v - w) <= w * EDGE_TOLERANCE)
+            # As a rule they are the same to the last digit, which is seen at once.
+            return (value == same) | F.forall(near, lambda same: F.coalesce(same, F.lit(False)))
         case Row(columns):
             parts = [(number, value[place]) for place, (_, number) in enumerate(columns)]
             return (F.size(value) == len(columns)) & _all_in_range(parts)
@@ -134,12 +135,5 @@ def _in_range(kind: Type, value: Column) -> Column:
 
 
 def _all_in_range(parts: Sequence[tuple[Type, Column]]) -> Column:
-    """Whether all parts are valid; those of one type are checked by one short expression: Spark plans it per batch."""
-    by_type: dict[Type, list[Column]] = {}
-    for kind, value in parts:
-        by_type.setdefault(kind, []).append(value)
-    checks = [
-        F.forall(F.array(*values), partial(_valid, kind)) if len(values) > 1 else _valid(kind, values[0])
-        for kind, values in by_type.items()
-    ]
-    return reduce(and_, checks)
+    """Whether all are there and in their range; null, or false, where one is not."""
+    return reduce(and_, (_in_range(kind, value) for kind, value in parts))

@@ -25,6 +25,10 @@ worker    topology, supervisor, first = when it started      records, lowest_seq
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
+from typing import NamedTuple, TypeAlias
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -64,113 +68,139 @@ _OF_EXECUTOR = ("cpu_ns", "received", "execute_ns", "emitted", "trees", "acked",
 
 _SECOND_NS = 1_000_000_000
 
+#: Says of an element of a list, and its place there, what the columns of its fact are.
+Fact: TypeAlias = Callable[[Column, Column], dict[str, Column]]
+
+
+class _Kind(NamedTuple):
+    """Facts of one kind (or two): one for each element of a list in a record, but for elements that are 0."""
+
+    each: Column
+    fact: Fact
+    without_zeros: bool = False
+
 
 def panes(records: DataFrame, settings: StreamSettings) -> DataFrame:
     """The facts of all records, summed per pane: `pane_ms` (its start), `KEYS`, `VALUES`.
 
-    A record belongs to the pane in which its interval begins. A pane that has been emitted before comes again,
-    greater, when more of its records arrive.
+    A record belongs to the pane in which its interval begins. Each kind is unfolded and summed up by itself, with
+    no more columns than it has, which is quick for many records.
     """
-    return (
-        facts(records)
-        .groupBy(F.window("event_time", f"{settings.slide_s} seconds").alias("pane"), *KEYS)
-        .agg(
-            *(F.sum(name).alias(name) for name in SUMS),
-            *(F.min(name).alias(name) for name in LOWEST),
-            *(F.max(name).alias(name) for name in HIGHEST),
-        )
-        .select(F.unix_millis("pane.start").alias("pane_ms"), *KEYS, *VALUES)
-    )
+    slide_ms = settings.slide_s * 1000
+    in_panes = records.withColumn("pane_ms", F.col("start_ms") - F.col("start_ms") % slide_ms)
+    return reduce(DataFrame.union, (_summed(in_panes, kind) for kind in _kinds()))
 
 
-def facts(records: DataFrame) -> DataFrame:
-    """Unfold records into facts: `event_time`, `KEYS`, `VALUES`."""
-    everything = F.concat(_executors(), _pairs(), _latencies(), _node_seconds(), F.array(_worker()))
-    return records.select("event_time", F.explode(everything).alias("fact")).select("event_time", "fact.*")
+def facts() -> Column:
+    """The facts of a record, as a list of structures with `KEYS` and `VALUES`: quickly planned, for few records."""
+    return F.concat(*map(_unfolded, _kinds()))
 
 
-def _executors() -> Column:
-    return F.transform(
-        "executors",
-        lambda e: _fact(
-            "executor",
-            topology=F.col("worker.topology"),
-            supervisor=F.col("worker.supervisor"),
-            component=e.component,
-            first=e.first_task,
-            second=e.last_task,
-            length_ns=F.col("length_ns"),
-            **{name: e[name] for name in _OF_EXECUTOR},
-        ),
-    )
+def _unfolded(kind: _Kind) -> Column:
+    each = F.transform(kind.each, lambda element, place: F.struct(*_in_order(kind.fact(element, place))))
+    return F.filter(each, lambda fact: fact.tuples > 0) if kind.without_zeros else each
 
 
-def _pairs() -> Column:
-    def fact(pair: Column) -> Column:
-        source, target, stream, tuples, size = (pair[column] for column in range(5))
-        _, name, component, grouping = (F.col("streams")[stream.cast("int")][column] for column in range(4))
-        follows = grouping.isin(*sorted(PLACEMENT_FOLLOWING))
-        return _fact(
-            F.when(follows, "flow").otherwise("pair"),
-            topology=F.col("worker.topology"),
-            component=component,
-            grouping=grouping,
-            stream=name,
-            first=source,
-            second=F.when(~follows, target),
-            tuples=tuples,
-            bytes=size,
-            sampled=F.when(size > 0, tuples).otherwise(0),
-        )
-
-    return F.transform("pairs", fact)
+def no_fact() -> Column:
+    """A list with one fact that has nothing."""
+    return F.array(F.struct(*_in_order({})))
 
 
-def _latencies() -> Column:
-    counted = F.transform(
-        "complete_latency.counts",
-        lambda count, bucket: _fact("latency", topology=F.col("worker.topology"), first=bucket, tuples=count),
-    )
-    return F.filter(counted, lambda fact: fact.tuples > 0)
+def _summed(records: DataFrame, kind: _Kind) -> DataFrame:
+    """The facts of one kind, added up by their keys."""
+    place, each = F.col("place"), F.col("each")
+    unfolded = records.select("*", F.posexplode(kind.each).alias("place", "each"))
+    if kind.without_zeros:
+        unfolded = unfolded.where(each > 0)
+    own = _in_order(kind.fact(each, place), missing=False)
+    how = dict.fromkeys(SUMS, F.sum) | dict.fromkeys(LOWEST, F.min) | dict.fromkeys(HIGHEST, F.max)
+    columns = unfolded.select("pane_ms", *own)
+    names = columns.columns
+    sums = [how[name](name).alias(name) for name in names if name in VALUES]
+    summed = columns.groupBy(*(name for name in names if name not in VALUES)).agg(*sums)
+    return summed.select("pane_ms", *_in_order({name: F.col(name) for name in names}))
 
 
-def _node_seconds() -> Column:
+def _in_order(columns: dict[str, Column], missing: bool = True) -> list[Column]:
+    """The columns of a fact in order and in their type; with `missing` also those that it has not, as nulls."""
+    return [
+        columns.get(name, F.lit(None)).cast(column_type).alias(name)
+        for name, column_type in (KEYS | VALUES).items()
+        if missing or name in columns
+    ]
+
+
+def _kinds() -> tuple[_Kind, ...]:
     # Counted from the full second before the start: nanoseconds since 1970 are too many for the floats of a division.
-    first = F.floor(F.col("start_ms") / 1000)
     start_ns = F.col("start_ms") % 1000 * 1_000_000
     end_ns = start_ns + F.col("length_ns")
+    seconds = F.sequence(F.lit(0).cast("long"), F.floor((end_ns - 1) / _SECOND_NS))
 
-    def fact(second: Column) -> Column:
+    def node(second: Column, _: Column) -> dict[str, Column]:
         inside_ns = F.least(end_ns, (second + 1) * _SECOND_NS) - F.greatest(start_ns, second * _SECOND_NS)
-        return _fact(
-            "node",
-            topology=F.col("worker.topology"),
-            supervisor=F.col("worker.supervisor"),
-            first=first + second,
-            second=F.col("worker.port"),
-            length_ns=inside_ns,
-            cpu_ns=F.col("process_cpu_ns") * (inside_ns / F.col("length_ns")),
-        )
+        return {
+            "kind": F.lit("node"),
+            **_worker(),
+            "first": F.floor(F.col("start_ms") / 1000) + second,
+            "second": F.col("worker.port"),
+            "length_ns": inside_ns,
+            "cpu_ns": F.col("process_cpu_ns") * (inside_ns / F.col("length_ns")),
+        }
 
-    return F.transform(F.sequence(F.lit(0).cast("long"), F.floor((end_ns - 1) / _SECOND_NS)), fact)
-
-
-def _worker() -> Column:
-    return _fact(
-        "worker",
-        topology=F.col("worker.topology"),
-        supervisor=F.col("worker.supervisor"),
-        first=F.col("worker.start_ms"),
-        second=F.col("worker.port"),
-        records=F.lit(1),
-        lowest_seq=F.col("seq"),
-        highest_seq=F.col("seq"),
+    return (
+        _Kind(F.col("executors"), _executor),
+        _Kind(F.col("pairs"), _pair),
+        _Kind(F.col("complete_latency.counts"), _latency, without_zeros=True),
+        _Kind(seconds, node),
+        _Kind(F.array(F.lit(1)), _records),
     )
 
 
-def _fact(kind: str | Column, **values: Column) -> Column:
-    """A fact with every column, in order and in its type."""
-    values["kind"] = F.lit(kind)
-    return F.struct(
-        *(values.get(name, F.lit(None)).cast(column_type).alias(name) for name, column_type in (KEYS | VALUES).items())
-    )
+def _worker() -> dict[str, Column]:
+    return {"topology": F.col("worker.topology"), "supervisor": F.col("worker.supervisor")}
+
+
+def _executor(executor: Column, _: Column) -> dict[str, Column]:
+    return {
+        "kind": F.lit("executor"),
+        **_worker(),
+        "component": executor.component,
+        "first": executor.first_task,
+        "second": executor.last_task,
+        "length_ns": F.col("length_ns"),
+        **{name: executor[name] for name in _OF_EXECUTOR},
+    }
+
+
+def _pair(pair: Column, _: Column) -> dict[str, Column]:
+    source, target, stream, tuples, size = (pair[column] for column in range(5))
+    _source, name, component, grouping = (F.col("streams")[stream.cast("int")][column] for column in range(4))
+    follows = grouping.isin(*sorted(PLACEMENT_FOLLOWING))
+    return {
+        "kind": F.when(follows, "flow").otherwise("pair"),
+        "topology": F.col("worker.topology"),
+        "component": component,
+        "grouping": grouping,
+        "stream": name,
+        "first": source,
+        "second": F.when(~follows, target),
+        "tuples": tuples,
+        "bytes": size,
+        "sampled": F.when(size > 0, tuples).otherwise(0),
+    }
+
+
+def _latency(count: Column, bucket: Column) -> dict[str, Column]:
+    return {"kind": F.lit("latency"), "topology": F.col("worker.topology"), "first": bucket, "tuples": count}
+
+
+def _records(one: Column, _: Column) -> dict[str, Column]:
+    return {
+        "kind": F.lit("worker"),
+        **_worker(),
+        "first": F.col("worker.start_ms"),
+        "second": F.col("worker.port"),
+        "records": one,
+        "lowest_seq": F.col("seq"),
+        "highest_seq": F.col("seq"),
+    }

@@ -33,7 +33,7 @@ class KeptQuery:
     examine
         Called when a batch fails for the second time: repeating it does not help.
     tidy
-        Called about once a minute.
+        Called about once a minute; where it says so the query is ended and started again.
 
     Raises
     ------
@@ -45,7 +45,7 @@ class KeptQuery:
         self,
         start: Callable[[], StreamingQuery],
         examine: Callable[[], None],
-        tidy: Callable[[], None],
+        tidy: Callable[[], bool],
     ) -> None:
         self._start, self._examine, self._tidy = start, examine, tidy
         self._stopping = threading.Event()
@@ -87,7 +87,9 @@ class KeptQuery:
         while True:
             try:
                 while not self._query.awaitTermination(TIDY_S):
-                    self._tidy()
+                    if self._tidy():
+                        self._query.stop()
+                        self._restart()
                 return
             except PySparkException as error:
                 failure = cause(str(error))
@@ -104,6 +106,7 @@ class KeptQuery:
                 if again:
                     self._examine()
                 self._restart()
+                self.restarts += 1
 
     def _advanced(self) -> bool:
         """Whether a batch has come to its end since the last failure."""
@@ -116,7 +119,6 @@ class KeptQuery:
         with self._starting:
             if not self._stopping.is_set():
                 self._query = self._start()
-                self.restarts += 1
 
 
 def cause(failure: str) -> str:

@@ -1,48 +1,108 @@
-"""The pipeline as one picture, the same for a stream and for files.
+"""The pipeline as one picture, the same for a batch of a stream and for files at rest.
 
 ::
 
-    lines ─▶ judged ─┬─▶ accepted ─▶ panes
-                     └─▶ audited
+    lines ─▶ judged ─┬─▶ audited ─▶ which came too late or twice ─┐
+                     └─▶ accepted ◀── without those ──────────────┘─▶ panes
 
-A stream has to come out at one end: there both are packed into one table per batch, which the driver collects.
+What came too late or twice a stream knows by its state, which the driver has: `LiveState`. Spark keeps none, so a batch
+costs it no state store, and what is on disk is always the work of whole batches. Files at rest need no memory of what
+came before: there Spark itself leaves out what is twice.
+
+A batch of a stream goes one of two ways. Of few records Spark does nothing but read and unfold them, by a plan that is
+made once for all batches, and the driver adds up: planning is what such a batch costs. Many are added up by Spark.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
-from stormwright.pipeline.clean import accepted, audited, judged
-from stormwright.pipeline.derive import panes
+from stormwright.errors import StormwrightError
+from stormwright.pipeline.clean import accepted, audit_columns, audited, distinct, judged
+from stormwright.pipeline.derive import KEYS, VALUES, facts, no_fact, panes
+from stormwright.pipeline.live import LiveState
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.windows import PANES
+from stormwright.pipeline.windows import PANES, in_panes, records_in
 
 
 class Ends(NamedTuple):
-    """Where lines come out: facts per pane, and one row of audit per line."""
+    """Where lines of files at rest come out: records that count, each once, and one row of audit per line."""
 
-    panes: DataFrame
+    records: DataFrame
     audit: DataFrame
 
 
+class Batch(NamedTuple):
+    """What came out of a batch of a stream: facts per pane as `PANES`, and one row of audit per line."""
+
+    facts: pa.Table
+    audit: pa.Table
+
+
 def pipeline(lines: DataFrame, settings: StreamSettings, taken: Column | None = None) -> Ends:
-    """Lines as read → facts per pane, and audit of all lines. With `taken` only such records become facts."""
+    """Lines as read → records, and audit of all lines. With `taken` only such records are taken."""
     lines = judged(lines, settings.late_s)
-    records = lines if taken is None else lines.where(taken)
-    return Ends(panes(accepted(records, settings.watermark_s), settings), audited(lines))
+    records = accepted(lines if taken is None else lines.where(taken))
+    return Ends(distinct(records), audited(lines))
 
 
-def packed(ends: Ends) -> DataFrame:
-    """Rows that are either a fact of a pane or, without `pane_ms`, the audit of one line."""
-    return ends.panes.unionByName(ends.audit, allowMissingColumns=True)
+def prepared(lines: DataFrame, settings: StreamSettings) -> DataFrame:
+    """What a stream does with lines as read before they come in batches, for `batch_of`."""
+    lines = judged(lines, settings.late_s)
+    if settings.rate == "high":
+        return lines
+    # A line's row of audit, which is no fact, comes right before its facts.
+    fact = F.explode(F.when(F.col("reason").isNull(), F.concat(no_fact(), facts())).otherwise(no_fact()))
+    of_line = F.col("fact.kind").isNull()
+    audit = [F.when(of_line, column).alias(name) for name, column in audit_columns().items()]
+    return lines.withColumn("fact", fact).select(*audit, "fact.*")
 
 
-def unpacked(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The collected rows of `packed` as a table of facts per pane and a table of audits."""
-    is_fact = pc.is_valid(rows["pane_ms"])
-    facts = rows.filter(is_fact).select(PANES.names).cast(PANES)
-    return facts, rows.filter(pc.invert(is_fact)).drop_columns(PANES.names)
+def batch_of(rows: DataFrame, state: LiveState, settings: StreamSettings) -> Batch:
+    """A batch of what is `prepared` → what a stream whose state is `state` makes of it.
+
+    Raises
+    ------
+    StormwrightError
+        A file was changed while it was read.
+    """
+    facts, audit = (_of_many if settings.rate == "high" else _of_few)(rows, state, settings)
+    if records_in(facts) != (pc.sum(audit["new"]).as_py() or 0):
+        raise StormwrightError("a landed file was changed while it was read")
+    return Batch(facts, audit)
+
+
+def _of_few(rows: DataFrame, state: LiveState, settings: StreamSettings) -> Batch:
+    table = rows.toArrow()
+    of_line = pc.is_null(table["kind"])
+    line = np.cumsum(of_line.to_numpy()) - 1
+    audit = state.sorted_out(table.filter(of_line).drop_columns([*KEYS, *VALUES]), settings)
+    # Rows of one line are never apart, for nothing on their way has shuffled them.
+    taken = audit["new"].to_numpy()[line] & ~of_line.to_numpy()
+    start_ms = audit["start_ms"].take(pa.array(line[taken]))
+    facts = table.filter(pa.array(taken)).select([*KEYS, *VALUES])
+    return Batch(in_panes(facts, start_ms.to_numpy(), settings), audit)
+
+
+def _of_many(lines: DataFrame, state: LiveState, settings: StreamSettings) -> Batch:
+    # Read once, used twice. Row numbers grow along a file.
+    lines = lines.withColumn("row", F.monotonically_increasing_id()).persist()
+    try:
+        audit = state.sorted_out(audited(lines).toArrow(), settings)
+        facts = panes(accepted(_without(lines, audit)), settings).toArrow().cast(PANES)
+    finally:
+        lines.unpersist()
+    return Batch(facts, audit)
+
+
+def _without(lines: DataFrame, audit: pa.Table) -> DataFrame:
+    """The lines that are not to be taken up although they are records."""
+    left_out = audit.filter(pc.and_(pc.invert(audit["new"]), audit["record"]))["row"].to_pylist()
+    # As text: a literal of its own for each number takes Python some 50 µs.
+    return lines.where(f"row not in ({','.join(map(str, left_out))})") if left_out else lines

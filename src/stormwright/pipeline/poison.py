@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import SparkSession
 
 from stormwright.perflog.landing import SUFFIX, Landing
-from stormwright.pipeline.plan import packed, pipeline
+from stormwright.pipeline.live import LiveState
+from stormwright.pipeline.plan import batch_of, prepared
 from stormwright.pipeline.quarantine import Quarantine
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.sink import ProfileSink
 from stormwright.pipeline.source import read_files
 
 #: Says why files cannot be processed, None where they can.
@@ -33,8 +33,9 @@ def set_poison_aside(spark: SparkSession, landing: Path, quarantine: Quarantine,
 
         def failure(tried: Sequence[Path]) -> str | None:
             try:
-                sink = ProfileSink(directory / "state", fresh=True, latest=directory / "latest.json", settings=settings)
-                sink(packed(pipeline(read_files(spark, tried), settings)), 0)
+                LiveState().after(
+                    0, *batch_of(prepared(read_files(spark, tried), settings), LiveState(), settings), settings
+                )
             except Exception as error:  # whatever a batch may fail with
                 return f"{type(error).__name__}: {error}".splitlines()[0]
             return None

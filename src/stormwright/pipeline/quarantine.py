@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -55,7 +58,10 @@ class Quarantine:
 
     def keep(self, batch: int, audit: pa.Table) -> None:
         """Write what a batch rejected; the same batch again replaces it."""
-        self._write(f"batch-{batch:010d}.jsonl", rejected(audit))
+        name = f"batch-{batch:010d}.jsonl"
+        # What the same batch rejected before a crash, when it may have had other files.
+        (self.directory / name).unlink(missing_ok=True)
+        self._write(name, rejected(audit))
 
     def set_aside(self, path: Path, reason: str) -> None:
         """Move a landed file that cannot be processed out of the way, and note why."""
@@ -76,3 +82,35 @@ class Quarantine:
         temporary = path.with_name(f".{path.name}")
         temporary.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows.to_pylist()))
         temporary.replace(path)
+
+
+@dataclass
+class Kept:
+    """Lines in quarantine for one reason, and when the first and the last of them landed."""
+
+    lines: int
+    first_ms: int
+    last_ms: int
+
+
+class Found(NamedTuple):
+    """What lies in quarantine: by reason, most first, and the newest rows, newest last."""
+
+    reasons: dict[str, Kept]
+    newest: list[dict[str, Any]]
+
+
+def kept_below(directory: Path, newest: int) -> Found:
+    """Look through all quarantine tables below a directory, those of earlier versions and of backfills included."""
+    reasons: dict[str, Kept] = {}
+    rows: list[dict[str, Any]] = []
+    for path in sorted(directory.rglob("quarantine/*.json*")):
+        for line in path.read_bytes().splitlines():
+            row = dict.fromkeys(QUARANTINE.names) | orjson.loads(line)
+            landed_ms = row["landed_ms"]
+            kept = reasons.setdefault(row["reason"], Kept(0, landed_ms, landed_ms))
+            kept.lines += 1
+            kept.first_ms, kept.last_ms = min(kept.first_ms, landed_ms), max(kept.last_ms, landed_ms)
+            rows.append(row)
+        rows = heapq.nlargest(newest, rows, key=lambda row: (row["landed_ms"], row["file"], row["line_number"] or 0))
+    return Found(dict(sorted(reasons.items(), key=lambda item: -item[1].lines)), rows[::-1])

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stormwright.errors import MissingDependencyError, StormwrightError
+from stormwright.pipeline.rates import rate_options
 from stormwright.pipeline.settings import StreamSettings
 
 OLDEST_JAVA = 17
@@ -134,4 +135,5 @@ def _options(directory: Path, settings: StreamSettings) -> dict[str, str]:
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
         # The log of files ever read is rewritten as a whole at each compaction.
         "spark.sql.streaming.fileSource.log.compactInterval": "200",
+        **rate_options(settings.rate),
     }

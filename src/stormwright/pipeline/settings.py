@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import get_args
 
 from stormwright.errors import Fault, InputError
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
+from stormwright.pipeline.rates import Rate
 
 #: Of what a stream keeps between two runs. State of another version is left alone and a new one begun.
-STATE_VERSION = 2
+STATE_VERSION = 3
 
 #: Files of several writers become visible a little out of order.
 ORDER_SLACK_S = 5
@@ -41,6 +43,9 @@ class StreamSettings:
     keep_raw_s
         How long processed files are kept, so that `stormwright.pipeline.batch.backfill` can read them again; 0 deletes
         them.
+    rate
+        "low" for some hundred records a second at most, "high" for more: then Spark takes all cores, and a batch of few
+        records costs more.
     heap_mb, niceness
         Of the Spark JVM, which shares its machine with what it watches.
     """
@@ -55,6 +60,7 @@ class StreamSettings:
     trigger_s: float = 2.5
     max_files_per_batch: int = 1000
     keep_raw_s: int = 0
+    rate: Rate = "low"
     heap_mb: int = 1024
     niceness: int = 0
 
@@ -64,6 +70,8 @@ class StreamSettings:
             for name in ("window_s", "slide_s", "late_s", "trigger_s", "max_files_per_batch", "heap_mb")
             if getattr(self, name) <= 0
         ]
+        if self.rate not in get_args(Rate):
+            faults.append(Fault(f"rate is {self.rate!r}, must be one of {', '.join(get_args(Rate))}", "$.rate"))
         if self.keep_raw_s < 0:
             faults.append(Fault(f"keep_raw_s is {self.keep_raw_s}, must not be negative", "$.keep_raw_s"))
         if not faults and self.window_s % self.slide_s:

@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from stormwright.pipeline import state_files
 from stormwright.pipeline.history.panes import ClosedPanes
 from stormwright.pipeline.history.staging import Staging
-from stormwright.pipeline.live import LiveState
 from stormwright.pipeline.measurement import Measurement, measure
-from stormwright.pipeline.plan import unpacked
+from stormwright.pipeline.plan import batch_of
 from stormwright.pipeline.quarantine import Quarantine
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.windows import with_history, worker_seconds
+from stormwright.pipeline.source import take_away
+from stormwright.pipeline.windows import with_more, worker_seconds
 
 #: Records whose delay is remembered.
 LAGS_KEPT = 5_000
 
+#: The newest measurement is written as JSON at most for this share of the time.
+LATEST_SHARE = 0.05
+
 
 class ProfileSink:
-    """Takes the batches of the stream in order; what it knows may be read from other threads.
+    """Takes the batches of a stream in order; what it knows may be read from other threads.
 
-    Each batch writes the quarantine first and then, in one file, panes and ledger. So a batch that is repeated after
-    a crash either finds no trace of itself but a quarantine file that it replaces, or is known and changes nothing.
+    A batch writes the quarantine first, then as one step panes, ledger and the names of its files, and then takes those
+    files out of the landing directory. Whatever ends the process, `begin` brings it back to between two batches: files
+    that count are gone, files that do not are there. Nothing that Spark notes about its progress is needed for that.
 
     Parameters
     ----------
+    landing, raw
+        Where files come from, and where those that were processed go if they are kept.
     directory
         Where the state of earlier runs is, and goes.
-    fresh
-        Forget it.
     latest
         File for the newest measurement as JSON.
     history
@@ -47,58 +52,99 @@ class ProfileSink:
     """
 
     def __init__(
-        self, directory: Path, fresh: bool, latest: Path, settings: StreamSettings, history: Staging | None = None
+        self,
+        landing: Path,
+        raw: Path,
+        directory: Path,
+        latest: Path,
+        settings: StreamSettings,
+        history: Staging | None = None,
     ) -> None:
         self._settings = settings
-        self._state_path = directory / "panes.arrow"
+        self._landing, self._raw = landing, raw
+        self._panes = directory / "panes"
         self._latest = latest
+        self._latest_due = 0.0
+        self._busy = threading.Lock()
+        self._turn = 0
         self.quarantine = Quarantine(directory / "quarantine")
         self._lags_ms: deque[float] = deque(maxlen=LAGS_KEPT)
-        self.state = LiveState() if fresh else LiveState.load(self._state_path)
+        self.state = state_files.load(self._panes)
         self.closed = ClosedPanes(history, self.state.batch) if history else None
-        self._seconds = worker_seconds(self.state.panes)
-        self.measurement: Measurement | None = measure(self.state.panes, self._seconds, settings)
+        self._seconds = worker_seconds(self.state.facts())
+        self.measurement: Measurement | None = measure(self.state.facts(), self._seconds, settings)
         self.updated: float | None = None
 
-    def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Take one batch of `stormwright.pipeline.plan.packed`."""
-        # Collecting runs Spark's stateful operators: a batch that is known already has to be collected as well.
-        facts, audit = unpacked(frame.toArrow())
-        if batch <= self.state.batch:
-            return
-        audit = self.state.routed(audit, self._settings)
+    def begin(self) -> Callable[[DataFrame, int], None]:
+        """Get ready for a query over what is in the landing directory; the function is for its batches.
+
+        Batches of queries before it are not taken any more.
+        """
+        self.end()
+        turn = self._turn
+        take_away(self._landing, self.state.files, self._kept_in())
+
+        def take_in_turn(rows: DataFrame, _: int) -> None:
+            with self._busy:
+                # A query that was stopped may have one more on its way.
+                if turn == self._turn:
+                    self.take(rows)
+
+        return take_in_turn
+
+    def end(self) -> None:
+        """Wait for the batch that is under way, and take no further one."""
+        with self._busy:
+            self._turn += 1
+
+    def take(self, rows: DataFrame, again: bool = False) -> None:
+        """Take one batch of what is `stormwright.pipeline.plan.prepared`.
+
+        With `again` a state before this one has taken it already: what it closes is in the history.
+        """
+        batch = self.state.batch + 1
+        facts, audit = batch_of(rows, self.state, self._settings)
         self.quarantine.keep(batch, audit)
         state = self.state.after(batch, facts, audit, self._settings)
-        if self.closed:
-            self.closed.close(batch, state.closed)
-        state.save(self._state_path)
-        if self.closed:
-            self.closed.saved()
-        self._seconds = with_history(worker_seconds(state.panes), self._seconds, self._settings.history_s)
-        self.measurement = measure(state.panes, self._seconds, self._settings)
-        self.state = state
-        self._write_latest()
+        seconds = with_more(self._seconds, worker_seconds(facts), self._settings.history_s)
+        measurement = measure(state.facts(), seconds, self._settings)
+        closed = None if again else self.closed
+        if closed:
+            closed.close(batch, state.closed)
+        state_files.save(state, self._panes)
+        # From here on it counts.
+        if closed:
+            closed.saved()
+        self._seconds, self.measurement, self.state = seconds, measurement, state
         self.updated = time.time()
-        self._note_lags(audit)
+        written_ms = audit["written_ms"].filter(audit["new"])
+        self._lags_ms.extend(self.updated * 1000 - ms for ms in written_ms.to_pylist())
+        if time.monotonic() >= self._latest_due:
+            self.write_latest()
+        take_away(self._landing, state.files, self._kept_in())
 
     def lag_ms(self) -> dict[str, float]:
         """Quantiles of the time from a record's writing until a profile held it, over the last records."""
         lags = list(self._lags_ms)
         return {f"p{share}": float(np.percentile(lags, share)) for share in (50, 95)} if lags else {}
 
-    def _write_latest(self) -> None:
+    def write_latest(self) -> None:
+        """Write the newest measurement as JSON."""
         if self.measurement is None:
             return
+        begun = time.monotonic()
         document: dict[str, Any] = {
             "batch": self.state.batch,
             "ledger": asdict(self.state.ledger),
             **self.measurement.as_dict(),
         }
         temporary = self._latest.with_name(f".{self._latest.name}")
-        temporary.write_bytes(orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS))
-        temporary.replace(self._latest)
+        # It is for people to look at: a full disk must not end a batch that has been booked.
+        with suppress(OSError):
+            temporary.write_bytes(orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS))
+            temporary.replace(self._latest)
+        ended = time.monotonic()
+        self._latest_due = ended + (ended - begun) / LATEST_SHARE
 
-    def _note_lags(self, audit: pa.Table) -> None:
-        now_ms = time.time() * 1000
-        written: Iterable[int] = audit.filter(pc.is_valid(audit["start_ms"]))["written_ms"].to_pylist()
-        self._lags_ms.extend(now_ms - written_ms for written_ms in written)
+    def _kept_in(self) -> Path | None:
+        return self._raw if self._settings.keep_raw_s else None

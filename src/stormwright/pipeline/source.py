@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,29 +45,31 @@ def record_type() -> StructType:
     return StructType([StructField(field.name, spark_type(field.type)) for field in RECORD.fields])
 
 
-def read_stream(spark: SparkSession, landing: Path, raw: Path, settings: StreamSettings) -> DataFrame:
-    """What lands from now on, and what has landed and was not read yet.
-
-    Files that are processed are deleted or, where `settings` say that they are kept, moved to `archive_of` them.
-    """
+def read_stream(spark: SparkSession, landing: Path, settings: StreamSettings) -> DataFrame:
+    """What lands from now on, and what has landed and is still there."""
     reader = (
         spark.readStream.schema(_line_type())
         .option("columnNameOfCorruptRecord", CORRUPT)
         .option("pathGlobFilter", f"*{SUFFIX}")
         .option("maxFilesPerTrigger", settings.max_files_per_batch)
-        .option("cleanSource", "archive" if settings.keep_raw_s else "delete")
-        .option("sourceArchiveDir", str(raw.absolute()))
         # How long Spark remembers the names of files it has read; by then they are gone.
-        .option("maxFileAge", "1d")
+        .option("maxFileAge", "1h")
         # A batch that is repeated goes without the files that were set aside because it had failed over them.
         .option("ignoreMissingFiles", "true")
     )
     return _with_origin(reader.json(str(landing.absolute())))
 
 
-def archive_of(landing: Path, raw: Path) -> Path:
-    """Where Spark puts what it archives: under the whole path that it came from."""
-    return raw.absolute().joinpath(*landing.absolute().parts[1:])
+def take_away(landing: Path, names: Iterable[str], raw: Path | None) -> None:
+    """Delete processed files, or move them to `raw`; those that are gone already are no matter."""
+    for name in names:
+        # One that is moved keeps the time at which it landed.
+        with suppress(FileNotFoundError):
+            if raw is None:
+                (landing / name).unlink()
+            else:
+                raw.mkdir(parents=True, exist_ok=True)
+                shutil.move(landing / name, raw / name)
 
 
 def prune(raw: Path, keep_s: float) -> None:
@@ -94,6 +97,11 @@ def read_landed(
     if end_ms is not None:
         limits["modifiedBefore"] = _timestamp(end_ms // 1000 + 1)
     return _read(spark, directories, **limits)
+
+
+def read_records(spark: SparkSession, table: Path) -> DataFrame:
+    """Records that a backfill has kept: clean, each once."""
+    return spark.read.schema(record_type()).parquet(str(table.absolute()))
 
 
 def _read(spark: SparkSession, paths: Sequence[Path], **options: str) -> DataFrame:

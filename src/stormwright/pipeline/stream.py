@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from contextlib import suppress
 from dataclasses import asdict
@@ -17,18 +18,22 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from stormwright.errors import StormwrightError
 from stormwright.model import LoadProfile, Problem
-from stormwright.perflog.landing import Landing
+from stormwright.perflog import VERSION, Landing, encode
+from stormwright.perflog.landing import SUFFIX
 from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.keeper import GONE, KeptQuery
 from stormwright.pipeline.measurement import Measurement
-from stormwright.pipeline.plan import packed, pipeline
+from stormwright.pipeline.plan import prepared
 from stormwright.pipeline.poison import set_poison_aside
 from stormwright.pipeline.session import spark_session
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.sink import ProfileSink
-from stormwright.pipeline.source import archive_of, prune, read_stream
+from stormwright.pipeline.source import prune, read_files, read_stream
 
 __all__ = ["LoadStream", "StreamSettings"]
+
+#: After so many batches the query is started anew, and with it what Spark notes about what it has read.
+BATCHES_A_QUERY = 10_000
 
 
 class LoadStream:
@@ -60,7 +65,6 @@ class LoadStream:
         self.settings = settings or StreamSettings()
         self._landing = landing
         self._state_dir = state_dir
-        self._raw = state_dir / "raw"
         self._given_spark = spark
         self._history = history
         self._own_spark: SparkSession | None = None
@@ -71,7 +75,7 @@ class LoadStream:
     @property
     def raw(self) -> Path:
         """Where processed files are kept for `StreamSettings.keep_raw_s`."""
-        return archive_of(self._landing, self._raw)
+        return self._state_dir / "raw"
 
     @property
     def spark(self) -> SparkSession | None:
@@ -94,25 +98,29 @@ class LoadStream:
         """
         self._landing.mkdir(parents=True, exist_ok=True)
         directory = self._state_dir / self.settings.state_name
-        checkpoint = directory / "checkpoint"
-        self._sink = ProfileSink(
-            directory,
-            fresh=not checkpoint.exists(),
-            latest=self._state_dir / "latest.json",
-            settings=self.settings,
-            history=self._history,
+        self._sink = sink = ProfileSink(
+            self._landing, self.raw, directory, self._state_dir / "latest.json", self.settings, self._history
         )
-        sink, spark = self._sink, self._given_spark or self._start_spark()
+        spark = self._given_spark or self._start_spark()
+        begun = 0
 
         def begin() -> StreamingQuery:
-            writer = _writer(spark, self._landing, self._raw, checkpoint, sink, self.settings)
+            nonlocal begun
+            begun = sink.state.batch
+            writer = _writer(spark, self._landing, directory / "checkpoint", sink, self.settings)
             return writer.trigger(processingTime=f"{self.settings.trigger_s} seconds").start()
 
+        def tidy() -> bool:
+            prune(self.raw, self.settings.keep_raw_s)
+            due = sink.state.batch - begun >= BATCHES_A_QUERY
+            if due:
+                sink.end()
+            return due
+
         try:
+            self._rebuild(spark, sink)
             self._query = KeptQuery(
-                begin,
-                examine=lambda: set_poison_aside(spark, self._landing, sink.quarantine, self.settings),
-                tidy=lambda: prune(self.raw, self.settings.keep_raw_s),
+                begin, examine=lambda: set_poison_aside(spark, self._landing, sink.quarantine, self.settings), tidy=tidy
             )
         except PySparkException as error:
             self.stop()
@@ -122,6 +130,9 @@ class LoadStream:
         """Stop the stream, and Spark if it is the stream's own; what was measured last can still be read."""
         if self._query is not None:
             self._query.stop()
+        if self._sink is not None:
+            self._sink.end()
+            self._sink.write_latest()
         with suppress(*GONE):
             if self._own_spark is not None:
                 self._own_spark.stop()
@@ -172,6 +183,16 @@ class LoadStream:
             "unknown_tuples": self._unknown_tuples,
         }
 
+    def _rebuild(self, spark: SparkSession, sink: ProfileSink) -> None:
+        """Begin a new state with what was measured last, from the files that are kept, if there are any."""
+        if sink.state.batch >= 0:
+            return
+        kept = sorted(self.raw.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
+        recent_ns = (self.settings.window_s + self.settings.watermark_s) * 10**9
+        recent = [path for path in kept if path.stat().st_mtime_ns > kept[-1].stat().st_mtime_ns - recent_ns]
+        if recent:
+            sink.take(prepared(read_files(spark, recent), self.settings), again=True)
+
     def _start_spark(self) -> SparkSession:
         self._own_spark = spark_session(self._state_dir / "spark", self.settings)
         _warm_up(self._own_spark, self.settings)
@@ -179,21 +200,39 @@ class LoadStream:
 
 
 def _writer(
-    spark: SparkSession, landing: Path, raw: Path, checkpoint: Path, sink: ProfileSink, settings: StreamSettings
+    spark: SparkSession, landing: Path, checkpoint: Path, sink: ProfileSink, settings: StreamSettings
 ) -> DataStreamWriter:
-    frame = packed(pipeline(read_stream(spark, landing, raw, settings), settings))
-    return frame.writeStream.outputMode("update").option("checkpointLocation", str(checkpoint)).foreachBatch(sink)
+    # What Spark notes there is needed while a query runs only; its list of files ever read would grow for ever.
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    take = sink.begin()
+    rows = prepared(read_stream(spark, landing, settings), settings)
+    return rows.writeStream.option("checkpointLocation", str(checkpoint)).foreachBatch(take)
 
 
 def _warm_up(spark: SparkSession, settings: StreamSettings) -> None:
-    """Take a line that is no record through a stream of its own.
+    """Take a record through a stream of its own.
 
     A JVM's first batch costs some ten times as much CPU as a later one; this way not when records are waiting.
     """
     with TemporaryDirectory(prefix="stormwright-warm-up-") as name:
         directory = Path(name)
         landing = Landing(directory / "landing")
-        landing.write([b"{}"])
-        sink = ProfileSink(directory / "state", fresh=True, latest=directory / "latest.json", settings=settings)
-        writer = _writer(spark, landing.directory, directory / "raw", directory / "checkpoint", sink, settings)
+        landing.write([encode(_sample(round(time.time() * 1000)))])
+        sink = ProfileSink(
+            landing.directory, directory / "raw", directory / "state", directory / "latest.json", settings
+        )
+        writer = _writer(spark, landing.directory, directory / "checkpoint", sink, settings)
         writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def _sample(now_ms: int) -> dict[str, Any]:
+    """A record with something of everything."""
+    worker = {"topology": "t", "supervisor": "s", "host": "h", "port": 1, "pid": 1, "start_ms": now_ms, "last": 0}
+    counts = dict.fromkeys(("cpu_ns", "received", "emitted", "trees", "acked", "failed", "execute_ns"), 1)
+    return {
+        "version": VERSION, "worker": worker, "seq": 0, "start_ms": now_ms - 1000, "length_ns": 1_000_000_000,
+        "written_ms": now_ms, "process_cpu_ns": 1, "heap_bytes": 1,
+        "executors": [{"component": "a", "first_task": 1, "last_task": 1, **counts}],
+        "streams": [["a", "default", "b", "shuffle"]], "pairs": [[1, 2, 0, 1, 1]],
+        "complete_latency": {"counts": [0, 1]},
+    }  # fmt: skip

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stormwright.model.arrays import FloatArray
-from stormwright.pipeline.derive import HIGHEST, KEYS, LOWEST, SUMS, VALUES
+from stormwright.pipeline.derive import HIGHEST, KEYS, LOWEST, VALUES
 from stormwright.pipeline.settings import StreamSettings
 
 _ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}
@@ -22,22 +22,36 @@ SECONDS = [*SECOND_KEYS, *SECOND_SUMS]
 
 
 def merged(before: pa.Table, update: pa.Table) -> pa.Table:
-    """One row per pane and key. Sums only grow while records arrive, so the greatest is the newest."""
-    return _grouped(pa.concat_tables([before, update]), ["pane_ms", *KEYS], _how("max"))
+    """One row per pane and key, what is known of it added up."""
+    if not before.num_rows:
+        return update
+    return _grouped(pa.concat_tables([before, update]), ["pane_ms", *KEYS])
 
 
-def parted(panes: pa.Table, newest_before_ms: int | None, settings: StreamSettings) -> tuple[pa.Table, pa.Table]:
-    """Open panes, and closed ones, which no window needs and no record can reach any more.
-
-    `newest_before_ms` is when the newest record of the batches before began: what Spark drops as late follows from it.
-    """
-    if newest_before_ms is None or not panes.num_rows:
-        return panes, panes.slice(0, 0)
+def in_panes(facts: pa.Table, start_ms: np.ndarray, settings: StreamSettings) -> pa.Table:
+    """Facts (`KEYS`, `VALUES`) of records that began at those moments, one row per pane and key, as `PANES`."""
     slide_ms = settings.slide_s * 1000
-    newest_pane_ms = pc.max(panes["pane_ms"]).as_py()
-    oldest_ms = min(newest_pane_ms - settings.window_ms, newest_before_ms - settings.watermark_s * 1000 - slide_ms)
-    is_open = pc.greater(panes["pane_ms"], oldest_ms)
-    return panes.filter(is_open), panes.filter(pc.invert(is_open))
+    table = facts.add_column(0, "pane_ms", pa.array(start_ms // slide_ms * slide_ms, pa.int64()))
+    return _grouped(table, ["pane_ms", *KEYS]).cast(PANES)
+
+
+def by_pane(table: pa.Table, moment: str, slide_s: int) -> dict[int, pa.Table]:
+    """The rows of each pane in which the moment (ms) in a column lies, by its start."""
+    pane_ms = table[moment].to_numpy() // (slide_s * 1000) * (slide_s * 1000)
+    order = np.argsort(pane_ms, kind="stable")
+    panes, begins = np.unique(pane_ms[order], return_index=True)
+    table = table.take(pa.array(order))
+    ends = [*begins[1:], len(order)][: len(begins)]
+    return {int(pane): table.slice(begin, end - begin) for pane, begin, end in zip(panes, begins, ends, strict=True)}
+
+
+def first_of_each(arriving: pa.Table, seen: pa.Table) -> np.ndarray:
+    """The rows that are in `arriving` for the first time, and not in `seen`, in no particular order."""
+    place = np.concatenate([np.full(seen.num_rows, -1), np.arange(arriving.num_rows)])
+    both = pa.concat_tables([seen, arriving]).append_column("place", pa.array(place))
+    grouped = both.group_by(arriving.column_names, use_threads=False).aggregate([("place", "min")])
+    first: np.ndarray = grouped["place_min"].to_numpy()
+    return first[first >= 0]
 
 
 def records_in(panes: pa.Table) -> int:
@@ -49,31 +63,36 @@ def newest_window(panes: pa.Table, settings: StreamSettings) -> tuple[int, pa.Ta
     """Start (ms) and facts (`KEYS`, `VALUES`) of the window that ends with the newest pane."""
     start_ms = pc.max(panes["pane_ms"]).as_py() - settings.window_ms + settings.slide_s * 1000
     inside = panes.filter(pc.greater_equal(panes["pane_ms"], start_ms))
-    return start_ms, _grouped(inside, list(KEYS), _how("sum"))
+    return start_ms, _grouped(inside.drop_columns("pane_ms"), list(KEYS))
 
 
 def worker_seconds(panes: pa.Table) -> pa.Table:
     """CPU time and covered time of every worker in every second, `SECONDS`."""
     nodes = kind_of(panes, "node").rename_columns({"first": "at", "second": "port"}).select(SECONDS)
-    return _grouped(nodes, SECOND_KEYS, dict.fromkeys(SECOND_SUMS, "sum"))
+    return _grouped(nodes, SECOND_KEYS)
 
 
-def with_history(seconds: pa.Table, earlier: pa.Table, history_s: int) -> pa.Table:
-    """`seconds` and those before them; of a second that has lost a pane since, what was known of it earlier."""
-    both = _grouped(pa.concat_tables([earlier, seconds]), SECOND_KEYS, dict.fromkeys(SECOND_SUMS, "max"))
-    if not both.num_rows:
-        return both
-    return both.filter(pc.greater(both["at"], pc.max(both["at"]).as_py() - history_s))
+def with_more(seconds: pa.Table, more: pa.Table, history_s: int) -> pa.Table:
+    """Seconds and what more has become known of them, `history_s` back from the newest."""
+    if not more.num_rows:
+        return seconds
+    # Only seconds as recent as those that are added to can be the same.
+    recent = pc.greater_equal(seconds["at"], pc.min(more["at"]))
+    changed = _grouped(pa.concat_tables([seconds.filter(recent), more]), SECOND_KEYS)
+    both = pa.concat_tables([seconds.filter(pc.invert(recent)), changed])
+    # One piece: a table would have one more with every batch.
+    return both.filter(pc.greater(both["at"], pc.max(both["at"]).as_py() - history_s)).combine_chunks()
 
 
-def _how(sums: str) -> dict[str, str]:
-    """How facts become one: what is a sum by `sums`, the lowest and the highest by what they are."""
-    return dict.fromkeys(SUMS, sums) | dict.fromkeys(LOWEST, "min") | dict.fromkeys(HIGHEST, "max")
-
-
-def _grouped(table: pa.Table, keys: list[str], how: dict[str, str]) -> pa.Table:
-    """One row per combination of keys, the values aggregated, columns named as before."""
-    return table.group_by(keys, use_threads=False).aggregate(list(how.items())).rename_columns([*keys, *how])
+def _grouped(table: pa.Table, keys: list[str]) -> pa.Table:
+    """One row per combination of keys; the other columns added up, or the lowest or highest of them."""
+    values = [name for name in table.column_names if name not in keys]
+    how = [(name, "min" if name in LOWEST else "max" if name in HIGHEST else "sum") for name in values]
+    # Beyond 64 bits Arrow would begin again at the other end.
+    for name, function in how:
+        if function == "sum" and (pc.sum(table[name].cast(pa.float64())).as_py() or 0) >= 2**63:
+            raise OverflowError(f"{name}: the sum of all is greater than 64 bits hold (overflow)")
+    return table.group_by(keys, use_threads=False).aggregate(how).rename_columns([*keys, *values])
 
 
 def kind_of(facts: pa.Table, kind: str) -> pa.Table:

@@ -101,9 +101,7 @@ class ExecutorProbeTest {
                 List.of("count", "__ack_ack", "__acker", "fields"),
                 List.of("__acker", "__ack_ack", "spout", "direct"),
                 List.of("__acker", "__ack_fail", "spout", "direct"))), streams.toString());
-        List<?> edges = (List<?>) ((Map<?, ?>) record.get("complete_latency")).get("edges_ms");
-        assertEquals(65, edges.size());
-        assertEquals(65536.0, edges.get(64));
+        assertEquals(Set.of("counts"), ((Map<?, ?>) record.get("complete_latency")).keySet());
     }
 
     @Test

@@ -1,0 +1,152 @@
+"""``stormwright pipeline``: the performance log of days gone by, and the lines of it that did not count."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+from rich.console import Console
+
+from stormwright.cli import options
+from stormwright.cli.output import numbers_table, print_json, print_table, text_table
+from stormwright.errors import Fault, InputError
+
+_LATE_HELP = "Seconds after its beginning that a record may land and count."
+
+
+@click.group()
+def command() -> None:
+    """Work on performance logs that have landed."""
+
+
+@command.command()
+@click.argument("directories", nargs=-1, required=True, type=options.PATH)
+@click.option("--into", required=True, type=options.PATH, help="Directory for the tables; those there are replaced.")
+@click.option("--from", "start", metavar="TIME", help="Begin here: ISO time (UTC unless it says otherwise), or ms.")
+@click.option("--to", "end", metavar="TIME", help="End before this.")
+@click.option("--late", "late_s", default=30, show_default=True, help=_LATE_HELP)
+@click.option("--window", "window_s", default=15, show_default=True, help="Seconds of a window.")
+@click.option("--slide", "slide_s", default=3, show_default=True, help="Seconds between windows: a pane.")
+@click.option("--heap-mb", default=2048, show_default=True, help="Of the Spark JVM.")
+@options.as_json("Print the ledger as JSON.")
+def backfill(
+    directories: tuple[Path, ...],
+    into: Path,
+    start: str | None,
+    end: str | None,
+    late_s: int,
+    window_s: int,
+    slide_s: int,
+    heap_mb: int,
+    as_json: bool,
+) -> None:
+    """Make tables of the records that landed in DIRECTORIES.
+
+    A directory holds landed files, or is the state directory of a service: then it is those that wait in it, and those
+    that it has kept (`serve --keep-raw`).
+
+    The tables are `records`, `panes` (loads and traffic) and `quarantine`. A service judges as late what landed 30 s
+    after its interval began; with a greater `--late` such records are history like all others.
+    """
+    stretch_ms = _moments({"--from": start, "--to": end})
+    files = [found for directory in directories for found in _landed_in(directory)]
+    _require_directory(into)
+    from stormwright.pipeline.batch import Stretch
+    from stormwright.pipeline.batch import backfill as run
+    from stormwright.pipeline.session import spark_session
+    from stormwright.pipeline.settings import StreamSettings
+
+    settings = StreamSettings(window_s=window_s, slide_s=slide_s, late_s=late_s, heap_mb=heap_mb, rate="high")
+    stretch = Stretch(stretch_ms["--from"], stretch_ms["--to"])
+    with (
+        TemporaryDirectory(prefix="stormwright-spark-") as name,
+        Console(stderr=True).status("starting Spark") as status,
+    ):
+        spark = spark_session(Path(name), settings)
+        try:
+            ledger = asdict(run(spark, files, into, stretch, settings, status.update))
+        finally:
+            spark.stop()
+    if as_json:
+        print_json(ledger)
+        return
+    table = numbers_table("lines", "")
+    for what, count in ledger.items():
+        table.add_row(what, f"{count:,}")
+    print_table(table)
+
+
+@command.command()
+@click.argument("directory", type=options.PATH)
+@click.option("--lines", "shown", default=5, show_default=True, type=click.IntRange(0), help="Newest lines to show.")
+@options.as_json("Print everything as JSON.")
+def quarantine(directory: Path, shown: int, as_json: bool) -> None:
+    """Tell what lies in quarantine, by reason, and show the newest lines.
+
+    DIRECTORY is the state directory of a service, or where a backfill wrote its tables.
+    """
+    from stormwright.pipeline.quarantine import kept_below
+
+    if not directory.is_dir():
+        raise InputError("quarantine", [Fault("no such directory", str(directory))])
+    found = kept_below(directory, shown)
+    if as_json:
+        print_json(
+            {"reasons": {reason: asdict(kept) for reason, kept in found.reasons.items()}, "newest": found.newest}
+        )
+        return
+    table = numbers_table("reason", "lines", "first landed", "last landed")
+    for reason, kept in found.reasons.items():
+        table.add_row(reason, f"{kept.lines:,}", _told(kept.first_ms), _told(kept.last_ms))
+    print_table(table)
+    if found.newest:
+        newest = text_table("landed", "file", "line", "reason", "text")
+        for row in found.newest:
+            text = "" if row["line"] is None else row["line"][:80]
+            newest.add_row(_told(row["landed_ms"]), row["file"], str(row["line_number"] or ""), row["reason"], text)
+        click.echo()
+        print_table(newest)
+
+
+def _told(moment_ms: int) -> str:
+    return datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _moments(texts: dict[str, str | None]) -> dict[str, int | None]:
+    """Moments in ms by option, None where none is given."""
+    found: dict[str, int | None] = {}
+    faults = []
+    for option, text in texts.items():
+        try:
+            found[option] = None if text is None else _moment_ms(text)
+        except ValueError:
+            faults.append(Fault(f"{text!r} is neither an ISO time such as 2026-11-21T10:00 nor a number of ms", option))
+    start, end = found.get("--from"), found.get("--to")
+    if start is not None and end is not None and start >= end:
+        faults.append(Fault("is not after --from", "--to"))
+    if faults:
+        raise InputError("stretch of time", faults)
+    return found
+
+
+def _moment_ms(text: str) -> int:
+    if text.isdigit():
+        return int(text)
+    moment = datetime.fromisoformat(text)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _landed_in(directory: Path) -> list[Path]:
+    """Where landed files are: the directory itself, or those in which a service has them."""
+    landing = directory / "landing"
+    return [landing, directory / "stream" / "raw"] if landing.is_dir() else [directory]
+
+
+def _require_directory(into: Path) -> None:
+    """Fail before the work where nothing could be written after it."""
+    if into.exists() and not into.is_dir():
+        raise InputError("--into", [Fault("is a file, and a directory is to be written", str(into))])
+    into.mkdir(parents=True, exist_ok=True)

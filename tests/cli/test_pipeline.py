@@ -1,0 +1,58 @@
+"""``stormwright pipeline``: what is refused before Spark starts, and what lies in quarantine."""
+
+from __future__ import annotations
+
+import orjson
+
+
+def test_moments_that_are_none_are_named_at_once(run, tmp_path):
+    code, _, err = run("pipeline", "backfill", tmp_path, "--into", tmp_path / "x", "--from", "noon", "--to", "1e3")
+    assert code == 2
+    assert "2 faults" in err
+    assert "--from: 'noon' is neither an ISO time" in err
+    code, _, err = run("pipeline", "backfill", tmp_path, "--into", tmp_path / "x", "--from", "2026-01-02", "--to", 5)
+    assert (code, "--to: is not after --from" in err) == (2, True)
+    assert not (tmp_path / "x").exists()
+
+
+def test_tables_go_into_a_directory(run, tmp_path):
+    (tmp_path / "file").touch()
+    code, _, err = run("pipeline", "backfill", tmp_path, "--into", tmp_path / "file")
+    assert (code, "is a file" in err) == (2, True)
+
+
+def row(reason, landed_ms, number, line="x"):
+    return orjson.dumps(
+        {"reason": reason, "file": "f.jsonl", "line_number": number, "landed_ms": landed_ms, "line": line}
+    )
+
+
+def test_quarantine_is_told_by_reason_with_the_newest_lines(run, tmp_path):
+    """Of a service with two versions of state, one of whose files was set aside whole."""
+    for version, rows in {
+        "v2": [row("late", 1000, 1), row("seq", 3000, 2), row("late", 2000, 3)],
+        "v3": [row("late", 4000, 7, "newest"), row("the whole file", 3500, None, None)],
+    }.items():
+        directory = tmp_path / "stream" / version / "quarantine"
+        directory.mkdir(parents=True)
+        (directory / "batch-1.jsonl").write_bytes(b"\n".join(rows))
+    code, out, _ = run("pipeline", "quarantine", tmp_path, "--json", "--lines", 2)
+    assert code == 0
+    assert orjson.loads(out) == {
+        "reasons": {
+            "late": {"lines": 3, "first_ms": 1000, "last_ms": 4000},
+            "seq": {"lines": 1, "first_ms": 3000, "last_ms": 3000},
+            "the whole file": {"lines": 1, "first_ms": 3500, "last_ms": 3500},
+        },
+        "newest": [orjson.loads(row("the whole file", 3500, None, None)), orjson.loads(row("late", 4000, 7, "newest"))],
+    }
+    code, out, _ = run("pipeline", "quarantine", tmp_path)
+    assert code == 0
+    assert "1970-01-01 00:00:04" in out
+    assert "newest" in out
+
+
+def test_an_empty_quarantine_is_no_error_and_a_missing_directory_is(run, tmp_path):
+    assert run("pipeline", "quarantine", tmp_path, "--json")[:2] == (0, '{"reasons":{},"newest":[]}\n')
+    code, _, err = run("pipeline", "quarantine", tmp_path / "none")
+    assert (code, "no such directory" in err) == (2, True)

@@ -1,0 +1,84 @@
+"""A process with a stream in it, to be killed: ``python -m tests.pipeline.victim LANDING STATE [POINT]``.
+
+At a forced point it kills itself, at once and with its JVM, the first time that it gets there after `AFTER` batches.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stormwright.pipeline import sink, state_files
+from stormwright.pipeline.quarantine import Quarantine
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.stream import LoadStream
+
+#: All panes stay open, so that in the end there is a place to look for every record.
+SETTINGS = StreamSettings(window_s=600, trigger_s=0.1, max_files_per_batch=8)
+
+#: Batches that a life has come to before it ends at a forced point.
+AFTER = 2
+
+#: Forced point → what is done there, and whether it ends before or after that.
+POINTS: dict[str, tuple[Any, str, bool]] = {
+    "before the quarantine is written": (Quarantine, "keep", True),
+    "after the quarantine is written": (Quarantine, "keep", False),
+    "before the state counts": (Path, "replace", True),
+    "after the state is written": (state_files, "save", False),
+    "before a processed file is deleted": (Path, "unlink", True),
+    "after a processed file is deleted": (Path, "unlink", False),
+    "before Spark's commit": (sink.ProfileSink, "take", False),
+}
+
+
+def set_trap(point: str, spring: Callable[[], None], replace: Callable[[Any, str, Any], None] = setattr) -> None:
+    """Have `spring` called when a batch gets to a forced point."""
+    owner, name, before = POINTS[point]
+    do = getattr(owner, name)
+
+    def trapped(*args: Any, **kwargs: Any) -> Any:
+        meant = _is_meant(name, args)
+        if meant and before:
+            spring()
+        done = do(*args, **kwargs)
+        if meant and not before:
+            spring()
+        return done
+
+    replace(owner, name, trapped)
+
+
+def _is_meant(name: str, args: tuple[Any, ...]) -> bool:
+    """Whether it is about the file that the point is about."""
+    if name == "replace":
+        return bool(args[0].name == ".state.json")
+    return name != "unlink" or bool(args[0].parent.name == "landing")
+
+
+def main() -> None:
+    landing, state = Path(sys.argv[1]), Path(sys.argv[2])
+    stream = LoadStream(landing, state, SETTINGS)
+    if sys.argv[3:]:
+        reached = 0
+
+        def spring() -> None:
+            nonlocal reached
+            reached += 1
+            # The warm-up is no batch of the stream.
+            if reached > AFTER:
+                os.killpg(0, signal.SIGKILL)
+
+        set_trap(sys.argv[3], spring)
+    with stream:
+        print("started", flush=True)
+        while True:
+            time.sleep(1)
+
+
+if __name__ == "__main__":
+    main()
