@@ -64,6 +64,9 @@ SMALL: dict[str, Any] = {
             "pairs": [[3, 0, 12.5], [3, 1, 0]],
             "flows": [[3, "count", "shuffle", 8.0]],
             "bytes_per_tuple": 16.0,
+            "pair_bytes_per_s": [200.0, 0.0],
+            "flow_bytes_per_s": [128.0],
+            "forecast_cpu_hz": [2e9, 2e9, 1.0, 5.0],
         }
     },
 }

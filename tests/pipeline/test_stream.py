@@ -20,24 +20,13 @@ from stormwright.pipeline.live import OVERTAKEN, LiveState
 from stormwright.pipeline.quarantine import QUARANTINE
 from stormwright.pipeline.stream import LoadStream, StreamSettings
 from stormwright.pipeline.windows import PANES
-from tests.pipeline.generator import World, deliver, dice, encoded, land, make_world, records
-from tests.pipeline.oracle import Line, Record, assert_equal, expected_outcome, expected_profile, found_profile
+from tests.pipeline.generator import World, deliver, dice, encoded, land, land_files, make_world, records
+from tests.pipeline.oracle import Record, assert_equal, expected_outcome, expected_profile, found_profile
 
 pytestmark = pytest.mark.spark
 
 SETTINGS = StreamSettings(trigger_s=0.1, niceness=0)
 START_MS = 1_690_000_000_000
-
-Files = dict[str, tuple[int, list[Line]]]
-
-
-def land_files(directory: Path, files: list[list[Line]]) -> Files:
-    """Let files land one after the other, each with its last line; by name what landed when."""
-    landed: Files = {}
-    for file in files:
-        landed_ms = file[-1].arrived_ms
-        landed[land(directory, (line.body for line in file), landed_ms).name] = (landed_ms, file)
-    return landed
 
 
 def wait_for(stream: LoadStream, reached: Callable[[], bool]) -> None:

@@ -143,7 +143,8 @@ class LoadDocument(Document):
     """Load of a topology: `cpu_hz` and `memory_mb` per executor, traffic in tuples/s.
 
     A pair is ``[source executor, target executor, tuples/s]``, a flow ``[source executor, component id, grouping,
-    tuples/s]``.
+    tuples/s]``. `pair_bytes_per_s` and `flow_bytes_per_s` tell the same traffic, in the same order, in bytes/s;
+    `forecast_cpu_hz` what `cpu_hz` is expected to become.
     """
 
     cpu_hz: BulkAmounts
@@ -151,6 +152,9 @@ class LoadDocument(Document):
     pairs: BulkPairs = []
     flows: BulkFlows = []
     bytes_per_tuple: Amount | None = None
+    pair_bytes_per_s: BulkAmounts | None = None
+    flow_bytes_per_s: BulkAmounts | None = None
+    forecast_cpu_hz: BulkAmounts | None = None
 
 
 class ProblemDocument(Document):

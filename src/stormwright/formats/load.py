@@ -8,6 +8,7 @@ from stormwright.formats.bulk import list_column
 from stormwright.formats.documents import LoadDocument
 from stormwright.formats.faults import FaultList
 from stormwright.model import Topology, TopologyLoad
+from stormwright.model.arrays import FloatArray
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 
 _FLOW_GROUPINGS = sorted(PLACEMENT_FOLLOWING)
@@ -27,6 +28,12 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
     memory_mb = list_column(raw, "memory_mb", path, faults, length=num_executors).amounts()
     source, target, tps = list_column(raw, "pairs", path, faults).rows(3)
     flow_source, component, grouping, flow_tps = list_column(raw, "flows", path, faults).rows(4)
+
+    def amounts_if_given(key: str, length: int, of: str) -> FloatArray | None:
+        if raw.get(key) is None:
+            return None
+        return list_column(raw, key, path, faults, length=length, of=of).amounts()
+
     load = TopologyLoad(
         cpu_hz=cpu_hz,
         memory_mb=memory_mb,
@@ -38,6 +45,9 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
         flow_grouping=tuple(_FLOW_GROUPINGS[g] for g in grouping.names(_GROUPING_POSITION, _GROUPING_WANTED).clip(0)),
         flow_tps=flow_tps.amounts(),
         bytes_per_tuple=header.bytes_per_tuple,
+        pair_bytes_per_s=amounts_if_given("pair_bytes_per_s", len(tps.values), "pairs"),
+        flow_bytes_per_s=amounts_if_given("flow_bytes_per_s", len(flow_tps.values), "flows"),
+        forecast_cpu_hz=amounts_if_given("forecast_cpu_hz", num_executors, "executors"),
     )
     return load if len(faults) == found_before else None
 
@@ -55,4 +65,8 @@ def load_to_dict(load: TopologyLoad, topology: Topology) -> dict[str, Any]:
     }
     if load.bytes_per_tuple is not None:
         document["bytes_per_tuple"] = load.bytes_per_tuple
+    for key in ("pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz"):
+        amounts = getattr(load, key)
+        if amounts is not None:
+            document[key] = amounts.tolist()
     return document
