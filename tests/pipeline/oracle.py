@@ -113,7 +113,7 @@ def _add_nodes(expected: Expected, records: list[Record], problem: Problem, end_
         for worker in cpu_s:
             if worker[0] == node.id:
                 known = {second: cpu_s[worker][second] / told_s[worker][second] for second in cpu_s[worker]}
-                for second, used in _without_short_gaps(known, settle_s).items():
+                for second, used in without_short_gaps(known, settle_s).items():
                     cores[second] += used
         judged = [s for s in cores if expected.start_ms <= s * 1000 < min(end_ms, (newest + 1) * 1000) and s <= last]
         expected.node_cpu_hz[node.id] = sum(cores[s] for s in judged) / len(judged) * problem.core_hz
@@ -123,7 +123,7 @@ def _add_nodes(expected: Expected, records: list[Record], problem: Problem, end_
         expected.overload_s[node.id] = float(run)
 
 
-def _without_short_gaps(known: dict[int, float], longest: int) -> dict[int, float]:
+def without_short_gaps(known: dict[int, float], longest: int) -> dict[int, float]:
     filled = dict(known)
     for before, after in itertools.pairwise(sorted(known)):
         if after - before - 1 <= longest:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -22,24 +21,12 @@ from stormwright.pipeline.stream import LoadStream, StreamSettings
 from stormwright.pipeline.windows import PANES
 from tests.pipeline.generator import World, deliver, dice, encoded, land, land_files, make_world, records
 from tests.pipeline.oracle import Record, assert_equal, expected_outcome, expected_profile, found_profile
+from tests.pipeline.waiting import wait_for, wait_until_read
 
 pytestmark = pytest.mark.spark
 
 SETTINGS = StreamSettings(trigger_s=0.1, niceness=0)
 START_MS = 1_690_000_000_000
-
-
-def wait_for(stream: LoadStream, reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not reached():
-        progress = stream.progress()
-        assert progress["running"], progress["error"]
-        assert time.monotonic() < deadline, progress
-        time.sleep(0.05)
-
-
-def wait_until_read(stream: LoadStream, lines: int) -> None:
-    wait_for(stream, lambda: stream.progress()["ledger"]["read"] >= lines)
 
 
 def assert_profile(stream: LoadStream, world: World, used: list[Record]) -> None:

@@ -9,7 +9,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 
 #: Of what a stream keeps between two runs. State of another version is left alone and a new one begun.
-STATE_VERSION = 2
+STATE_VERSION = 3
 
 #: Files of several writers become visible a little out of order.
 ORDER_SLACK_S = 5
@@ -41,6 +41,8 @@ class StreamSettings:
     keep_raw_s
         How long processed files are kept, so that `stormwright.pipeline.batch.backfill` can read them again; 0 deletes
         them.
+    alarm_after_s
+        X: an alarm is raised for a node that has been at or over its capacity for longer; None for no alarms.
     heap_mb, niceness
         Of the Spark JVM, which shares its machine with what it watches.
     """
@@ -55,6 +57,7 @@ class StreamSettings:
     trigger_s: float = 2.5
     max_files_per_batch: int = 1000
     keep_raw_s: int = 0
+    alarm_after_s: float | None = None
     heap_mb: int = 1024
     niceness: int = 0
 
@@ -64,6 +67,8 @@ class StreamSettings:
             for name in ("window_s", "slide_s", "late_s", "trigger_s", "max_files_per_batch", "heap_mb")
             if getattr(self, name) <= 0
         ]
+        if self.alarm_after_s is not None and not self.alarm_after_s > 0:
+            faults.append(Fault(f"alarm_after_s is {self.alarm_after_s}, must be positive", "$.alarm_after_s"))
         if self.keep_raw_s < 0:
             faults.append(Fault(f"keep_raw_s is {self.keep_raw_s}, must not be negative", "$.keep_raw_s"))
         if not faults and self.window_s % self.slide_s:

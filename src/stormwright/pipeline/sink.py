@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from stormwright.pipeline.alarms import SecondsFeed
 from stormwright.pipeline.live import LiveState
 from stormwright.pipeline.measurement import Measurement, measure
 from stormwright.pipeline.plan import unpacked
@@ -40,9 +41,18 @@ class ProfileSink:
         Forget it.
     latest
         File for the newest measurement as JSON.
+    feed
+        Where the seconds of nodes go for the alarms.
     """
 
-    def __init__(self, directory: Path, fresh: bool, latest: Path, settings: StreamSettings) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        fresh: bool,
+        latest: Path,
+        settings: StreamSettings,
+        feed: SecondsFeed | None = None,
+    ) -> None:
         self._settings = settings
         self._state_path = directory / "panes.arrow"
         self._latest = latest
@@ -52,6 +62,9 @@ class ProfileSink:
         self._seconds = worker_seconds(self.state.panes)
         self.measurement: Measurement | None = measure(self.state.panes, self._seconds, settings)
         self.updated: float | None = None
+        self._feed = feed
+        #: Cores of the nodes, by supervisor, as far as somebody has told.
+        self.capacity_cores: Mapping[str, float] = {}
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Take one batch of `stormwright.pipeline.plan.packed`."""
@@ -66,6 +79,8 @@ class ProfileSink:
         self._seconds = with_history(worker_seconds(state.panes), self._seconds, self._settings.history_s)
         self.measurement = measure(state.panes, self._seconds, self._settings)
         self.state = state
+        if self._feed and self.measurement:
+            self._feed.write(self.measurement.node_series, self.capacity_cores)
         self._write_latest()
         self.updated = time.time()
         self._note_lags(audit)
@@ -81,7 +96,7 @@ class ProfileSink:
         document: dict[str, Any] = {
             "batch": self.state.batch,
             "ledger": asdict(self.state.ledger),
-            **self.measurement.as_dict(),
+            **self.measurement.as_dict(self.capacity_cores),
         }
         temporary = self._latest.with_name(f".{self._latest.name}")
         temporary.write_bytes(orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS))
