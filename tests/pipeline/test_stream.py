@@ -68,6 +68,16 @@ def test_stream_and_batch_make_the_same_of_the_same_files(spark: SparkSession, t
         outcome = expected_outcome(landed, settings.late_s)
         assert_profile(stream, world, outcome.used)
         progress = stream.progress()
+        # The listener hears of a batch a little after it is over.
+        wait_for(stream, lambda: stream.progress()["queries"]["loads"]["batch"] == stream.progress()["batch"])
+        figures = stream.progress()["queries"]["loads"]
+    assert figures["phases_ms"]["triggerExecution"] >= figures["phases_ms"]["addBatch"] > 0
+    assert min(figures["state_rows"], figures["state_bytes"], figures["watermark_lag_s"]) > 0
+    assert figures["restarts"] == 0
+    assert progress["nodes"].keys() == {node.id for node in world.problem.supervisors}
+    assert all(load["headroom_cores"] is not None for load in progress["nodes"].values())
+    assert progress["complete_latency_ms"]["words-1"]["p99"] > progress["complete_latency_ms"]["words-1"]["p50"] > 0
+    assert progress["alarms"] is None
     assert {reason for reason, *_ in outcome.quarantine} > {LATE}
     assert outcome.duplicate > 10
     assert progress["batch"] > 4
@@ -176,6 +186,7 @@ def test_a_file_that_batches_fail_over_is_set_aside_whole(spark: SparkSession, t
         assert progress["ledger"] == {"read": len(used), "used": len(used), "duplicate": 0, "quarantined": 0}
         assert (progress["files_set_aside"], progress["error"]) == (1, None)
         assert progress["restarts"] >= 2
+        assert progress["queries"]["loads"]["restarts"] == progress["restarts"]
         assert_profile(stream, world, used)
     (row,) = rows_in(state.glob("*/quarantine/*.jsonl"))
     assert "overflow" in row["reason"]
