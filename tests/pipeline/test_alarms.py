@@ -228,3 +228,14 @@ def test_a_batch_that_comes_again_changes_nothing(tmp_path: Path) -> None:
     assert {node: alarm.start_s for node, alarm in again.up.items()} == {"a": 50, "b": 5}
     assert [(a.start_s, a.end_s) for a in again.ended] == [(10, 30)]
     assert again.raised == 3
+
+
+def test_a_node_that_leaves_the_cluster_is_told_to_be_silent(tmp_path: Path) -> None:
+    feed = SecondsFeed(tmp_path, final_s=3, followed=["left before"])
+    over = NodeSeries(seconds_of([2.5] * 5), settle_s=0)
+    feed.write(over, {"a": CAPACITY})
+    assert [row for row in lines_in(tmp_path) if row[0] != "a"] == [("left before", 9, None)]
+    feed.write(over, {"b": CAPACITY})
+    assert lines_in(tmp_path) == [("a", 9, None), ("b", 4, None)]
+    feed.write(over, {"b": CAPACITY})
+    assert lines_in(tmp_path) == []

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.pipeline.episodes import Followed, Run, Second, final_after_s, follow
+from stormwright.pipeline.overload import NodeSeries
 
 CAPACITY = 2.0
 #: What a node uses in each second: well below, at or above its capacity, or nothing is heard.
@@ -90,3 +92,21 @@ def test_a_delay_beyond_x_does_not_count() -> None:
     assert final_after_s(0.5, 43) == 0
     late = follow([], 100, [Second(70, 3.0, CAPACITY), Second(71, 3.0, CAPACITY)], 30, 30)
     assert brief(late.runs) == [(71, 72, 3.0)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(cores=Cores, last=st.sampled_from([0.5, 3.5]))
+def test_the_overload_of_a_profile_is_the_run_that_is_followed(cores: list[float | None], last: float) -> None:
+    cores = [*cores, last]
+    heard = [(at, used) for at, used in enumerate(cores) if used is not None]
+    seconds = pa.table(
+        {
+            "topology": ["t"] * len(heard), "supervisor": ["a"] * len(heard), "port": [1] * len(heard),
+            "at": [at for at, _ in heard], "cpu_ns": [used * 1e9 for _, used in heard],
+            "length_ns": [10**9] * len(heard),
+        }
+    )  # fmt: skip
+    overload_s = NodeSeries(seconds, settle_s=0).overload_s({"a": CAPACITY})["a"]
+    followed = follow([], None, [Second(at, used, CAPACITY) for at, used in enumerate(cores)], 1000, 1000)
+    at_end = [run.end_s - run.start_s for run in followed.runs if run.end_s == len(cores)]
+    assert overload_s == sum(at_end)

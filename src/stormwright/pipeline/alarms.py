@@ -11,7 +11,7 @@ query costs a few milliseconds a second as long as no node is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -60,13 +60,21 @@ class SecondsFeed:
     1. A node that was over its capacity in one of the last seconds is told of second by second.
     2. When that is over its newest second is told: it ends what the query may still follow.
     3. So it is, at first, for every node: what was followed before a restart may have ended meanwhile.
+    4. A node that has left the cluster is told to be silent.
+
+    Parameters
+    ----------
+    final_s
+        As `stormwright.pipeline.episodes.final_after_s`.
+    followed
+        Nodes that the query follows already.
     """
 
-    def __init__(self, directory: Path, final_s: int) -> None:
+    def __init__(self, directory: Path, final_s: int, followed: Iterable[str] = ()) -> None:
         self._landing = Landing(directory)
         self._last_s = final_s + 1
         self._end_s: int | None = None
-        self._told: dict[str, dict[int, float | None]] = {}
+        self._told: dict[str, dict[int, float | None]] = {node: {} for node in followed}
         self._quiet: set[str] = set()
 
     def write(self, series: NodeSeries, capacity_cores: Mapping[str, float]) -> None:
@@ -76,7 +84,11 @@ class SecondsFeed:
         # Whatever was not final when seconds were told last may have changed. After a restart all that is known is told
         # again: what is final does not change by it.
         begin_s = 0 if self._end_s is None else self._end_s - self._last_s
-        lines = []
+        gone = [node for node in self._told if node not in capacity_cores]
+        for node in gone:
+            del self._told[node]
+        # A second so late that no run of the node can go on.
+        lines = [_line(node, series.end_s + self._last_s, None, None) for node in gone]  # 4
         for node, capacity in capacity_cores.items():
             cores = series.cores(node, begin_s)
             if not len(cores):
@@ -92,12 +104,13 @@ class SecondsFeed:
                 new = [series.end_s - 1]
             else:
                 new = []
-            lines += [
-                orjson.dumps({"supervisor": node, "at": at, "cores": seconds[at], "capacity_cores": capacity})
-                for at in new
-            ]
+            lines += [_line(node, at, seconds[at], capacity) for at in new]
         self._landing.write(lines)
         self._end_s = series.end_s
+
+
+def _line(node: str, at: int, cores: float | None, capacity_cores: float | None) -> bytes:
+    return orjson.dumps({"supervisor": node, "at": at, "cores": cores, "capacity_cores": capacity_cores})
 
 
 def _has_protobuf() -> bool:
@@ -262,8 +275,8 @@ class AlarmStream:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory, self._after_s = directory, after_s
         self._final_s = final_after_s(after_s, settings.watermark_s + settings.slide_s)
-        self.feed = SecondsFeed(directory / "seconds", self._final_s)
         self.log = AlarmLog(directory / "alarms.json", tell)
+        self.feed = SecondsFeed(directory / "seconds", self._final_s, followed=self.log.up)
         self._query: KeptQuery | None = None
 
     def start(self, spark: SparkSession) -> None:

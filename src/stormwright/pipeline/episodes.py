@@ -30,11 +30,11 @@ class Run(NamedTuple):
 
 
 class Second(NamedTuple):
-    """A node's cores in a second; None where no worker was heard of."""
+    """A node's cores in a second, None where no worker was heard of, and those that it has, None once it is gone."""
 
     at: int
     cores: float | None
-    capacity_cores: float
+    capacity_cores: float | None
 
 
 class Followed(NamedTuple):
@@ -66,9 +66,9 @@ def follow(runs: Iterable[Run], newest_s: int | None, told: Iterable[Second], af
     oldest_s = -1 if newest_s is None else newest_s - final_s
     newest_s = max([second.at for second in told] + ([] if newest_s is None else [newest_s]))
     current = list(runs)
-    for second in told:
-        if second.at > oldest_s and second.cores is not None and second.cores >= second.capacity_cores:  # 1
-            current = _with(current, Run(second.at, second.at + 1, second.cores, second.capacity_cores))
+    for at, cores, capacity in told:
+        if at > oldest_s and cores is not None and capacity is not None and cores >= capacity:  # 1
+            current = _with(current, Run(at, at + 1, cores, capacity))
     raised = [run for run in current if not run.alarmed and run.end_s - run.start_s > after_s]  # 2
     current = [run._replace(alarmed=run.alarmed or run in raised) for run in current]
     over = [run for run in current if run.end_s <= newest_s - final_s]  # 3
