@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stormwright.controller.drift_text import drift_text
 from stormwright.controller.plan import MoveBudget
 from stormwright.controller.policy import Clock, decide
 from stormwright.controller.setbacks import Setbacks
 from stormwright.model import Assignment, LoadProfile, Problem, Topology
 from stormwright.model.load import assumed_load
+from stormwright.pipeline.drift import Drift
 from stormwright.schedulers.support.triggers import TriggerParams
 from tests.controller.builders import on, problem, topology
 
@@ -108,3 +110,43 @@ def test_a_topology_may_be_kept_from_moving(spread: Problem) -> None:
     decision = decide(kept, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0))
     assert decision.plan.moves == ()
     assert decision.plan.left == {"t-1-0": "stormwright.move is false in its configuration"}
+
+
+def test_a_drift_is_looked_at_off_the_clock_and_said_but_not_while_cooling_down(spread: Problem) -> None:
+    drifted = "load has drifted: CPU of t +52 % since 12:00:00 UTC"
+    for since_change, looked in ((500, True), (29, False)):
+        clock = Clock(1000, 1000 - since_change, 1000 - 5, 1000 - 5)
+        decision = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), clock, drifted=drifted)
+        assert (decision.looked, len(decision.plan.moves)) == (looked, looked)
+    assert decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 0, 995, 995)).looked is False
+    moved = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 0, 995, 995), drifted=drifted)
+    assert moved.reason.startswith(f"{drifted}; inter-node traffic falls by 100 %")
+
+    class AsItIs:
+        def schedule(self, problem: Problem) -> Assignment:
+            return Assignment(problem.current_slot)
+
+    stays = decide(spread, AsItIs(), TRIGGERS, MoveBudget(), Clock(1000, 0, 995, 995), drifted=drifted)
+    assert stays.reason.startswith(drifted)
+    assert stays.reason.endswith("not worth a move")
+
+
+def test_an_alarm_makes_an_overload_be_looked_at_again(spread: Problem) -> None:
+    """A look just before has moved nothing; the alarm is of later."""
+    loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
+    for alarm_s, looked in ((949.0, False), (951.0, True)):
+        clock = Clock(1000, 0, 0, last_idle_look_s=950.0, last_alarm_s=alarm_s)
+        assert decide(loaded, OnOneNode(), TRIGGERS, MoveBudget(), clock).looked is looked
+
+
+def test_a_drift_in_words(spread: Problem) -> None:
+    drifts = [
+        Drift("t-1-0", "CPU", 2, 0.518, since_ms=1_700_000_000_000),
+        Drift("t-1-0", "traffic", None, -0.4, since_ms=1_700_000_015_000),
+        Drift("gone", "CPU", 2, 2, since_ms=1_700_000_000_000),
+    ]
+    assert drift_text(drifts, spread) == (
+        "load has drifted: CPU of t/b-bolt +52 % since 22:13:20 UTC, traffic of t -40 % since 22:13:35 UTC, "
+        "CPU of gone +200 % since 22:13:20 UTC"
+    )
+    assert drift_text([], spread) == ""

@@ -65,6 +65,9 @@ SMALL: dict[str, Any] = {
             "flows": [[3, "count", "shuffle", 8.0]],
             "flow_limits": {"count": 40.0},
             "bytes_per_tuple": 16.0,
+            "pair_bytes_per_s": [200.0, 0.0],
+            "flow_bytes_per_s": [128.0],
+            "forecast_cpu_hz": [2e9, 2e9, 1.0, 5.0],
         }
     },
 }

@@ -57,6 +57,11 @@ def test_everything_is_read():
     assert (load.flow_source.tolist(), load.flow_component.tolist(), load.flow_grouping) == ([3], [1], ("shuffle",))
     assert load.flow_limit_tps.tolist() == [math.inf, 40]
     assert load.bytes_per_tuple == 16
+    assert load.pair_bytes_per_s is not None
+    assert load.flow_bytes_per_s is not None
+    assert load.forecast_cpu_hz is not None
+    assert (load.pair_bytes_per_s.tolist(), load.flow_bytes_per_s.tolist()) == ([200, 0], [128])
+    assert load.forecast_cpu_hz.tolist() == [2e9, 2e9, 1, 5]
 
 
 def test_what_may_be_left_out():
@@ -254,6 +259,15 @@ def test_reading_what_was_written_gives_the_same(problem):
         (("load", "other"), {}, "$.load.other", "unknown topology"),
         ((*LOAD, "cpu_hz"), "fast", f'$.load["{TOPOLOGY}"].cpu_hz', "should be a list, got 'fast'"),
         ((*LOAD, "cpu_hz"), [1, 2, 3], f'$.load["{TOPOLOGY}"].cpu_hz', "has 3 items for 4 executors"),
+        (
+            (*LOAD, "forecast_cpu_hz"),
+            [1, 2, 3],
+            f'$.load["{TOPOLOGY}"].forecast_cpu_hz',
+            "has 3 items for 4 executors",
+        ),
+        ((*LOAD, "pair_bytes_per_s"), [1], f'$.load["{TOPOLOGY}"].pair_bytes_per_s', "has 1 items for 2 pairs"),
+        ((*LOAD, "flow_bytes_per_s"), [-1], f'$.load["{TOPOLOGY}"].flow_bytes_per_s[0]', "should be a number from 0"),
+        ((*LOAD, "flow_bytes_per_s"), "x", f'$.load["{TOPOLOGY}"].flow_bytes_per_s', "should be a list, got 'x'"),
         ((*LOAD, "cpu_hz", 2), "1", f'$.load["{TOPOLOGY}"].cpu_hz[2]', "should be a number, got '1'"),
         ((*LOAD, "cpu_hz", 2), 10**400, f'$.load["{TOPOLOGY}"].cpu_hz[2]', "should be a number from 0 to 1e18"),
         ((*LOAD, "pairs", 0, 2), 1e308, f'$.load["{TOPOLOGY}"].pairs[0][2]', "should be a number from 0 to 1e18"),
@@ -349,6 +363,7 @@ def test_all_faults_of_a_file_at_once():
 
 def test_faults_of_long_lists_are_counted_not_all_listed():
     document = small("load", TOPOLOGY, "pairs", value=[[0, 9, 1.0]] * 1000)
+    del document["load"][TOPOLOGY]["pair_bytes_per_s"]
     found = faults(document)
     assert len(found) == 11
     assert found[-1][1] == "should be the index of one of 4 executors: 990 more like this"

@@ -41,6 +41,8 @@ STREAMS = [
     ["split", "__ack_ack", "__acker", "fields"],
     ["count", "default", "report", "local_or_shuffle"],
 ]
+#: Size of a tuple of each of them.
+TUPLE_BYTES = (120, 40, 24, 56)
 
 
 @dataclass
@@ -52,7 +54,6 @@ class World:
     pair_tps: dict[tuple[str, int, int, int], float] = field(default_factory=dict)
     service_s: dict[tuple[str, int], float] = field(default_factory=dict)
     overhead_cores: float = 0.3
-    tuple_bytes: int = 60
 
 
 def dice(seed: int) -> random.Random:
@@ -134,13 +135,18 @@ def known_profile(world: World) -> Expected:
         known.cpu_hz[topology.id] = {executor: used * CORE_HZ for executor, used in enumerate(own_cores)}
         pairs: dict[tuple[int, int], float] = defaultdict(float)
         flows: dict[tuple[int, str, str], float] = defaultdict(float)
+        pair_bytes: dict[tuple[int, int], float] = defaultdict(float)
+        flow_bytes: dict[tuple[int, str, str], float] = defaultdict(float)
         for (name, source, target, stream), tps in world.pair_tps.items():
             _, _, component, grouping = STREAMS[stream]
             if name == topology.id and grouping == "fields":
                 pairs[_executor(topology, source), _executor(topology, target)] += tps
+                pair_bytes[_executor(topology, source), _executor(topology, target)] += tps * TUPLE_BYTES[stream]
             elif name == topology.id:
                 flows[_executor(topology, source), component, grouping] += tps
+                flow_bytes[_executor(topology, source), component, grouping] += tps * TUPLE_BYTES[stream]
         known.pairs[topology.id], known.flows[topology.id] = dict(pairs), dict(flows)
+        known.pair_bytes[topology.id], known.flow_bytes[topology.id] = dict(pair_bytes), dict(flow_bytes)
         placement = world.problem.current[topology.id]
         for executor, slot in enumerate(placement.slot_of_executor):
             cores[placement.slots[slot].supervisor] += own_cores[executor]
@@ -167,6 +173,7 @@ def known_work(world: World, topology: Topology) -> ExpectedWork:
         total = sum(by_task.values())
         source_received = sum(received[task] for task in tasks_of(topology, key[0]))
         known.sent_tps[key] = total
+        known.bytes_per_s[key] = total * TUPLE_BYTES[STREAMS.index(list(key))]
         if source_received:
             known.selectivity[key] = total / source_received
         if key[3] == "fields":
@@ -232,7 +239,7 @@ def _record(
         first, last = int(topology.executor_start_task[member]), int(topology.executor_end_task[member])
         component = topology.components[topology.executor_component[member]]
         sent = [
-            [task, target, stream, during(tps), during(tps) * world.tuple_bytes * (rng.random() < 0.5)]
+            [task, target, stream, during(tps), during(tps) * TUPLE_BYTES[stream] * (rng.random() < 0.5)]
             for (name, task, target, stream), tps in world.pair_tps.items()
             if name == topology.id and first <= task <= last
         ]
@@ -333,6 +340,15 @@ def land(directory: Path, bodies: Iterable[bytes], landed_ms: int | None = None)
         os.utime(path, ns=(landed_ms * 10**6, landed_ms * 10**6))
     directory.mkdir(exist_ok=True)
     return path.rename(directory / path.name)
+
+
+def land_files(directory: Path, files: list[list[Line]]) -> dict[str, tuple[int, list[Line]]]:
+    """Let files land one after the other, each with its last line; by name what landed when."""
+    landed = {}
+    for file in files:
+        landed_ms = file[-1].arrived_ms
+        landed[land(directory, (line.body for line in file), landed_ms).name] = (landed_ms, file)
+    return landed
 
 
 def encoded(record: Record) -> bytes:

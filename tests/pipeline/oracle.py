@@ -30,6 +30,8 @@ class Expected:
     cpu_hz: dict[str, dict[int, float]] = field(default_factory=dict)
     pairs: dict[str, dict[tuple[int, int], float]] = field(default_factory=dict)
     flows: dict[str, dict[tuple[int, str, str], float]] = field(default_factory=dict)
+    pair_bytes: dict[str, dict[tuple[int, int], float]] = field(default_factory=dict)
+    flow_bytes: dict[str, dict[tuple[int, str, str], float]] = field(default_factory=dict)
     bytes_per_tuple: dict[str, float] = field(default_factory=dict)
     node_cpu_hz: dict[str, float] = field(default_factory=dict)
     overload_s: dict[str, float] = field(default_factory=dict)
@@ -62,7 +64,8 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
     cpu_s: dict[int, float] = defaultdict(float)
     pairs: dict[tuple[int, int], float] = defaultdict(float)
     flows: dict[tuple[int, str, str], float] = defaultdict(float)
-    size, sampled = 0, 0
+    sizes: dict[Any, list[int]] = defaultdict(list)
+    sampled: dict[Any, list[int]] = defaultdict(list)
     for record in records:
         for executor in record["executors"]:
             index = executor_of[executor["first_task"]]
@@ -70,16 +73,24 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
             cpu_s[index] += executor["cpu_ns"] / 1e9
         for source, target, stream, tuples, size_bytes in record["pairs"]:
             _, _, component, grouping = record["streams"][stream]
-            if size_bytes:
-                size, sampled = size + size_bytes, sampled + tuples
+            key: Any
             if grouping in FOLLOWING:
-                flows[executor_of[source], component, grouping] += tuples
+                key = executor_of[source], component, grouping
+                flows[key] += tuples
             else:
-                pairs[executor_of[source], executor_of[target]] += tuples
+                key = executor_of[source], executor_of[target]
+                pairs[key] += tuples
+            if size_bytes:
+                sizes[key].append(size_bytes)
+                sampled[key].append(tuples)
     expected.cpu_hz[topology.id] = {e: cpu_s[e] / covered_s[e] * core_hz for e in covered_s}
     expected.pairs[topology.id] = {key: n / covered_s[key[0]] for key, n in pairs.items() if n}
     expected.flows[topology.id] = {key: n / covered_s[key[0]] for key, n in flows.items() if n}
-    expected.bytes_per_tuple[topology.id] = size / sampled
+    mean = sum(map(sum, sizes.values())) / sum(map(sum, sampled.values()))
+    expected.bytes_per_tuple[topology.id] = mean
+    size_of = {key: sum(sizes[key]) / sum(sampled[key]) for key in sizes}
+    for found, of in ((expected.pairs, expected.pair_bytes), (expected.flows, expected.flow_bytes)):
+        of[topology.id] = {key: tps * size_of.get(key, mean) for key, tps in found[topology.id].items()}
 
 
 def _add_nodes(expected: Expected, records: list[Record], problem: Problem, end_ms: int, settle_s: int) -> None:
@@ -102,7 +113,7 @@ def _add_nodes(expected: Expected, records: list[Record], problem: Problem, end_
         for worker in cpu_s:
             if worker[0] == node.id:
                 known = {second: cpu_s[worker][second] / told_s[worker][second] for second in cpu_s[worker]}
-                for second, used in _without_short_gaps(known, settle_s).items():
+                for second, used in without_short_gaps(known, settle_s).items():
                     cores[second] += used
         judged = [s for s in cores if expected.start_ms <= s * 1000 < min(end_ms, (newest + 1) * 1000) and s <= last]
         expected.node_cpu_hz[node.id] = sum(cores[s] for s in judged) / len(judged) * problem.core_hz
@@ -112,7 +123,7 @@ def _add_nodes(expected: Expected, records: list[Record], problem: Problem, end_
         expected.overload_s[node.id] = float(run)
 
 
-def _without_short_gaps(known: dict[int, float], longest: int) -> dict[int, float]:
+def without_short_gaps(known: dict[int, float], longest: int) -> dict[int, float]:
     filled = dict(known)
     for before, after in itertools.pairwise(sorted(known)):
         if after - before - 1 <= longest:
@@ -185,6 +196,7 @@ class ExpectedWork:
 
     service_s: dict[int, float] = field(default_factory=dict)
     sent_tps: dict[StreamKey, float] = field(default_factory=dict)
+    bytes_per_s: dict[StreamKey, float] = field(default_factory=dict)
     selectivity: dict[StreamKey, float] = field(default_factory=dict)
     shares: dict[StreamKey, dict[int, float]] = field(default_factory=dict)
 
@@ -197,6 +209,8 @@ def expected_work(records: list[Record], topology: str) -> ExpectedWork:
     component_of: dict[int, str] = {}
     executor_of: dict[int, int] = {}
     sent: dict[StreamKey, dict[tuple[int, int], int]] = defaultdict(lambda: defaultdict(int))
+    sizes: dict[StreamKey, int] = defaultdict(int)
+    sampled: dict[StreamKey, int] = defaultdict(int)
     for record in records:
         if record["worker"]["topology"] != topology:
             continue
@@ -207,14 +221,18 @@ def expected_work(records: list[Record], topology: str) -> ExpectedWork:
             execute_ns[first] += executor["execute_ns"]
             for task in range(first, executor["last_task"] + 1):
                 component_of[task], executor_of[task] = executor["component"], first
-        for source, target, stream, tuples, _ in record["pairs"]:
-            sent[tuple(record["streams"][stream])][source, target] += tuples
+        for source, target, stream, tuples, size_bytes in record["pairs"]:
+            key = tuple(record["streams"][stream])
+            sent[key][source, target] += tuples
+            sizes[key] += size_bytes
+            sampled[key] += tuples if size_bytes else 0
     work = ExpectedWork(service_s={e: execute_ns[e] / n / 1e9 for e, n in received.items() if n})
     for key, pairs in sent.items():
         by_task: dict[int, float] = dict.fromkeys((t for t, name in component_of.items() if name == key[2]), 0.0)
         for (source, target), tuples in pairs.items():
             by_task[target] += tuples / watched_s[executor_of[source]]
         work.sent_tps[key] = sum(by_task.values())
+        work.bytes_per_s[key] = work.sent_tps[key] * sizes[key] / sampled[key]
         emitted_tps = max(by_task.values()) if key[3] == "all" else work.sent_tps[key]
         received_tps = sum(received[e] / watched_s[e] for e in watched_s if component_of[e] == key[0])
         if received_tps:
@@ -230,6 +248,7 @@ def found_work(facts: pa.Table) -> ExpectedWork:
     return ExpectedWork(
         service_s={w.first_task: w.service_s for w in executor_work(facts) if w.service_s is not None},
         sent_tps={key: stream.sent_tps for key, stream in streams.items()},
+        bytes_per_s={key: s.bytes_per_s for key, s in streams.items() if s.bytes_per_s is not None},
         selectivity={key: stream.selectivity for key, stream in streams.items() if stream.selectivity is not None},
         shares={key: dict(stream.shares) for key, stream in streams.items() if stream.shares},
     )
@@ -239,6 +258,7 @@ def assert_same_work(found: ExpectedWork, expected: ExpectedWork, relative: floa
     """Compare every number; what is missing on either side is a difference."""
     assert found.service_s == pytest.approx(expected.service_s, rel=relative)
     assert found.sent_tps == pytest.approx(expected.sent_tps, rel=relative)
+    assert found.bytes_per_s == pytest.approx(expected.bytes_per_s, rel=relative)
     assert found.selectivity == pytest.approx(expected.selectivity, rel=relative)
     assert found.shares.keys() == expected.shares.keys()
     for key, shares in expected.shares.items():
@@ -263,23 +283,24 @@ def found_profile(profile: LoadProfile, problem: Problem) -> Expected:
         load = profile.topologies[topology.id]
         names = [component.id for component in topology.components]
         found.cpu_hz[topology.id] = dict(enumerate(load.cpu_hz.tolist()))
-        found.pairs[topology.id] = dict(
-            zip(
-                zip(load.pair_source.tolist(), load.pair_target.tolist(), strict=True),
-                load.pair_tps.tolist(),
-                strict=True,
-            )
+        pairs = list(zip(load.pair_source.tolist(), load.pair_target.tolist(), strict=True))
+        found.pairs[topology.id] = dict(zip(pairs, load.pair_tps.tolist(), strict=True))
+        keys = list(
+            zip(load.flow_source.tolist(), (names[c] for c in load.flow_component), load.flow_grouping, strict=True)
         )
-        keys = zip(load.flow_source.tolist(), (names[c] for c in load.flow_component), load.flow_grouping, strict=True)
         found.flows[topology.id] = dict(zip(keys, load.flow_tps.tolist(), strict=True))
         assert load.bytes_per_tuple is not None
+        assert load.pair_bytes_per_s is not None
+        assert load.flow_bytes_per_s is not None
+        found.pair_bytes[topology.id] = dict(zip(pairs, load.pair_bytes_per_s.tolist(), strict=True))
+        found.flow_bytes[topology.id] = dict(zip(keys, load.flow_bytes_per_s.tolist(), strict=True))
         found.bytes_per_tuple[topology.id] = load.bytes_per_tuple
     return found
 
 
 def assert_equal(found: Expected, expected: Expected, relative: float) -> None:
     """Compare every number; what is missing on either side is a difference."""
-    for name in ("cpu_hz", "pairs", "flows"):
+    for name in ("cpu_hz", "pairs", "flows", "pair_bytes", "flow_bytes"):
         ours, theirs = getattr(found, name), getattr(expected, name)
         assert ours.keys() == theirs.keys()
         for topology in theirs:

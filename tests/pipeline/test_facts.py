@@ -10,6 +10,7 @@ from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.pipeline.activity import LatencyHistogram, topology_activity
 from stormwright.pipeline.derive import KEYS, VALUES
 from stormwright.pipeline.gaps import WorkerRecords, worker_records
+from stormwright.pipeline.nodes import node_loads
 from stormwright.pipeline.overload import NodeSeries
 from stormwright.pipeline.profile import topology_load
 from stormwright.pipeline.quarantine import QUARANTINE, rejected
@@ -237,3 +238,17 @@ def test_gaps_are_those_of_each_worker() -> None:
         WorkerRecords("t", "a", 1, 99, records=1, missing=0),
         WorkerRecords("t", "a", 2, 7, records=1, missing=0),
     ]
+
+
+def test_nodes_have_headroom_where_their_capacity_is_known() -> None:
+    def worker(node: str, start_ms: int, port: int, heap_bytes: int) -> dict[str, object]:
+        keys = {"kind": "worker", "topology": "t", "supervisor": node, "first": start_ms, "second": port}
+        return keys | {"heap_bytes": heap_bytes}
+
+    heard = facts(worker("a", 7, 6700, 5), worker("a", 9, 6700, 100), worker("a", 1, 6701, 20), worker("b", 1, 6700, 3))
+    loads = node_loads(heard, {"a": 2.5, "b": 0.5, "c": 0.0}, {"a": 2.0, "z": 9.0})
+    assert {node: load.as_dict() for node, load in loads.items()} == {
+        "a": {"cpu_cores": 2.5, "capacity_cores": 2.0, "headroom_cores": -0.5, "heap_bytes": 120, "workers": 2},
+        "b": {"cpu_cores": 0.5, "capacity_cores": None, "headroom_cores": None, "heap_bytes": 3, "workers": 1},
+        "c": {"cpu_cores": 0.0, "capacity_cores": None, "headroom_cores": None, "heap_bytes": 0, "workers": 0},
+    }

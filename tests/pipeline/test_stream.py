@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,37 +20,14 @@ from stormwright.pipeline.live import OVERTAKEN
 from stormwright.pipeline.quarantine import QUARANTINE
 from stormwright.pipeline.stream import LoadStream, StreamSettings
 from stormwright.pipeline.windows import PANES
-from tests.pipeline.generator import World, deliver, dice, encoded, land, make_world, records
-from tests.pipeline.oracle import Line, Record, assert_equal, expected_outcome, expected_profile, found_profile
+from tests.pipeline.generator import World, deliver, dice, encoded, land, land_files, make_world, records
+from tests.pipeline.oracle import Record, assert_equal, expected_outcome, expected_profile, found_profile
+from tests.pipeline.waiting import wait_for, wait_until_read
 
 pytestmark = pytest.mark.spark
 
 SETTINGS = StreamSettings(trigger_s=0.1, niceness=0)
 START_MS = 1_690_000_000_000
-
-Files = dict[str, tuple[int, list[Line]]]
-
-
-def land_files(directory: Path, files: list[list[Line]]) -> Files:
-    """Let files land one after the other, each with its last line; by name what landed when."""
-    landed: Files = {}
-    for file in files:
-        landed_ms = file[-1].arrived_ms
-        landed[land(directory, (line.body for line in file), landed_ms).name] = (landed_ms, file)
-    return landed
-
-
-def wait_for(stream: LoadStream, reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not reached():
-        progress = stream.progress()
-        assert progress["running"], progress["error"]
-        assert time.monotonic() < deadline, progress
-        time.sleep(0.05)
-
-
-def wait_until_read(stream: LoadStream, lines: int) -> None:
-    wait_for(stream, lambda: stream.progress()["ledger"]["read"] >= lines)
 
 
 def assert_profile(stream: LoadStream, world: World, used: list[Record]) -> None:
@@ -93,6 +69,16 @@ def test_stream_and_batch_make_the_same_of_the_same_files(spark: SparkSession, t
         outcome = expected_outcome(landed, settings.late_s)
         assert_profile(stream, world, outcome.used)
         progress = stream.progress()
+        # The listener hears of a batch a little after it is over.
+        wait_for(stream, lambda: stream.progress()["queries"]["loads"]["batch"] == stream.progress()["batch"])
+        figures = stream.progress()["queries"]["loads"]
+    assert figures["phases_ms"]["triggerExecution"] >= figures["phases_ms"]["addBatch"] > 0
+    assert min(figures["state_rows"], figures["state_bytes"], figures["watermark_lag_s"]) > 0
+    assert figures["restarts"] == 0
+    assert progress["nodes"].keys() == {node.id for node in world.problem.supervisors}
+    assert all(load["headroom_cores"] is not None for load in progress["nodes"].values())
+    assert progress["complete_latency_ms"]["words-1"]["p99"] > progress["complete_latency_ms"]["words-1"]["p50"] > 0
+    assert progress["alarms"] is None
     assert {reason for reason, *_ in outcome.quarantine} > {LATE}
     assert outcome.duplicate > 10
     assert progress["batch"] > 4
@@ -176,6 +162,7 @@ def test_a_file_that_batches_fail_over_is_set_aside_whole(spark: SparkSession, t
         assert progress["ledger"] == {"read": len(used), "used": len(used), "duplicate": 0, "quarantined": 0}
         assert (progress["files_set_aside"], progress["error"]) == (1, None)
         assert progress["restarts"] >= 2
+        assert progress["queries"]["loads"]["restarts"] == progress["restarts"]
         assert_profile(stream, world, used)
     (row,) = rows_in(state.glob("*/quarantine/*.jsonl"))
     assert "overflow" in row["reason"]

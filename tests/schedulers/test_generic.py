@@ -163,6 +163,15 @@ def test_predictive_looks_at_the_load_to_come(growth, node):
     assert node_of("predictive", running(problem(nodes(9, 9), growing, steady, new), [0, 4, WAITS]))[2] == node
 
 
+def test_a_forecast_that_comes_with_the_load_counts_more_than_growth():
+    """Half a GHz now, 0.7 soon; growth would say 2. Beside it 1 GHz."""
+    growing = topology("a", 1, 1, **{"stormwright.forecast.growth": 4}), load(1, cpu_ghz=0.5)
+    steady, new = (topology("b", 1, 1), load(1, cpu_ghz=1.0)), (topology("c", 1, 1), load(1))
+    assert node_of("predictive", running(problem(nodes(9, 9), growing, steady, new), [0, 4, WAITS]))[2] == 1
+    foreseen = growing[0], replace(growing[1], forecast_cpu_hz=np.array([0.7e9]))
+    assert node_of("predictive", running(problem(nodes(9, 9), foreseen, steady, new), [0, 4, WAITS]))[2] == 0
+
+
 def test_predictive_sees_what_it_places():
     """Forecasts of 0.4 each: they take turns though the nodes' speeds differ only a little."""
     of = problem(nodes(10, 9), (topology("t", 4, 2, **{"stormwright.forecast.growth": 4}), load(4)))

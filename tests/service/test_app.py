@@ -18,8 +18,10 @@ from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler
 from stormwright.service.app import MAX_DELIVERY_BYTES, HttpServer, make_app
+from stormwright.service.metrics import CONTENT_TYPE, metrics_text
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import problem, topology
+from tests.service.test_metrics import STATUS
 
 HOST = "127.0.0.1"
 CLUSTER = problem([topology("t")])
@@ -37,7 +39,7 @@ def serving(delivered: list[bytes], scheduler: str) -> Iterator[int]:
         number = free.getsockname()[1]
     clusters = iter([None, CLUSTER])
     app = make_app(
-        Bridge(make_scheduler(scheduler), scheduler), delivered.append, lambda: {"well": True}, lambda: next(clusters)
+        Bridge(make_scheduler(scheduler), scheduler), delivered.append, lambda: STATUS, lambda: next(clusters)
     )
     with HttpServer(app, HOST, number):
         yield number
@@ -71,6 +73,14 @@ def test_a_worker_that_ends_within_a_delivery_is_no_error(port, delivered, caplo
     assert post(port, "/v1/perflog", b"whole") == 204
     assert delivered == [b"whole"]
     assert not caplog.records
+
+
+def test_status_and_metrics(port):
+    with urllib.request.urlopen(f"http://{HOST}:{port}/v1/status") as answer:
+        assert orjson.loads(answer.read()) == STATUS
+    with urllib.request.urlopen(f"http://{HOST}:{port}/metrics") as answer:
+        assert answer.headers["content-type"] == CONTENT_TYPE
+        assert answer.read() == metrics_text(STATUS)
 
 
 def test_nonsense_is_refused(port, delivered):

@@ -31,10 +31,24 @@ from stormwright.cli import options
     help="Storm installation whose client and storm.yaml reach Nimbus.",
 )
 @click.option("--overload", "overload_s", default=30.0, show_default=True, help="X: seconds of overload that trigger.")
+@click.option(
+    "--alarm-after",
+    "alarm_after_s",
+    type=click.FloatRange(0, min_open=True),
+    help="Seconds of overload of a node after which an alarm is raised; no alarms by default.",
+)
 @click.option("--period", "period_s", default=60.0, show_default=True, help="P: seconds between looks.")
 @click.option("--gain", "min_gain_percent", default=20.0, show_default=True, help="R: percent that is worth a move.")
 @click.option("--cool-down", "cool_down_s", default=60.0, show_default=True, help="T: seconds after a change.")
 @click.option("--dry-run", is_flag=True, help="Decide and tell what would move, but move nothing.")
+@click.option(
+    "--forecast",
+    "forecast_min",
+    default=10,
+    show_default=True,
+    type=click.IntRange(1, 1440),
+    help="Minutes ahead that the load is forecast, for schedulers that use that (predictive).",
+)
 @click.option(
     "--on-failure",
     metavar="MODULE:FUNCTION|PROGRAM",
@@ -78,6 +92,8 @@ def command(
     state_dir: Path,
     storm_home: Path,
     overload_s: float,
+    alarm_after_s: float | None,
+    forecast_min: int,
     period_s: float,
     min_gain_percent: float,
     cool_down_s: float,
@@ -116,7 +132,8 @@ def command(
         ),
         budget=MoveBudget(max_topologies, max_executors),
         history=HistorySettings(history_uri, history_format, keep_history_days),
-        stream=StreamSettings(keep_raw_s=round(keep_raw_h * 3600)),
+        forecast_min=forecast_min,
+        stream=StreamSettings(keep_raw_s=round(keep_raw_h * 3600), alarm_after_s=alarm_after_s),
     )
     stop = threading.Event()
     scheduler = make_scheduler(scheduler_name, assignments)

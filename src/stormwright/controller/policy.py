@@ -20,13 +20,14 @@ class Clock:
     """What the triggers look back at, in seconds of one clock.
 
     `last_idle_look_s` is the last look after which nothing moved: what that could not cure is not looked at again
-    within a period.
+    within a period, unless an alarm was raised since (`last_alarm_s`).
     """
 
     now_s: float
     last_change_s: float
     last_look_s: float
     last_idle_look_s: float = float("-inf")
+    last_alarm_s: float = float("-inf")
 
 
 def _nothing() -> MovePlan:
@@ -55,6 +56,7 @@ def decide(
     budget: MoveBudget,
     clock: Clock,
     stay: Mapping[str, str] | None = None,
+    drifted: str = "",
 ) -> Decision:
     """Decide whether and what to move.
 
@@ -65,6 +67,8 @@ def decide(
         ask for, without traffic, and stays.
     stay
         Further topologies that shall not move, with the reason.
+    drifted
+        How the load has changed since the placement did; empty where it has not.
     """
     measured = problem.load.topologies if problem.load else {}
     kept = {t.id: f"{MOVE} is false in its configuration" for t in problem.topologies if t.conf.get(MOVE) is False}
@@ -79,16 +83,18 @@ def decide(
         overload_s=problem.load.overload_s if problem.load else {},
         inter_node_now_tps=inter_node_tps(before),
         inter_node_new_tps=0.0,
+        drifted=drifted,
     )
-    tried = clock.now_s - clock.last_idle_look_s < triggers.period_s
-    if tried or should_reschedule(triggers, at_best) is None:
+    tried = clock.now_s - clock.last_idle_look_s < triggers.period_s and clock.last_alarm_s < clock.last_idle_look_s
+    if (tried and not drifted) or should_reschedule(triggers, at_best) is None:
         return Decision(False, "no trigger", before=before)
     assignment = scheduler.schedule(problem)
     after = cost_of(problem, assignment.slot_of_executor)
     reason = should_reschedule(triggers, replace(at_best, inter_node_new_tps=inter_node_tps(after)))
     traffic = f"inter-node traffic {inter_node_tps(before):.0f} → {inter_node_tps(after):.0f} tuples/s"
     if reason is None:
-        return Decision(True, f"{traffic}: not worth a move", before=before, after=after, assignment=assignment)
+        why = f"{drifted}; {traffic}" if drifted else traffic
+        return Decision(True, f"{why}: not worth a move", before=before, after=after, assignment=assignment)
     plan = plan_moves(problem, assignment, budget, stay)
     return Decision(True, f"{reason} ({traffic})", plan, before, after, assignment)
 

@@ -7,12 +7,14 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from stormwright.controller.drift_text import drift_text
 from stormwright.controller.failure_hook import FailureHook
+from stormwright.controller.forecasting import Forecasting
 from stormwright.controller.history import History, HistorySettings
 from stormwright.controller.hook_program import Hook
 from stormwright.controller.move import MoveLimits, MoveReport, safe_move
@@ -26,6 +28,8 @@ from stormwright.experiments.obstacles import status_texts
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import Rejected, parse_lines
+from stormwright.pipeline.alarms import Alarm
+from stormwright.pipeline.drift import Drift, DriftWatch
 from stormwright.pipeline.stream import LoadStream, StreamSettings
 from stormwright.schedulers import Scheduler, make_scheduler, scheduler_type
 from stormwright.schedulers.support.triggers import TriggerParams
@@ -53,6 +57,8 @@ class RuntimeSettings:
         Called, in a thread of its own, for every topology that `initial` finds no slots for.
     keep_records
         Keep the newest records in memory, for measurements.
+    forecast_min
+        How many minutes ahead the load is forecast, for a scheduler that uses that.
     """
 
     state_dir: Path
@@ -62,6 +68,7 @@ class RuntimeSettings:
     dry_run: bool = False
     on_failure: Hook | None = None
     keep_records: bool = False
+    forecast_min: int = 10
     triggers: TriggerParams = field(default_factory=TriggerParams)
     budget: MoveBudget = field(default_factory=MoveBudget)
     limits: MoveLimits = field(default_factory=MoveLimits)
@@ -108,7 +115,11 @@ class Runtime:
         self._pauses = Pauses(settings.state_dir / "paused.json")
         self._history = History(settings.history, settings.state_dir, scheduler_name, say)
         self._stream = LoadStream(
-            self._landing.directory, settings.state_dir / "stream", settings.stream, history=self._history.staging
+            self._landing.directory,
+            settings.state_dir / "stream",
+            settings.stream,
+            history=self._history.staging,
+            tell_alarm=self._hear_alarm,
         )
         self._http = HttpServer(
             make_app(self.bridge, self._ingest, self.status, self._problem_now), settings.host, settings.port
@@ -117,7 +128,14 @@ class Runtime:
         self._closing = ExitStack()
         # A service that has just come up knows nothing yet: the first look waits a whole period.
         self._last_look_s = time.monotonic()
-        self._last_change_s = self._last_idle_look_s = float("-inf")
+        self._last_change_s = self._last_idle_look_s = self._last_alarm_s = float("-inf")
+        forecasts = getattr(scheduler, "uses_forecast", False)
+        self._forecasting = (
+            Forecasting(settings.state_dir / "minutes.arrow", settings.forecast_min) if forecasts else None
+        )
+        self._drift = DriftWatch()
+        self._drifts: list[Drift] = []
+        self._counts = dict.fromkeys(("looks", "decisions", "moves", "failed_moves"), 0)
         self._setbacks = Setbacks()
         self._last_decision: Decision | None = None
         self._last_moves: list[MoveReport] = []
@@ -147,6 +165,8 @@ class Runtime:
         if snapshot is None:
             return None
         load = load or self._stream.latest(snapshot)
+        if load and self._forecasting:
+            load = self._forecasting.added_to(load, snapshot)
         return snapshot.with_load(load) if load else None
 
     def _problem_now(self) -> Problem | None:
@@ -160,19 +180,35 @@ class Runtime:
             self._history.observe(problem)
         if problem is None or problem.load is None:
             return Decision(False, "no snapshot of Nimbus or no measured load yet")
+        if self._forecasting:
+            self._forecasting.note(problem)
         age_s = time.time() - problem.load.end_ms / 1000
         if age_s > self.settings.stream.window_s + self.settings.stream.late_s:
             return Decision(False, f"the load was measured {age_s:.0f} s ago: probes or pipeline stand still")
         if self.bridge.snapshot_age_s() > SNAPSHOT_S:
             return Decision(False, f"Nimbus asked last {self.bridge.snapshot_age_s():.0f} s ago: is it running?")
-        clock = Clock(time.monotonic(), self._last_change_s, self._last_look_s, self._last_idle_look_s)
+        clock = Clock(
+            time.monotonic(), self._last_change_s, self._last_look_s, self._last_idle_look_s, self._last_alarm_s
+        )
+        self._drifts = self._drift.see(problem.load)
         stay = {**self._setbacks.stay(clock.now_s), **self.bridge.unfit()}
         decision = decide(
-            problem, self._scheduler, triggers or self.settings.triggers, self.settings.budget, clock, stay
+            problem,
+            self._scheduler,
+            triggers or self.settings.triggers,
+            self.settings.budget,
+            clock,
+            stay,
+            drift_text(self._drifts, problem),
         )
         if decision.looked:
             self._last_look_s = clock.now_s
-            if not decision.plan.moves:
+            self._counts["looks"] += 1
+            if self._drifts:
+                self._drift.restart(problem.load.end_ms)
+            if decision.plan.moves:
+                self._counts["decisions"] += 1
+            else:
                 self._last_idle_look_s = clock.now_s
             self._last_decision = decision
             self._history.decide(problem, decision, self.settings.dry_run)
@@ -210,12 +246,16 @@ class Runtime:
                 )
                 self._history.move(move.topology.id, reports[-1])
                 self._setbacks.forget(move.topology.id)
+                self._counts["moves"] += 1
             except (MoveError, NimbusError) as error:
                 failure = error
                 self._history.move(move.topology.id, None, str(error))
+                self._counts["failed_moves"] += 1
                 self._setbacks.note(move.topology.id, time.monotonic(), str(error))
             finally:
                 self._last_change_s = time.monotonic()
+                # What is measured while the topology comes up again is no reference.
+                self._drift.restart(int((time.time() + self.settings.triggers.cool_down_s) * 1000))
                 self._last_moves = reports
         if failure:
             raise failure
@@ -259,10 +299,19 @@ class Runtime:
             "initial": self.settings.initial,
             "decision": decision.reason if decision else None,
             "moves": [report.as_dict() for report in self._last_moves],
+            "counts": dict(self._counts),
+            "drift": [asdict(drift) for drift in self._drifts],
             "pipeline": self.stream_progress(),
             "history": self._history.status() | {"closed_panes": self._stream.closed_panes_error()},
             "evaluation": self._history.judged(),
         }
+
+    def _hear_alarm(self, alarm: Alarm) -> None:
+        self._last_alarm_s = time.monotonic()
+        self._say(
+            f"{alarm.supervisor}: at or over its {alarm.capacity_cores:g} cores "
+            f"for more than {self.settings.stream.alarm_after_s:g} s (up to {alarm.peak_cores:.2f} cores in use)"
+        )
 
     def _ingest(self, body: bytes) -> None:
         """Keep a delivery of records: on disk first, whatever it holds, then in the live counts what is valid."""

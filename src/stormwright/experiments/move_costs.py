@@ -98,4 +98,6 @@ class MoveCosts:
             flow_component=load.flow_component[flows],
             flow_tps=load.flow_tps[flows],
             flow_grouping=tuple(g for g, kept in zip(load.flow_grouping, flows.tolist(), strict=True) if kept),
+            pair_bytes_per_s=None,
+            flow_bytes_per_s=None,
         )

@@ -87,13 +87,15 @@ class Column:
             self.faults.add(f"{wanted}: {rest} more like this", self.place(int(wrong[MAX_FAULTS_PER_COLUMN])))
 
 
-def list_column(raw: Mapping[str, Any], key: str, path: str, faults: FaultList, *, length: int | None = None) -> Column:
-    """The list `raw[key]`, empty if missing, as a column; `length` is the number of executors it must be for."""
+def list_column(
+    raw: Mapping[str, Any], key: str, path: str, faults: FaultList, *, length: int | None = None, of: str = "executors"
+) -> Column:
+    """The list `raw[key]`, empty if missing, as a column; it must have `length` items, one for each `of`."""
     path = join_path(path, key)
     values = raw.get(key, [])
     if not isinstance(values, list):
         faults.add(f"should be a list, got {shown(values)}", path)
         values = []
     elif length is not None and len(values) != length:
-        faults.add(f"has {len(values)} items for {length} executors", path)
+        faults.add(f"has {len(values)} items for {length} {of}", path)
     return Column(values, lambda position: join_path(path, position), faults)

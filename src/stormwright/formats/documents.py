@@ -144,6 +144,8 @@ class LoadDocument(Document):
 
     A pair is ``[source executor, target executor, tuples/s]``, a flow ``[source executor, component id, grouping,
     tuples/s]``. `flow_limits` tells of components what one of their executors can take of flows, in tuples/s.
+    `pair_bytes_per_s` and `flow_bytes_per_s` tell the same traffic, in the same order, in bytes/s;
+    `forecast_cpu_hz` what `cpu_hz` is expected to become.
     """
 
     cpu_hz: BulkAmounts
@@ -152,6 +154,9 @@ class LoadDocument(Document):
     flows: BulkFlows = []
     flow_limits: dict[str, Amount] = {}
     bytes_per_tuple: Amount | None = None
+    pair_bytes_per_s: BulkAmounts | None = None
+    flow_bytes_per_s: BulkAmounts | None = None
+    forecast_cpu_hz: BulkAmounts | None = None
 
 
 class ProblemDocument(Document):

@@ -31,6 +31,12 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
     memory_mb = list_column(raw, "memory_mb", path, faults, length=num_executors).amounts()
     source, target, tps = list_column(raw, "pairs", path, faults).rows(3)
     flow_source, component, grouping, flow_tps = list_column(raw, "flows", path, faults).rows(4)
+
+    def amounts_if_given(key: str, length: int, of: str) -> FloatArray | None:
+        if raw.get(key) is None:
+            return None
+        return list_column(raw, key, path, faults, length=length, of=of).amounts()
+
     load = TopologyLoad(
         cpu_hz=cpu_hz,
         memory_mb=memory_mb,
@@ -43,6 +49,9 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
         flow_tps=flow_tps.amounts(),
         bytes_per_tuple=header.bytes_per_tuple,
         flow_limit_tps=_parse_limits(header.flow_limits, topology, f"{path}.flow_limits", faults),
+        pair_bytes_per_s=amounts_if_given("pair_bytes_per_s", len(tps.values), "pairs"),
+        flow_bytes_per_s=amounts_if_given("flow_bytes_per_s", len(flow_tps.values), "flows"),
+        forecast_cpu_hz=amounts_if_given("forecast_cpu_hz", num_executors, "executors"),
     )
     return load if len(faults) == found_before else None
 
@@ -75,4 +84,8 @@ def load_to_dict(load: TopologyLoad, topology: Topology) -> dict[str, Any]:
         document["flow_limits"] = {component.id: tps for component, tps in limits if isfinite(tps)}
     if load.bytes_per_tuple is not None:
         document["bytes_per_tuple"] = load.bytes_per_tuple
+    for key in ("pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz"):
+        amounts = getattr(load, key)
+        if amounts is not None:
+            document[key] = amounts.tolist()
     return document

@@ -31,6 +31,11 @@ class TopologyLoad:
         More than that goes on to executors further away. None: nothing limits any.
     bytes_per_tuple
         Mean size of a tuple on the wire, where measured.
+    pair_bytes_per_s, flow_bytes_per_s
+        The same traffic in bytes/s, shapes (P,) and (F,), where measured.
+    forecast_cpu_hz
+        What `cpu_hz` is expected to become, shape (E,), where there is a forecast. Limits are kept for the load of
+        now.
     """
 
     cpu_hz: FloatArray
@@ -44,6 +49,9 @@ class TopologyLoad:
     flow_grouping: tuple[str, ...]
     bytes_per_tuple: float | None = None
     flow_limit_tps: FloatArray | None = None
+    pair_bytes_per_s: FloatArray | None = None
+    flow_bytes_per_s: FloatArray | None = None
+    forecast_cpu_hz: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +135,8 @@ def silent_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | No
         flow_component=none,
         flow_tps=no_rate,
         flow_grouping=(),
+        pair_bytes_per_s=None,
+        flow_bytes_per_s=None,
     )
 
 

@@ -18,8 +18,8 @@ flow      as pair, without second: the grouping follows the  tuples, bytes, samp
 latency   topology, first = bucket                           tuples (trees completed)
 node      topology, supervisor, first = a second since       cpu_ns of the worker's process and length_ns of its
           1970, second = the worker's port                   intervals in that second
-worker    topology, supervisor, first = when it started      records, lowest_seq and highest_seq of them
-          (ms since 1970), second = its port
+worker    topology, supervisor, first = when it started      records, lowest_seq and highest_seq of them, heap_bytes
+          (ms since 1970), second = its port                 (the most that was in use at the end of an interval)
 ========  =================================================  ==========================================================
 """
 
@@ -61,7 +61,7 @@ SUMS = {
     "sampled": "long",
 }
 LOWEST = {"lowest_seq": "long"}
-HIGHEST = {"highest_seq": "long"}
+HIGHEST = {"highest_seq": "long", "heap_bytes": "long"}
 VALUES = SUMS | LOWEST | HIGHEST
 
 _OF_EXECUTOR = ("cpu_ns", "received", "execute_ns", "emitted", "trees", "acked", "failed")
@@ -203,4 +203,5 @@ def _records(one: Column, _: Column) -> dict[str, Column]:
         "records": one,
         "lowest_seq": F.col("seq"),
         "highest_seq": F.col("seq"),
+        "heap_bytes": F.col("heap_bytes"),
     }

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from stormwright.model import LoadProfile, Problem, Topology
 from stormwright.pipeline.activity import TopologyActivity, latency_histogram, topology_activity
 from stormwright.pipeline.gaps import worker_records
+from stormwright.pipeline.nodes import NodeLoad, capacity_cores, node_loads
 from stormwright.pipeline.overload import NodeSeries
 from stormwright.pipeline.profile import topology_load
 from stormwright.pipeline.settings import StreamSettings
@@ -55,14 +56,15 @@ class Measurement:
             for topology in problem.topologies
             if topology.id in heard
         }
-        cores = self._nodes.mean_cores(self.start_ms / 1000, self.end_ms / 1000)
-        speed_hz = {node.id: self.settings.core_hz_at(node.id, problem.core_hz) for node in problem.supervisors}
+        cores = self._mean_cores
         load = LoadProfile(
             topologies={name: load for name, (load, _) in loads.items()},
-            node_cpu_hz={node: cores[node] * hz for node, hz in speed_hz.items() if node in cores},
-            overload_s=self._nodes.overload_s(
-                {node.id: node.cpu_hz / speed_hz[node.id] for node in problem.supervisors}
-            ),
+            node_cpu_hz={
+                node.id: cores[node.id] * self.settings.core_hz_at(node.id, problem.core_hz)
+                for node in problem.supervisors
+                if node.id in cores
+            },
+            overload_s=self.node_series.overload_s(capacity_cores(problem, self.settings)),
             start_ms=self.start_ms,
             end_ms=self.end_ms,
         )
@@ -72,13 +74,20 @@ class Measurement:
         """What a topology as a whole did."""
         return topology_activity(topology, of_topology(self.facts, topology.id))
 
-    def as_dict(self) -> dict[str, Any]:
+    def nodes(self, capacity: Mapping[str, float]) -> dict[str, NodeLoad]:
+        """What every node that was heard of has in use, and left of its `capacity` in cores, where that is known."""
+        return node_loads(self.facts, self._mean_cores, capacity)
+
+    def complete_latency_ms(self) -> dict[str, dict[str, float | None]]:
+        """Quantiles of the complete latency by topology; None where no tree was completed."""
+        return {name: _latency_quantiles(of_topology(self.facts, name)) for name in sorted(self._topology_names())}
+
+    def as_dict(self, capacity: Mapping[str, float]) -> dict[str, Any]:
         """For JSON: CPU in cores, traffic by task."""
-        cores = self._nodes.mean_cores(self.start_ms / 1000, self.end_ms / 1000)
         return {
             "start_ms": self.start_ms,
             "end_ms": self.end_ms,
-            "nodes": {node: {"cpu_cores": used} for node, used in sorted(cores.items())},
+            "nodes": {node: load.as_dict() for node, load in self.nodes(capacity).items()},
             "workers": [asdict(worker) for worker in worker_records(self.facts)],
             "topologies": {
                 name: _topology_dict(of_topology(self.facts, name)) for name in sorted(self._topology_names())
@@ -86,8 +95,13 @@ class Measurement:
         }
 
     @cached_property
-    def _nodes(self) -> NodeSeries:
+    def node_series(self) -> NodeSeries:
+        """CPU of the nodes over time."""
         return NodeSeries(self.seconds, self.settings.settle_s)
+
+    @property
+    def _mean_cores(self) -> dict[str, float]:
+        return self.node_series.mean_cores(self.start_ms / 1000, self.end_ms / 1000)
 
     def _topology_names(self) -> set[str]:
         return set(pc.unique(kind_of(self.facts, "executor")["topology"]).to_pylist())
@@ -105,7 +119,6 @@ def measure(panes: pa.Table, seconds: pa.Table, settings: StreamSettings) -> Mea
 
 def _topology_dict(facts: pa.Table) -> dict[str, Any]:
     executors, pairs, flows = (kind_of(facts, kind).to_pylist() for kind in ("executor", "pair", "flow"))
-    latency = latency_histogram(facts)
     return {
         "executors": [
             {
@@ -123,5 +136,10 @@ def _topology_dict(facts: pa.Table) -> dict[str, Any]:
         "work": [asdict(work) for work in executor_work(facts)],
         "streams": [asdict(stream) | {"skew": stream.skew} for stream in stream_traffic(facts)],
         "flows": [[f["first"], f["component"], f["grouping"], f["tuples"], f["bytes"]] for f in flows],
-        "complete_latency_ms": {f"p{share:g}": latency.quantile_ms(share / 100) for share in (50, 95, 99)},
+        "complete_latency_ms": _latency_quantiles(facts),
     }
+
+
+def _latency_quantiles(facts: pa.Table) -> dict[str, float | None]:
+    latency = latency_histogram(facts)
+    return {f"p{share:g}": latency.quantile_ms(share / 100) for share in (50, 95, 99)}

@@ -26,17 +26,29 @@ class NodeSeries:
 
     def __init__(self, seconds: pa.Table, settle_s: int) -> None:
         self._cores: dict[str, FloatArray] = {}
-        self._first = 0
+        self._first = self._end = 0
         if not seconds.num_rows:
             return
         self._first = pc.min(seconds["at"]).as_py()
         length = pc.max(seconds["at"]).as_py() + 1 - self._first
+        self._end = self._first + max(length - settle_s, 0)
         position = seconds["at"].to_numpy() - self._first
         cores = seconds["cpu_ns"].to_numpy() / seconds["length_ns"].to_numpy()
         for (supervisor, _, _), rows in _rows_by_worker(seconds).items():
-            own = _bridged(position[rows], cores[rows], length, settle_s)[: max(length - settle_s, 0)]
+            own = _bridged(position[rows], cores[rows], length, settle_s)[: self._end - self._first]
             others = self._cores.get(supervisor)
             self._cores[supervisor] = own if others is None else _sum_of_known(own, others)
+
+    @property
+    def end_s(self) -> int:
+        """The first second that is not settled, since 1970."""
+        return self._end
+
+    def cores(self, supervisor: str, begin_s: int) -> FloatArray:
+        """Cores of a node in every settled second from `begin_s` on, as far back as is known; NaN for silence."""
+        known = self._cores.get(supervisor)
+        inside = slice(max(begin_s - self._first, 0), None)
+        return np.full(self._end - self._first, np.nan)[inside] if known is None else known[inside]
 
     def mean_cores(self, start_s: float, end_s: float) -> dict[str, float]:
         """Cores in use per supervisor on average over a stretch of time (seconds since 1970)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,15 +36,14 @@ def topology_load(
     cycles = _sum_by(index, numbers(executors, "cpu_ns") / 1e9 * core_speeds, topology.num_executors)
 
     pair_keys = (_executor_of_task(topology, pairs["first"]), _executor_of_task(topology, pairs["second"]))
-    (pair_source, pair_target), pair_tps, pairs_unknown = _rates(pair_keys, numbers(pairs, "tuples"), covered_s)
+    bytes_per_tuple = _bytes_per_tuple(pa.concat_tables([pairs, flows]))
+    (pair_source, pair_target), paired = _rates(pair_keys, pairs, covered_s, bytes_per_tuple)
     flow_keys = (
         _executor_of_task(topology, flows["first"]),
         np.array([topology.component_index.get(c, UNKNOWN) for c in flows["component"].to_pylist()], np.int32),
         np.array([_GROUPINGS.index(g) for g in flows["grouping"].to_pylist()], np.int32),
     )
-    (flow_source, flow_component, grouping), flow_tps, flows_unknown = _rates(
-        flow_keys, numbers(flows, "tuples"), covered_s
-    )
+    (flow_source, flow_component, grouping), flowing = _rates(flow_keys, flows, covered_s, bytes_per_tuple)
     assumed = assumed_load(topology, core_hz)
     received = _sum_by(index, numbers(executors, "received"), topology.num_executors)
     load = TopologyLoad(
@@ -51,15 +51,17 @@ def topology_load(
         memory_mb=assumed.memory_mb,
         pair_source=pair_source,
         pair_target=pair_target,
-        pair_tps=pair_tps,
+        pair_tps=paired.tps,
         flow_source=flow_source,
         flow_component=flow_component,
-        flow_tps=flow_tps,
+        flow_tps=flowing.tps,
         flow_grouping=tuple(_GROUPINGS[g] for g in grouping),
-        bytes_per_tuple=_bytes_per_tuple(pa.concat_tables([pairs, flows])),
+        bytes_per_tuple=bytes_per_tuple,
+        pair_bytes_per_s=paired.bytes_per_s,
+        flow_bytes_per_s=flowing.bytes_per_s,
     )
     load = replace(load, flow_limit_tps=_flow_limit_tps(topology, load, cycles, received, covered_s, core_hz))
-    return load, pairs_unknown + flows_unknown
+    return load, paired.unknown + flowing.unknown
 
 
 def _executor_of_task(topology: Topology, tasks: pa.ChunkedArray) -> IntArray:
@@ -84,16 +86,36 @@ def _sum_by(index: IntArray, values: FloatArray, length: int) -> FloatArray:
     return np.bincount(index[known], weights=values[known], minlength=length).astype(np.float64)
 
 
+class _Rates(NamedTuple):
+    """Traffic by some combinations of keys in tuples/s and, where a size is known, bytes/s; and the tuples left out."""
+
+    tps: FloatArray
+    bytes_per_s: FloatArray | None
+    unknown: int
+
+
 def _rates(
-    keys: tuple[IntArray, ...], tuples: FloatArray, covered_s: FloatArray
-) -> tuple[tuple[IntArray, ...], FloatArray, int]:
-    """Tuples/s for each combination of keys, whose first one is the source executor; and the tuples left out."""
-    table = np.stack(keys)
+    keys: tuple[IntArray, ...], facts: pa.Table, covered_s: FloatArray, bytes_per_tuple: float | None
+) -> tuple[tuple[IntArray, ...], _Rates]:
+    """The combinations of keys, whose first one is the source executor, and their traffic.
+
+    Tuples of which no size was sampled are taken to be as large as `bytes_per_tuple`.
+    """
+    table, tuples = np.stack(keys), numbers(facts, "tuples")
     known = np.all(table != UNKNOWN, axis=0) & (covered_s[keys[0]] > 0)
     counted = known & (tuples > 0)
     combinations, inverse = np.unique(table[:, counted], axis=1, return_inverse=True)
-    totals = np.bincount(inverse.ravel(), weights=tuples[counted], minlength=combinations.shape[1])
-    return tuple(combinations), totals / covered_s[combinations[0]], int(tuples[~known].sum())
+
+    def totals(amounts: FloatArray) -> FloatArray:
+        weights = amounts[counted]
+        return np.bincount(inverse.ravel(), weights=weights, minlength=combinations.shape[1]).astype(np.float64)
+
+    tps = totals(tuples) / covered_s[combinations[0]]
+    size, sampled = totals(numbers(facts, "bytes")), totals(numbers(facts, "sampled"))
+    bytes_per_s = None
+    if bytes_per_tuple is not None:
+        bytes_per_s = tps * np.where(sampled > 0, size / np.maximum(sampled, 1), bytes_per_tuple)
+    return tuple(combinations), _Rates(tps, bytes_per_s, int(tuples[~known].sum()))
 
 
 def _cpu_hz(topology: Topology, cycles: FloatArray, covered_s: FloatArray, assumed_hz: FloatArray) -> FloatArray:

@@ -46,6 +46,8 @@ class StreamSettings:
     rate
         "low" for some hundred records a second at most, "high" for more: then Spark takes all cores, and a batch of few
         records costs more.
+    alarm_after_s
+        X: an alarm is raised for a node that has been at or over its capacity for longer; None for no alarms.
     heap_mb, niceness
         Of the Spark JVM, which shares its machine with what it watches.
     """
@@ -61,6 +63,7 @@ class StreamSettings:
     max_files_per_batch: int = 1000
     keep_raw_s: int = 0
     rate: Rate = "low"
+    alarm_after_s: float | None = None
     heap_mb: int = 1024
     niceness: int = 0
 
@@ -72,6 +75,8 @@ class StreamSettings:
         ]
         if self.rate not in get_args(Rate):
             faults.append(Fault(f"rate is {self.rate!r}, must be one of {', '.join(get_args(Rate))}", "$.rate"))
+        if self.alarm_after_s is not None and not self.alarm_after_s > 0:
+            faults.append(Fault(f"alarm_after_s is {self.alarm_after_s}, must be positive", "$.alarm_after_s"))
         if self.keep_raw_s < 0:
             faults.append(Fault(f"keep_raw_s is {self.keep_raw_s}, must not be negative", "$.keep_raw_s"))
         if not faults and self.window_s % self.slide_s:

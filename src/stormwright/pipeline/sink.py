@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +16,7 @@ import orjson
 from pyspark.sql import DataFrame
 
 from stormwright.pipeline import state_files
+from stormwright.pipeline.alarms import SecondsFeed
 from stormwright.pipeline.history.panes import ClosedPanes
 from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.measurement import Measurement, measure
@@ -49,6 +50,8 @@ class ProfileSink:
         File for the newest measurement as JSON.
     history
         Takes the panes that batches close.
+    feed
+        Where the seconds of nodes go for the alarms.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class ProfileSink:
         latest: Path,
         settings: StreamSettings,
         history: Staging | None = None,
+        feed: SecondsFeed | None = None,
     ) -> None:
         self._settings = settings
         self._landing, self._raw = landing, raw
@@ -74,6 +78,9 @@ class ProfileSink:
         self._seconds = worker_seconds(self.state.facts())
         self.measurement: Measurement | None = measure(self.state.facts(), self._seconds, settings)
         self.updated: float | None = None
+        self._feed = feed
+        #: Cores of the nodes, by supervisor, as far as somebody has told.
+        self.capacity_cores: Mapping[str, float] = {}
 
     def begin(self) -> Callable[[DataFrame, int], None]:
         """Get ready for a query over what is in the landing directory; the function is for its batches.
@@ -116,6 +123,8 @@ class ProfileSink:
         if closed:
             closed.saved()
         self._seconds, self.measurement, self.state = seconds, measurement, state
+        if self._feed and measurement:
+            self._feed.write(measurement.node_series, self.capacity_cores)
         self.updated = time.time()
         written_ms = audit["written_ms"].filter(audit["new"])
         self._lags_ms.extend(self.updated * 1000 - ms for ms in written_ms.to_pylist())
@@ -136,7 +145,7 @@ class ProfileSink:
         document: dict[str, Any] = {
             "batch": self.state.batch,
             "ledger": asdict(self.state.ledger),
-            **self.measurement.as_dict(),
+            **self.measurement.as_dict(self.capacity_cores),
         }
         temporary = self._latest.with_name(f".{self._latest.name}")
         # It is for people to look at: a full disk must not end a batch that has been booked.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -20,9 +21,12 @@ from stormwright.errors import StormwrightError
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog import VERSION, Landing, encode
 from stormwright.perflog.landing import SUFFIX
+from stormwright.pipeline.alarms import Alarm, AlarmStream
 from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.keeper import GONE, KeptQuery
+from stormwright.pipeline.listener import QueryFigures
 from stormwright.pipeline.measurement import Measurement
+from stormwright.pipeline.nodes import capacity_cores
 from stormwright.pipeline.plan import prepared
 from stormwright.pipeline.poison import set_poison_aside
 from stormwright.pipeline.session import spark_session
@@ -52,6 +56,8 @@ class LoadStream:
         A session to use; without it the stream starts its own and stops it.
     history
         Takes the panes that are complete.
+    tell_alarm
+        Called with every alarm that is raised, from a thread of the stream.
     """
 
     def __init__(
@@ -61,6 +67,7 @@ class LoadStream:
         settings: StreamSettings | None = None,
         spark: SparkSession | None = None,
         history: Staging | None = None,
+        tell_alarm: Callable[[Alarm], None] = lambda _: None,
     ) -> None:
         self.settings = settings or StreamSettings()
         self._landing = landing
@@ -68,6 +75,10 @@ class LoadStream:
         self._given_spark = spark
         self._history = history
         self._own_spark: SparkSession | None = None
+        self._figures = QueryFigures()
+        self._listening: SparkSession | None = None
+        self._tell_alarm = tell_alarm
+        self._alarms: AlarmStream | None = None
         self._query: KeptQuery | None = None
         self._sink: ProfileSink | None = None
         self._unknown_tuples: dict[str, int] = {}
@@ -98,10 +109,22 @@ class LoadStream:
         """
         self._landing.mkdir(parents=True, exist_ok=True)
         directory = self._state_dir / self.settings.state_name
+        if self.settings.alarm_after_s is not None:
+            self._alarms = AlarmStream(
+                directory / "alarms", self.settings.alarm_after_s, self.settings, self._tell_alarm
+            )
         self._sink = sink = ProfileSink(
-            self._landing, self.raw, directory, self._state_dir / "latest.json", self.settings, self._history
+            self._landing,
+            self.raw,
+            directory,
+            self._state_dir / "latest.json",
+            self.settings,
+            history=self._history,
+            feed=self._alarms.feed if self._alarms else None,
         )
         spark = self._given_spark or self._start_spark()
+        self._listening = spark
+        spark.streams.addListener(self._figures)
         begun = 0
 
         def begin() -> StreamingQuery:
@@ -122,21 +145,28 @@ class LoadStream:
             self._query = KeptQuery(
                 begin, examine=lambda: set_poison_aside(spark, self._landing, sink.quarantine, self.settings), tidy=tidy
             )
+            if self._alarms:
+                self._alarms.start(spark)
         except PySparkException as error:
             self.stop()
             raise StormwrightError(f"the stream over {self._landing} did not start: {error}") from error
 
     def stop(self) -> None:
         """Stop the stream, and Spark if it is the stream's own; what was measured last can still be read."""
+        if self._alarms is not None:
+            self._alarms.stop()
         if self._query is not None:
             self._query.stop()
         if self._sink is not None:
             self._sink.end()
             self._sink.write_latest()
         with suppress(*GONE):
+            if self._listening is not None:
+                self._listening.streams.removeListener(self._figures)
+        with suppress(*GONE):
             if self._own_spark is not None:
                 self._own_spark.stop()
-        self._query = self._own_spark = None
+        self._query = self._own_spark = self._listening = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -150,7 +180,12 @@ class LoadStream:
         return self._sink.measurement if self._sink else None
 
     def latest(self, problem: Problem) -> LoadProfile | None:
-        """What was measured last, in the problem's numbering; None before the first record."""
+        """What was measured last, in the problem's numbering; None before the first record.
+
+        What the nodes of the problem have is remembered, for their headroom and alarms.
+        """
+        if self._sink:
+            self._sink.capacity_cores = capacity_cores(problem, self.settings)
         measurement = self.measurement()
         if measurement is None:
             return None
@@ -165,7 +200,9 @@ class LoadStream:
         failed batches, ``files_set_aside`` because batches failed over them, ``batch`` (the last one) and ``batch_ms``
         (how long it took), ``profile_age_s`` (since the last profile), ``lag_ms`` (p50 and p95 of the time from a
         record's writing until a profile held it), ``ledger`` (lines by what became of them), ``unknown_tuples`` (per
-        topology, in the last profile: tuples from or to tasks of no known executor).
+        topology, in the last profile: tuples from or to tasks of no known executor), ``nodes`` (CPU and headroom in
+        cores, heap of the workers), ``complete_latency_ms`` (quantiles, by topology), ``alarms`` (those that are up and
+        that ended last; None where none are wanted), ``queries`` (Spark's figures of the last batches, and restarts).
         """
         sink, query = self._sink, self._query
         if sink is None:
@@ -181,6 +218,9 @@ class LoadStream:
             "lag_ms": sink.lag_ms(),
             "ledger": asdict(sink.state.ledger),
             "unknown_tuples": self._unknown_tuples,
+            **_seen(sink),
+            "queries": self._figures.as_dict(),
+            "alarms": self._alarms.status() if self._alarms else None,
         }
 
     def _rebuild(self, spark: SparkSession, sink: ProfileSink) -> None:
@@ -197,6 +237,15 @@ class LoadStream:
         self._own_spark = spark_session(self._state_dir / "spark", self.settings)
         _warm_up(self._own_spark, self.settings)
         return self._own_spark
+
+
+def _seen(sink: ProfileSink) -> dict[str, Any]:
+    measurement = sink.measurement
+    loads = measurement.nodes(sink.capacity_cores) if measurement else {}
+    return {
+        "nodes": {node: load.as_dict() for node, load in loads.items()},
+        "complete_latency_ms": measurement.complete_latency_ms() if measurement else {},
+    }
 
 
 def _writer(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +49,8 @@ class StreamTraffic:
         As in the topology.
     sent_tps
         Tuples per second, counted at the source once for each task that they go to.
+    bytes_per_s
+        Their bytes per second, by the sizes of those that were sampled; None where none was.
     selectivity
         Tuples emitted per tuple that the source executes; one that an ``all`` grouping sends to many tasks counts once.
         None where the source executes none, as a spout.
@@ -60,6 +64,7 @@ class StreamTraffic:
     target: str
     grouping: str
     sent_tps: float
+    bytes_per_s: float | None
     selectivity: float | None
     shares: Mapping[int, float]
 
@@ -96,14 +101,13 @@ def stream_traffic(facts: pa.Table) -> list[StreamTraffic]:
         received_tps[component] = received_tps.get(component, 0.0) + run["received"] / covered_s
         tasks_of.setdefault(component, []).extend(range(run["first"], run["second"] + 1))
     return [
-        _traffic(keys, tps_by_task, received_tps[keys["source"]], tasks_of.get(keys["component"], []))
-        for keys, tps_by_task in _by_stream(facts, runs)
+        _traffic(keys, sent, received_tps[keys["source"]], tasks_of.get(keys["component"], []))
+        for keys, sent in _by_stream(facts, runs)
     ]
 
 
-def _traffic(
-    keys: dict[str, str], tps_by_task: dict[int | None, float], received_tps: float, tasks: list[int]
-) -> StreamTraffic:
+def _traffic(keys: dict[str, str], sent: _Sent, received_tps: float, tasks: list[int]) -> StreamTraffic:
+    tps_by_task = sent.tps_by_task
     sent_tps = sum(tps_by_task.values())
     emitted_tps = sent_tps / len(tps_by_task) if keys["grouping"] == _TO_EACH else sent_tps
     known = {task: tps for task, tps in tps_by_task.items() if task is not None}
@@ -115,13 +119,21 @@ def _traffic(
         target=keys["component"],
         grouping=keys["grouping"],
         sent_tps=sent_tps,
+        bytes_per_s=None if sent.bytes_per_tuple is None else sent_tps * sent.bytes_per_tuple,
         selectivity=emitted_tps / received_tps if received_tps else None,
         shares=shares,
     )
 
 
-def _by_stream(facts: pa.Table, runs: pa.Table) -> list[tuple[dict[str, str], dict[int | None, float]]]:
-    """Per stream and target component the tuples/s to each target task, to None where it follows the placement."""
+class _Sent(NamedTuple):
+    """What a stream sends: tuples/s to each target task, to None where it follows the placement; mean tuple size."""
+
+    tps_by_task: dict[int | None, float]
+    bytes_per_tuple: float | None
+
+
+def _by_stream(facts: pa.Table, runs: pa.Table) -> list[tuple[dict[str, str], _Sent]]:
+    """Per stream and target component what is sent."""
     traffic = facts.filter(pc.is_in(facts["kind"], pa.array(["pair", "flow"])))
     source = _run_of(runs, traffic["first"])
     known = source >= 0
@@ -131,18 +143,21 @@ def _by_stream(facts: pa.Table, runs: pa.Table) -> list[tuple[dict[str, str], di
         pa.table(
             {
                 "source": runs["component"].take(pa.array(source)),
-                **{name: traffic[name] for name in (*_STREAM[1:], "second")},
+                **{name: traffic[name] for name in (*_STREAM[1:], "second", "bytes", "sampled")},
                 "tps": tps,
             }
         )
         .group_by([*_STREAM, "second"], use_threads=False)
-        .aggregate([("tps", "sum")])
+        .aggregate([("tps", "sum"), ("bytes", "sum"), ("sampled", "sum")])
         .sort_by([(name, "ascending") for name in _STREAM])
     )
-    found: dict[tuple[str, ...], dict[int | None, float]] = {}
-    for row in to_tasks.to_pylist():
-        found.setdefault(tuple(row[name] for name in _STREAM), {})[row["second"]] = row["tps_sum"]
-    return [(dict(zip(_STREAM, keys, strict=True)), by_task) for keys, by_task in found.items()]
+    found = []
+    for keys, rows in groupby(to_tasks.to_pylist(), key=lambda row: {name: row[name] for name in _STREAM}):
+        tasks = list(rows)
+        size, sampled = (sum(row[f"{name}_sum"] or 0 for row in tasks) for name in ("bytes", "sampled"))
+        by_task = {row["second"]: row["tps_sum"] for row in tasks}
+        found.append((keys, _Sent(by_task, size / sampled if sampled else None)))
+    return found
 
 
 def _runs(facts: pa.Table) -> pa.Table:

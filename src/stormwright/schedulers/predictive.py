@@ -23,9 +23,10 @@ class PredictiveParams(QueueParams):
 class PredictiveScheduler:
     """Puts each executor on the node whose CPU it will load least, by the load that is forecast.
 
-    Generic. Until forecasts come with the load, the forecast of an executor is its measured (or assumed) CPU times
-    ``stormwright.forecast.growth`` in its topology's configuration, a number, or 1. A node's forecast load is the sum
-    over its executors, running or placed so far and with the one at hand, as a part of its CPU capacity.
+    Generic. Where the load comes with a forecast (seasonal and with a trend, from the pipeline) that is the forecast of
+    an executor; else it is its measured (or assumed) CPU times ``stormwright.forecast.growth`` in its topology's
+    configuration, a number, or 1. A node's forecast load is the sum over its executors, running or placed so far and
+    with the one at hand, as a part of its CPU capacity.
 
     Limits are kept for the load of now, not for the forecast. Ties go to the lower index of node.
 
@@ -48,6 +49,8 @@ class PredictiveScheduler:
     """
 
     params_type = PredictiveParams
+    #: Tells a service to keep forecasts.
+    uses_forecast = True
 
     def __init__(self, params: PredictiveParams | None = None) -> None:
         self.params = params or PredictiveParams()
@@ -75,7 +78,7 @@ class PredictiveScheduler:
 
 
 def forecast_cpu_hz(problem: Problem) -> FloatArray:
-    """CPU that every executor is expected to take, in Hz, shape (E,).
+    """CPU that every executor is expected to take, in Hz, shape (E,): forecast, or grown as configured.
 
     Raises
     ------
@@ -83,5 +86,9 @@ def forecast_cpu_hz(problem: Problem) -> FloatArray:
         A growth that is no number or below 0.
     """
     growth = np.array(topologies_tell(problem, FORECAST_GROWTH, 1), dtype=np.float64)
-    forecast: FloatArray = problem.executor_cpu_hz * growth[problem.executor_topology]
+    grown = problem.executor_cpu_hz * growth[problem.executor_topology]
+    for index, load in enumerate(problem.loads):
+        if load.forecast_cpu_hz is not None:
+            grown[problem.executors_of(index)] = load.forecast_cpu_hz
+    forecast: FloatArray = grown
     return forecast

@@ -18,6 +18,7 @@ from starlette.routing import Route
 from stormwright.errors import ClusterError, InputError
 from stormwright.formats import placement_to_dict, problem_to_dict, snapshot_from_dict
 from stormwright.model import Problem
+from stormwright.service.metrics import CONTENT_TYPE, metrics_text
 from stormwright.storm.bridge import Bridge
 
 #: Takes the body of a perflog delivery; returns once it is safe on disk.
@@ -55,6 +56,9 @@ def make_app(
     async def show_status(_: Request) -> Response:
         return _json(await run_in_threadpool(status))
 
+    async def show_metrics(_: Request) -> Response:
+        return Response(await run_in_threadpool(lambda: metrics_text(status())), media_type=CONTENT_TYPE)
+
     async def show_problem(_: Request) -> Response:
         now = await run_in_threadpool(problem)
         if now is None:
@@ -67,6 +71,7 @@ def make_app(
             Route("/v1/perflog", perflog, methods=["POST"]),
             Route("/v1/status", show_status, methods=["GET"]),
             Route("/v1/problem", show_problem, methods=["GET"]),
+            Route("/metrics", show_metrics, methods=["GET"]),
         ],
         exception_handlers={ClientDisconnect: _hung_up},
     )

@@ -31,6 +31,8 @@ class Isolating:
 
     def __init__(self, scheduler: _Scheduler, params: Params) -> None:
         self.scheduler, self.params = scheduler, params
+        #: Tells a service to keep forecasts.
+        self.uses_forecast: bool = getattr(scheduler, "uses_forecast", False)
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place every part."""

@@ -1,0 +1,48 @@
+"""Keeps forecasts of the load, for a scheduler that uses them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from stormwright.model import LoadProfile, Problem
+from stormwright.pipeline.forecasts import FORECASTS, SEASONS, forecast_minutes, with_forecast
+from stormwright.pipeline.minutes import MinuteTable
+
+#: From one forecast to the next, in seconds; as often the minutes are saved.
+REFRESH_S = 300.0
+
+#: A day can be told from the next once two have been seen.
+KEEP_MINUTES = 3 * max(SEASONS)
+
+
+class Forecasting:
+    """Notes the load minute by minute and tells what is expected of it.
+
+    Parameters
+    ----------
+    path
+        File for the minutes.
+    ahead_min
+        How many minutes ahead.
+    """
+
+    def __init__(self, path: Path, ahead_min: int) -> None:
+        self._minutes = MinuteTable(path, KEEP_MINUTES)
+        self._ahead_min = ahead_min
+        self._forecasts = FORECASTS.empty_table()
+        self._next_s = 0.0
+
+    def note(self, problem: Problem) -> None:
+        """Take note of the load that the problem has, and forecast anew when it is time."""
+        if problem.load is None:
+            return
+        self._minutes.add(problem.load, problem)
+        if time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + REFRESH_S
+            self._forecasts = forecast_minutes(self._minutes.table(), self._ahead_min)
+            self._minutes.save()
+
+    def added_to(self, load: LoadProfile, problem: Problem) -> LoadProfile:
+        """A load of the problem with the newest forecast of it."""
+        return with_forecast(load, problem, self._forecasts)

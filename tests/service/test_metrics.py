@@ -1,0 +1,82 @@
+"""The metrics are text that Prometheus reads, and say what the status says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from stormwright.service.metrics import metrics_text
+
+STATUS: dict[str, Any] = {
+    "counts": {"looks": 7, "decisions": 2, "moves": 3, "failed_moves": 1},
+    "drift": [{"topology": 'odd "name"\n', "what": "CPU", "executor": 3, "change": -0.4, "since_ms": 5}],
+    "pipeline": {
+        "running": True,
+        "error": None,
+        "files_set_aside": 1,
+        "profile_age_s": 1.5,
+        "lag_ms": {"p50": 400.0, "p95": 600.0},
+        "ledger": {"read": 10, "used": 7, "duplicate": 2, "quarantined": 1},
+        "nodes": {
+            "a": {"cpu_cores": 1.5, "capacity_cores": 2.0, "headroom_cores": 0.5, "heap_bytes": 100, "workers": 2},
+            "b": {"cpu_cores": 1.0, "capacity_cores": None, "headroom_cores": None, "heap_bytes": 5, "workers": 1},
+        },
+        "complete_latency_ms": {"t": {"p50": 8.0, "p95": None, "p99": 40.0}},
+        "alarms": {"up": [{"supervisor": "a", "start_s": 1}], "ended": [], "raised": 4},
+        "queries": {
+            "loads": {
+                "batch": 9,
+                "phases_ms": {"triggerExecution": 500, "addBatch": 300},
+                "state_rows": 20,
+                "state_bytes": 2048,
+                "watermark_lag_s": 41.5,
+                "restarts": 2,
+            }
+        },
+    },
+}
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def read(status: dict[str, Any]) -> Samples:
+    families = list(text_string_to_metric_families(metrics_text(status).decode()))
+    assert all(family.documentation and family.type in ("gauge", "counter") for family in families)
+    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+def value(samples: Samples, name: str, **labels: str) -> float | None:
+    return samples.get((f"stormwright_{name}", frozenset(labels.items())))
+
+
+def test_every_part_of_the_status_is_there() -> None:
+    found = read(STATUS)
+    assert [value(found, "lines_total", fate=fate) for fate in ("read", "used", "duplicate", "quarantined")] == [
+        10, 7, 2, 1,
+    ]  # fmt: skip
+    assert [value(found, "moves_total", result=result) for result in ("done", "failed")] == [3, 1]
+    assert (value(found, "looks_total"), value(found, "decisions_total")) == (7, 2)
+    assert value(found, "load_drift_ratio", topology='odd "name"\n') == -0.4
+    assert (value(found, "pipeline_running"), value(found, "profile_age_seconds")) == (1, 1.5)
+    assert value(found, "record_lag_seconds", quantile="0.95") == 0.6
+    assert value(found, "files_set_aside") == 1
+    assert value(found, "node_headroom_cores", supervisor="a") == 0.5
+    assert value(found, "node_heap_bytes", supervisor="b") == 5
+    assert value(found, "node_headroom_cores", supervisor="b") is None
+    assert value(found, "complete_latency_seconds", topology="t", quantile="0.99") == 0.04
+    assert value(found, "complete_latency_seconds", topology="t", quantile="0.95") is None
+    assert (value(found, "overload_alarm", supervisor="a"), value(found, "overload_alarms_total")) == (1, 4)
+    assert value(found, "batch_seconds", query="loads", phase="addBatch") == 0.3
+    assert value(found, "batch", query="loads") == 9
+    assert (value(found, "state_rows", query="loads"), value(found, "state_bytes", query="loads")) == (20, 2048)
+    assert value(found, "watermark_lag_seconds", query="loads") == 41.5
+    assert value(found, "query_restarts_total", query="loads") == 2
+
+
+def test_before_the_first_record_there_is_little_to_tell() -> None:
+    status = {**STATUS, "drift": [], "pipeline": {"running": False, "error": None, "batch": -1}}
+    found = read(status)
+    assert value(found, "pipeline_running") == 0
+    assert value(found, "lines_total", fate="read") is None
+    assert value(found, "overload_alarms_total") is None
