@@ -36,6 +36,8 @@ def delta_conf() -> Mapping[str, str]:
         ) from error
     return {
         "spark.jars.packages": f"io.delta:delta-spark_4.2_2.13:{jars}",
+        # What Delta needs besides its own, Spark has.
+        "spark.jars.excludes": "org.*:*,com.*:*,io.netty:*,jakarta.*:*,javax.*:*",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         # The log of a table is short: 50 partitions of it, the default, cost seconds a write.

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
+from stormwright.errors import MissingDependencyError, StormwrightError
 from stormwright.pipeline.history.delta import delta_conf
 from stormwright.pipeline.history.store import check_format
 from stormwright.pipeline.session import spark_session
@@ -22,6 +23,10 @@ BATCH_CONF = {
     "spark.sql.constraintPropagation.enabled": "true",
     "spark.sql.shuffle.partitions": "4",
 }
+
+
+#: What Spark's log says of jars that it did not get.
+_NO_JARS = ("FAILED DOWNLOADS", "UNRESOLVED DEPENDENCIES")
 
 
 def for_batches(session: SparkSession) -> SparkSession:
@@ -40,12 +45,20 @@ def history_session(kind: str = "parquet") -> Iterator[SparkSession]:
     InputError
         There is no such format.
     MissingDependencyError
-        There is no Java, or it is too old; or what the format needs is not installed.
+        There is no Java, or it is too old; or what the format needs is not installed, or cannot be had.
     """
     check_format(kind)
     conf = delta_conf() if kind == "delta" else {}
     with TemporaryDirectory(prefix="stormwright-history-") as name:
-        session = for_batches(spark_session(Path(name), StreamSettings(), conf))
+        try:
+            session = for_batches(spark_session(Path(name), StreamSettings(), conf))
+        except StormwrightError as error:
+            log = Path(name, "spark.log")
+            if log.exists() and any(mark in log.read_text(encoding="utf-8") for mark in _NO_JARS):
+                raise MissingDependencyError(
+                    f"{conf['spark.jars.packages']} cannot be had from any Maven repository that Spark knows"
+                ) from error
+            raise
         try:
             yield session
         finally:
