@@ -52,13 +52,6 @@ class Bound:
         gap = max(0.0, 1 - self.cost / cost) if cost > 0 and not self.optimal else 0.0
         return {"cost": cost, "bound": self.cost, "gap": gap, "optimal": self.optimal}
 
-    def text(self, problem: Problem, slots: IntArray) -> str:
-        """The same for people."""
-        figures = self.figures(problem, slots)
-        if self.optimal:
-            return f"cost {figures['cost']:,.1f}, proven to be the least"
-        return f"cost {figures['cost']:,.1f}; none is below {self.cost:,.1f}, a gap of {figures['gap']:.1%} at most"
-
 
 def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: CostWeights | None = None) -> Bound:
     """A bound on the cost of valid placements, found within about `budget_s` seconds.
@@ -79,8 +72,8 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
             found = max(found, RelaxedBound(relaxed).run(_SPARE * budget_s))
     else:
         found = RelaxedBound(relaxed).run(budget_s)
-    cost = max(found - rounding, 0.0)
-    return Bound(cost, valid and cost_of(problem, slots, weights).total <= cost + 2 * rounding)
+    cost = max(float(found) - rounding, 0.0)
+    return Bound(cost, bool(valid and cost_of(problem, slots, weights).total <= cost + 2 * rounding))
 
 
 def _exact(
