@@ -80,7 +80,6 @@ def _print(found: Tradeoff) -> None:
     click.echo(f"staying costs {found.staying:,.1f}{broken}; the least found is {found.least:,.1f}")
     table = numbers_table("may move", "moved", "workers restarted", "cost", "of the gain", "")
     table.columns[-1].justify = "left"
-    highest = max([found.staying, *(point.cost for point in found.points)]) or 1.0
     for point in found.points:
         table.add_row(
             "all" if point.most is None else f"{point.most:,}",
@@ -88,9 +87,11 @@ def _print(found: Tradeoff) -> None:
             f"{point.restarted:,}",
             f"{point.cost:,.1f}",
             f"{found.part_gained(point):.1%}",
-            "█" * round(_BAR * point.cost / highest),
+            "█" * round(_BAR * max(found.part_gained(point), 0.0)),
         )
     print_table(table)
+    if left := found.points[-1].broken:
+        click.echo(f"{counted(left, 'limit')} broken even when all may move; stormwright explain tells more")
     click.echo(_enough(found, found.within(_NEAR)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ class Point:
         Executors that move.
     restarted
         Workers that run now and end or begin anew, as their executors or their slot change: what moves cost in Storm.
+    broken
+        Limits that the placement breaks: too few moves may not mend what runs now.
     cost
         Of the placement.
     seconds
@@ -40,6 +42,7 @@ class Point:
     most: int | None
     moved: int
     restarted: int
+    broken: int
     cost: float
     seconds: float
 
@@ -55,7 +58,7 @@ class Tradeoff:
     broken
         Limits that what runs now breaks.
     points
-        By `most`, rising; none costs more than one before.
+        By `most`, rising; none breaks more limits than one before, or costs more with as many.
     """
 
     problem: Problem
@@ -75,7 +78,8 @@ class Tradeoff:
 
     def within(self, part: float) -> Point:
         """The point with the fewest moves that costs no more than so much above the least cost, as a part of it."""
-        return next(point for point in self.points if point.cost <= self.least * (1 + part))
+        enough = self.least * (1 + part)
+        return next(p for p in self.points if p.cost <= enough and p.broken <= self.points[-1].broken)
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs."""
@@ -151,13 +155,20 @@ def _point(problem: Problem, most: int | None, seconds: float, seed: int) -> Poi
     slots: IntArray = scheduler.schedule(problem).slot_of_executor
     took = time.perf_counter() - begin
     changes = diff(problem, problem.current_slot, slots)
-    return Point(most, len(changes.moved_executors), len(changes.stopped_workers), cost_of(problem, slots).total, took)
+    return Point(
+        most=most,
+        moved=len(changes.moved_executors),
+        restarted=len(changes.stopped_workers),
+        broken=len(violations(problem, slots)),
+        cost=cost_of(problem, slots).total,
+        seconds=took,
+    )
 
 
 def _falling(points: Sequence[Point]) -> Iterator[Point]:
     """The points, each replaced by the one before if that costs less: what may move need not."""
     best: Point | None = None
     for point in points:
-        if best is None or point.cost < best.cost:
+        if best is None or (point.broken, point.cost) < (best.broken, best.cost):
             best = point
-        yield Point(point.most, best.moved, best.restarted, best.cost, point.seconds)
+        yield replace(best, most=point.most, seconds=point.seconds)

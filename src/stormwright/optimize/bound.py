@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,7 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
     slots
         A good placement, shape (E,): the better it is, the sooner it is proven to be the best.
     """
+    _compile()
     until = time.perf_counter() + budget_s
     weights = weights or CostWeights()
     relaxed = Relaxed.of(problem, weights)
@@ -219,3 +221,14 @@ def _best(tps: FloatArray, size: FloatArray, limit: float, groups: int, until: f
         if time.perf_counter() > until or slow > _PATIENCE:
             return best
     return best
+
+
+@cache
+def _compile() -> None:
+    """Have the machine code ready before any clock runs."""
+    tps = np.array([[0.0, 1.0], [1.0, 0.0]])
+    one, none = np.ones(1, np.int64), np.zeros(2, np.int64)
+    executors = Executors(tps, np.ones((1, 2)), none, 2 * one, 0.8, 0.2)
+    apart = [Column(1 << number, one, 0.0, (0,)) for number in range(2)]
+    Proof(executors, one, [Kind(2 * np.ones(1), 1, 2)], apart, 0.5).run(np.inf)
+    _best(tps, np.ones(2), 1.0, 2, 0.0)
