@@ -24,7 +24,7 @@ PLACEABLE = CASES["m03_5topo100_n12_r2"]
 TOO_SMALL = CASES["m11-isolation-not-enough"]
 PARTLY_RUNNING = CASES["m37-two-lost-executors"]
 
-VOID = {"meta", "link", "br", "path", "line"}
+VOID = {"meta", "link", "br", "path", "line", "polyline", "circle"}
 
 
 class Page(HTMLParser):

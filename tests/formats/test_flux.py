@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from stormwright.errors import InputError
+from stormwright.formats import read_problem
 from stormwright.formats.faults import FaultList
 from stormwright.formats.files import read_json
 from stormwright.formats.flux import read_flux
 from stormwright.formats.flux_files import Substitution
 from stormwright.formats.java_properties import read_properties
-from stormwright.formats.problem import read_problem
 from stormwright.formats.storm_conf import Layer, StormConf
 from stormwright.formats.topology import topology_to_dict
 from stormwright.model import Topology

@@ -12,7 +12,7 @@ from stormwright.cli import options
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
 from stormwright.experiments.ready import read_problem
 from stormwright.experiments.resolve import JAVA_PREFIX
-from stormwright.model.texts import size_of
+from stormwright.model.texts import proof_text, size_of
 
 if TYPE_CHECKING:
     from stormwright.experiments.compare import Comparison, Figures
@@ -134,6 +134,8 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
     for row in comparison.rows:
         if row.error:
             yield f"{row.label} failed: {row.error}"
+        if row.assignment and "proof" in row.assignment.parameters:
+            yield f"{row.label}: {proof_text(row.assignment.parameters['proof'])}"
         lines = [f"{count} of {topology} unplaced: {'; '.join(why)}" for topology, count, why in row.reasons]
         lines += row.figures.remarks if row.figures else ()
         yield from (f"{row.label}: {line}" for line in cut_short(lines, _MAX_LINES, "; --json has all"))

@@ -17,7 +17,7 @@ from stormwright.errors import Fault, InputError
 _ANY_WIDTH = 2000
 
 
-def prepare_output(path: Path | None, *inputs: Path) -> None:
+def prepare_output(path: Path | None, *inputs: Path, given_as: str = "--output") -> None:
     """Make the directories above `path`, and fail now, before the work, where nothing could be written after it.
 
     Parameters
@@ -26,6 +26,8 @@ def prepare_output(path: Path | None, *inputs: Path) -> None:
         Where the user wants something written; None, and nothing happens.
     inputs
         Files that are read, none of which is to be overwritten.
+    given_as
+        The option or argument that the user named it with.
 
     Raises
     ------
@@ -35,7 +37,7 @@ def prepare_output(path: Path | None, *inputs: Path) -> None:
     if path is None:
         return
     if wrong := _wrong_output(path, inputs):
-        raise InputError("--output", [Fault(wrong, str(path))])
+        raise InputError(given_as, [Fault(wrong, str(path))])
 
 
 def _wrong_output(path: Path, inputs: Sequence[Path]) -> str | None:

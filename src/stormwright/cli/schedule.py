@@ -29,7 +29,7 @@ from stormwright.formats import assignment_to_dict, write_assignment
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints import broken_limits, other_worker_counts
-from stormwright.model.texts import counted, size_of
+from stormwright.model.texts import counted, proof_text, size_of
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.support.warm_up import warm_up
 
@@ -131,6 +131,8 @@ def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None
     out.print(table)
     if "before" in placements:
         out.print(_moves(problem, after))
+    if "proof" in assignment.parameters:
+        out.print(proof_text(assignment.parameters["proof"]))
     for line in [*_broken_limits(problem, assignment), *_reasons(assignment)]:
         out.print(line, markup=False)
     _print_workers(problem, after)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stormwright.errors import Fault, InputError
-from stormwright.formats import problem
+from stormwright.formats import problem_files
 from stormwright.formats.faults import FaultList
 from stormwright.formats.storm_conf import Layer, StormConf
 from stormwright.formats.submission import ACKERS, WORKERS, UserComponent, submitted
@@ -116,7 +116,7 @@ def read_problem(path: Path) -> Problem:
         There is no ready problem of that name; the file cannot be read or is not a problem.
     """
     if not str(path).startswith(READY_PREFIX):
-        return problem.read_problem(path)
+        return problem_files.read_problem(path)
     name = str(path).removeprefix(READY_PREFIX)
     if name not in READY:
         near = get_close_matches(name, READY, n=1)

@@ -8,7 +8,8 @@ from stormwright.formats.assignment import (
 )
 from stormwright.formats.files import parse_json, read_json, write_json
 from stormwright.formats.placement import placement_to_dict
-from stormwright.formats.problem import problem_from_dict, problem_to_dict, read_problem, write_problem
+from stormwright.formats.problem import problem_from_dict, problem_to_dict
+from stormwright.formats.problem_files import read_problem, write_problem
 from stormwright.formats.snapshot import snapshot_from_dict
 
 __all__ = [

@@ -45,6 +45,10 @@ _INDEX: JsonSchemaValue = {"type": "integer", "minimum": 0}
 _AMOUNT: JsonSchemaValue = {"type": "number", "minimum": 0, "maximum": MOST_AMOUNT}
 _TEXT: JsonSchemaValue = {"type": "string"}
 
+#: Defaults that Pydantic makes anew; those that are written out it copies deeply, at ten times the cost.
+EMPTY_LIST: Any = Field(default_factory=list, json_schema_extra={"default": []})
+EMPTY_OBJECT: Any = Field(default_factory=dict, json_schema_extra={"default": {}})
+
 BulkAmounts = Annotated[Any, WithJsonSchema({"type": "array", "items": _AMOUNT})]
 BulkSlots = Annotated[Any, WithJsonSchema({"type": "array", "items": {"type": "integer", "minimum": -1}})]
 BulkPairs = Annotated[Any, WithJsonSchema(_rows(_INDEX, _INDEX, _AMOUNT))]
@@ -74,7 +78,7 @@ class SupervisorDocument(Document):
     ports: list[Port]
     rack: str = "default-rack"
     scheduler_meta: dict[str, str] | None = None
-    resources: dict[str, Amount] = {}
+    resources: dict[str, Amount] = EMPTY_OBJECT
     cpu_hz: Total | None = None
     core_hz: PositiveAmount | None = None
     link_bps: PositiveAmount | None = None
@@ -97,7 +101,7 @@ class InputDocument(Document):
         "custom_object",
         "custom_serialized",
     ]
-    fields: list[str] = []
+    fields: list[str] = EMPTY_LIST
 
 
 class ComponentDocument(Document):
@@ -106,10 +110,10 @@ class ComponentDocument(Document):
     id: Name
     type: Literal["spout", "bolt", "system"]
     parallelism: Count
-    inputs: Annotated[Any, Each(InputDocument)] = []
-    resources: dict[str, Amount] = {}
-    shared_memory: list[dict[str, Any]] = []
-    tags: list[str] = []
+    inputs: Annotated[Any, Each(InputDocument)] = EMPTY_LIST
+    resources: dict[str, Amount] = EMPTY_OBJECT
+    shared_memory: list[dict[str, Any]] = EMPTY_LIST
+    tags: list[str] = EMPTY_LIST
 
 
 #: Component index, first start task, number of executors, tasks per executor.
@@ -126,7 +130,7 @@ class TopologyDocument(Document):
     executor_runs: list[ExecutorRunDocument]
     owner: str = ""
     launch_time: Annotated[int, Field(ge=0)] = 0
-    conf: dict[str, Any] = {}
+    conf: dict[str, Any] = EMPTY_OBJECT
 
 
 SlotDocument = Annotated[tuple[Name, Port], Field(strict=False)]
@@ -150,8 +154,8 @@ class LoadDocument(Document):
 
     cpu_hz: BulkAmounts
     memory_mb: BulkAmounts
-    pairs: BulkPairs = []
-    flows: BulkFlows = []
+    pairs: BulkPairs = EMPTY_LIST
+    flows: BulkFlows = EMPTY_LIST
     flow_limits: dict[str, Amount] = {}
     bytes_per_tuple: Amount | None = None
     pair_bytes_per_s: BulkAmounts | None = None
@@ -166,12 +170,12 @@ class ProblemDocument(Document):
     supervisors: Annotated[Any, Each(SupervisorDocument)]
     topologies: Annotated[Any, Each(TopologyDocument)]
     name: str = ""
-    conf: dict[str, Any] = {}
+    conf: dict[str, Any] = EMPTY_OBJECT
     core_hz: PositiveAmount = DEFAULT_CORE_HZ
-    blacklisted_hosts: list[str] = []
-    greylisted_supervisors: list[str] = []
-    assignments: Annotated[Any, Each(PlacementDocument, keyed=True)] = {}
-    load: Annotated[Any, Each(LoadDocument, keyed=True)] = {}
+    blacklisted_hosts: list[str] = EMPTY_LIST
+    greylisted_supervisors: list[str] = EMPTY_LIST
+    assignments: Annotated[Any, Each(PlacementDocument, keyed=True)] = EMPTY_OBJECT
+    load: Annotated[Any, Each(LoadDocument, keyed=True)] = EMPTY_OBJECT
 
 
 class UnplacedDocument(Document):
@@ -200,9 +204,9 @@ class AssignmentDocument(Document):
 
     schema_name: Literal["stormwright-assignment/1"] = Field(alias="schema")
     assignments: Annotated[Any, Each(PlacementDocument, keyed=True)]
-    unplaced: Annotated[Any, Each(UnplacedDocument)] = []
-    status: dict[str, str] = {}
+    unplaced: Annotated[Any, Each(UnplacedDocument)] = EMPTY_LIST
+    status: dict[str, str] = EMPTY_OBJECT
     cost: CostDocument | None = None
     scheduler: str = ""
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] = EMPTY_OBJECT
     seconds: Total = 0.0

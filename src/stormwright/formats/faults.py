@@ -79,7 +79,7 @@ class FaultList:
             self.add(f"should be a list, got {shown(values)}", path)
             return
         for position, value in enumerate(values):
-            yield value, join_path(path, position)
+            yield value, f"{path}[{position}]"
 
     def distinct(self, raw: object, key: str, path: str) -> dict[str, int]:
         """`id` of each object in the list `raw[key]` → its position; a fault for each that comes twice."""

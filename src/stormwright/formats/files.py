@@ -38,10 +38,31 @@ def read_json(path: Path) -> object:
     InputError
         The file cannot be read, or is not JSON.
     """
+    return json_in(read_bytes(path), path)
+
+
+def read_bytes(path: Path) -> bytes:
+    """What the file at `path` holds.
+
+    Raises
+    ------
+    InputError
+        It cannot be read.
+    """
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise _unusable(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def json_in(data: bytes, path: Path) -> object:
+    """`data`, read from `path`, as JSON, gzipped or not.
+
+    Raises
+    ------
+    InputError
+        It is not JSON.
+    """
     if data.startswith(_GZIP_MAGIC):
         try:
             data = gzip.decompress(data)
@@ -85,8 +106,17 @@ def write_json(path: Path, document: object) -> None:
         The file cannot be written.
     """
     data = orjson.dumps(document) + b"\n"
-    if path.suffix == ".gz":
-        data = gzip.compress(data, mtime=0)
+    write_bytes(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write `data` to `path`; a reader never sees half of it.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
     try:
         if path.exists() and not path.is_file():
             path.write_bytes(data)  # a pipe or a device is written to, never replaced

@@ -14,9 +14,10 @@ from stormwright.model import Topology, TopologyLoad
 from stormwright.model.arrays import FloatArray
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 
-_FLOW_GROUPINGS = sorted(PLACEMENT_FOLLOWING)
-_GROUPING_POSITION = {kind: position for position, kind in enumerate(_FLOW_GROUPINGS)}
-_GROUPING_WANTED = f"one of {', '.join(_FLOW_GROUPINGS)} (what other groupings send are pairs)"
+#: Groupings of flows in the order of their positions in arrays.
+FLOW_GROUPINGS = sorted(PLACEMENT_FOLLOWING)
+_GROUPING_POSITION = {kind: position for position, kind in enumerate(FLOW_GROUPINGS)}
+_GROUPING_WANTED = f"one of {', '.join(FLOW_GROUPINGS)} (what other groupings send are pairs)"
 
 
 def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultList) -> TopologyLoad | None:
@@ -45,7 +46,7 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
         pair_tps=tps.amounts(),
         flow_source=flow_source.indices(0, num_executors, an_executor),
         flow_component=component.names(topology.component_index, "a component of the topology"),
-        flow_grouping=tuple(_FLOW_GROUPINGS[g] for g in grouping.names(_GROUPING_POSITION, _GROUPING_WANTED).clip(0)),
+        flow_grouping=tuple(FLOW_GROUPINGS[g] for g in grouping.names(_GROUPING_POSITION, _GROUPING_WANTED).clip(0)),
         flow_tps=flow_tps.amounts(),
         bytes_per_tuple=header.bytes_per_tuple,
         flow_limit_tps=_parse_limits(header.flow_limits, topology, f"{path}.flow_limits", faults),

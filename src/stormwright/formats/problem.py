@@ -1,38 +1,19 @@
-"""`stormwright-problem/1`, read alone or as the `problem` of a `stormwright-case/1`, and written."""
+"""`stormwright-problem/1`, alone or as the `problem` of a `stormwright-case/1`, to and from the model."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from stormwright.formats.documents import CASE_SCHEMA, PROBLEM_SCHEMA, ProblemDocument, SupervisorDocument
 from stormwright.formats.faults import FaultList, join_path
-from stormwright.formats.files import collection_paused, read_json, write_json
 from stormwright.formats.load import load_to_dict, parse_load
 from stormwright.formats.placement import parse_placement, placement_to_dict
 from stormwright.formats.topology import add_misfits, parse_topology, topology_to_dict
 from stormwright.model import LoadProfile, Problem, Supervisor, Topology, TopologyAssignment, TopologyLoad, WorkerSlot
 from stormwright.model.requests import CPU, normalised
 from stormwright.model.topology_conf import storm_misfits
-
-
-@collection_paused()
-def read_problem(path: Path) -> Problem:
-    """The problem in the file at `path`, gzipped or not.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read or is not a problem; all its faults.
-    """
-    return problem_from_dict(read_json(path), str(path))
-
-
-def write_problem(path: Path, problem: Problem) -> None:
-    """Write `problem` to the file at `path`, gzipped if its name ends in ``.gz``."""
-    write_json(path, problem_to_dict(problem))
 
 
 def problem_from_dict(document: object, source: str = "problem") -> Problem:

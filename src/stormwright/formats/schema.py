@@ -13,12 +13,14 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 
+from stormwright.formats.binary import ArraysDocument
 from stormwright.formats.documents import AssignmentDocument, ProblemDocument
 
 #: File name → the model of the document.
 SCHEMAS: Mapping[str, type[BaseModel]] = {
     "stormwright-assignment-1.json": AssignmentDocument,
     "stormwright-problem-1.json": ProblemDocument,
+    "stormwright-problem-arrays-1.json": ArraysDocument,
 }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from stormwright.model.problem import Problem
 
@@ -49,6 +51,13 @@ def amount_range(least: float, most: float, unit: str) -> str:
     """``0.5 to 1.25 GHz``, or one amount where both read the same."""
     low, high = amount(least, unit), amount(most, unit)
     return low if low == high else f"{low.rpartition(' ')[0]} to {high}"
+
+
+def proof_text(proof: Mapping[str, Any]) -> str:
+    """What `optimizer` proves of its placement (`cost`, `bound`, `gap`, `optimal`), in words."""
+    if proof["optimal"]:
+        return f"cost {proof['cost']:,.1f}, proven to be the least"
+    return f"cost {proof['cost']:,.1f}; no placement costs less than {proof['bound']:,.1f}, {proof['gap']:.1%} below"
 
 
 def _number(value: float, scale: float, digits: int) -> str:

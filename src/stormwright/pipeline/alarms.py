@@ -281,7 +281,7 @@ class AlarmStream:
 
     def start(self, spark: SparkSession) -> None:
         """Start the query."""
-        self._query = KeptQuery(lambda: self._begin(spark), examine=lambda: None, tidy=lambda: None)
+        self._query = KeptQuery(lambda: self._begin(spark), examine=lambda: None, tidy=lambda: False)
 
     def stop(self) -> None:
         """Stop the query; what it has found can still be read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +52,8 @@ class OptimizerParams(Params):
     follow_flows: bool = param(
         True, "whether shuffled traffic costs what the new placement makes of it, or as measured"
     )
+    bound: bool = param(False, "whether to prove how little any placement costs; takes more time")
+    bound_budget_s: float = param(10.0, "seconds for that proof, at most", low=0)
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,8 @@ class OptimizerScheduler:
        another slot.
 
     There is no clock unless a time budget is given: the same problem, seed and number of iterations give the same
-    answer. The answer says how many iterations were made (`iterations_made`). The first call on a machine takes some
+    answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its `proof`:
+    `cost`, `bound`, the `gap` between them, and whether it is `optimal`. The first call on a machine takes some
     seconds more, once, to compile. Ties go to what stays, then to what was found first.
 
     When to use
@@ -135,7 +139,13 @@ class OptimizerScheduler:
             if _is_better(task, anew, plan):
                 plan = anew
         found = answer(problem, "optimizer", self.params, plan)
-        return replace(found, parameters={**found.parameters, "iterations_made": budget.made})
+        reported: dict[str, Any] = {"iterations_made": budget.made}
+        if self.params.bound:
+            from stormwright.optimize.bound import bound_cost  # brings the solvers of SciPy, which takes a while
+
+            slots = found.slot_of_executor
+            reported["proof"] = bound_cost(problem, slots, self.params.bound_budget_s, _WEIGHTS).figures(problem, slots)
+        return replace(found, parameters={**found.parameters, **reported})
 
     def _moved(self, task: _Task, budget: Budget) -> Plan:
         """Everything placed anew, but back to where it runs where that costs no more."""

@@ -1,0 +1,100 @@
+"""``stormwright tradeoff``: cost against moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stormwright.cli import options
+from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table
+from stormwright.experiments.ready import read_problem
+from stormwright.model.texts import counted, size_of
+
+if TYPE_CHECKING:
+    from stormwright.experiments.tradeoff import Point, Tradeoff
+
+#: Characters of the longest bar, and how near to the least cost is near enough to be told.
+_BAR, _NEAR = 40, 0.02
+
+
+@click.command()
+@options.problem_file
+@click.option("--moves", metavar="N,N,…", help="Numbers of executors that may move; 0, 1, 2, 5, 10 and so on if none.")
+@click.option(
+    "--restarts", type=click.IntRange(min=0), metavar="N", help="Only placements that restart so few workers."
+)
+@click.option("--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Of every search.")
+@click.option("--seed", default=0, show_default=True, help="Of the random numbers.")
+@options.output("Write an HTML page with the curve here.")
+@options.as_json("Print the curve as JSON.")
+def command(
+    file: Path,
+    moves: str | None,
+    restarts: int | None,
+    seconds: float,
+    seed: int,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Show what it gains to move executors of the problem in FILE, which must say what runs now.
+
+    For every number of moves the scheduler `optimizer` looks for the best placement that moves no more. A worker
+    restarts if its executors or its slot change: that is what moves cost in Storm.
+    """
+    from stormwright.experiments.tradeoff import tradeoff
+
+    numbers = None if moves is None else _numbers(moves)
+    problem = read_problem(file)
+    prepare_output(output, file)
+    if output:
+        from stormwright.experiments.report import check_report
+        from stormwright.experiments.tradeoff_report import write_tradeoff
+
+        check_report()
+    found = tradeoff(
+        problem, numbers, seconds=seconds, seed=seed, restarts=restarts, say=lambda line: click.echo(line, err=True)
+    )
+    if output:
+        write_tradeoff(output, found)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    _print(found)
+    if output:
+        click.echo(f"report: {output}")
+
+
+def _numbers(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise click.BadParameter(f"should be whole numbers from 0 on, separated by commas, got {text!r}")
+    return [int(part) for part in parts]
+
+
+def _print(found: Tradeoff) -> None:
+    problem = found.problem
+    click.echo(f"{problem.name or 'problem'}: {size_of(problem)}")
+    broken = f", {counted(found.broken, 'limit')} broken" if found.broken else ""
+    click.echo(f"staying costs {found.staying:,.1f}{broken}; the least found is {found.least:,.1f}")
+    table = numbers_table("may move", "moved", "workers restarted", "cost", "of the gain", "")
+    table.columns[-1].justify = "left"
+    for point in found.points:
+        table.add_row(
+            "all" if point.most is None else f"{point.most:,}",
+            f"{point.moved:,}",
+            f"{point.restarted:,}",
+            f"{point.cost:,.1f}",
+            f"{found.part_gained(point):.1%}",
+            "█" * round(_BAR * max(found.part_gained(point), 0.0)),
+        )
+    print_table(table)
+    if left := found.points[-1].broken:
+        click.echo(f"{counted(left, 'limit')} broken even when all may move; stormwright explain tells more")
+    click.echo(_enough(found, found.within(_NEAR)))
+
+
+def _enough(found: Tradeoff, point: Point) -> str:
+    part = point.moved / found.problem.num_executors
+    return f"within {_NEAR:.0%} of the least: {counted(point.moved, 'executor')} moved, {part:.1%} of all"

@@ -1,0 +1,39 @@
+"""Problem files, in and out: JSON, gzipped or not, or a NumPy archive; which, is told by content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stormwright.formats.binary import MAGIC, SUFFIX, problem_from_bytes, problem_to_bytes
+from stormwright.formats.files import collection_paused, json_in, read_bytes, write_bytes, write_json
+from stormwright.formats.problem import problem_from_dict, problem_to_dict
+from stormwright.model import Problem
+
+
+@collection_paused()
+def read_problem(path: Path) -> Problem:
+    """The problem in the file at `path`.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or is not a problem; all its faults.
+    """
+    data = read_bytes(path)
+    if data.startswith(MAGIC):
+        return problem_from_bytes(data, str(path))
+    return problem_from_dict(json_in(data, path), str(path))
+
+
+def write_problem(path: Path, problem: Problem) -> None:
+    """Write `problem` to the file at `path`: a NumPy archive for ``.npz``, else JSON, gzipped for ``.gz``.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    if path.suffix == SUFFIX:
+        write_bytes(path, problem_to_bytes(problem))
+    else:
+        write_json(path, problem_to_dict(problem))

@@ -1,0 +1,122 @@
+"""What all topologies together can keep on nodes, given that they share these.
+
+A piece is what one topology has on one node. An executor in a piece of size q keeps at most what its row of the
+topology's certificate (`semidefinite`) is worth for groups of size q. Prices for the room on nodes of every kind, and
+for the places of pieces of which a node holds at most one, two or three, bound what all pieces together keep:
+Lagrangian duality, so any prices give a bound. Good ones are found by cutting planes (J. E. Kelley, "The Cutting-Plane
+Method for Solving Convex Programs", Journal of SIAM 8, 1960, https://doi.org/10.1137/0108053).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import linprog
+
+from stormwright.model.arrays import BoolArray, FloatArray
+
+#: A node holds at most so many pieces of more than 1/2, 1/3, 1/4 of it.
+_PIECES = np.array([1.0, 2.0, 3.0])
+
+#: Cutting planes, and the part of the bound within which it is as good as it gets.
+_ROUNDS, _ENOUGH = 80, 1e-4
+
+
+@dataclass(frozen=True)
+class Room:
+    """Nodes by the size of what they take.
+
+    Parameters
+    ----------
+    size, count
+        Of every kind of node, shape (K,).
+    grid
+        Sizes of pieces, rising, the last that of the largest node, shape (Q,). A piece of number k is larger than the
+        size before and no larger than its own.
+    """
+
+    size: FloatArray
+    count: FloatArray
+    grid: FloatArray
+
+    @cached_property
+    def above(self) -> FloatArray:
+        """What every piece is larger than, shape (Q,)."""
+        return np.concatenate([[0.0], self.grid[:-1]])
+
+    @cached_property
+    def takes(self) -> BoolArray:
+        """Whether a node of every kind may take a piece of every number, shape (K, Q)."""
+        found: BoolArray = self.above < self.size[:, None]
+        return found
+
+    @cached_property
+    def places(self) -> FloatArray:
+        """What a piece takes of the places for large ones, for each of its size; shape (K, 3, Q)."""
+        large = self.above >= self.size[:, None, None] / (_PIECES[:, None] + 1)
+        return np.where(large, 1 / self.grid, 0.0)
+
+
+def share(worth: FloatArray, size: FloatArray, room: Room) -> tuple[float, FloatArray]:
+    """Upper bound on what all executors together keep, and the price of a piece's room by its number, shape (Q,).
+
+    Parameters
+    ----------
+    worth
+        What each executor keeps in pieces of every number at most, -inf where it does not fit, shape (E, Q).
+    size
+        What each takes of its piece, shape (E,).
+    """
+    kinds = len(room.size)
+    held = np.concatenate([room.size * room.count, (room.count[:, None] * _PIECES).ravel()])
+    scale = max(float(size.sum()), 1e-300)
+    prices = np.zeros(len(held))
+    # No price is of use above what the dearest executor is worth for its size; prices are counted in these.
+    finite = np.where(np.isfinite(worth), worth, 0.0)
+    unit = np.concatenate([np.full(kinds, 1 / scale), np.full(3 * kinds, float(np.median(room.grid)) / scale)]) * max(
+        float(finite.max(axis=1).sum()), 1e-300
+    )
+    best, best_price = np.inf, np.zeros(len(room.grid))
+    planes: list[FloatArray] = []
+    heights: list[float] = []
+    for _ in range(_ROUNDS):
+        value, slope, price = _evaluate(worth, size, room, held, prices * unit)
+        if value < best:
+            best, best_price = value, price
+        planes.append(slope * unit)
+        heights.append(value - float(slope * unit @ prices))
+        rows = np.column_stack([np.array(planes), -np.ones(len(planes))])
+        found = linprog(
+            np.append(np.zeros(len(held)), 1.0),
+            A_ub=rows,
+            b_ub=-np.array(heights),
+            bounds=[(0.0, 20.0)] * len(held) + [(None, None)],
+            method="highs",
+        )
+        if found.x is None or found.fun >= best * (1 - _ENOUGH):
+            break
+        prices = np.maximum(found.x[:-1], 0.0)
+    return best, best_price
+
+
+def _evaluate(
+    worth: FloatArray, size: FloatArray, room: Room, held: FloatArray, prices: FloatArray
+) -> tuple[float, FloatArray, FloatArray]:
+    """The bound at some prices, its slope, and the price of room in a piece of every number."""
+    kinds = len(room.size)
+    of_size, of_places = prices[:kinds], prices[kinds:].reshape(kinds, 3)
+    by_kind = of_size[:, None] + np.einsum("kj,kjq->kq", of_places, room.places)
+    by_kind = np.where(room.takes, by_kind, np.inf)
+    cheapest = np.argmin(by_kind, axis=0)
+    numbers = np.arange(len(room.grid))
+    price = by_kind[cheapest, numbers]
+    net = worth - size[:, None] * price
+    chosen = np.argmax(net, axis=1)
+    used = np.bincount(chosen, size, len(room.grid))
+    slope = held.copy()
+    np.add.at(slope, cheapest, -used)
+    np.add.at(slope[kinds:].reshape(kinds, 3), cheapest, -used[:, None] * room.places[cheapest, :, numbers])
+    value = float(held @ prices) + float(net[np.arange(len(net)), chosen].sum())
+    return value, slope, price

@@ -1,0 +1,125 @@
+"""Bounds against every placement of small problems, and against the best that is known of large ones."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stormwright.model import CostWeights, cost_of, violations
+from stormwright.optimize.bound import RelaxedBound, bound_cost
+from stormwright.optimize.relaxed import Relaxed
+from stormwright.optimize.semidefinite import certificates
+from stormwright.schedulers import make_scheduler
+from stormwright.testing import oracles
+from tests.case_files import case_files, case_name, case_problem, read_case
+from tests.schedulers.builders import load, nodes, problem, topology
+from tests.schedulers.search_problems import least, tiny
+
+FOREVER = float("inf")
+CASES = [path for path in case_files("placement") if case_name(path)[0] in "sml"]
+
+
+@st.composite
+def small_problems(draw):
+    """One or two topologies of up to six executors in all, on two or three nodes in one or two racks."""
+    sizes = draw(st.sampled_from([(3,), (4,), (5,), (2, 2), (3, 2), (2, 3)]))
+    seed = draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    placed = []
+    for number, size in enumerate(sizes):
+        workers = int(rng.integers(1, min(size, 3) + 1))
+        most = int(rng.integers(-(-size // workers), size + 1))
+        pairs = [(a, b, int(rng.integers(0, 100))) for a in range(size) for b in range(size) if a != b]
+        placed.append(
+            (
+                topology(f"t{number}", size, workers, **{"stormwright.max.executors.per.worker": most}),
+                load(size, pairs, cpu_ghz=rng.uniform(0.2, 1.0, size), memory_mb=rng.uniform(100, 900, size)),
+            )
+        )
+    count = draw(st.integers(2, 3))
+    supervisors = nodes(*rng.uniform(1.0, 4.0, count), ports=2, memory_mb=2048.0)
+    racks = draw(st.integers(1, 2))
+    return problem(tuple(replace(node, rack=f"r{n % racks}") for n, node in enumerate(supervisors)), *placed)
+
+
+def best_slots(of):
+    """A valid placement of least cost, by trying them all; None if none is valid."""
+    every = itertools.product(range(len(of.slots)), repeat=of.num_executors)
+    valid = (slots for slots in every if oracles.is_valid(of, slots))
+    return min(valid, key=lambda slots: oracles.cost(of, slots), default=None)
+
+
+@settings(max_examples=25, deadline=None)
+@given(small_problems())
+def test_no_placement_costs_less_than_a_bound(of):
+    best = best_slots(of)
+    if best is None:
+        return
+    slots = np.array(best, np.int32)
+    optimum = oracles.cost(of, best)
+    proof = bound_cost(of, slots, FOREVER)
+    assert proof.cost <= optimum + 1e-9
+    if len(set(of.node_rack.tolist())) == 1:
+        assert proof.optimal, "small problems in one rack are solved exactly"
+        assert proof.cost == pytest.approx(optimum, rel=1e-6, abs=1e-6)
+    assert RelaxedBound(Relaxed.of(of, CostWeights())).run(0.05) <= optimum + 1e-6
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.integers(1, 3))
+def test_certificates_hold_for_every_partition(seed, count, groups):
+    """No groups keep more than a certificate says, whether it was made for their limit or not."""
+    rng = np.random.default_rng(seed)
+    tps = np.triu(rng.integers(0, 50, (count, count)), 1).astype(float)
+    tps, size = tps + tps.T, rng.uniform(0.5, 2.0, count)
+    limit = float(rng.uniform(size.max(), size.sum() + 0.1))
+    kept = {}
+    for groups_of in itertools.product(range(groups), repeat=count):
+        same = np.equal.outer(groups_of, groups_of)
+        largest = max(size[np.array(groups_of) == group].sum() for group in range(groups))
+        kept[largest] = max(kept.get(largest, 0.0), (tps * same).sum() / 2)
+    for certificate in itertools.islice(certificates(tps, size, limit, groups), 8):
+        for largest, most in kept.items():
+            assert certificate.most_kept(largest) >= most - 1e-9
+
+
+@pytest.mark.parametrize("path", CASES, ids=case_name)
+def test_no_bound_is_above_the_best_known(path):
+    of, reference = case_problem(path), read_case(path)["reference"]
+    assert 0 < RelaxedBound(Relaxed.of(of, CostWeights())).run(1.0) <= reference["cost"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("prefix", ["s01", "s03"])
+def test_known_optima_are_proven(prefix):
+    path = next(path for path in CASES if case_name(path).startswith(prefix))
+    of, reference = case_problem(path), read_case(path)["reference"]
+    slots = make_scheduler("optimizer", {"iterations": 2_000_000}).schedule(of).slot_of_executor
+    proof = bound_cost(of, slots, 60.0)
+    assert proof.optimal
+    assert proof.cost == pytest.approx(reference["cost"], rel=1e-6)
+
+
+def test_a_worse_placement_is_not_proven_but_the_optimum_found():
+    of = next(of for of in map(tiny, range(30)) if (least(of, oracles.cost) or 0) > 0)
+    optimum = least(of, oracles.cost)
+    every = itertools.product(range(len(of.slots)), repeat=of.num_executors)
+    worst = max((s for s in every if oracles.is_valid(of, s)), key=lambda s: oracles.cost(of, s))
+    proof = bound_cost(of, np.array(worst, np.int32), FOREVER)
+    assert not proof.optimal
+    assert proof.cost == pytest.approx(optimum, rel=1e-6)
+
+
+def test_what_is_not_valid_proves_nothing():
+    """All in one slot costs nothing, but is one worker where two are wanted."""
+    of = problem(nodes(4, 4), (topology("t", 4, 2), load(4, [(0, 1, 10), (1, 2, 10), (2, 3, 10)])))
+    slots = np.zeros(4, np.int32)
+    assert violations(of, slots)
+    proof = bound_cost(of, slots, 5.0)
+    assert not proof.optimal
+    assert cost_of(of, slots).total == 0.0
+    assert proof.cost <= 0.2 * 10
