@@ -14,11 +14,13 @@ import orjson
 from pydantic import BaseModel
 
 from stormwright.formats.documents import AssignmentDocument, ProblemDocument
+from stormwright.formats.sweep import SweepDocument
 
 #: File name → the model of the document.
 SCHEMAS: Mapping[str, type[BaseModel]] = {
     "stormwright-assignment-1.json": AssignmentDocument,
     "stormwright-problem-1.json": ProblemDocument,
+    "stormwright-sweep-1.json": SweepDocument,
 }
 
 

@@ -19,6 +19,7 @@ from stormwright.errors import StormwrightError
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.landing import Landing
 from stormwright.pipeline.keeper import GONE, KeptQuery
+from stormwright.pipeline.location import local_path
 from stormwright.pipeline.measurement import Measurement
 from stormwright.pipeline.plan import packed, pipeline
 from stormwright.pipeline.poison import set_poison_aside
@@ -54,9 +55,9 @@ class LoadStream:
         spark: SparkSession | None = None,
     ) -> None:
         self.settings = settings or StreamSettings()
-        self._landing = landing
-        self._state_dir = state_dir
-        self._raw = state_dir / "raw"
+        self._landing = local_path(landing, "landing directory")
+        self._state_dir = local_path(state_dir, "state directory")
+        self._raw = self._state_dir / "raw"
         self._given_spark = spark
         self._own_spark: SparkSession | None = None
         self._query: KeptQuery | None = None
