@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from stormwright.pipeline import session
+from stormwright.pipeline import remote, session
 
 SPEC = {"schema": "stormwright-sweep/1", "problems": ["ready:top-storm-word-count-1"], "schedulers": {"even": None}}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("Spark was started")
@@ -26,6 +26,7 @@ def spec_file(directory: Path, **changes: object) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("_no_spark")
 def test_bad_files_and_options_end_with_2(run, tmp_path):
     good = spec_file(tmp_path)
     for arguments, said in (
@@ -40,6 +41,7 @@ def test_bad_files_and_options_end_with_2(run, tmp_path):
         assert said in err
 
 
+@pytest.mark.usefixtures("_no_spark")
 def test_all_faults_of_a_file_are_told(run, tmp_path):
     spec = spec_file(tmp_path, schedulers={"evn": None, "online": {"alpha": 7}}, problems=["nothing-*.json"])
     code, _, err = run("sweep", spec)
@@ -54,3 +56,12 @@ def test_the_environment_says_where_spark_runs(run, tmp_path, monkeypatch):
     code, _, err = run("sweep", spec_file(tmp_path))
     assert code == 2
     assert "'nowhere'" in err
+
+
+def test_nobody_at_the_address_is_one_sentence(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(remote, "ANSWERS_S", 0.5)
+    for master in ("spark://127.0.0.1:9", "sc://127.0.0.1:9"):
+        code, out, err = run("sweep", spec_file(tmp_path), "--master", master, "--table", tmp_path / "cells")
+        assert (code, out) == (2, "")
+        assert "answers at " + master in err
+        assert len([line for line in err.splitlines() if line.startswith("stormwright:")]) == 1

@@ -95,18 +95,18 @@ def connect_server(directory: Path, plugins: Path) -> Iterator[str]:
     submit = ["org.apache.spark.deploy.SparkSubmit", "--master", "local[2]"]
     submit += [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
     submit += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
-    with _started("connect", directory, plugins, *submit) as (_, log):
+    with _started("connect", directory, plugins, *submit, heap="700m") as (_, log):
         _wait_for(log, "Spark Connect server started at")
         yield f"sc://{LOOPBACK}:{port}"
 
 
 @contextmanager
 def _started(
-    name: str, directory: Path, plugins: Path, *command: str
+    name: str, directory: Path, plugins: Path, *command: str, heap: str = "200m"
 ) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / f"{name}.log"
-    own = {"SPARK_DAEMON_MEMORY": "200m", "SPARK_DAEMON_JAVA_OPTS": _LEAN_JVM, "SPARK_NO_DAEMONIZE": "1"}
+    own = {"SPARK_DAEMON_MEMORY": heap, "SPARK_DAEMON_JAVA_OPTS": _LEAN_JVM, "SPARK_NO_DAEMONIZE": "1"}
     ports = {"SPARK_MASTER_WEBUI_PORT": "0", "SPARK_WORKER_WEBUI_PORT": "0"}
     with log.open("wb") as out:
         process = subprocess.Popen(

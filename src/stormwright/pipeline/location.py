@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stormwright.errors import Fault, InputError
+from stormwright.pipeline.remote import first_line
 
 #: A path, or a URI as text (a `Path` would make ``hdfs:/host`` of ``hdfs://host``).
 Location = Path | str
@@ -47,11 +49,17 @@ def local_path(location: Location, what: str) -> Path:
 
 
 def exists(spark: SparkSession, location: Location) -> bool:
-    """Whether there is anything, as Spark sees it."""
+    """Whether there is anything, as Spark sees it.
+
+    Raises
+    ------
+    InputError
+        Spark cannot look there: it knows no such file system, or is not let in.
+    """
     try:
         # Spark looks when it needs the columns.
         return bool(spark.read.format("binaryFile").load(address(location)).columns)
-    except AnalysisException as error:
-        if error.getCondition() == "PATH_NOT_FOUND":
+    except (PySparkException, Py4JError) as error:
+        if isinstance(error, PySparkException) and error.getCondition() == "PATH_NOT_FOUND":
             return False
-        raise
+        raise InputError("location", [Fault(f"Spark cannot look there: {first_line(error)}", str(location))]) from error

@@ -83,7 +83,10 @@ def require_row(spark: SparkSession, target: SparkTarget) -> None:
 
 def first_line(error: Exception) -> str:
     """What an error says, without the stack of a JVM behind it."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
+    # Of a JVM's exception the first line names nothing but the call.
+    said = (line for line in lines if line and not line.startswith("An error occurred while calling"))
+    return next(said, type(error).__name__)
 
 
 def _require_server(url: str) -> None:

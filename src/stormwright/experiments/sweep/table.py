@@ -83,15 +83,10 @@ class RemoteTable:
     """Written by Spark, to any file system that it knows."""
 
     def __init__(self, uri: str, spark: SparkSession) -> None:
-        from pyspark.errors import PySparkException
-
         from stormwright.pipeline.location import exists
 
         self._uri, self._spark = uri, spark
-        try:
-            self._exists = exists(spark, uri)
-        except PySparkException as error:
-            raise _unusable(uri, str(error).splitlines()[0]) from error
+        self._exists = exists(spark, uri)
 
     def append(self, rows: pa.Table) -> None:
         """Write one more file, which Spark's commit makes visible as a whole."""
