@@ -69,3 +69,13 @@ def test_a_table_at_a_uri(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_file_system_that_there_is_not(spark: SparkSession) -> None:
     with pytest.raises(InputError, match=r"nosuch://host/cells: Spark cannot look there: .*No FileSystem for scheme"):
         open_table("nosuch://host/cells", spark)
+
+
+def test_a_uri_that_holds_something_else(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(3).write.parquet(str(tmp_path / "numbers"))
+    with pytest.raises(InputError, match="no sweep wrote"):
+        open_table((tmp_path / "numbers").as_uri(), spark).read()
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "x.parquet").write_text("no Parquet")
+    with pytest.raises(InputError, match="cannot be used"):
+        open_table((tmp_path / "texts").as_uri(), spark).read()

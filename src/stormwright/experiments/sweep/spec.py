@@ -38,11 +38,12 @@ def read_cells(path: Path) -> Sweep:
     if faults:
         # Combinations share values, and so do their faults.
         raise InputError(str(path), list(dict.fromkeys(faults)))
+    drawing = {name for name in grids if _draws(name)}
     cells = (
         Cell(digest, name, parameters, seed, repeat)
         for digest in problems
         for name, parameters in rules
-        for seed in (seeds if _draws(name) else [None])
+        for seed in (seeds if name in drawing else [None])
         for repeat in range(document.repeats)
     )
     # In order of their keys, which is as good as shuffled: slow schedulers and fast ones are dealt to all tasks alike.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -74,9 +76,7 @@ class LocalTable:
             rows = ds.dataset(files, schema=ROW, format="parquet").to_table()
         except (pa.ArrowInvalid, OSError) as error:
             raise _unusable(self._directory, f"holds something else: {str(error).splitlines()[0]}") from error
-        if rows["key"].null_count:
-            raise _unusable(self._directory, "holds Parquet files that no sweep wrote")
-        return newest(rows)
+        return newest(rows, self._directory)
 
 
 class RemoteTable:
@@ -89,21 +89,56 @@ class RemoteTable:
         self._exists = exists(spark, uri)
 
     def append(self, rows: pa.Table) -> None:
-        """Write one more file, which Spark's commit makes visible as a whole."""
-        self._spark.createDataFrame(rows).coalesce(1).write.mode("append").parquet(self._uri)
+        """Write one more file, which Spark's commit makes visible as a whole.
+
+        Raises
+        ------
+        InputError
+            Spark cannot write there.
+        """
+        with _told(self._uri):
+            self._spark.createDataFrame(rows).coalesce(1).write.mode("append").parquet(self._uri)
         self._exists = True
 
     def read(self) -> pa.Table:
-        """Every key's newest row."""
+        """Every key's newest row.
+
+        Raises
+        ------
+        InputError
+            Spark cannot read there, or it holds something else.
+        """
         from pyspark.sql.pandas.types import from_arrow_schema
 
         if not self._exists:
             return ROW.empty_table()
-        return newest(self._spark.read.schema(from_arrow_schema(ROW)).parquet(self._uri).toArrow().cast(ROW))
+        with _told(self._uri):
+            rows = self._spark.read.schema(from_arrow_schema(ROW)).parquet(self._uri).toArrow()
+        return newest(rows.cast(ROW), self._uri)
 
 
-def newest(rows: pa.Table) -> pa.Table:
-    """One row a key: a cell that was tried again has several."""
+@contextmanager
+def _told(uri: str) -> Iterator[None]:
+    """Make what Spark fails with a fault of the URI."""
+    from stormwright.pipeline.keeper import GONE
+    from stormwright.pipeline.remote import first_line
+
+    try:
+        yield
+    except GONE as error:
+        raise _unusable(uri, first_line(error)) from error
+
+
+def newest(rows: pa.Table, location: Path | str) -> pa.Table:
+    """One row a key: a cell that was tried again has several.
+
+    Raises
+    ------
+    InputError
+        There are rows without a key.
+    """
+    if rows["key"].null_count:
+        raise _unusable(location, "holds Parquet files that no sweep wrote")
     by_age = rows.sort_by([("key", "ascending"), ("ended_ms", "descending")])
     keys = by_age["key"].to_pylist()
     first = [position for position, key in enumerate(keys) if position == 0 or keys[position - 1] != key]

@@ -110,7 +110,7 @@ def row(cell: Cell, problem: SweepProblem, **figures: Any) -> dict[str, Any]:
 
 def _decided(cell: Cell, packed: SweepProblem, time_limit_s: float | None) -> dict[str, Any]:
     try:
-        scheduler = _warm_scheduler(cell.scheduler, cell.parameters_text, cell.seed, time_limit_s)
+        scheduler = _scheduler(cell, time_limit_s)
     except (StormwrightError, ImportError) as error:
         return row(cell, packed, error=str(error))
     problem = _unpacked(packed)
@@ -130,15 +130,20 @@ def _unpacked(packed: SweepProblem) -> Problem:
     return problem
 
 
-@lru_cache(maxsize=64)
-def _warm_scheduler(name: str, parameters: str, seed: int | None, time_limit_s: float | None) -> Scheduler:
-    settings = orjson.loads(parameters)
-    if name.startswith(JAVA_PREFIX):
+def _scheduler(cell: Cell, time_limit_s: float | None) -> Scheduler:
+    """The cell's scheduler, warm."""
+    settings = dict(cell.parameters)
+    if cell.scheduler.startswith(JAVA_PREFIX):
         limit = {} if time_limit_s is None else {TIME_LIMIT_CONF: time_limit_s}
-        return resolve_scheduler(name, limit | settings, seed)
-    scheduler = resolve_scheduler(name, settings, seed)
-    warm_up(scheduler)
-    return scheduler
+        return resolve_scheduler(cell.scheduler, limit | settings, cell.seed)
+    _warm_up_once(cell.scheduler, cell.parameters_text)
+    return resolve_scheduler(cell.scheduler, settings, cell.seed)
+
+
+@lru_cache(maxsize=1024)
+def _warm_up_once(name: str, parameters: str) -> None:
+    """Whatever the seed, the machine code is the same."""
+    warm_up(resolve_scheduler(name, orjson.loads(parameters)))
 
 
 def _figures(answer: Row) -> dict[str, Any]:
