@@ -33,7 +33,6 @@ from results import write_results
 
 from stormwright.pipeline.batch import Stretch
 from stormwright.pipeline.history.reports import topology_reports
-from stormwright.pipeline.history.session import for_batches
 from stormwright.pipeline.history.store import ParquetStore
 from stormwright.pipeline.history.tables import FACTS
 
@@ -107,13 +106,14 @@ def _session(directory: Path, cores: int) -> SparkSession:
     builder = SparkSession.builder.appName("history-scale").master(f"local[{cores}]")
     for key, value in {
         "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "4",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.local.dir": str(directory / "tmp"),
     }.items():
         builder = builder.config(key, value)
-    return for_batches(builder.getOrCreate())
+    return builder.getOrCreate()
 
 
 def _generate(options: argparse.Namespace) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import os
 from pathlib import Path
@@ -82,11 +81,3 @@ def test_without_pyspark_the_pipeline_says_what_to_install(monkeypatch: pytest.M
 def test_the_stream_remembers_longer_than_records_count() -> None:
     """By the 5 s that a clock may be ahead, and a little for files that land out of order."""
     assert StreamSettings(late_s=30).watermark_s >= 35
-
-
-@pytest.mark.parametrize(
-    "module", sorted(Path(stormwright.pipeline.__file__).parent.glob("*.py")), ids=lambda p: p.stem
-)
-def test_the_pipeline_keeps_to_what_spark_connect_knows(module: Path) -> None:
-    names = {node.attr for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.Attribute)}
-    assert not names & {"rdd", "sparkContext", "_jvm", "_sc", "_jdf", "_jsparkSession"}

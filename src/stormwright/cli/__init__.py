@@ -19,6 +19,7 @@ VERBS = {
     "schedule": "Place the executors of a problem file.",
     "compare": "Let several schedulers place them, and compare the answers.",
     "explain": "Tell why executors have no slot, or what they would cost elsewhere.",
+    "sweep": "Let schedulers decide many problems with many parameters, on Spark.",
     "schedulers": "List the schedulers, or tell what one of them does.",
     "new-scheduler": "Write the skeleton of a package with a scheduler of your own.",
     "convert": "Write a problem file as arrays, which are read faster, or as JSON.",

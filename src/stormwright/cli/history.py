@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
@@ -21,16 +22,39 @@ if TYPE_CHECKING:
 
     from stormwright.pipeline.history.store import Store
 
-Function = TypeVar("Function", bound=Callable[..., None])
-
 #: Rows of a table that people read; --json has all.
 MAX_ROWS = 200
 
 _MB = 1e6
 
 
-def place(function: Function) -> Function:
-    """``--state``, ``--history`` and ``--history-format``: where the tables are."""
+@dataclass(frozen=True)
+class Place:
+    """Where the tables are, and where Spark runs, as the options say."""
+
+    state_dir: Path | None
+    uri: str | None
+    kind: str
+    master: str | None
+    spark_conf: tuple[str, ...]
+
+
+def place(function: Callable[..., None]) -> Callable[..., None]:
+    """``--state``, ``--history``, ``--history-format`` and those of Spark, as one argument `where`."""
+
+    @wraps(function)
+    def placed(
+        *args: Any,
+        state_dir: Path | None,
+        uri: str | None,
+        kind: str,
+        master: str | None,
+        spark_conf: tuple[str, ...],
+        **others: Any,
+    ) -> None:
+        function(*args, where=Place(state_dir, uri, kind, master, spark_conf), **others)
+
+    function = options.spark(placed)
     for option in (
         click.option("--history-format", "kind", default="parquet", show_default=True, help="Format of the tables."),
         click.option(
@@ -43,16 +67,18 @@ def place(function: Function) -> Function:
 
 
 @contextmanager
-def opened(state_dir: Path | None, uri: str | None, kind: str) -> Iterator[tuple[SparkSession, Store]]:
+def opened(where: Place) -> Iterator[tuple[SparkSession, Store]]:
     """Spark and the tables."""
+    state_dir, uri, kind = where.state_dir, where.uri, where.kind
     if state_dir is None and uri is None:
         raise InputError("history", [Fault("is needed to tell where the tables are", "--state or --history")])
     if state_dir is not None and not state_dir.is_dir():
         raise InputError("--state", [Fault("no such directory", str(state_dir))])
     from stormwright.pipeline.history.session import history_session
     from stormwright.pipeline.history.store import open_store, tables_below
+    from stormwright.pipeline.target import SparkTarget
 
-    with history_session(kind) as spark:
+    with history_session(kind, SparkTarget.parsed(where.master, where.spark_conf)) as spark:
         yield spark, open_store(spark, uri or tables_below(state_dir or Path()), kind)
 
 
@@ -67,11 +93,11 @@ def command() -> None:
 @command.command()
 @place
 @options.as_json("Print it as JSON.")
-def tables(state_dir: Path | None, uri: str | None, kind: str, as_json: bool) -> None:
+def tables(where: Place, as_json: bool) -> None:
     """Tell which tables there are: rows, days, bytes."""
     from stormwright.pipeline.history.reports import table_summaries
 
-    with opened(state_dir, uri, kind) as (_, store):
+    with opened(where) as (_, store):
         summaries = table_summaries(store)
     if as_json:
         print_json({"tables": summaries})
@@ -88,12 +114,12 @@ def tables(state_dir: Path | None, uri: str | None, kind: str, as_json: bool) ->
 @place
 @click.option("--by-day", is_flag=True, help="A line for each day.")
 @options.as_json("Print it as JSON.")
-def report(stretch: str, state_dir: Path | None, uri: str | None, kind: str, by_day: bool, as_json: bool) -> None:
+def report(stretch: str, where: Place, by_day: bool, as_json: bool) -> None:
     """Tell traffic and load by topology over a RANGE of time."""
     from stormwright.pipeline.history.reports import topology_reports
 
     wanted = parse_stretch(stretch)
-    with opened(state_dir, uri, kind) as (_, store):
+    with opened(where) as (_, store):
         reports = topology_reports(store, wanted, by_day)
     if as_json:
         print_json({"topologies": [asdict(found) for found in reports]})
@@ -120,13 +146,13 @@ def report(stretch: str, state_dir: Path | None, uri: str | None, kind: str, by_
 @place
 @click.option("--moving", is_flag=True, help="Only those that moved something.")
 @options.as_json("Print them as JSON.")
-def decisions(stretch: str, state_dir: Path | None, uri: str | None, kind: str, moving: bool, as_json: bool) -> None:
+def decisions(stretch: str, where: Place, moving: bool, as_json: bool) -> None:
     """List the decisions in a RANGE of time: cost and traffic between nodes before and after, and what came of them."""
     from stormwright.controller.known import told
     from stormwright.pipeline.history.reports import decisions as decisions_of
 
     wanted = parse_stretch(stretch)
-    with opened(state_dir, uri, kind) as (_, store):
+    with opened(where) as (_, store):
         found = decisions_of(store, wanted, moving)
     if as_json:
         print_json({"decisions": found})
@@ -158,11 +184,11 @@ def _judged(judgement: dict[str, Any]) -> str:
 @click.argument("statement")
 @place
 @options.as_json("Print the rows as JSON.")
-def sql(statement: str, state_dir: Path | None, uri: str | None, kind: str, as_json: bool) -> None:
+def sql(statement: str, where: Place, as_json: bool) -> None:
     """Answer a query in SQL over the tables, each of which has a column `day`."""
     from stormwright.pipeline.history.reports import documents, run_sql
 
-    with opened(state_dir, uri, kind) as (spark, store):
+    with opened(where) as (spark, store):
         answer = run_sql(spark, store, statement)
         if as_json:
             print_json({"rows": documents(answer)})
@@ -182,7 +208,7 @@ def sql(statement: str, state_dir: Path | None, uri: str | None, kind: str, as_j
 @place
 @options.output("Write the problem file here, gzipped for *.gz.")
 @options.as_json("Print the problem.")
-def at(moment: str, state_dir: Path | None, uri: str | None, kind: str, output: Path | None, as_json: bool) -> None:
+def at(moment: str, where: Place, output: Path | None, as_json: bool) -> None:
     """Tell what the scheduler knew at a TIME (2026-11-21T10:30, in UTC): a problem file for `schedule` and others."""
     from stormwright.controller.known import known_at
     from stormwright.formats import problem_to_dict, write_problem
@@ -190,7 +216,7 @@ def at(moment: str, state_dir: Path | None, uri: str | None, kind: str, output: 
 
     moment_ms = parse_moment(moment)
     prepare_output(output)
-    with opened(state_dir, uri, kind) as (_, store):
+    with opened(where) as (_, store):
         problem = known_at(store, moment_ms)
     if output:
         write_problem(output, problem)
@@ -206,16 +232,16 @@ def at(moment: str, state_dir: Path | None, uri: str | None, kind: str, output: 
 @command.command()
 @place
 @options.as_json("Print it as JSON.")
-def ingest(state_dir: Path | None, uri: str | None, kind: str, as_json: bool) -> None:
+def ingest(where: Place, as_json: bool) -> None:
     """Take what is staged below the state directory into the tables; a running service does so by itself."""
     from stormwright.controller.history import DIRECTORY
     from stormwright.pipeline.history.ingest import ingest as take_in
     from stormwright.pipeline.history.staging import Staging
 
-    if state_dir is None:
+    if where.state_dir is None:
         raise InputError("history ingest", [Fault("is needed: rows are staged there", "--state")])
-    with opened(state_dir, uri, kind) as (spark, store):
-        taken = take_in(spark, store, Staging(state_dir / DIRECTORY))
+    with opened(where) as (spark, store):
+        taken = take_in(spark, store, Staging(where.state_dir / DIRECTORY))
     if as_json:
         print_json({"rows": taken})
         return
@@ -228,11 +254,11 @@ def ingest(state_dir: Path | None, uri: str | None, kind: str, as_json: bool) ->
 @command.command()
 @place
 @options.as_json("Print how many days were made; progress goes to standard error.")
-def compact(state_dir: Path | None, uri: str | None, kind: str, as_json: bool) -> None:
+def compact(where: Place, as_json: bool) -> None:
     """Make each past day one set of sorted files; a running service does so by itself, and only one may."""
     from stormwright.pipeline.history.ingest import compact as tidy
 
-    with opened(state_dir, uri, kind) as (_, store):
+    with opened(where) as (_, store):
         made = tidy(store, say=lambda line: click.echo(line, err=as_json))
     _tell_days(made, "compacted", as_json)
 
@@ -241,12 +267,12 @@ def compact(state_dir: Path | None, uri: str | None, kind: str, as_json: bool) -
 @click.argument("keep", metavar="[TABLE=]DAYS", nargs=-1, required=True)
 @place
 @options.as_json("Print how many days were deleted; progress goes to standard error.")
-def retain(keep: tuple[str, ...], state_dir: Path | None, uri: str | None, kind: str, as_json: bool) -> None:
+def retain(keep: tuple[str, ...], where: Place, as_json: bool) -> None:
     """Delete what is older than so many DAYS, of all tables or of one (facts=30)."""
     from stormwright.pipeline.history.ingest import retain as delete_older
 
     keep_days = _keep_days(keep)
-    with opened(state_dir, uri, kind) as (_, store):
+    with opened(where) as (_, store):
         deleted = delete_older(store, keep_days, say=lambda line: click.echo(line, err=as_json))
     _tell_days(deleted, "deleted", as_json)
 

@@ -33,3 +33,17 @@ def output(text: str) -> Callable[[Function], Function]:
 def as_json(text: str) -> Callable[[Function], Function]:
     """``--json``; `text` says what is printed then."""
     return click.option("--json", "as_json", is_flag=True, help=text)
+
+
+def spark(function: Function) -> Function:
+    """``--master`` and ``--spark-conf``: `stormwright.pipeline.target.SparkTarget.parsed` makes one thing of them."""
+    master = click.option(
+        "--master",
+        envvar="STORMWRIGHT_SPARK_MASTER",
+        show_envvar=True,
+        metavar="URL",
+        help="Where Spark runs: local[N], spark://HOST:PORT or sc://HOST:PORT (Spark Connect); local[*] by default, "
+        "and what spark-submit says under it.",
+    )
+    conf = click.option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark.")
+    return master(conf(function))

@@ -30,7 +30,7 @@ def command() -> None:
 @click.option("--late", "late_s", default=30, show_default=True, help=_LATE_HELP)
 @click.option("--window", "window_s", default=15, show_default=True, help="Seconds of a window.")
 @click.option("--slide", "slide_s", default=3, show_default=True, help="Seconds between windows: a pane.")
-@click.option("--heap-mb", default=2048, show_default=True, help="Of the Spark JVM.")
+@options.spark
 @options.as_json("Print the ledger as JSON.")
 def backfill(
     directories: tuple[Path, ...],
@@ -40,7 +40,8 @@ def backfill(
     late_s: int,
     window_s: int,
     slide_s: int,
-    heap_mb: int,
+    master: str | None,
+    spark_conf: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Make tables of the records that landed in DIRECTORIES.
@@ -56,16 +57,18 @@ def backfill(
     _require_directory(into)
     from stormwright.pipeline.batch import Stretch
     from stormwright.pipeline.batch import backfill as run
-    from stormwright.pipeline.session import spark_session
+    from stormwright.pipeline.session import batch_session
     from stormwright.pipeline.settings import StreamSettings
+    from stormwright.pipeline.target import SparkTarget
 
-    settings = StreamSettings(window_s=window_s, slide_s=slide_s, late_s=late_s, heap_mb=heap_mb, rate="high")
+    settings = StreamSettings(window_s=window_s, slide_s=slide_s, late_s=late_s)
+    target = SparkTarget.parsed(master, spark_conf)
     stretch = Stretch(stretch_ms["--from"], stretch_ms["--to"])
     with (
         TemporaryDirectory(prefix="stormwright-spark-") as name,
         Console(stderr=True).status("starting Spark") as status,
     ):
-        spark = spark_session(Path(name), settings)
+        spark = batch_session(Path(name), target)
         try:
             ledger = asdict(run(spark, files, into, stretch, settings, status.update))
         finally:

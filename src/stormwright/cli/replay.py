@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from stormwright.cli import options
-from stormwright.cli.history import opened, place
+from stormwright.cli.history import Place, opened, place
 from stormwright.cli.moments import RANGE_HELP, parse_stretch
 from stormwright.cli.output import cut_short, numbers_table, print_json, print_table
 from stormwright.model.texts import counted
@@ -43,9 +42,7 @@ def command(
     scheduler_name: str,
     assignments: tuple[str, ...],
     seed: int | None,
-    state_dir: Path | None,
-    uri: str | None,
-    kind: str,
+    where: Place,
     as_json: bool,
 ) -> None:
     """Ask a scheduler at every recorded look in a RANGE of time what it would have decided, and what that would cost.
@@ -57,7 +54,7 @@ def command(
     from stormwright.controller.replay import replay
 
     wanted = parse_stretch(stretch)
-    with opened(state_dir, uri, kind) as (_, store), Progress(console=Console(stderr=True), transient=True) as bar:
+    with opened(where) as (_, store), Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("looks", total=None)
         looks = replay(
             store,

@@ -259,6 +259,11 @@ def _run(problem: Problem, name: str, scheduler: Scheduler | MissingDependencyEr
         return Row(name, error=str(scheduler))
     if not name.startswith(JAVA_PREFIX):  # these tell their time themselves
         warm_up(scheduler)
+    return evaluate(problem, name, scheduler)
+
+
+def evaluate(problem: Problem, name: str, scheduler: Scheduler) -> Row:
+    """What a scheduler that is warm makes of `problem`; if it fails, the row has its error."""
     begin = time.perf_counter()
     try:
         assignment = scheduler.schedule(problem)

@@ -13,6 +13,7 @@ from stormwright.model import Problem, TopologyAssignment
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from matplotlib.figure import Figure
 
 #: Distinct on screen and in print, also for most colour-blind readers (Okabe and Ito's palette).
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
@@ -75,11 +76,7 @@ def draw_placement(problem: Problem, placement: Mapping[str, TopologyAssignment]
 
 def draw_throughput(curves: Sequence[ThroughputCurve], spans: Sequence[tuple[float, float, str]]) -> str:
     """An SVG of throughput over time; `spans` (from s, to s, label) are shaded."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependencyError("the report needs matplotlib: pip install 'stormwright[service]'") from error
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    figure = blank_figure(10, 3.6)
     axes = figure.add_subplot()
     for index, curve in enumerate(curves):
         axes.plot(curve.seconds, curve.acked_tps, label=curve.name, color=COLOURS[index % len(COLOURS)], linewidth=1.6)
@@ -89,9 +86,28 @@ def draw_throughput(curves: Sequence[ThroughputCurve], spans: Sequence[tuple[flo
     axes.set(xlabel="seconds", ylabel="tuple trees acked / s", ylim=(0, None))
     axes.legend(loc="lower right", frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
+    return svg_of(figure)
+
+
+def blank_figure(width: float, height: float) -> Figure:
+    """A figure to draw on; sizes in inches.
+
+    Raises
+    ------
+    MissingDependencyError
+        Matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError("the report needs matplotlib: pip install 'stormwright[service]'") from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def svg_of(figure: Figure) -> str:
+    """A figure as SVG for an HTML page, which has neither XML declaration nor document type."""
     image = io.StringIO()
     figure.savefig(image, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    # An SVG inside HTML has neither XML declaration nor document type.
     return image.getvalue()[image.getvalue().index("<svg") :]
 
 

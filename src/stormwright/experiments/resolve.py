@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,10 @@ ANY_JAVA = f"{JAVA_PREFIX}CLASS[:STRATEGY]"
 
 
 def resolve_scheduler(
-    name: str, settings: Sequence[str] = (), seed: int | None = None, jars: Sequence[Path] = ()
+    name: str,
+    settings: Mapping[str, object] | Sequence[str] = (),
+    seed: int | None = None,
+    jars: Sequence[Path] = (),
 ) -> Scheduler:
     """The scheduler `name`.
 
@@ -28,8 +31,8 @@ def resolve_scheduler(
     name
         A registered name, or ``java:CLASS[:STRATEGY]``: a Java `IScheduler` that runs as itself.
     settings
-        ``key=value`` texts: parameters of a registered scheduler; for a Java class, keys of Storm's configuration that
-        are laid over those of the problem.
+        By name, or ``key=value`` texts: parameters of a registered scheduler; for a Java class, keys of Storm's
+        configuration that are laid over those of the problem.
     seed
         For schedulers that draw random numbers; with a Java class it seeds ``Collections.shuffle``.
     jars
@@ -45,7 +48,8 @@ def resolve_scheduler(
     if name.startswith(JAVA_PREFIX):
         from stormwright.storm.scheduler_host import JavaScheduler  # only they need the cluster's side
 
-        return JavaScheduler.named(name, conf=parse_settings(settings), seed=seed, jars=jars)
+        conf = settings if isinstance(settings, Mapping) else parse_settings(settings)
+        return JavaScheduler.named(name, conf=conf, seed=seed, jars=jars)
     if jars:
         reason = f"holds Java classes, and {name} is none: the name of a Java scheduler begins with {JAVA_PREFIX}"
         raise InputError("--jar", [Fault(reason, str(jar)) for jar in jars])

@@ -15,12 +15,14 @@ from pydantic import BaseModel
 
 from stormwright.formats.binary import ArraysDocument
 from stormwright.formats.documents import AssignmentDocument, ProblemDocument
+from stormwright.formats.sweep import SweepDocument
 
 #: File name → the model of the document.
 SCHEMAS: Mapping[str, type[BaseModel]] = {
     "stormwright-assignment-1.json": AssignmentDocument,
     "stormwright-problem-1.json": ProblemDocument,
     "stormwright-problem-arrays-1.json": ArraysDocument,
+    "stormwright-sweep-1.json": SweepDocument,
 }
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,6 +16,7 @@ from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 from stormwright.pipeline.derive import panes
 from stormwright.pipeline.ledger import Ledger
 from stormwright.pipeline.live import LiveState
+from stormwright.pipeline.location import Location, address, exists, inside
 from stormwright.pipeline.measurement import Measurement, measure
 from stormwright.pipeline.plan import batch_of, pipeline, prepared
 from stormwright.pipeline.quarantine import rejected
@@ -58,8 +58,8 @@ class Stretch:
 
 def backfill(
     spark: SparkSession,
-    directories: Sequence[Path],
-    into: Path,
+    directories: Sequence[Location],
+    into: Location,
     stretch: Stretch | None = None,
     settings: StreamSettings | None = None,
     tell: Callable[[str], None] = lambda _: None,
@@ -73,7 +73,7 @@ def backfill(
     ----------
     directories
         Where landed files are, with the modification times that they had when they landed: the landing directory and
-        where a stream keeps what it has processed (`LoadStream.raw`).
+        where a stream keeps what it has processed (`LoadStream.raw`). Paths, or URIs of a file system of Hadoop.
     into
         For the tables ``records`` (Parquet: what is used, as columns, for `stormwright.pipeline.source.read_records`),
         ``panes`` (Parquet, as `stormwright.pipeline.derive.panes`) and ``quarantine`` (JSON lines, as
@@ -95,14 +95,14 @@ def backfill(
     """
     settings, stretch = settings or StreamSettings(), stretch or Stretch()
     _require_whole_panes(stretch, settings)
-    directories = _existing(directories)
+    directories = _existing(spark, directories)
     near = stretch.landed(settings.late_s)
     lines = read_landed(spark, directories, near.start_ms, near.end_ms)
     ends = pipeline(lines, settings, taken=stretch.holds(F.col("start_ms")))
     tell("reading records")
-    ends.records.write.mode("overwrite").parquet(str(into / "records"))
-    records = read_records(spark, into / "records")
-    panes_path, quarantine_path = str(into / "panes"), str(into / "quarantine")
+    ends.records.write.mode("overwrite").parquet(address(inside(into, "records")))
+    records = read_records(spark, inside(into, "records"))
+    panes_path, quarantine_path = address(inside(into, "panes")), address(inside(into, "quarantine"))
     tell("adding up loads and traffic")
     panes(records, settings).write.mode("overwrite").parquet(panes_path)
     used = records.count()
@@ -121,9 +121,9 @@ def backfill(
     return Ledger.of(used=used, **counts)
 
 
-def _existing(directories: Sequence[Path]) -> list[Path]:
+def _existing(spark: SparkSession, directories: Sequence[Location]) -> list[Location]:
     """Those that are there: nothing may have landed yet, or nothing have been processed."""
-    existing = [directory for directory in directories if directory.is_dir()]
+    existing = [directory for directory in directories if exists(spark, directory)]
     if not existing:
         faults = [Fault(f"no directory {directory}", f"$[{n}]") for n, directory in enumerate(directories)]
         raise InputError("landed files", faults)
@@ -154,7 +154,7 @@ def _require_whole_panes(stretch: Stretch, settings: StreamSettings) -> None:
 
 
 def measure_files(
-    spark: SparkSession, files: Sequence[Path], settings: StreamSettings | None = None
+    spark: SparkSession, files: Sequence[Location], settings: StreamSettings | None = None
 ) -> tuple[Measurement | None, Ledger]:
     """What the records in files say about their last window, and what became of every line.
 

@@ -1,4 +1,4 @@
-"""The Spark session: one JVM beside this process, small and nice."""
+"""The Spark session: one JVM beside this process, small and nice, or what a user names."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from stormwright.errors import MissingDependencyError, StormwrightError
-from stormwright.pipeline.rates import rate_options
+from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
+from stormwright.pipeline import remote, spark_options
 from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.target import SparkTarget
 
 OLDEST_JAVA = 17
 
-LOOPBACK = "127.0.0.1"
+#: Set by spark-submit in the programs that it starts: the JVM is there already.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 #: Sourced by Spark's launcher before it becomes the JVM, so the JVM inherits all of it.
 _SPARK_ENV = """\
@@ -43,15 +46,13 @@ appender.file.strategy.max = 1
 """
 
 
-def spark_session(directory: Path, settings: StreamSettings, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Start Spark in a JVM of its own, or join the one that this process already has.
+def spark_session(directory: Path, settings: StreamSettings) -> SparkSession:
+    """Start the live stream's Spark in a JVM of its own, or join the one that this process already has.
 
     Parameters
     ----------
     directory
         For Spark's own configuration, temporary files and log (``spark.log``).
-    conf
-        Settings of Spark that go before ours.
 
     Raises
     ------
@@ -62,13 +63,61 @@ def spark_session(directory: Path, settings: StreamSettings, conf: Mapping[str, 
     """
     require_java()
     log = _configure(directory.absolute(), settings.niceness)
-    builder = SparkSession.builder.appName("stormwright").master("local[1]")
-    for key, value in {**_options(directory.absolute(), settings), **(conf or {})}.items():
+    return _started("local[1]", spark_options.live(directory.absolute(), settings), f"see {log}")
+
+
+def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSession:
+    """Start Spark for work on much data, or join what is there: what spark-submit or this process has started.
+
+    Parameters
+    ----------
+    directory
+        For Spark's own configuration, temporary files and log (``spark.log``), where it runs on this machine.
+    target
+        Where it runs; all cores of this machine by default.
+
+    Raises
+    ------
+    InputError
+        A setting that cannot be made there, or ``--master`` under spark-submit.
+    MissingDependencyError
+        There is no Java, or it is too old; a Connect server needs none here, but packages of its own.
+    StormwrightError
+        There is nothing at the address, or Spark did not come up.
+    """
+    target = target or SparkTarget()
+    if target.connect:
+        return remote.connect_session(target)
+    require_java()
+    if _SUBMITTED in os.environ:
+        if target.master is not None:
+            raise InputError("where Spark runs", [Fault("is for spark-submit to say, which runs this", "--master")])
+        return _started(None, {**spark_options.CLUSTER, **target.conf}, "spark-submit's output says more")
+    if target.local:
+        log = _configure(directory.absolute(), niceness=0)
+        options = {**spark_options.batch(directory.absolute()), **target.conf}
+        return _started(target.master or "local[*]", options, f"see {log}")
+    remote.require_master(target)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if not os.environ.keys() & {"SPARK_CONF_DIR", "SPARK_HOME"}:
+        # Without a configuration of the user's own, Spark would write its warnings between our lines.
+        os.environ["SPARK_CONF_DIR"] = str(_write_logging(directory.absolute()).parent)
+    where = f"is there a Spark at {target.master}?"
+    spark = _started(target.master, {**spark_options.CLUSTER, **target.conf}, where)
+    remote.require_row(spark, target)
+    return spark
+
+
+def _started(master: str | None, options: Mapping[str, str], where: str) -> SparkSession:
+    builder = SparkSession.builder.appName("stormwright")
+    if master is not None:
+        builder = builder.master(master)
+    for key, value in options.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()
-    except PySparkException as error:
-        raise StormwrightError(f"Spark did not start: {error}; see {log}") from error
+    except (PySparkException, Py4JError) as error:
+        raise StormwrightError(f"Spark did not start: {remote.first_line(error)}; {where}") from error
 
 
 def require_java() -> None:
@@ -87,53 +136,21 @@ def require_java() -> None:
         raise MissingDependencyError(f"{wanted}: {java} is version {version[1]}")
 
 
-_CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-
-
 def _configure(directory: Path, niceness: int) -> Path:
     """Prepare what the JVM finds in its environment when it starts; return the path of its log."""
-    conf, log = directory / "conf", directory / "spark.log"
-    conf.mkdir(parents=True, exist_ok=True)
+    log = directory / "spark.log"
+    conf = _write_logging(directory).parent
     (conf / "spark-env.sh").write_text(_SPARK_ENV.format(log=log, niceness=niceness), encoding="utf-8")
-    (conf / "log4j2.properties").write_text(_LOG4J.format(log=log), encoding="utf-8")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = LOOPBACK
+    os.environ["SPARK_LOCAL_IP"] = spark_options.LOOPBACK
     os.environ["SPARK_CONF_DIR"] = str(conf)
     return log
 
 
-def _options(directory: Path, settings: StreamSettings) -> dict[str, str]:
-    return {
-        "spark.driver.memory": f"{settings.heap_mb}m",
-        # A small heap on a busy machine: no parallel collector, no second compiler.
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-        "spark.driver.host": LOOPBACK,
-        "spark.driver.bindAddress": LOOPBACK,
-        "spark.local.dir": str(directory / "tmp"),
-        "spark.sql.warehouse.dir": str(directory / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        # Hundreds of records a second fit one task; every further partition is a state store more per batch.
-        "spark.sql.shuffle.partitions": "1",
-        # Many small files are listed by the driver, not by a job with a task a file.
-        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
-        # Every batch is planned anew, and holds so few rows that planning is what it costs: measured at 6 records/s,
-        # 0.46 s of CPU a batch with these, 0.75 s with Spark's defaults (at 100 records/s 1.35 s and 1.2 s).
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.constraintPropagation.enabled": "false",
-        "spark.sql.subexpressionElimination.enabled": "false",
-        "spark.sql.streaming.stateStore.stateSchemaCheck": "false",
-        "spark.sql.ui.explainMode": "simple",
-        "spark.sql.maxPlanStringLength": "1000",
-        # A batch without data would only evict state; the next one with data does it as well.
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        "spark.sql.streaming.minBatchesToRetain": "10",
-        # Hadoop's default runs a chmod process for every file that it makes, some 90 a batch.
-        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
-        # The log of files ever read is rewritten as a whole at each compaction.
-        "spark.sql.streaming.fileSource.log.compactInterval": "200",
-        **rate_options(settings.rate),
-    }
+def _write_logging(directory: Path) -> Path:
+    """Send Spark's log to ``spark.log`` of the directory."""
+    conf = directory / "conf"
+    conf.mkdir(parents=True, exist_ok=True)
+    settings = conf / "log4j2.properties"
+    settings.write_text(_LOG4J.format(log=directory / "spark.log"), encoding="utf-8")
+    return settings

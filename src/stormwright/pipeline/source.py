@@ -15,6 +15,7 @@ from pyspark.sql.types import ArrayType, DataType, DoubleType, LongType, StringT
 
 from stormwright.perflog.landing import SUFFIX
 from stormwright.perflog.schema import RECORD, Constants, Listing, Row, Share, Structure, Text, Type, Whole
+from stormwright.pipeline.location import Location, address
 from stormwright.pipeline.settings import StreamSettings
 
 #: Holds the line that could not be read as a record; null for the others.
@@ -82,13 +83,13 @@ def prune(raw: Path, keep_s: float) -> None:
                 path.unlink()
 
 
-def read_files(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
+def read_files(spark: SparkSession, paths: Sequence[Location]) -> DataFrame:
     """All lines of the files."""
     return _read(spark, paths)
 
 
 def read_landed(
-    spark: SparkSession, directories: Sequence[Path], start_ms: int | None = None, end_ms: int | None = None
+    spark: SparkSession, directories: Sequence[Location], start_ms: int | None = None, end_ms: int | None = None
 ) -> DataFrame:
     """All lines of the files in directories that landed, to the second, in a stretch of time."""
     limits = {"pathGlobFilter": f"*{SUFFIX}"}
@@ -99,14 +100,14 @@ def read_landed(
     return _read(spark, directories, **limits)
 
 
-def read_records(spark: SparkSession, table: Path) -> DataFrame:
+def read_records(spark: SparkSession, table: Location) -> DataFrame:
     """Records that a backfill has kept: clean, each once."""
-    return spark.read.schema(record_type()).parquet(str(table.absolute()))
+    return spark.read.schema(record_type()).parquet(address(table))
 
 
-def _read(spark: SparkSession, paths: Sequence[Path], **options: str) -> DataFrame:
+def _read(spark: SparkSession, paths: Sequence[Location], **options: str) -> DataFrame:
     reader = spark.read.schema(_line_type()).option("columnNameOfCorruptRecord", CORRUPT).options(**options)
-    lines = reader.json([str(path.absolute()) for path in paths])
+    lines = reader.json([address(path) for path in paths])
     # Numbers grow along a file. In a stream they are not to be had, nor needed.
     return _with_origin(lines, F.monotonically_increasing_id())
 

@@ -25,6 +25,7 @@ from stormwright.pipeline.alarms import Alarm, AlarmStream
 from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.keeper import GONE, KeptQuery
 from stormwright.pipeline.listener import QueryFigures
+from stormwright.pipeline.location import local_path
 from stormwright.pipeline.measurement import Measurement
 from stormwright.pipeline.nodes import capacity_cores
 from stormwright.pipeline.plan import prepared
@@ -70,8 +71,8 @@ class LoadStream:
         tell_alarm: Callable[[Alarm], None] = lambda _: None,
     ) -> None:
         self.settings = settings or StreamSettings()
-        self._landing = landing
-        self._state_dir = state_dir
+        self._landing = local_path(landing, "landing directory")
+        self._state_dir = local_path(state_dir, "state directory")
         self._given_spark = spark
         self._history = history
         self._own_spark: SparkSession | None = None

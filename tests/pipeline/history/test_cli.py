@@ -27,7 +27,7 @@ def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None
     """The verbs use the session of the tests, and leave it as it is."""
 
     @contextmanager
-    def session(kind: str) -> Iterator[SparkSession]:
+    def session(*_: object) -> Iterator[SparkSession]:
         yield spark
 
     monkeypatch.setattr(session_module, "history_session", session)

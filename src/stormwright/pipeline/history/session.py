@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,33 +13,16 @@ from pyspark.sql import SparkSession
 from stormwright.errors import MissingDependencyError, StormwrightError
 from stormwright.pipeline.history.delta import delta_conf
 from stormwright.pipeline.history.store import check_format
-from stormwright.pipeline.session import spark_session
-from stormwright.pipeline.settings import StreamSettings
-
-#: The stream does without code generation, since planning is what its batches cost. Here rows are.
-BATCH_CONF = {
-    "spark.sql.codegen.wholeStage": "true",
-    "spark.sql.codegen.factoryMode": "FALLBACK",
-    "spark.sql.subexpressionElimination.enabled": "true",
-    "spark.sql.constraintPropagation.enabled": "true",
-    "spark.sql.shuffle.partitions": "4",
-}
-
+from stormwright.pipeline.session import batch_session
+from stormwright.pipeline.target import SparkTarget
 
 #: What Spark's log says of jars that it did not get.
 _NO_JARS = ("FAILED DOWNLOADS", "UNRESOLVED DEPENDENCIES")
 
 
-def for_batches(session: SparkSession) -> SparkSession:
-    """Set a session so that large jobs are fast."""
-    for key, value in BATCH_CONF.items():
-        session.conf.set(key, value)
-    return session
-
-
 @contextmanager
-def history_session(kind: str = "parquet") -> Iterator[SparkSession]:
-    """A session of its own for tables of a format, which ends with the block.
+def history_session(kind: str = "parquet", target: SparkTarget | None = None) -> Iterator[SparkSession]:
+    """A session for tables of a format, which ends with the block; on all cores of this machine by default.
 
     Raises
     ------
@@ -51,7 +35,8 @@ def history_session(kind: str = "parquet") -> Iterator[SparkSession]:
     conf = delta_conf() if kind == "delta" else {}
     with TemporaryDirectory(prefix="stormwright-history-") as name:
         try:
-            session = for_batches(spark_session(Path(name), StreamSettings(), conf))
+            target = target or SparkTarget()
+            session = batch_session(Path(name), replace(target, conf={**conf, **target.conf}))
         except StormwrightError as error:
             log = Path(name, "spark.log")
             if log.exists() and any(mark in log.read_text(encoding="utf-8") for mark in _NO_JARS):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Protocol, cast
 
 from stormwright.errors import Fault, InputError, MissingDependencyError
@@ -136,8 +137,14 @@ def parse_settings(settings: Sequence[str]) -> dict[str, object]:
     return {key.strip(): value.strip() for key, _, value in (text.partition("=") for text in settings)}
 
 
-def _plugins() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+def _plugins() -> Mapping[str, EntryPoint]:
+    return _found(entry_points)
+
+
+@cache
+def _found(look: Callable[..., EntryPoints]) -> Mapping[str, EntryPoint]:
+    """Looked for once: it opens a file of every installed package, and none comes while this process runs."""
+    return {point.name: point for point in look(group=ENTRY_POINT_GROUP)}
 
 
 def _unknown(name: str) -> str:

@@ -1,0 +1,144 @@
+"""``stormwright sweep``: many decisions on Spark, into a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from stormwright.cli import options
+from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
+from stormwright.model.texts import counted
+
+if TYPE_CHECKING:
+    from stormwright.experiments.sweep.cells import Sweep
+    from stormwright.experiments.sweep.summary import Row, Summary
+    from stormwright.pipeline.target import SparkTarget
+
+_SOME_FAILED = 1
+
+_MAX_ERRORS = 10
+
+
+@click.command()
+@click.argument("spec", type=options.PATH)
+@click.option(
+    "--table",
+    metavar="DIRECTORY|URI",
+    help="Where the cells are kept as Parquet, and found again; SPEC's name with -cells, here, by default.",
+)
+@click.option("--retry-failed", is_flag=True, help="Decide cells again that the table has with an error.")
+@click.option("--csv", "csv_file", type=options.PATH, help="Write the cells here as CSV.")
+@options.output("Write an HTML report here.")
+@options.spark
+@options.as_json("Print the summary as JSON.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    spec: Path,
+    table: str | None,
+    retry_failed: bool,
+    csv_file: Path | None,
+    output: Path | None,
+    master: str | None,
+    spark_conf: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Decide every cell of SPEC (stormwright-sweep/1, YAML or JSON) on Spark: problem × scheduler × parameters × seed ×
+    repeat.
+
+    Cells that the table holds are not decided again, so a sweep that was ended goes on where it was. A cell that fails
+    is a row with its error.
+
+    Exits with 1 if cells failed, 2 if the input is bad.
+    """
+    from stormwright.experiments.sweep.spec import read_cells
+    from stormwright.experiments.sweep.summary import rows_of, summaries
+    from stormwright.pipeline.target import SparkTarget
+
+    target = SparkTarget.parsed(master, spark_conf)
+    sweep = read_cells(spec)
+    for path in (output, csv_file):
+        prepare_output(path, spec)
+    if output:
+        from stormwright.experiments.report import blank_figure, check_report
+
+        check_report()
+        blank_figure(1, 1)
+    where = table or f"{spec.stem}-cells"
+    decided, cells = _run(sweep, where, retry_failed, target)
+    rows = rows_of(sweep, cells)
+    found = summaries(rows)
+    if csv_file:
+        from pyarrow import csv
+
+        csv.write_csv(cells, csv_file)
+    if output:
+        from stormwright.experiments.sweep.report import write_sweep_report
+
+        write_sweep_report(output, spec.stem, rows, found)
+    failed = [row for row in rows if row["error"] is not None]
+    if as_json:
+        print_json(_document(where, decided, rows, found, failed))
+    else:
+        _print(found, failed)
+        click.echo(f"{counted(len(rows), 'cell')}, {decided:,} of them decided now: {where}")
+        if output:
+            click.echo(f"report: {output}")
+    if failed:
+        ctx.exit(_SOME_FAILED)
+
+
+def _run(sweep: Sweep, where: str, retry_failed: bool, target: SparkTarget) -> tuple[int, Any]:
+    """Decide what is missing; how many cells that were, and the whole table."""
+    from stormwright.experiments.sweep.run import run_cells, to_do
+    from stormwright.experiments.sweep.table import open_table
+    from stormwright.pipeline.session import batch_session
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    shown = Progress(*columns, console=Console(stderr=True), transient=True)
+    with TemporaryDirectory(prefix="stormwright-sweep-") as directory, shown as progress:
+        bar = progress.add_task("starting Spark", total=None)
+        spark = batch_session(Path(directory), target)
+        try:
+            table = open_table(where, spark)
+            cells = to_do(sweep, table, retry_failed)
+            progress.update(bar, description="cells", total=len(sweep.cells), completed=len(sweep.cells) - len(cells))
+            failed = 0
+            for rows in run_cells(spark, sweep, cells, table):
+                failed += rows.num_rows - rows["error"].null_count
+                description = f"cells, {failed} failed" if failed else "cells"
+                progress.update(bar, description=description, advance=rows.num_rows)
+            return len(cells), table.read()
+        finally:
+            spark.stop()
+
+
+def _document(
+    where: str, decided: int, rows: Sequence[Row], found: Sequence[Summary], failed: Sequence[Row]
+) -> dict[str, Any]:
+    named = ("problem", "scheduler", "parameters", "seed", "repeat", "error")
+    return {
+        "table": where,
+        "cells": len(rows),
+        "decided": decided,
+        "failed": [{name: row[name] for name in named} for row in failed],
+        "summary": [summary.as_dict() for summary in found],
+    }
+
+
+def _print(found: Sequence[Summary], failed: Sequence[Row]) -> None:
+    table = numbers_table("", "relative cost", "valid", "s", "cells", "failed")
+    for one in found:
+        cost = "–" if one.relative_cost is None else f"{one.relative_cost:,.3f}"
+        seconds = "–" if one.seconds is None else f"{one.seconds:,.4f}"
+        table.add_row(one.label, cost, f"{one.valid_share:.0%}", seconds, f"{one.cells:,}", f"{one.failed:,}")
+    print_table(table)
+    lines = [f"{row['scheduler']} {row['parameters']} on {row['problem']} failed: {row['error']}" for row in failed]
+    for line in cut_short(lines, _MAX_ERRORS, "; the table has all"):
+        click.echo(line)

@@ -1,0 +1,121 @@
+"""Cells onto Spark in waves, rows into the table as each wave ends."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stormwright.errors import StormwrightError
+from stormwright.experiments.sweep.cells import Cell, Sweep
+from stormwright.experiments.sweep.table import CellTable
+from stormwright.experiments.sweep.work import ROW, Part, decide, row
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: How long a wave should take. What is killed in the middle of waves has lost no more than these.
+WAVE_S = 3.0
+
+#: While a wave waits for its slowest cell, another one has the other cores.
+_WAVES_AT_ONCE = 2
+
+#: Tasks a core of a wave: the more, the more evenly cells of different lengths fill the cores; each costs milliseconds.
+_TASKS_A_CORE = 4
+
+#: How much longer than the one before a wave may be: the first cells include the start of Python's workers.
+_GROWTH = 4
+
+
+class Wave(NamedTuple):
+    """Cells that went to Spark together, and when."""
+
+    cells: Sequence[Cell]
+    begin_s: float
+
+
+def to_do(sweep: Sweep, table: CellTable, retry_failed: bool) -> list[Cell]:
+    """The cells that the table does not have; with `retry_failed` also those that it has with an error."""
+    known = table.read()
+    if retry_failed:
+        known = known.filter(pc.is_null(known["error"]))
+    done = set(known["key"].to_pylist())
+    return [cell for cell in sweep.cells if cell.key not in done]
+
+
+def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[Cell], table: CellTable) -> Iterator[pa.Table]:
+    """Decide cells and append their rows to the table; yields the rows of each wave once the table has them.
+
+    1. A wave that fails is halved until the cell that makes it fail stands alone: a scheduler may take the process that
+       it runs in with it. That cell gets a row with the error.
+    2. No wave is halved where not even one without cells succeeds: then it is Spark, or what its workers lack.
+
+    Raises
+    ------
+    StormwrightError
+        Spark cannot run any cell.
+    """
+    from stormwright.pipeline.keeper import GONE, cause
+    from stormwright.pipeline.spread import cores, spread
+
+    def decided(part_cells: Sequence[Cell]) -> pa.Table:
+        parts = [part(sweep, part_cells[n::tasks]) for n in range(min(tasks, len(part_cells)) or 1)]
+        return spread(spark, decide, parts, ROW)
+
+    def examined(wave: Wave, error: Exception) -> pa.Table | None:
+        """The row of a cell that makes waves fail; None where that is not known yet."""
+        try:
+            decided([])  # (2)
+        except GONE as again:
+            raise StormwrightError(f"the sweep cannot run on this Spark: {cause(str(again))}") from again
+        if len(wave.cells) == 1:
+            (cell,) = wave.cells
+            why = f"the worker that decided it failed: {cause(str(error))}"
+            return pa.Table.from_pylist([row(cell, sweep.problems[cell.problem], error=why)], ROW)
+        middle = len(wave.cells) // 2
+        halves.extend([wave.cells[:middle], wave.cells[middle:]])  # (1)
+        return None
+
+    waiting = deque(cells)
+    halves: deque[Sequence[Cell]] = deque()
+    try:
+        tasks = _TASKS_A_CORE * cores(spark)
+    except GONE as error:
+        raise StormwrightError(f"the sweep cannot run on this Spark: {cause(str(error))}") from error
+    size = tasks
+    pool = ThreadPoolExecutor(_WAVES_AT_ONCE, thread_name_prefix="stormwright-wave")
+    running: dict[Future[pa.Table], Wave] = {}
+    try:
+        while waiting or halves or running:
+            while (waiting or halves) and len(running) < _WAVES_AT_ONCE:
+                chosen = halves.popleft() if halves else [waiting.popleft() for _ in range(min(size, len(waiting)))]
+                running[pool.submit(decided, chosen)] = Wave(chosen, time.monotonic())
+            ended, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                wave = running.pop(future)
+                try:
+                    rows: pa.Table | None = future.result()
+                except GONE as error:
+                    rows = examined(wave, error)
+                if rows is not None:
+                    size = next_size(len(wave.cells), time.monotonic() - wave.begin_s, tasks)
+                    table.append(rows)
+                    yield rows
+    finally:
+        # What still runs ends with the session.
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def next_size(cells: int, seconds: float, tasks: int) -> int:
+    """How many cells the next wave has, after one of `cells` that took `seconds`."""
+    return max(tasks, min(round(cells * WAVE_S / max(seconds, 1e-3)), _GROWTH * cells))
+
+
+def part(sweep: Sweep, cells: Sequence[Cell]) -> Part:
+    """Cells with all that a worker needs for them."""
+    return Part({cell.problem: sweep.problems[cell.problem] for cell in cells}, cells, sweep.time_limit_s)

@@ -1,0 +1,104 @@
+"""A sweep's file made into cells; everything that is wrong with it is said before any cell runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from glob import glob
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from stormwright.errors import Fault, InputError, MissingDependencyError
+from stormwright.experiments.ready import READY_PREFIX, read_problem
+from stormwright.experiments.resolve import JAVA_PREFIX, resolve_scheduler
+from stormwright.experiments.sweep.cells import Cell, Sweep, SweepProblem
+from stormwright.formats.faults import join_path
+from stormwright.formats.sweep import Grid, read_sweep
+from stormwright.schedulers import scheduler_type
+
+_WILD = frozenset("*?[")
+
+
+def read_cells(path: Path) -> Sweep:
+    """The sweep in the file at `path`, its problems read and its schedulers tried with every combination of parameters.
+
+    Raises
+    ------
+    InputError
+        The file, a problem, a scheduler's name or a parameter is wrong; all faults at once. A scheduler whose engine is
+        not installed here is no fault: the workers may have it.
+    """
+    document = read_sweep(path)
+    faults: list[Fault] = []
+    problems = {problem.digest: problem for problem in _problems(document.problems, path.parent, faults)}
+    grids: dict[str, Grid] = document.schedulers
+    seeds: list[int | None] = [*document.seeds] or [None]
+    rules = [rule for name, grid in grids.items() for rule in _combinations(name, grid, faults)]
+    if faults:
+        # Combinations share values, and so do their faults.
+        raise InputError(str(path), list(dict.fromkeys(faults)))
+    drawing = {name for name in grids if _draws(name)}
+    cells = (
+        Cell(digest, name, parameters, seed, repeat)
+        for digest in problems
+        for name, parameters in rules
+        for seed in (seeds if name in drawing else [None])
+        for repeat in range(document.repeats)
+    )
+    # In order of their keys, which is as good as shuffled: slow schedulers and fast ones are dealt to all tasks alike.
+    order = {digest: position for position, digest in enumerate(problems)}
+    distinct = sorted({cell.key: cell for cell in cells}.values(), key=lambda cell: (order[cell.problem], cell.key))
+    return Sweep(problems, tuple(distinct), document.time_limit_s)
+
+
+def _problems(texts: Sequence[str], base: Path, faults: list[Fault]) -> Iterator[SweepProblem]:
+    for position, text in enumerate(texts):
+        at = join_path("$", "problems", position)
+        files = _files(text, base)
+        if not files:
+            faults.append(Fault(f"no file fits {text}", at))
+        for name, file in files.items():
+            try:
+                yield SweepProblem.of(name, read_problem(file))
+            except InputError as error:
+                faults += [Fault(f"{name}: {fault}", at) for fault in error.faults]
+
+
+def _files(text: str, base: Path) -> dict[str, Path]:
+    """The files that a text stands for, by what they are called in results."""
+    if text.startswith(READY_PREFIX):
+        return {text: Path(text)}
+    if not _WILD & set(text):
+        return {text: base / text}
+    found = sorted(glob(text, root_dir=base, recursive=True))  # noqa: PTH207 - Path.glob knows no absolute patterns
+    return {name: base / name for name in found if (base / name).is_file()}
+
+
+def _combinations(name: str, grid: Grid, faults: list[Fault]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The scheduler with every combination of its parameters."""
+    at = join_path("$", "schedulers", name)
+    for values in product(*grid.values()):
+        parameters = dict(zip(grid, values, strict=True))
+        try:
+            resolve_scheduler(name, parameters)
+        except MissingDependencyError:
+            pass
+        except InputError as error:
+            faults += [_placed(fault, at, parameters) for fault in error.faults]
+        yield name, parameters
+
+
+def _placed(fault: Fault, at: str, parameters: dict[str, Any]) -> Fault:
+    """A scheduler's fault with its place in the sweep's file."""
+    return Fault(fault.message, join_path(at, fault.path) if fault.path in parameters else at)
+
+
+def _draws(name: str) -> bool:
+    """Whether a scheduler has a use for a seed."""
+    if name.startswith(JAVA_PREFIX):
+        return True
+    try:
+        return any(field.name == "seed" for field in fields(scheduler_type(name).params_type))
+    except MissingDependencyError:
+        return True

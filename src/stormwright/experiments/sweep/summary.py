@@ -1,0 +1,104 @@
+"""What a sweep's table says of each scheduler with its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stormwright.experiments.sweep.cells import Sweep
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A scheduler with certain parameters, over all problems, seeds and repeats.
+
+    Parameters
+    ----------
+    valid_share
+        Of all its cells, failed ones among them: how many placed everything within all limits.
+    relative_cost
+        Median over its valid cells of the cost in parts of the lowest that any valid cell of the same problem has; None
+        without a valid cell.
+    seconds
+        Median over the cells that did not fail; None without one.
+    """
+
+    scheduler: str
+    parameters: Mapping[str, Any]
+    cells: int
+    failed: int
+    valid_share: float
+    relative_cost: float | None
+    seconds: float | None
+
+    @property
+    def label(self) -> str:
+        """``online alpha=0.5, beta=1``."""
+        return label(self.scheduler, self.parameters)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for programs."""
+        return asdict(self)
+
+
+def label(scheduler: str, parameters: Mapping[str, Any]) -> str:
+    """A scheduler and its parameters for people."""
+    return f"{scheduler} {', '.join(f'{key}={value}' for key, value in parameters.items())}".strip()
+
+
+def rows_of(sweep: Sweep, table: pa.Table) -> list[Row]:
+    """The sweep's own rows in a table that may hold those of others too."""
+    keys = pa.array([cell.key for cell in sweep.cells], pa.string())
+    rows: list[Row] = table.filter(pc.is_in(table["key"], keys)).to_pylist()
+    return rows
+
+
+def summaries(rows: Sequence[Row]) -> list[Summary]:
+    """One a scheduler and its parameters: by relative cost, then by time, then by name; without valid cells last."""
+    relative = relative_costs(rows)
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["scheduler"], row["parameters"]), []).append(row)
+    found = [_summary(*key, group, relative) for key, group in groups.items()]
+    return sorted(found, key=_rank)
+
+
+def relative_costs(rows: Sequence[Row]) -> dict[str, float]:
+    """Key of each valid cell → its cost in parts of the lowest of its problem; where that is 0, of nothing but 0."""
+    valid = [row for row in rows if row["valid"]]
+    best: dict[str, float] = {}
+    for row in valid:
+        best[row["problem_digest"]] = min(row["cost"], best.get(row["problem_digest"], float("inf")))
+    pairs = ((row["key"], row["cost"], best[row["problem_digest"]]) for row in valid)
+    return {key: cost / lowest if lowest else 1.0 if not cost else float("inf") for key, cost, lowest in pairs}
+
+
+def _summary(scheduler: str, parameters: str, rows: Sequence[Row], relative: Mapping[str, float]) -> Summary:
+    done = [row for row in rows if row["error"] is None]
+    return Summary(
+        scheduler=scheduler,
+        parameters=orjson.loads(parameters),
+        cells=len(rows),
+        failed=len(rows) - len(done),
+        valid_share=sum(bool(row["valid"]) for row in rows) / len(rows),
+        relative_cost=_median(relative[row["key"]] for row in rows if row["key"] in relative),
+        seconds=_median(row["seconds"] for row in done),
+    )
+
+
+def _median(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return median(found) if found else None
+
+
+def _rank(summary: Summary) -> tuple[float, float, str]:
+    cost = float("inf") if summary.relative_cost is None else summary.relative_cost
+    return cost, summary.seconds or 0.0, summary.label

@@ -1,0 +1,198 @@
+"""What a Spark worker does with cells: reads a problem once, decides, and measures inside itself."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing.connection import Connection
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from stormwright import __version__
+from stormwright.errors import StormwrightError
+from stormwright.experiments.compare import Row, evaluate, measure
+from stormwright.experiments.resolve import JAVA_PREFIX, resolve_scheduler
+from stormwright.experiments.sweep.cells import Cell, SweepProblem
+from stormwright.model import Problem
+from stormwright.schedulers import Scheduler
+from stormwright.schedulers.support.warm_up import warm_up
+from stormwright.storm.scheduler_host import TIME_LIMIT_CONF
+
+#: A row a cell; what a failed one has no figure for is null. Traffic in tuples/s.
+ROW = pa.schema(
+    [
+        ("key", pa.string()),
+        ("problem", pa.string()),
+        ("problem_digest", pa.string()),
+        ("scheduler", pa.string()),
+        # JSON with sorted keys.
+        ("parameters", pa.string()),
+        ("seed", pa.int64()),
+        ("repeat", pa.int64()),
+        ("version", pa.string()),
+        ("error", pa.string()),
+        ("seconds", pa.float64()),
+        ("cost", pa.float64()),
+        ("same_executor", pa.float64()),
+        ("same_worker", pa.float64()),
+        ("inter_worker", pa.float64()),
+        ("inter_node", pa.float64()),
+        ("inter_rack", pa.float64()),
+        ("to_unplaced", pa.float64()),
+        # No executor without a slot, no limit broken, every topology in as many workers as it wants.
+        ("valid", pa.bool_()),
+        ("limits_broken", pa.int64()),
+        ("other_worker_counts", pa.int64()),
+        ("unplaced", pa.int64()),
+        ("nodes", pa.int64()),
+        ("workers", pa.int64()),
+        ("cpu_max_over_mean", pa.float64()),
+        ("moved_executors", pa.int64()),
+        # Where it ran, and how busy that was: what `seconds` may be compared with.
+        ("host", pa.string()),
+        ("cores", pa.int64()),
+        ("load_1min", pa.float64()),
+        ("ended_ms", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Cells that one task decides, with the problems that they need."""
+
+    problems: Mapping[str, SweepProblem]
+    cells: Sequence[Cell]
+    time_limit_s: float | None
+    version: str = __version__
+
+
+def decide(part: Part) -> pa.RecordBatch:
+    """The rows (`ROW`) of a part.
+
+    Raises
+    ------
+    StormwrightError
+        This machine has another version of this package than the one that asks.
+    """
+    if part.version != __version__:
+        raise StormwrightError(f"stormwright is {__version__} on {socket.gethostname()}, {part.version} on the driver")
+    rows = [_decided(cell, part.problems[cell.problem], part.time_limit_s) for cell in part.cells]
+    return pa.RecordBatch.from_pylist(rows, ROW)
+
+
+def row(cell: Cell, problem: SweepProblem, **figures: Any) -> dict[str, Any]:
+    """The row of a cell that ended now, on this machine; what is not among the figures is null."""
+    return {
+        "key": cell.key,
+        "problem": problem.name,
+        "problem_digest": problem.digest,
+        "scheduler": cell.scheduler,
+        "parameters": cell.parameters_text,
+        "seed": cell.seed,
+        "repeat": cell.repeat,
+        "version": __version__,
+        "host": socket.gethostname(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load_1min": os.getloadavg()[0],
+        "ended_ms": time.time_ns() // 1_000_000,
+        **figures,
+    }
+
+
+def _decided(cell: Cell, packed: SweepProblem, time_limit_s: float | None) -> dict[str, Any]:
+    try:
+        scheduler = _scheduler(cell, time_limit_s)
+    except (StormwrightError, ImportError) as error:
+        return row(cell, packed, error=str(error))
+    problem = _unpacked(packed)
+    # A Java class keeps to the limit itself.
+    if time_limit_s is None or cell.scheduler.startswith(JAVA_PREFIX):
+        figures = _figures(evaluate(problem, cell.scheduler, scheduler))
+    else:
+        figures = _within(time_limit_s, problem, cell.scheduler, scheduler)
+    return row(cell, packed, **figures)
+
+
+@lru_cache(maxsize=4)
+def _unpacked(packed: SweepProblem) -> Problem:
+    problem = packed.unpacked()
+    # Derives the problem's arrays, so that the first scheduler is not charged for what all of them use.
+    measure(problem, problem.current_slot)
+    return problem
+
+
+def _scheduler(cell: Cell, time_limit_s: float | None) -> Scheduler:
+    """The cell's scheduler, warm."""
+    settings = dict(cell.parameters)
+    if cell.scheduler.startswith(JAVA_PREFIX):
+        limit = {} if time_limit_s is None else {TIME_LIMIT_CONF: time_limit_s}
+        return resolve_scheduler(cell.scheduler, limit | settings, cell.seed)
+    _warm_up_once(cell.scheduler, cell.parameters_text)
+    return resolve_scheduler(cell.scheduler, settings, cell.seed)
+
+
+@lru_cache(maxsize=1024)
+def _warm_up_once(name: str, parameters: str) -> None:
+    """Whatever the seed, the machine code is the same."""
+    warm_up(resolve_scheduler(name, orjson.loads(parameters)))
+
+
+def _figures(answer: Row) -> dict[str, Any]:
+    """The columns that tell of an answer."""
+    figures: dict[str, Any] = {"seconds": answer.seconds, "error": answer.error or None}
+    if answer.figures is not None:
+        known = answer.figures.as_dict()
+        cost = known.pop("cost")
+        figures |= {name: cost[name] for name in _TRAFFIC} | {name: known[name] for name in _COUNTS}
+        figures |= {
+            "cost": answer.figures.total,
+            "to_unplaced": cost["unplaced"],
+            "limits_broken": len(known["limits_broken"]),
+            "other_worker_counts": len(known["other_worker_counts"]),
+            "nodes": known["nodes_used"],
+        }
+    return figures
+
+
+def _within(time_limit_s: float, problem: Problem, name: str, scheduler: Scheduler) -> dict[str, Any]:
+    """The figures of an answer decided in a process of its own, which may be ended in the middle of compiled code."""
+    fork = multiprocessing.get_context("fork")
+    receiving, sending = fork.Pipe(duplex=False)
+    child = fork.Process(target=_send_figures, args=(sending, time_limit_s, problem, name, scheduler))
+    child.start()
+    sending.close()
+    try:
+        figures: dict[str, Any] = receiving.recv()
+    except EOFError:
+        figures = {}
+    finally:
+        receiving.close()
+        child.join()
+    if figures:
+        return figures
+    if child.exitcode == -signal.SIGALRM:
+        return {"seconds": time_limit_s, "error": f"took longer than the limit of {time_limit_s:g} s"}
+    return {"error": f"its process ended with exit code {child.exitcode}"}
+
+
+def _send_figures(sending: Connection, time_limit_s: float, problem: Problem, name: str, scheduler: Scheduler) -> None:
+    # The kernel ends the process, whatever it is doing then.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, time_limit_s)
+    figures = _figures(evaluate(problem, name, scheduler))
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    sending.send(figures)
+
+
+#: Columns that have the names of `Cost` and of `Figures.as_dict`.
+_TRAFFIC = ("same_executor", "same_worker", "inter_worker", "inter_node", "inter_rack")
+_COUNTS = ("valid", "unplaced", "workers", "cpu_max_over_mean", "moved_executors")

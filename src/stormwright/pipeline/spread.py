@@ -1,0 +1,45 @@
+"""A Python function over many parts, one Spark task a part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
+
+Part = TypeVar("Part")
+
+#: More cores than these are taken for these.
+_MOST_CORES = 4096
+
+
+def cores(spark: SparkSession) -> int:
+    """How many tasks Spark would run at once, as far as it knows: a cluster's executors may still be starting."""
+    numbers = spark.range(_MOST_CORES).select(F.spark_partition_id().alias("partition")).distinct()
+    return numbers.count()
+
+
+def spread(
+    spark: SparkSession, function: Callable[[Part], pa.RecordBatch], parts: Sequence[Part], schema: pa.Schema
+) -> pa.Table:
+    """What `function` makes of every part, in any order.
+
+    `function` and the parts travel to Spark's Python workers, in which the module of the function must be installed.
+
+    Raises
+    ------
+    PySparkException, Py4JError, OSError
+        The function raised something, or Spark could not run it.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch["id"].to_pylist():
+                yield function(parts[number])
+
+    # A range has as many partitions as it is told; any other way leaves their number and contents to Spark.
+    numbers: DataFrame = spark.range(0, len(parts), 1, len(parts))
+    return numbers.mapInArrow(run, from_arrow_schema(schema)).toArrow().cast(schema)

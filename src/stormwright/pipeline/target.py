@@ -1,0 +1,104 @@
+"""Where Spark runs, as a user says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stormwright.errors import Fault, InputError
+
+#: The environment variable that stands for ``--master``.
+MASTER_VARIABLE = "STORMWRIGHT_SPARK_MASTER"
+
+_HOST_AND_PORT = r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/,;\[\]]+):\d{1,5}"
+
+_LOCAL = re.compile(r"local(\[(\*|[1-9]\d*)(,[1-9]\d*)?\])?")
+_STANDALONE = re.compile(rf"spark://{_HOST_AND_PORT}(,{_HOST_AND_PORT})*")
+_CONNECT = re.compile(r"sc://[^\s/;]+(/\S*)?")
+
+#: Schemes of clusters that only spark-submit starts programs on.
+_SUBMITTED = ("yarn", "k8s://")
+
+_WANTED = "should be local[N], spark://HOST:PORT or sc://HOST:PORT"
+
+
+@dataclass(frozen=True)
+class SparkTarget:
+    """Where Spark runs, and settings of Spark that go before ours.
+
+    Parameters
+    ----------
+    master
+        ``local[N]`` (N cores of this machine, ``*`` for all), ``spark://HOST:PORT`` (a standalone cluster) or
+        ``sc://HOST:PORT`` (a Spark Connect server). None is what spark-submit says, and ``local[*]`` without it.
+    conf
+        Settings of Spark by name.
+
+    Raises
+    ------
+    InputError
+        On creation: what is no master, or no setting; all faults at once, each with the option that it came by.
+    """
+
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        faults = [] if self.master is None else _master_faults(self.master)
+        faults += [fault for key, value in self.conf.items() if (fault := _setting_fault(key, value))]
+        if faults:
+            raise InputError("where Spark runs", faults)
+
+    @staticmethod
+    def parsed(master: str | None, settings: Sequence[str]) -> SparkTarget:
+        """From ``--master`` and the ``KEY=VALUE`` texts of ``--spark-conf``; the last of equal keys counts.
+
+        Raises
+        ------
+        InputError
+            As on creation.
+        """
+        faults = [Fault(f"should be KEY=VALUE, got {text!r}", "--spark-conf") for text in settings if "=" not in text]
+        conf = dict(text.split("=", 1) for text in settings if "=" in text)
+        try:
+            target = SparkTarget(master, conf)
+        except InputError as error:
+            raise InputError(error.source, [*error.faults, *faults]) from error
+        if faults:
+            raise InputError("where Spark runs", faults)
+        return target
+
+    @property
+    def local(self) -> bool:
+        """Whether it is this machine, in a JVM of this process's own."""
+        return self.master is None or self.master.startswith("local")
+
+    @property
+    def connect(self) -> bool:
+        """Whether it is a Spark Connect server."""
+        return self.master is not None and self.master.startswith("sc://")
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Hosts and ports of a standalone cluster's masters, of which one is active."""
+        if self.master is None or not self.master.startswith("spark://"):
+            return []
+        pairs = (pair.rpartition(":") for pair in self.master.removeprefix("spark://").split(","))
+        return [(host.strip("[]"), int(port)) for host, _, port in pairs]
+
+
+def _master_faults(master: str) -> list[Fault]:
+    if master.startswith(_SUBMITTED):
+        return [Fault(f"{_WANTED}, got {master!r}; yarn and k8s run what spark-submit starts", "--master")]
+    if any(form.fullmatch(master) for form in (_LOCAL, _STANDALONE, _CONNECT)):
+        return []
+    return [Fault(f"{_WANTED}, got {master!r}", "--master")]
+
+
+def _setting_fault(key: str, value: str) -> Fault | None:
+    if key in ("spark.master", "spark.remote"):
+        return Fault(f"{key} is what --master is for", "--spark-conf")
+    if not re.fullmatch(r"spark\.\S+", key):
+        return Fault(f"{key!r} is no setting of Spark: their names begin with 'spark.'", "--spark-conf")
+    return None if value else Fault(f"{key} has no value", "--spark-conf")

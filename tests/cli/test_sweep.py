@@ -1,0 +1,67 @@
+"""``stormwright sweep``: what ends it before Spark starts. (Whole sweeps: tests/spark.)"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stormwright.pipeline import remote, session
+
+SPEC = {"schema": "stormwright-sweep/1", "problems": ["ready:top-storm-word-count-1"], "schedulers": {"even": None}}
+
+
+@pytest.fixture
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(session, "batch_session", fail)
+
+
+def spec_file(directory: Path, **changes: object) -> Path:
+    path = directory / "sweep.json"
+    path.write_text(json.dumps({**SPEC, **changes}))
+    return path
+
+
+@pytest.mark.usefixtures("_no_spark")
+def test_bad_files_and_options_end_with_2(run, tmp_path):
+    good = spec_file(tmp_path)
+    for arguments, said in (
+        ([tmp_path / "missing.yaml"], "cannot be read"),
+        ([good, "--master", "lokal"], "--master: should be local[N]"),
+        ([good, "--spark-conf", "memory"], "--spark-conf: should be KEY=VALUE"),
+        ([good, "--output", tmp_path], "is a directory"),
+        ([good, "--csv", good], "would be overwritten"),
+    ):
+        code, out, err = run("sweep", *arguments)
+        assert (code, out) == (2, "")
+        assert said in err
+
+
+@pytest.mark.usefixtures("_no_spark")
+def test_all_faults_of_a_file_are_told(run, tmp_path):
+    spec = spec_file(tmp_path, schedulers={"evn": None, "online": {"alpha": 7}}, problems=["nothing-*.json"])
+    code, _, err = run("sweep", spec)
+    assert code == 2
+    assert "3 faults" in err
+    for place in ("$.problems[0]", "$.schedulers.evn", "$.schedulers.online.alpha"):
+        assert place in err
+
+
+def test_the_environment_says_where_spark_runs(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("STORMWRIGHT_SPARK_MASTER", "nowhere")
+    code, _, err = run("sweep", spec_file(tmp_path))
+    assert code == 2
+    assert "'nowhere'" in err
+
+
+def test_nobody_at_the_address_is_one_sentence(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(remote, "ANSWERS_S", 0.5)
+    for master in ("spark://127.0.0.1:9", "sc://127.0.0.1:9"):
+        code, out, err = run("sweep", spec_file(tmp_path), "--master", master, "--table", tmp_path / "cells")
+        assert (code, out) == (2, "")
+        assert "answers at " + master in err
+        assert len([line for line in err.splitlines() if line.startswith("stormwright:")]) == 1

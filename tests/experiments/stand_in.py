@@ -1,0 +1,56 @@
+"""A scheduler that takes as long as it is told and ends as it is told; of another package, as far as anyone can see."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from stormwright.model import Assignment, Problem
+from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.support.params import Params, param
+
+NAME = "stand_in"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandInParams(Params):
+    ms: float = param(5.0, "how long it takes", low=0)
+    end: str = param("answer", "how it ends with seed 0", choices=("answer", "raise", "die", "hang"))
+    seed: int = param(0, "of nothing")
+
+
+class StandIn:
+    """Answers as `even` does, if it answers."""
+
+    params_type = StandInParams
+
+    def __init__(self, params: StandInParams) -> None:
+        self.params = params
+
+    def schedule(self, problem: Problem) -> Assignment:
+        if problem.topologies[0].id == "warm-up":
+            return make_scheduler("even").schedule(problem)
+        ends = time.perf_counter() + self.params.ms / 1000
+        while time.perf_counter() < ends:
+            pass
+        match self.params.end if self.params.seed == 0 else "answer":
+            case "raise":
+                raise ArithmeticError("as it was told")
+            case "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "hang":
+                while True:
+                    time.sleep(3600)
+        return make_scheduler("even").schedule(problem)
+
+
+def offer(directory: Path) -> Path:
+    """Make a directory that, on ``PYTHONPATH``, offers the scheduler as another package's."""
+    about = directory / f"{NAME}-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(f"[stormwright.schedulers]\n{NAME} = {__name__}:StandIn\n")
+    return directory
