@@ -22,7 +22,7 @@ from tests.pipeline.test_stream import wait_for, wait_until_read
 
 pytestmark = pytest.mark.spark
 
-SETTINGS = StreamSettings(trigger_s=0.1, window_s=6, late_s=5, max_files_per_batch=3, keep_raw_s=10**9)
+SETTINGS = StreamSettings(trigger_s=0.1, window_s=6, late_s=5, max_files_per_batch=2, keep_raw_s=10**9)
 
 
 def rounded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -34,7 +34,7 @@ def test_each_pane_is_in_the_history_once(spark: SparkSession, tmp_path: Path, m
     """A batch fails between the panes' writing and the state's; rows are taken in before the stream is started anew."""
     rng, world = dice(21), make_world(21)
     delivery = deliver(records(world, START_MS, 40, rng), rng)
-    files, read = delivery.in_files(25), 0
+    files, read = delivery.in_files(40), 0
     landing, state, staging = tmp_path / "landing", tmp_path / "state", Staging(tmp_path / "history")
     store = ParquetStore(spark, (tmp_path / "tables").as_uri())
     saves: list[int] = []

@@ -42,6 +42,8 @@ def delta_conf() -> Mapping[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         # The log of a table is short: 50 partitions of it, the default, cost seconds a write.
         "spark.databricks.delta.snapshotPartitions": "2",
+        # Tasks in which files are listed that no longer count: 10,000 by default, minutes for a handful of files.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     }
 
 
