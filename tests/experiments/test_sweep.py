@@ -17,7 +17,7 @@ from stormwright.experiments.compare import choose_schedulers, compare
 from stormwright.experiments.ready import READY
 from stormwright.experiments.sweep.cells import Cell, Sweep, SweepProblem
 from stormwright.experiments.sweep.report import write_sweep_report
-from stormwright.experiments.sweep.run import WAVE_S, next_size, part, to_do
+from stormwright.experiments.sweep.run import WAVE_S, WAVES_AT_ONCE, next_size, part, to_do
 from stormwright.experiments.sweep.spec import read_cells
 from stormwright.experiments.sweep.summary import rows_of, summaries
 from stormwright.experiments.sweep.table import LocalTable
@@ -254,8 +254,8 @@ def test_a_report_of_failures_alone(tmp_path: Path) -> None:
 
 
 def test_waves_grow_until_they_take_their_time() -> None:
-    assert next_size(8, 0.1, tasks=8) == 32
-    assert next_size(100, WAVE_S, tasks=8) == 100
+    assert next_size(8, 0.1, tasks=8) == 64
+    assert next_size(100, WAVES_AT_ONCE * WAVE_S, tasks=8) == 100
     assert next_size(100, 1000 * WAVE_S, tasks=8) == 8
 
 

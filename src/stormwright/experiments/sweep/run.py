@@ -19,17 +19,18 @@ from stormwright.experiments.sweep.work import ROW, Part, decide, row
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: How long a wave should take. What is killed in the middle of waves has lost no more than these.
-WAVE_S = 3.0
+#: How long a wave should take on all cores. What is killed in the middle has lost no more than the waves that ran; each
+#: wave costs some tenths of a second of planning and scheduling.
+WAVE_S = 5.0
 
 #: While a wave waits for its slowest cell, another one has the other cores.
-_WAVES_AT_ONCE = 2
+WAVES_AT_ONCE = 2
 
 #: Tasks a core of a wave: the more, the more evenly cells of different lengths fill the cores; each costs milliseconds.
 _TASKS_A_CORE = 4
 
-#: How much longer than the one before a wave may be: the first cells include the start of Python's workers.
-_GROWTH = 4
+#: How many times as many cells as the one before a wave may have: cells may become slower.
+_GROWTH = 8
 
 
 class Wave(NamedTuple):
@@ -88,11 +89,11 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[Cell], table: C
     except GONE as error:
         raise StormwrightError(f"the sweep cannot run on this Spark: {cause(str(error))}") from error
     size = tasks
-    pool = ThreadPoolExecutor(_WAVES_AT_ONCE, thread_name_prefix="stormwright-wave")
+    pool = ThreadPoolExecutor(WAVES_AT_ONCE, thread_name_prefix="stormwright-wave")
     running: dict[Future[pa.Table], Wave] = {}
     try:
         while waiting or halves or running:
-            while (waiting or halves) and len(running) < _WAVES_AT_ONCE:
+            while (waiting or halves) and len(running) < WAVES_AT_ONCE:
                 chosen = halves.popleft() if halves else [waiting.popleft() for _ in range(min(size, len(waiting)))]
                 running[pool.submit(decided, chosen)] = Wave(chosen, time.monotonic())
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -112,8 +113,9 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[Cell], table: C
 
 
 def next_size(cells: int, seconds: float, tasks: int) -> int:
-    """How many cells the next wave has, after one of `cells` that took `seconds`."""
-    return max(tasks, min(round(cells * WAVE_S / max(seconds, 1e-3)), _GROWTH * cells))
+    """How many cells the next wave has, after one of `cells` that took `seconds` beside others."""
+    on_all_cores_s = max(seconds, 1e-3) / WAVES_AT_ONCE
+    return max(tasks, min(round(cells * WAVE_S / on_all_cores_s), _GROWTH * cells))
 
 
 def part(sweep: Sweep, cells: Sequence[Cell]) -> Part:
