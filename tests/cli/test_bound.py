@@ -12,7 +12,7 @@ SMALL, LARGER = CASES["s01_excl18_n5"], CASES["m03_5topo100_n12_r2"]
 
 
 def test_a_small_problem_is_proven(run):
-    code, out, _ = run("bound", SMALL, "--search", 0.5, "--seconds", 60)
+    code, out, _ = run("bound", SMALL, "--search", 3, "--seconds", 60)
     assert code == 0
     assert "cost 4,441.3, proven to be the least" in out
 

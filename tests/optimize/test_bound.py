@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.model import CostWeights, cost_of, violations
-from stormwright.optimize.bound import RelaxedBound, bound_cost
+from stormwright.optimize.bound import bound_cost
 from stormwright.optimize.relaxed import Relaxed
+from stormwright.optimize.relaxed_bound import RelaxedBound
 from stormwright.optimize.semidefinite import certificates
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
@@ -54,7 +55,7 @@ def best_slots(of):
     return min(valid, key=lambda slots: oracles.cost(of, slots), default=None)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(small_problems())
 def test_no_placement_costs_less_than_a_bound(of):
     best = best_slots(of)
@@ -70,7 +71,7 @@ def test_no_placement_costs_less_than_a_bound(of):
     assert RelaxedBound(Relaxed.of(of, CostWeights())).run(0.05) <= optimum + 1e-6
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.integers(1, 3))
 def test_certificates_hold_for_every_partition(seed, count, groups):
     """No groups keep more than a certificate says, whether it was made for their limit or not."""

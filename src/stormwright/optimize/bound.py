@@ -19,25 +19,22 @@ import numpy as np
 from stormwright.model import CostWeights, Problem, cost_of, violations
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.optimize.exact import Column, Kind, Proof
-from stormwright.optimize.node_sets import Executors
 from stormwright.optimize.relaxed import Relaxed, cost_of_pairs
-from stormwright.optimize.semidefinite import Certificate, certificates
-from stormwright.optimize.sharing import Room, share
+from stormwright.optimize.relaxed_bound import RelaxedBound
+from stormwright.optimize.semidefinite import best_certificate
+from stormwright.optimize.small import Executors, Prices
 
-#: Executors of a problem that is solved exactly, if time allows, and of a topology that a certificate is made for.
-MOST_EXACT, MOST_CERTIFIED = 40, 1_200
+#: Executors of a problem that is solved exactly, if time allows.
+MOST_EXACT = 40
+
+#: Seconds for the certificate of a topology that is part of an exact proof, at most.
+_CERTIFY_S = 0.5
 
 #: Part of the time that is kept back for the relaxation, where a proof is not complete by then.
 _SPARE = 0.15
 
 #: Part of all traffic that rounding takes from a bound, and within which a bound proves the optimum.
 _ROUNDING = 4e-9
-
-#: Sizes of pieces that are told apart, and those that a topology gets certificates for.
-_GRID, _LIMITS = 24, 3
-
-#: A certificate is as good as it gets when the next ones are better by less than this part of the traffic.
-_SLOW, _PATIENCE = 2e-4, 4
 
 
 @dataclass(frozen=True)
@@ -84,6 +81,7 @@ def _exact(
     """The least cost, or what it was proven to be at least; and whether that is sure to be all that can be proven."""
     tps = relaxed.tps_between(0, problem.num_executors)
     order = np.argsort(-tps.sum(axis=1), kind="stable")
+    pair, own = _most_worth(relaxed, tps)
     executors = Executors(
         np.ascontiguousarray(tps[np.ix_(order, order)]),
         np.ascontiguousarray(relaxed.demand[:, order]),
@@ -91,6 +89,8 @@ def _exact(
         relaxed.most,
         relaxed.near,
         relaxed.inner,
+        np.ascontiguousarray(pair[np.ix_(order, order)]),
+        own[order],
     )
     alike, kind_of, counts = np.unique(
         np.vstack([relaxed.capacity, relaxed.ports]).T, axis=0, return_inverse=True, return_counts=True
@@ -99,8 +99,52 @@ def _exact(
     known = relaxed.base - cost_of_pairs(problem, slots, weights)
     columns = list(_columns(problem, executors, slots[order], kind_of.ravel()))
     proof = Proof(executors, relaxed.workers, kinds, columns, known)
-    sure = proof.run(until)
+    first = _first_prices(relaxed, tps)[order]
+    sure = proof.run(until, Prices(first, np.zeros(len(relaxed.workers))))
     return relaxed.base - proof.most, sure
+
+
+def _most_worth(relaxed: Relaxed, tps: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """What any set of executors is worth no more than, as sums over its pairs and its executors.
+
+    That workers cannot take a whole set is told by a certificate of what workers keep, which holds for any part of a
+    topology: a principal submatrix of a semidefinite one is semidefinite.
+    """
+    pair, own = (relaxed.near + relaxed.inner) * tps, np.zeros(len(tps))
+    for topology, most in enumerate(relaxed.most.tolist()):
+        part = slice(relaxed.first[topology], relaxed.first[topology + 1])
+        count, workers = part.stop - part.start, int(relaxed.workers[topology])
+        if most >= count:
+            continue
+        within = tps[part, part]
+        certificate = best_certificate(within, np.ones(count), float(most), workers, time.perf_counter() + _CERTIFY_S)
+        left = within / 2 - (certificate.row_worth + certificate.row_worth.T) / 2
+        rest = certificate.fixed - float(left.sum()) / workers  # what rounding takes
+        pair[part, part] = relaxed.near * within + 2 * relaxed.inner * left / workers
+        own[part] = relaxed.inner * (certificate.rows_kept(float(most)) + np.diagonal(left) / workers + abs(rest))
+    np.fill_diagonal(pair, 0.0)
+    return pair, own
+
+
+def _first_prices(relaxed: Relaxed, tps: FloatArray) -> FloatArray:
+    """What each executor keeps at most by certificates of nodes and workers: prices to begin a proof with."""
+    prices = np.zeros(len(tps))
+    for topology, most in enumerate(relaxed.most.tolist()):
+        part = slice(relaxed.first[topology], relaxed.first[topology + 1])
+        within, workers = tps[part, part], int(relaxed.workers[topology])
+        groups = min(workers, len(relaxed.ports))
+        ones = np.ones(len(within))
+        for weight, size, limit, count in (
+            (relaxed.near, relaxed.demand[0, part], float(relaxed.capacity[0].max()), groups),
+            (relaxed.inner, ones, float(most), workers),
+        ):
+            fits = len(within) and size.max() <= limit
+            certificate = (
+                best_certificate(within, size, limit, count, time.perf_counter() + _CERTIFY_S) if fits else None
+            )
+            if certificate is not None:
+                prices[part] += weight * (certificate.rows_kept(limit) + certificate.fixed / len(within))
+    return prices
 
 
 def _columns(problem: Problem, executors: Executors, slots: IntArray, kind_of: IndexArray) -> Iterator[Column]:
@@ -120,115 +164,12 @@ def _columns(problem: Problem, executors: Executors, slots: IntArray, kind_of: I
         )
 
 
-class RelaxedBound:
-    """Certificates of all topologies, and what they amount to together: a bound without a limit of size."""
-
-    def __init__(self, relaxed: Relaxed) -> None:
-        self._relaxed = relaxed
-        used = relaxed.demand.sum(axis=1) / np.maximum(relaxed.capacity.sum(axis=1), 1e-300)
-        scarcest = int(np.argmax(np.where(np.isfinite(used), used, 0.0)))
-        self._size, capacity = relaxed.demand[scarcest], relaxed.capacity[scarcest]
-        sizes, counts = np.unique(capacity, return_counts=True)
-        largest = sizes[-1] if len(sizes) else 0.0
-        steps = largest * np.arange(1, _GRID) / _GRID
-        self._room = Room(sizes, counts.astype(float), np.unique(np.concatenate([steps, sizes])))
-
-    def run(self, budget_s: float) -> float:
-        """The bound after about so many seconds, or as soon as nothing more is to be gained."""
-        until = time.perf_counter() + budget_s
-        relaxed = self._relaxed
-        apart = 0.0  # what costs the more because workers cannot hold it
-        options: list[list[tuple[float, FloatArray]]] = []
-        spans = list(zip(relaxed.first[:-1].tolist(), relaxed.first[1:].tolist(), strict=True))
-        spans_left = len(spans)
-        for topology, (first, last) in enumerate(spans):
-            now = time.perf_counter()
-            seconds = max(0.0, until - now) / spans_left * 0.9
-            spans_left -= 1
-            if first == last:
-                options.append([(0.0, np.zeros((0, len(self._room.grid))))])
-                continue
-            tps = relaxed.tps_between(first, last) if last - first <= MOST_CERTIFIED else None
-            apart += self._apart_in_workers(topology, tps, now + seconds / 3)
-            options.append(list(self._options(topology, tps, now + seconds)))
-        return relaxed.base - relaxed.near * self._kept(options) - relaxed.inner * (relaxed.total_tps - apart)
-
-    def _apart_in_workers(self, topology: int, tps: FloatArray | None, until: float) -> float:
-        """Traffic of a topology, in tuples/s, that is between its workers in any placement."""
-        workers, most = int(self._relaxed.workers[topology]), int(self._relaxed.most[topology])
-        if workers <= 1 or tps is None:
-            return 0.0
-        certificate = _best(tps, np.ones(len(tps)), float(most), workers, until)
-        return max(0.0, float(tps.sum()) / 2 - certificate.most_kept(float(most)))
-
-    def _options(self, topology: int, tps: FloatArray | None, until: float) -> Iterator[tuple[float, FloatArray]]:
-        """Certificates of a topology: what each adds, and what every executor keeps in a piece of each size at most."""
-        first, last = int(self._relaxed.first[topology]), int(self._relaxed.first[topology + 1])
-        size, grid = self._size[first:last], self._room.grid
-        if tps is None:
-            sums = np.concatenate([[0.0], np.cumsum(self._relaxed.links.tps)])
-            own = np.diff(sums[self._relaxed.links.first[first : last + 1]]) / 2
-            yield 0.0, np.repeat(own[:, None], len(grid), axis=1)
-            return
-        groups = int(min(self._relaxed.workers[topology], len(self._relaxed.ports)))
-        # Smaller pieces than these could not take all executors.
-        limits = grid[(grid < size.sum()) & (grid >= max(size.max(), 1.1 * size.sum() / groups))]
-        yield _rows(Certificate(tps / 2, size, 0.0), grid)
-        if groups <= 1 or not len(limits):
-            return
-        chosen = np.unique(limits[np.linspace(0, len(limits) - 1, _LIMITS).astype(int)])[::-1]
-        for number, limit in enumerate(chosen.tolist()):
-            now = time.perf_counter()
-            each = now + (until - now) / (len(chosen) - number)
-            yield _rows(_best(tps, size, limit, groups, each), grid)
-
-    def _kept(self, options: list[list[tuple[float, FloatArray]]]) -> float:
-        """What pieces on nodes keep at most, with the certificate of each topology that is best at the prices found."""
-        price = np.zeros(len(self._room.grid))
-        best = np.inf
-        chosen: list[int] = []
-        while True:
-            picks = [self._pick(each, price, number) for number, each in enumerate(options)]
-            if picks == chosen:
-                return best
-            chosen = picks
-            worth = np.vstack([each[pick][1] for each, pick in zip(options, picks, strict=True)])
-            fixed = sum(each[pick][0] for each, pick in zip(options, picks, strict=True))
-            kept, price = share(worth, self._size, self._room)
-            if kept + fixed >= best:
-                return best
-            best = kept + fixed
-
-    def _pick(self, options: list[tuple[float, FloatArray]], price: FloatArray, topology: int) -> int:
-        size = self._size[self._relaxed.first[topology] : self._relaxed.first[topology + 1], None]
-        kept = [fixed + float((worth - size * price).max(axis=1, initial=-np.inf).sum()) for fixed, worth in options]
-        return int(np.argmin(kept))
-
-
-def _rows(certificate: Certificate, grid: FloatArray) -> tuple[float, FloatArray]:
-    return certificate.fixed, np.stack([certificate.rows_kept(limit) for limit in grid.tolist()], axis=1)
-
-
-def _best(tps: FloatArray, size: FloatArray, limit: float, groups: int, until: float) -> Certificate:
-    """The best certificate for groups of size `limit` that is found until then."""
-    best, least, slow = Certificate(tps / 2, size, 0.0), np.inf, 0
-    enough = _SLOW * float(tps.sum()) / 2
-    for certificate in certificates(tps, size, limit, groups):
-        kept = certificate.most_kept(limit)
-        slow = slow + 1 if kept > least - enough else 0
-        if kept < least:
-            best, least = certificate, kept
-        if time.perf_counter() > until or slow > _PATIENCE:
-            return best
-    return best
-
-
 @cache
 def _compile() -> None:
     """Have the machine code ready before any clock runs."""
     tps = np.array([[0.0, 1.0], [1.0, 0.0]])
     one, none = np.ones(1, np.int64), np.zeros(2, np.int64)
-    executors = Executors(tps, np.ones((1, 2)), none, 2 * one, 0.8, 0.2)
+    executors = Executors(tps, np.ones((1, 2)), none, 2 * one, 0.8, 0.2, tps, np.zeros(2))
     apart = [Column(1 << number, one, 0.0, (0,)) for number in range(2)]
-    Proof(executors, one, [Kind(2 * np.ones(1), 1, 2)], apart, 0.5).run(np.inf)
-    _best(tps, np.ones(2), 1.0, 2, 0.0)
+    Proof(executors, one, [Kind(2 * np.ones(1), 1, 2)], apart, 0.5).run(np.inf, Prices(np.zeros(2), np.zeros(1)))
+    best_certificate(tps, np.ones(2), 1.0, 2, 0.0)

@@ -21,8 +21,10 @@ from scipy.optimize import linprog
 from scipy.sparse import csc_array
 
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.optimize.node_sets import Executors, Found, Prices, Scratch, find_sets, lost_in_workers
+from stormwright.optimize.node_sets import find_sets
 from stormwright.optimize.partition import Sets, partitions
+from stormwright.optimize.small import Executors, Found, Prices, Scratch
+from stormwright.optimize.worker_split import lost_in_workers
 
 #: Sets that one pass of the search brings, and those that are put together, at most.
 _FEW, _MANY = 400, 1_500_000
@@ -34,8 +36,8 @@ _STEPS = 20_000_000
 #: Decomposition for Linear Mixed-integer Programming", 1997, https://doi.org/10.1111/1475-3995.00006.
 _SMOOTHING = 0.5
 
-#: Ways to put sets together that are looked at, at most.
-_WAYS = 5_000
+#: Ways to put sets together that are looked at, at most, and sets that are split by their workers.
+_WAYS, _SPLIT = 2_000, 100_000
 
 #: Part of all traffic within which two sums are the same.
 _SAME = 1e-9
@@ -97,9 +99,10 @@ class Proof:
         self._best: Prices | None = None
         self._best_tops = np.zeros(len(self._kinds))
 
-    def run(self, until: float) -> bool:
-        """Tighten `most` until `until` (of `time.perf_counter`); whether nothing better than known can exist."""
+    def run(self, until: float, first: Prices) -> bool:
+        """Tighten `most` until `until` (of `time.perf_counter`), from `first` prices on; whether it is the most."""
         smoothing = _SMOOTHING
+        self._search(first)
         while not self._proven:
             if time.perf_counter() > until:
                 return False
@@ -213,19 +216,37 @@ class Proof:
             return False
         fits = np.zeros(len(every), np.int64)
         np.bitwise_or.at(fits, inverse, np.concatenate(kinds))
-        sets = Sets.of(every, np.concatenate(worth)[position], fits, executors.tps.shape[0])
+        no_workers = np.zeros((len(every), len(self._workers)), np.int64)
+        sets = Sets.of(every, np.concatenate(worth)[position], fits, no_workers, executors.tps.shape[0])
         paid = float(prices.executor.sum() + prices.worker @ self._workers)
         nodes = np.array([kind.count for kind in self._kinds])
         places = np.zeros(int(nodes.sum()) + 1, np.int64)
         ways = np.zeros((_WAYS, int(nodes.sum())), np.int64)
         above = self._known + self._same - paid
-        count = partitions(
-            sets, nodes, self._best_tops, above, 10 * _STEPS, places, places.copy(), np.cumsum(nodes) - nodes, ways
-        )
+        scratch = places, places.copy(), np.cumsum(nodes) - nodes
+        count = partitions(sets, nodes, self._best_tops, above, _STEPS, np.zeros_like(self._workers), *scratch, ways)
+        if count < 0 and len(sets.bits) <= _SPLIT:  # too many, most of them with more or fewer workers than there are
+            sets = self._by_workers(sets, prices)
+            count = partitions(sets, nodes, self._best_tops, above, 10 * _STEPS, self._workers, *scratch, ways)
         if count < 0:
             return False
         self.most = max([self._known, *(self._kept(sets, way) for way in ways[:count])])
         return True
+
+    def _by_workers(self, sets: Sets, prices: Prices) -> Sets:
+        """Every set once for each number of workers that it can be in."""
+        ports = max(kind.ports for kind in self._kinds)
+        bits, worth, fits, workers = [], [], [], []
+        for number, own in enumerate(sets.bits.tolist()):
+            members = _members(own, len(prices.executor))
+            within = float(members @ self._executors.tps @ members) / 2
+            whole = (self._executors.near + self._executors.inner) * within - float(prices.executor @ members)
+            for counts, lost in self._splits(own, ports).items():
+                bits.append(own)
+                worth.append(whole - lost - float(prices.worker @ counts))
+                fits.append(int(sets.fits[number]))
+                workers.append(counts)
+        return Sets.of(np.array(bits), np.array(worth), np.array(fits), np.array(workers), len(prices.executor))
 
     def _kept(self, sets: Sets, way: IndexArray) -> float:
         """What nodes that have these sets keep with as many workers as there are to be; -inf if there cannot be."""

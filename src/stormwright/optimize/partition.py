@@ -20,6 +20,8 @@ class Sets(NamedTuple):
         The executors of each, and what it is worth; by its first executor, then the most valuable first.
     fits
         Which kinds of nodes take it, a bit each.
+    workers
+        How many it has of every topology, shape (n, T); 0 where that is not looked at.
     first
         Where the sets of each first executor start in the others, shape (E + 1,).
     """
@@ -27,15 +29,23 @@ class Sets(NamedTuple):
     bits: NDArray[np.int64]
     worth: FloatArray
     fits: NDArray[np.int64]
+    workers: IndexArray
     first: IndexArray
 
     @classmethod
-    def of(cls, bits: NDArray[np.int64], worth: FloatArray, fits: NDArray[np.int64], num_executors: int) -> Sets:
+    def of(
+        cls,
+        bits: NDArray[np.int64],
+        worth: FloatArray,
+        fits: NDArray[np.int64],
+        workers: IndexArray,
+        num_executors: int,
+    ) -> Sets:
         """Sets in any order."""
         lowest = np.log2(bits & -bits).astype(np.int64)
         order = np.lexsort((-worth, lowest))
         first = np.searchsorted(lowest[order], np.arange(num_executors + 1))
-        return cls(bits[order], worth[order], fits[order], first)
+        return cls(bits[order], worth[order], fits[order], workers[order], first)
 
 
 @compiled
@@ -45,6 +55,7 @@ def partitions(
     most_worth: FloatArray,
     above: float,
     most_steps: int,
+    workers_left: IndexArray,
     chosen: IndexArray,
     kind_of: IndexArray,
     first_node: IndexArray,
@@ -60,6 +71,8 @@ def partitions(
         What a set on a node of every kind is worth at most, none included.
     most_steps
         Sets that are tried at most.
+    workers_left
+        Workers that all sets together are to have of every topology; changed, and left as it was.
     chosen, kind_of
         Scratch, as many places as there are nodes and one more.
     first_node
@@ -83,6 +96,8 @@ def partitions(
             rest += most_worth[kind]
             covered ^= sets.bits[chosen[depth]]
             value -= sets.worth[chosen[depth]]
+            for topology in range(len(workers_left)):
+                workers_left[topology] += sets.workers[chosen[depth], topology]
         lowest = 0
         while covered >> lowest & 1:
             lowest += 1
@@ -97,7 +112,10 @@ def partitions(
             if value + sets.worth[number] + rest - least <= above:
                 break
             steps += 1
-            if sets.bits[number] & covered == 0:
+            fits = sets.bits[number] & covered == 0
+            for topology in range(len(workers_left)):
+                fits = fits and sets.workers[number, topology] <= workers_left[topology]
+            if fits:
                 while kind_of[depth] < kinds and not (
                     sets.fits[number] >> kind_of[depth] & 1
                     and nodes_left[kind_of[depth]]
@@ -119,7 +137,13 @@ def partitions(
         rest -= most_worth[kind]
         covered |= sets.bits[number]
         value += sets.worth[number]
+        complete = True
+        for topology in range(len(workers_left)):
+            workers_left[topology] -= sets.workers[number, topology]
+            complete = complete and workers_left[topology] == 0
         if covered == everyone:
+            if not complete:
+                continue
             if number_found == len(found):
                 return -1
             for place in range(found.shape[1]):

@@ -9,6 +9,7 @@ multipliers bound that traffic from above, so the method may be ended at any tim
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -32,6 +33,10 @@ _SHIFT = 1e-11
 
 #: Rounding of a sum of so many numbers as a topology has pairs, in parts of the sum of their amounts.
 _ROUNDING = 1e-12
+
+
+#: A certificate is as good as it gets when the next ones are better by less than this part of the traffic.
+_SLOW, _PATIENCE = 2e-4, 4
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,20 @@ def certificates(tps: FloatArray, size: FloatArray, limit: float, groups: int) -
             penalty, multiplier = penalty * _FASTER, multiplier / _FASTER
         elif change > _UNEVEN * gap:
             penalty, multiplier = penalty / _FASTER, multiplier * _FASTER
+
+
+def best_certificate(tps: FloatArray, size: FloatArray, limit: float, groups: int, until: float) -> Certificate:
+    """The best certificate for groups of size `limit` that is found until then."""
+    best, least, slow = Certificate(tps / 2, size, 0.0), np.inf, 0
+    enough = _SLOW * float(tps.sum()) / 2
+    for certificate in certificates(tps, size, limit, groups):
+        kept = certificate.most_kept(limit)
+        slow = slow + 1 if kept > least - enough else 0
+        if kept < least:
+            best, least = certificate, kept
+        if time.perf_counter() > until or slow > _PATIENCE:
+            return best
+    return best
 
 
 def _certified(

@@ -1,0 +1,107 @@
+"""A small problem as arrays for an exact proof, and what is kept while sets of its executors are searched."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.model.arrays import FloatArray, IndexArray
+
+
+class Executors(NamedTuple):
+    """The executors of a small problem, all topologies together.
+
+    Parameters
+    ----------
+    tps
+        What two of them exchange in both directions, shape (E, E); whole multiples of a power of two.
+    demand
+        What each uses of every resource, shape (K, E).
+    topology
+        The topology of each, shape (E,).
+    most
+        Executors that a worker of each topology may have, shape (T,).
+    near, inner
+        What a tuple between workers of a node saves against one between nodes, and one within a worker beyond that.
+    pair, own
+        A set is worth no more than the sums of these over its pairs and its executors, shapes (E, E) and (E,).
+    """
+
+    tps: FloatArray
+    demand: FloatArray
+    topology: IndexArray
+    most: IndexArray
+    near: float
+    inner: float
+    pair: FloatArray
+    own: FloatArray
+
+
+class Prices(NamedTuple):
+    """What a set pays for each executor, and for each worker by topology."""
+
+    executor: FloatArray
+    worker: FloatArray
+
+
+class Found(NamedTuple):
+    """Sets that were found, as many places as are wanted at most: their bits, what they are worth, their workers."""
+
+    bits: NDArray[np.int64]
+    worth: FloatArray
+    workers: IndexArray
+
+
+class Scratch(NamedTuple):
+    """What the search keeps at each depth."""
+
+    bits: NDArray[np.int64]
+    value: FloatArray
+    next: IndexArray
+    left: FloatArray
+    gain: FloatArray
+    reach: FloatArray
+    counts: IndexArray
+    half: FloatArray
+    share: FloatArray
+    skew: FloatArray
+    best_skew: FloatArray
+    part: FloatArray
+    worth: FloatArray
+    taken: FloatArray
+    rank: IndexArray
+    members: IndexArray
+    group: IndexArray
+    size: IndexArray
+    cut: FloatArray
+    best: FloatArray
+
+    @classmethod
+    def of(cls, executors: Executors) -> Scratch:
+        """Room for the search among `executors`."""
+        resources, count = executors.demand.shape
+        depths, topologies = count + 2, len(executors.most)
+        return cls(
+            bits=np.zeros(depths, np.int64),
+            value=np.zeros(depths),
+            next=np.zeros(depths, np.int64),
+            left=np.zeros((depths, resources)),
+            gain=np.zeros((depths, count)),
+            reach=np.zeros((depths, count + 1)),
+            counts=np.zeros((depths, topologies), np.int64),
+            half=np.zeros((count + 1, count)),
+            share=np.zeros((count, count)),
+            skew=np.zeros((count, count)),
+            best_skew=np.zeros((count, count)),
+            part=np.zeros((count, count)),
+            worth=np.zeros(count),
+            taken=np.zeros(count),
+            rank=np.zeros(count, np.int64),
+            members=np.zeros(count, np.int64),
+            group=np.zeros(depths, np.int64),
+            size=np.zeros(depths, np.int64),
+            cut=np.zeros(depths),
+            best=np.zeros(depths),
+        )
