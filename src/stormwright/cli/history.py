@@ -54,7 +54,7 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         function(*args, where=Place(state_dir, uri, kind, master, spark_conf), **others)
 
-    function = options.spark(placed)
+    decorated = options.spark(placed)
     for option in (
         click.option("--history-format", "kind", default="parquet", show_default=True, help="Format of the tables."),
         click.option(
@@ -62,8 +62,8 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--state", "state_dir", type=options.PATH, help="State directory of the service."),
     ):
-        function = option(function)
-    return function
+        decorated = option(decorated)
+    return decorated
 
 
 @contextmanager
