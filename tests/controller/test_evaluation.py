@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,12 @@ def test_windows_hold_what_another_measurement_finds() -> None:
         assert window.acked / window.length_s == pytest.approx(expected.acked_tps)
 
 
-def test_what_comes_too_late_changes_no_closed_window() -> None:
+def test_what_comes_too_late_or_too_soon_changes_no_closed_window() -> None:
     traffic = observed(seconds(0, 60, 500, 4))
     before = traffic.windows(TOPOLOGY)
     traffic.add(seconds(5, 6, 500, 4))
+    in_an_hour = round(time.time()) + 3600
+    traffic.add(seconds(in_an_hour, in_an_hour + 1, 500, 4))
     assert traffic.windows(TOPOLOGY) == before
     traffic.forget(["another"])
     assert traffic.windows(TOPOLOGY) == []

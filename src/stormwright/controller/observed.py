@@ -7,10 +7,13 @@ really crossed between nodes is counted here: a record tells for each target tas
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 
 Record = Mapping[str, Any]
 
@@ -69,10 +72,12 @@ class ObservedTraffic:
         self._lock = threading.Lock()
 
     def add(self, records: Iterable[Record]) -> None:
-        """Count records that have not come before."""
+        """Count records that have not come before; those of a clock that is ahead would close windows too soon."""
+        latest_ms = time.time() * 1000 + MAX_CLOCK_AHEAD_MS
         with self._lock:
             for record in records:
-                self._count(record)
+                if record["start_ms"] <= latest_ms:
+                    self._count(record)
 
     def windows(self, topology: str) -> list[Window]:
         """Closed windows of a topology, oldest first."""

@@ -102,8 +102,9 @@ def test_the_tables_are_there_in_sql_and_by_size(
             sent[day_at(row["pane_ms"])] += row["tuples"]
     assert [(row["day"], row["sent"]) for row in answer.collect()] == sorted(sent.items())
     assert run_sql(spark, store, "SELECT * FROM moves").collect() == []
-    with pytest.raises(InputError, match="no_such"):
+    with pytest.raises(InputError, match="no_such") as caught:
         run_sql(spark, store, "SELECT no_such FROM facts")
+    assert len(str(caught.value).splitlines()) == 2
     summaries = {summary["table"]: summary for summary in table_summaries(store)}
     assert summaries.keys() == TABLES.keys()
     files = sum(path.stat().st_size for path in directory.rglob("*.parquet"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -154,11 +155,14 @@ def run_sql(spark: SparkSession, store: Store, statement: str) -> DataFrame:
     """
     for table in TABLES.values():
         store.read(table).createOrReplaceTempView(table.name)
+    # It would print every error itself, with the stack of the JVM.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
     try:
         answer = spark.sql(statement)
         answer.schema  # noqa: B018 - Spark Connect looks at a query only when it has to
     except PySparkException as error:
-        raise InputError("sql", [Fault(str(error).split("\n\n", 1)[0].strip(), statement)]) from error
+        why = next(line for line in str(error).splitlines() if line.strip())
+        raise InputError("sql", [Fault(why.rstrip(" ;"), statement)]) from error
     return answer
 
 
