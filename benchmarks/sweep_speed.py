@@ -32,7 +32,7 @@ from tests.spark.programs import write_spec
 
 CORES = 2
 
-#: What a wave may cost more than its cells, as was measured for one job without a table.
+#: Seconds that a single job took for as many cells, without waves or a table.
 ASKED = {"local[2]": 5.9, "standalone": 6.3, "connect": 6.5}
 
 
