@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from stormwright.pipeline.alarms import SecondsFeed
+from stormwright.pipeline.alarm_feed import SecondsFeed
 from stormwright.pipeline.live import LiveState
 from stormwright.pipeline.measurement import Measurement, measure
 from stormwright.pipeline.plan import unpacked

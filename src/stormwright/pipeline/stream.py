@@ -19,7 +19,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from stormwright.errors import StormwrightError
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.landing import Landing
-from stormwright.pipeline.alarms import Alarm, AlarmStream
+from stormwright.pipeline.alarm_log import Alarm
+from stormwright.pipeline.alarms import AlarmStream
 from stormwright.pipeline.keeper import GONE, KeptQuery
 from stormwright.pipeline.listener import QueryFigures
 from stormwright.pipeline.measurement import Measurement
