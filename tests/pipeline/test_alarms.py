@@ -13,7 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stormwright.model import Problem, Supervisor
-from stormwright.pipeline.alarms import Alarm, AlarmLog, AlarmStream, SecondsFeed
+from stormwright.pipeline.alarm_feed import SecondsFeed
+from stormwright.pipeline.alarm_log import Alarm, AlarmLog
+from stormwright.pipeline.alarms import AlarmStream
 from stormwright.pipeline.batch import backfill
 from stormwright.pipeline.episodes import episodes
 from stormwright.pipeline.overload import NodeSeries

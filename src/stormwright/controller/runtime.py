@@ -28,7 +28,7 @@ from stormwright.experiments.obstacles import status_texts
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import Rejected, parse_lines
-from stormwright.pipeline.alarms import Alarm
+from stormwright.pipeline.alarm_log import Alarm
 from stormwright.pipeline.drift import Drift, DriftWatch
 from stormwright.pipeline.stream import LoadStream, StreamSettings
 from stormwright.schedulers import Scheduler, make_scheduler, scheduler_type

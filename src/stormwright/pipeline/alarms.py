@@ -10,34 +10,25 @@ query costs a few milliseconds a second as long as no node is.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import orjson
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from stormwright.errors import MissingDependencyError
-from stormwright.perflog.landing import Landing
+from stormwright.pipeline.alarm_feed import SECOND, SecondsFeed
+from stormwright.pipeline.alarm_log import ENDED, RAISED, Alarm, AlarmLog
 from stormwright.pipeline.episodes import EPISODE, Followed, Run, Second, final_after_s, follow
 from stormwright.pipeline.keeper import KeptQuery
-from stormwright.pipeline.overload import NodeSeries
 from stormwright.pipeline.settings import StreamSettings
 
-SECOND = "supervisor string, at long, cores double, capacity_cores double"
 EVENT = f"event string, {EPISODE}"
-RAISED, ENDED = "raised", "ended"
-
-#: Ended episodes that are remembered.
-KEPT = 100
 
 #: From one look for new files to the next.
 TRIGGER_S = 1.0
@@ -54,71 +45,8 @@ _SESSION = {
 }
 
 
-class SecondsFeed:
-    """Writes the seconds of nodes for the alarms' query, each once or, if that is not known, again.
-
-    1. A node that was over its capacity in one of the last seconds is told of second by second.
-    2. When that is over its newest second is told: it ends what the query may still follow.
-    3. So it is, at first, for every node: what was followed before a restart may have ended meanwhile.
-    4. A node that has left the cluster is told to be silent.
-
-    Parameters
-    ----------
-    final_s
-        As `stormwright.pipeline.episodes.final_after_s`.
-    followed
-        Nodes that the query follows already.
-    """
-
-    def __init__(self, directory: Path, final_s: int, followed: Iterable[str] = ()) -> None:
-        self._landing = Landing(directory)
-        self._last_s = final_s + 1
-        self._end_s: int | None = None
-        self._told: dict[str, dict[int, float | None]] = {node: {} for node in followed}
-        self._quiet: set[str] = set()
-
-    def write(self, series: NodeSeries, capacity_cores: Mapping[str, float]) -> None:
-        """Tell what is new of nodes whose capacity is known."""
-        if not capacity_cores:
-            return
-        # Whatever was not final when seconds were told last may have changed. After a restart all that is known is told
-        # again: what is final does not change by it.
-        begin_s = 0 if self._end_s is None else self._end_s - self._last_s
-        gone = [node for node in self._told if node not in capacity_cores]
-        for node in gone:
-            del self._told[node]
-        # A second so late that no run of the node can go on.
-        lines = [_line(node, series.end_s + self._last_s, None, None) for node in gone]  # 4
-        for node, capacity in capacity_cores.items():
-            cores = series.cores(node, begin_s)
-            if not len(cores):
-                continue
-            seconds = {series.end_s - len(cores) + n: _known(used) for n, used in enumerate(cores.tolist())}
-            if np.any(cores >= capacity):  # 1
-                before, self._told[node] = self._told.get(node, {}), seconds
-                self._quiet.discard(node)
-                new = [at for at, used in seconds.items() if before.get(at, -1.0) != used]
-            elif node not in self._quiet:  # 2, 3
-                self._told.pop(node, None)
-                self._quiet.add(node)
-                new = [series.end_s - 1]
-            else:
-                new = []
-            lines += [_line(node, at, seconds[at], capacity) for at in new]
-        self._landing.write(lines)
-        self._end_s = series.end_s
-
-
-def _line(node: str, at: int, cores: float | None, capacity_cores: float | None) -> bytes:
-    return orjson.dumps({"supervisor": node, "at": at, "cores": cores, "capacity_cores": capacity_cores})
-
-
 def _has_protobuf() -> bool:
     return find_spec("google") is not None and find_spec("google.protobuf") is not None
-
-
-def _known(cores: float) -> float | None:
-    return None if math.isnan(cores) else cores
 
 
 class Watch(StatefulProcessor):
@@ -168,85 +96,6 @@ def events(seconds: DataFrame, after_s: float, final_s: int) -> DataFrame:
     return seconds.groupBy("supervisor").transformWithState(
         statefulProcessor=Watch(after_s, final_s), outputStructType=EVENT, outputMode="Update", timeMode="None"
     )
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """An episode that has an alarm.
-
-    Parameters
-    ----------
-    start_s
-        First second over the capacity, since 1970.
-    end_s
-        First second that is not; of an alarm that is up when it was raised.
-    peak_cores, capacity_cores
-        The most cores that were in use, and what there is.
-    """
-
-    supervisor: str
-    start_s: int
-    end_s: int
-    peak_cores: float
-    capacity_cores: float
-
-
-class AlarmLog:
-    """Takes the batches of events in order; on disk, so that a restart neither forgets an alarm nor raises it again.
-
-    Parameters
-    ----------
-    path
-        Its file.
-    tell
-        Called with every alarm that is raised, from the query's thread.
-    """
-
-    def __init__(self, path: Path, tell: Callable[[Alarm], None]) -> None:
-        self._path, self._tell = path, tell
-        known = orjson.loads(path.read_bytes()) if path.exists() else {}
-        self._batch: int = known.get("batch", -1)
-        self.raised: int = known.get("raised", 0)
-        self.up = {alarm["supervisor"]: Alarm(**alarm) for alarm in known.get("up", [])}
-        self.ended = [Alarm(**alarm) for alarm in known.get("ended", [])]
-
-    def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Take one batch of `events`."""
-        rows = frame.toArrow().to_pylist()  # runs the query, which a repeated batch needs as well
-        if batch <= self._batch:
-            return
-        self._batch = batch
-        # A node's alarm ends before its next one is raised.
-        alarms = [(row.pop("event"), Alarm(**row)) for row in sorted(rows, key=_in_time)]
-        up, ended = dict(self.up), list(self.ended)
-        for event, alarm in alarms:
-            if event == RAISED:
-                up[alarm.supervisor] = alarm
-            else:
-                up.pop(alarm.supervisor, None)
-                ended.append(alarm)
-        new = [alarm for event, alarm in alarms if event == RAISED]
-        self.up, self.ended, self.raised = up, ended[-KEPT:], self.raised + len(new)
-        self._save()
-        for alarm in new:
-            self._tell(alarm)
-
-    def as_dict(self) -> dict[str, Any]:
-        """For the status: alarms that are up, those that ended last, and how many there were in all."""
-        return {
-            "up": [asdict(alarm) for alarm in self.up.values()],
-            "ended": [asdict(alarm) for alarm in self.ended],
-            "raised": self.raised,
-        }
-
-    def _save(self) -> None:
-        temporary = self._path.with_name(f".{self._path.name}")
-        temporary.write_bytes(orjson.dumps({"batch": self._batch, **self.as_dict()}))
-        temporary.replace(self._path)
-
-
-def _in_time(row: Mapping[str, Any]) -> tuple[int, bool]:
-    return row["start_s"], row["event"] == ENDED
 
 
 class AlarmStream:

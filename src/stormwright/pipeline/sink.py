@@ -16,7 +16,7 @@ import orjson
 from pyspark.sql import DataFrame
 
 from stormwright.pipeline import state_files
-from stormwright.pipeline.alarms import SecondsFeed
+from stormwright.pipeline.alarm_feed import SecondsFeed
 from stormwright.pipeline.history.panes import ClosedPanes
 from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.measurement import Measurement, measure

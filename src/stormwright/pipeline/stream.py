@@ -21,7 +21,8 @@ from stormwright.errors import StormwrightError
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog import VERSION, Landing, encode
 from stormwright.perflog.landing import SUFFIX
-from stormwright.pipeline.alarms import Alarm, AlarmStream
+from stormwright.pipeline.alarm_log import Alarm
+from stormwright.pipeline.alarms import AlarmStream
 from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.keeper import GONE, KeptQuery
 from stormwright.pipeline.listener import QueryFigures
