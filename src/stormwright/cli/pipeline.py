@@ -59,7 +59,7 @@ def backfill(
     from stormwright.pipeline.session import spark_session
     from stormwright.pipeline.settings import StreamSettings
 
-    settings = StreamSettings(window_s=window_s, slide_s=slide_s, late_s=late_s, heap_mb=heap_mb, rate="high")
+    settings = StreamSettings(window_s=window_s, slide_s=slide_s, late_s=late_s, heap_mb=heap_mb, rate="bulk")
     stretch = Stretch(stretch_ms["--from"], stretch_ms["--to"])
     with (
         TemporaryDirectory(prefix="stormwright-spark-") as name,
