@@ -31,6 +31,9 @@ from tests.pipeline.victim import POINTS
 #: The longest that a life lasts after its first commit, or a start that is cut short.
 LIFE_S, START_S = 4.0, 9.0
 
+#: From one kill to the next, on a slow machine.
+LONGEST_S = 40.0
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -47,7 +50,9 @@ def main() -> None:
     kills: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="stormwright-kills-") as name:
         directory = Path(name)
-        world, supplied = supply(directory / "landing", options.seed, seconds=200, per_file=3, pause_s=0.5)
+        world, supplied = supply(directory / "landing", options.seed, seconds=200, per_file=3, pause_s=0)
+        # So that there is always something to do.
+        supplied.pause_s = LONGEST_S * len(ends) / len(supplied.files)
         (directory / "landing").mkdir()
         with supplied:
             for told, end, point in ends:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
@@ -13,10 +14,14 @@ from stormwright.errors import InputError
 from stormwright.perflog import Landing
 from stormwright.pipeline.batch import NEVER_LATE_S, Stretch, backfill, measure_files
 from stormwright.pipeline.clean import LATE
+from stormwright.pipeline.derive import KEYS
 from stormwright.pipeline.gaps import worker_records
 from stormwright.pipeline.ledger import Ledger
+from stormwright.pipeline.live import LiveState
 from stormwright.pipeline.measurement import Measurement, measure
+from stormwright.pipeline.plan import batch_of, prepared
 from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.source import read_files
 from stormwright.pipeline.windows import PANES, of_topology, worker_seconds
 from tests.pipeline.generator import (
     CORE_HZ,
@@ -164,3 +169,25 @@ def test_lines_are_numbered_through_a_file_that_is_read_in_parts(spark: SparkSes
     assert ledger == Ledger(read=60, used=1, duplicate=53, quarantined=6)
     rows = spark.read.json(str(tmp_path / "into" / "quarantine")).collect()
     assert sorted(row["line_number"] for row in rows) == bad
+
+
+def test_few_and_many_records_come_to_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """Two batches one way and the other, some of whose records come twice: within a batch, and over the two."""
+    rng = dice(5)
+    delivery = deliver(records(make_world(5), START_MS, 12, rng), rng, spoil=0.2, held=0.2)
+    lines = [*delivery.lines, *delivery.lines[:5]]
+    files = land(tmp_path, lines, per_file=len(lines) // 2 + 1)
+    found = []
+    for rate in ("low", "bulk"):
+        settings, state = StreamSettings(window_s=300, late_s=NEVER_LATE_S, rate=rate), LiveState()
+        for number, path in enumerate(files):
+            rows = prepared(read_files(spark, [path]), settings)
+            state = state.after(number, *batch_of(rows, state, settings), settings)
+        facts = state.facts()
+        nanoseconds = pc.round(facts["cpu_ns"])
+        facts = facts.set_column(facts.schema.get_field_index("cpu_ns"), "cpu_ns", nanoseconds)
+        found.append((state.ledger, facts.sort_by([(name, "ascending") for name in ("pane_ms", *KEYS)])))
+    assert found[0][0] == found[1][0]
+    assert found[0][0].used == len(delivery.used)
+    assert found[0][0].duplicate > delivery.duplicate
+    assert found[0][1].to_pylist() == found[1][1].to_pylist()

@@ -55,7 +55,7 @@ def pipeline(lines: DataFrame, settings: StreamSettings, taken: Column | None = 
 def prepared(lines: DataFrame, settings: StreamSettings) -> DataFrame:
     """What a stream does with lines as read before they come in batches, for `batch_of`."""
     lines = judged(lines, settings.late_s)
-    if settings.rate == "high":
+    if settings.rate == "bulk":
         return lines
     # A line's row of audit, which is no fact, comes right before its facts.
     fact = F.explode(F.when(F.col("reason").isNull(), F.concat(no_fact(), facts())).otherwise(no_fact()))
@@ -72,7 +72,7 @@ def batch_of(rows: DataFrame, state: LiveState, settings: StreamSettings) -> Bat
     StormwrightError
         A file was changed while it was read.
     """
-    facts, audit = (_of_many if settings.rate == "high" else _of_few)(rows, state, settings)
+    facts, audit = (_of_many if settings.rate == "bulk" else _of_few)(rows, state, settings)
     if records_in(facts) != (pc.sum(audit["new"]).as_py() or 0):
         raise StormwrightError("a landed file was changed while it was read")
     return Batch(facts, audit)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Literal, TypeAlias
 
-#: A few hundred records a second at most, beside what is watched; or as many as there are, with all cores.
-Rate: TypeAlias = Literal["low", "high"]
+#: Some hundred records a second, beside what is watched; thousands, with all cores; or as many as have piled up.
+Rate: TypeAlias = Literal["low", "high", "bulk"]
 
 _BOTH = {
     # Batches are planned once, as what they hold is known by then.
@@ -27,4 +27,4 @@ _HIGH = {
 
 def rate_options(rate: Rate) -> dict[str, str]:
     """Options of the session, which take the place of others."""
-    return _BOTH | (_HIGH if rate == "high" else {})
+    return _BOTH | ({} if rate == "low" else _HIGH)

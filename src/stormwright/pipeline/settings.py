@@ -44,8 +44,8 @@ class StreamSettings:
         How long processed files are kept, so that `stormwright.pipeline.batch.backfill` can read them again; 0 deletes
         them.
     rate
-        "low" for some hundred records a second at most, "high" for more: then Spark takes all cores, and a batch of few
-        records costs more.
+        "low" for some hundred records a second at most. "high" for thousands: Spark takes all cores, and a batch of few
+        records costs more. "bulk" for batches of hundreds of thousands: Spark adds up, not the driver.
     alarm_after_s
         X: an alarm is raised for a node that has been at or over its capacity for longer; None for no alarms.
     heap_mb, niceness
