@@ -60,13 +60,13 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
         A good placement, shape (E,): the better it is, the sooner it is proven to be the best.
     """
     _compile()
-    until = time.perf_counter() + budget_s
+    until = time.perf_counter() + (1 - _SPARE) * budget_s
     weights = weights or CostWeights()
     relaxed = Relaxed.of(problem, weights)
     rounding = _ROUNDING * relaxed.base
     valid = not violations(problem, slots)
     if problem.num_executors <= MOST_EXACT and valid:
-        found, sure = _exact(problem, relaxed, slots, weights, until - _SPARE * budget_s)
+        found, sure = _exact(problem, relaxed, slots, weights, until)
         if not sure:
             found = max(found, RelaxedBound(relaxed).run(_SPARE * budget_s))
     else:

@@ -29,8 +29,8 @@ from stormwright.optimize.worker_split import lost_in_workers
 #: Sets that one pass of the search brings, and those that are put together, at most.
 _FEW, _MANY = 400, 1_500_000
 
-#: Steps of a search without a look at the clock.
-_STEPS = 20_000_000
+#: Steps of a search at most, and those that surely fit into a second: it does not look at the clock.
+_STEPS, _STEPS_PER_S = 200_000_000, 500_000
 
 #: Prices are half those of the linear program and half the best so far: P. Wentges, "Weighted Dantzig–Wolfe
 #: Decomposition for Linear Mixed-integer Programming", 1997, https://doi.org/10.1111/1475-3995.00006.
@@ -38,6 +38,10 @@ _SMOOTHING = 0.5
 
 #: Ways to put sets together that are looked at, at most, and sets that are split by their workers.
 _WAYS, _SPLIT = 2_000, 100_000
+
+#: When the bound has stayed the same for so many searches, and is so near to what is known, part of the time left goes
+#: into trying what it is good for.
+_STALE, _NEAR, _TRIAL = 8, 0.02, 0.4
 
 #: Part of all traffic within which two sums are the same.
 _SAME = 1e-9
@@ -102,10 +106,16 @@ class Proof:
     def run(self, until: float, first: Prices) -> bool:
         """Tighten `most` until `until` (of `time.perf_counter`), from `first` prices on; whether it is the most."""
         smoothing = _SMOOTHING
-        self._search(first)
+        stale, before = 0, self.most
+        self._search(first, until)
         while not self._proven:
-            if time.perf_counter() > until:
+            now = time.perf_counter()
+            if now > until:
                 return False
+            stale, before = (stale + 1, before) if self.most == before else (0, self.most)
+            near = self.most <= self._known * (1 + _NEAR)
+            if stale == _STALE and near and self._put_together(min(until, now + (until - now) * _TRIAL)):
+                return True
             prices, program = self._solve()
             if program >= self.most - self._same:
                 break
@@ -115,7 +125,7 @@ class Proof:
                     smoothing * best.executor + (1 - smoothing) * prices.executor,
                     smoothing * best.worker + (1 - smoothing) * prices.worker,
                 )
-            if not self._search(prices):
+            if not self._search(prices, until):
                 if smoothing == 0.0:
                     break
                 smoothing = 0.0
@@ -152,7 +162,7 @@ class Proof:
         price = -found.eqlin.marginals
         return Prices(price[:count], price[count:]), -float(found.fun)
 
-    def _search(self, prices: Prices) -> bool:
+    def _search(self, prices: Prices, until: float) -> bool:
         """Look for the best sets at `prices`; whether there was one that is new."""
         tops = np.zeros(len(self._kinds))
         fresh = False
@@ -161,7 +171,7 @@ class Proof:
             above = max([0.0, *known])
             found = _room(_FEW, len(self._workers))
             count, _, tops[number] = find_sets(
-                self._executors, prices, kind.capacity, kind.ports, above, False, found, self._scratch, _STEPS
+                self._executors, prices, kind.capacity, kind.ports, above, False, found, self._scratch, _steps(until)
             )
             for position in range(count):
                 workers = found.workers[position].copy()
@@ -204,7 +214,7 @@ class Proof:
         for number, kind in enumerate(self._kinds):
             above = self._best_tops[number] - gap - self._same
             count, complete, _ = find_sets(
-                executors, prices, kind.capacity, kind.ports, above, True, found, self._scratch, 10 * _STEPS
+                executors, prices, kind.capacity, kind.ports, above, True, found, self._scratch, _steps(until)
             )
             if not complete or time.perf_counter() > until:
                 return False
@@ -224,10 +234,12 @@ class Proof:
         ways = np.zeros((_WAYS, int(nodes.sum())), np.int64)
         above = self._known + self._same - paid
         scratch = places, places.copy(), np.cumsum(nodes) - nodes
-        count = partitions(sets, nodes, self._best_tops, above, _STEPS, np.zeros_like(self._workers), *scratch, ways)
+        count = partitions(
+            sets, nodes, self._best_tops, above, _STEPS // 10, np.zeros_like(self._workers), *scratch, ways
+        )
         if count < 0 and len(sets.bits) <= _SPLIT:  # too many, most of them with more or fewer workers than there are
             sets = self._by_workers(sets, prices)
-            count = partitions(sets, nodes, self._best_tops, above, 10 * _STEPS, self._workers, *scratch, ways)
+            count = partitions(sets, nodes, self._best_tops, above, _STEPS, self._workers, *scratch, ways)
         if count < 0:
             return False
         self.most = max([self._known, *(self._kept(sets, way) for way in ways[:count])])
@@ -292,3 +304,8 @@ def _room(places: int, topologies: int) -> Found:
 
 def _members(bits: int, count: int) -> FloatArray:
     return np.array([bits >> executor & 1 for executor in range(count)], float)
+
+
+def _steps(until: float) -> int:
+    """Steps of a search that end by then."""
+    return int(min(max(until - time.perf_counter(), 0.001) * _STEPS_PER_S, _STEPS))
