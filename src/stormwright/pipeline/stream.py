@@ -233,7 +233,9 @@ class LoadStream:
         recent_ns = (self.settings.window_s + self.settings.watermark_s) * 10**9
         recent = [path for path in kept if path.stat().st_mtime_ns > kept[-1].stat().st_mtime_ns - recent_ns]
         if recent:
-            sink.take(prepared(read_files(spark, recent), self.settings), again=True)
+            # Where they cannot be read it begins empty: no service stays down over old files.
+            with suppress(PySparkException, StormwrightError, OverflowError):
+                sink.take(prepared(read_files(spark, recent), self.settings), again=True)
 
     def _start_spark(self) -> SparkSession:
         self._own_spark = spark_session(self._state_dir / "spark", self.settings)
