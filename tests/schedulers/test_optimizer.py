@@ -9,7 +9,18 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from stormwright.model import UNPLACED, LoadProfile, Problem, cost_of, diff, violations
+from stormwright.model import (
+    UNPLACED,
+    Component,
+    Grouping,
+    LoadProfile,
+    Problem,
+    Topology,
+    cost_of,
+    default_executor_runs,
+    diff,
+    violations,
+)
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
 from tests.case_files import case_files, case_name, case_problem, read_case
@@ -90,6 +101,28 @@ def test_topologies_with_limits_on_components_stay_apart_beside_others(settings)
         slots = schedule(each, **settings).slot_of_executor
         assert violations(each, slots) == []
         assert oracles.is_valid(each, slots.tolist())
+
+
+def test_a_topology_that_is_rearranged_for_its_generic_resources_has_as_many_workers_as_it_wants():
+    """Two nodes have one GPU each, and two executors ask for one: those of the same component are moved apart."""
+    inputs = (Grouping("c0"),)
+    components = (
+        Component("c0", "spout", 1),
+        Component("c1", "bolt", 2, inputs, {"gpu.count": 1.0}),
+        Component("c2", "bolt", 3, inputs),
+    )
+    supervisors = [
+        replace(node, resources={"memory.mb": 4096.0, "gpu.count": gpus})
+        for node, gpus in zip(nodes(1, 1, 1, ports=2), (1.0, 0.0, 1.0), strict=True)
+    ]
+    supervisors[2] = replace(supervisors[2], ports=supervisors[2].ports[:1])
+    idle = {"topology.component.cpu.pcore.percent": 0.0}
+    of = Problem(
+        tuple(supervisors), (Topology("t", "t", 3, components, default_executor_runs(components), conf=idle),)
+    )
+    slots = schedule(of).slot_of_executor
+    assert violations(of, slots) == []
+    assert len(np.unique(slots)) == 3
 
 
 def test_a_lost_executor_that_joined_a_worker_is_no_move():

@@ -186,7 +186,8 @@ def make_room(draft: Draft, *, soft_cpu: bool = False) -> None:
     room = draft.capacity - draft.node_use()
     room[0, ~draft.usable | (room[-1] < 1)] = -math.inf
     demand = np.array([draft.worker_sum(demand) for demand in draft.problem.executor_demand])
-    waiting = [w for w, node in enumerate(draft.node) if node == UNPLACED and draft.topology[w] not in draft.reasons]
+    # A worker that was taken out has no executor any more.
+    waiting = [w for w in np.unique(draft.worker).tolist() if w != UNPLACED and draft.node[w] == UNPLACED]
     for worker in sorted(waiting, key=lambda w: -demand[0, w]):
         node = draft.node[worker] = int(np.argmax(room[0]))
         room[:, node] -= *demand[:, worker], 1
