@@ -34,6 +34,6 @@ def test_messages_are_read_as_files_are(spark: SparkSession, tmp_path: Path) -> 
     names = {"messages": messages}
     exec(imports + rest.partition("\n)\n")[2], names)  # noqa: S102 - our own documentation
     ends = names["ends"]
-    assert ends.panes.agg(F.sum("records")).collect()[0][0] == ledger.used
+    assert names["facts"].agg(F.sum("records")).collect()[0][0] == ledger.used
     assert ends.audit.where("reason IS NOT NULL").count() == ledger.quarantined > 5
     assert ends.audit.count() == ledger.read

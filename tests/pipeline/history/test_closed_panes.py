@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from stormwright.pipeline import state_files
 from stormwright.pipeline.batch import backfill
 from stormwright.pipeline.history.ingest import ingest
 from stormwright.pipeline.history.staging import Staging
@@ -39,14 +40,14 @@ def test_each_pane_is_in_the_history_once(spark: SparkSession, tmp_path: Path, m
     store = ParquetStore(spark, (tmp_path / "tables").as_uri())
     saves: list[int] = []
 
-    def failing(self: LiveState, path: Path) -> None:
-        saves.append(self.batch)
+    def failing(saved: LiveState, directory: Path) -> None:
+        saves.append(saved.batch)
         if len(saves) == 3:
             raise OSError("no space left on device")
-        save(self, path)
+        save(saved, directory)
 
-    save = LiveState.save
-    monkeypatch.setattr(LiveState, "save", failing)
+    save = state_files.save
+    monkeypatch.setattr(state_files, "save", failing)
     half = len(files) * 3 // 4
     for some in (files[:half], files[half:]):
         with LoadStream(landing, state, SETTINGS, spark, staging) as stream:
@@ -59,7 +60,7 @@ def test_each_pane_is_in_the_history_once(spark: SparkSession, tmp_path: Path, m
         ingest(spark, store, staging)
     assert len(saves) > len(set(saves)) > 3, "a batch was repeated"
     found = stored(store, FACTS)
-    still_open = LiveState.load(state / SETTINGS.state_name / "panes.arrow").panes
+    still_open = state_files.load(state / SETTINGS.state_name / "panes").facts()
     everything = [row | {"cpu_ns": row["cpu_ns"] or 0.0} for row in by_key(found + still_open.to_pylist(), FACTS)]
     backfill(spark, [landing, stream.raw], tmp_path / "batch", settings=SETTINGS)
     in_batch: pa.Table = spark.read.parquet(str(tmp_path / "batch" / "panes")).toArrow()
