@@ -73,7 +73,7 @@ def test_stream_and_batch_make_the_same_of_the_same_files(spark: SparkSession, t
         wait_for(stream, lambda: stream.progress()["queries"]["loads"]["batch"] == stream.progress()["batch"])
         figures = stream.progress()["queries"]["loads"]
     assert figures["phases_ms"]["triggerExecution"] >= figures["phases_ms"]["addBatch"] > 0
-    assert min(figures["state_rows"], figures["state_bytes"], figures["watermark_lag_s"]) > 0
+    assert (figures["state_rows"], figures["state_bytes"], figures["watermark_lag_s"]) == (0, 0, None)
     assert figures["restarts"] == 0
     assert progress["nodes"].keys() == {node.id for node in world.problem.supervisors}
     assert all(load["headroom_cores"] is not None for load in progress["nodes"].values())

@@ -259,7 +259,7 @@ def _writer(
     shutil.rmtree(checkpoint, ignore_errors=True)
     take = sink.begin()
     rows = prepared(read_stream(spark, landing, settings), settings)
-    return rows.writeStream.option("checkpointLocation", str(checkpoint)).foreachBatch(take)
+    return rows.writeStream.queryName("loads").option("checkpointLocation", str(checkpoint)).foreachBatch(take)
 
 
 def _warm_up(spark: SparkSession, settings: StreamSettings) -> None:
