@@ -121,7 +121,7 @@ def test_pickles_are_refused():
                 "should be -1 or the index of one of 2 slots, got 9",
             ),
         ),
-        ({"document": document(load={"gone": 1.0})}, ("$.load.gone", "unknown topology")),
+        ({"document": document(load={"gone": {}})}, ("$.load.gone", "unknown topology")),
         ({"document": document(schema="stormwright-problem-arrays/2")}, ("$.schema", None)),
         ({"document": document(problem=small("supervisors", 0, "id", drop=True) | {"load": {}})}, (None, None)),
     ],

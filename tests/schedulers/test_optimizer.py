@@ -117,9 +117,7 @@ def test_a_topology_that_is_rearranged_for_its_generic_resources_has_as_many_wor
     ]
     supervisors[2] = replace(supervisors[2], ports=supervisors[2].ports[:1])
     idle = {"topology.component.cpu.pcore.percent": 0.0}
-    of = Problem(
-        tuple(supervisors), (Topology("t", "t", 3, components, default_executor_runs(components), conf=idle),)
-    )
+    of = Problem(tuple(supervisors), (Topology("t", "t", 3, components, default_executor_runs(components), conf=idle),))
     slots = schedule(of).slot_of_executor
     assert violations(of, slots) == []
     assert len(np.unique(slots)) == 3

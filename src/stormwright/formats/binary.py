@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from stormwright.errors import Fault, InputError
-from stormwright.formats.documents import Amount, Document
+from stormwright.formats.documents import EMPTY_LIST, Amount, Document
 from stormwright.formats.faults import FaultList, join_path
 from stormwright.formats.files import parse_json
 from stormwright.formats.load import FLOW_GROUPINGS
@@ -51,6 +51,10 @@ ARRAYS: Mapping[str, np.dtype[Any]] = {
     "flow_component": np.dtype("<i4"),  # position among the topology's components
     "flow_grouping": np.dtype("u1"),  # position in `flow_groupings`
     "flow_tps": np.dtype("<f8"),
+    "pair_bytes_per_s": np.dtype("<f8"),
+    "flow_bytes_per_s": np.dtype("<f8"),
+    "forecast_cpu_hz": np.dtype("<f8"),
+    "flow_limit_tps": np.dtype("<f8"),  # a component each, infinite where nothing limits it
 }
 
 #: Array of counts → the arrays whose items it counts.
@@ -61,23 +65,40 @@ _COUNTED: Mapping[str, tuple[str, ...]] = {
     "flow_count": ("flow_source", "flow_component", "flow_grouping", "flow_tps"),
 }
 
+#: Arrays that not every topology has, and the one that has an item wherever they have one; None: a component each.
+_OPTIONAL: Mapping[str, str | None] = {
+    "pair_bytes_per_s": "pair_tps",
+    "flow_bytes_per_s": "flow_tps",
+    "forecast_cpu_hz": "cpu_hz",
+    "flow_limit_tps": None,
+}
+
 Arrays = dict[str, NDArray[Any]]
+
+
+class LoadHeader(Document):
+    """What the arrays do not tell of a topology's load: bytes per tuple, and which of the optional arrays it is in."""
+
+    bytes_per_tuple: Amount | None = None
+    arrays: list[Literal["pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz", "flow_limit_tps"]] = EMPTY_LIST
 
 
 class ArraysDocument(Document):
     """What a problem file has as JSON text in the array `document` of its NumPy archive, beside its other arrays.
 
     `problem` is a stormwright-problem/1 without `load` and without `slot_of_executor` in its assignments. `load` tells
-    which topologies have one, and of each the bytes per tuple where measured. The arrays, little-endian, of one
-    dimension: `slot_count` (int64, a number for each of the assignments), `slot_of_executor` (int32); for each of
-    `load` `executor_count`, `pair_count`, `flow_count` (int64), then `cpu_hz`, `memory_mb` (float64, an executor each),
-    `pair_source`, `pair_target` (int32), `pair_tps` (float64), `flow_source`, `flow_component` (int32, a position among
-    the topology's components), `flow_grouping` (uint8, a position in `flow_groupings`), `flow_tps` (float64).
+    which topologies have one, and of each the bytes per tuple where measured and which of the last four arrays tell of
+    it. The arrays, little-endian, of one dimension: `slot_count` (int64, a number for each of the assignments),
+    `slot_of_executor` (int32); for each of `load` `executor_count`, `pair_count`, `flow_count` (int64), then `cpu_hz`,
+    `memory_mb` (float64, an executor each), `pair_source`, `pair_target` (int32), `pair_tps` (float64), `flow_source`,
+    `flow_component` (int32, a position among the topology's components), `flow_grouping` (uint8, a position in
+    `flow_groupings`), `flow_tps` (float64); and of those that have them `pair_bytes_per_s`, `flow_bytes_per_s`,
+    `forecast_cpu_hz` (float64, an executor each) and `flow_limit_tps` (float64, a component each).
     """
 
     schema_name: Literal["stormwright-problem-arrays/1"] = Field(alias="schema")
     problem: dict[str, Any]
-    load: dict[str, Amount | None] | None = None
+    load: dict[str, LoadHeader] | None = None
     flow_groupings: tuple[Literal["local_or_shuffle", "none", "shuffle"], ...] = Field((), strict=False)
 
 
@@ -112,16 +133,22 @@ def problem_to_bytes(problem: Problem) -> bytes:
     slots = [placement.pop("slot_of_executor") for placement in document["assignments"].values()]
     measured = problem.load.topologies if problem.load else {}
     loads = {topology.id: measured[topology.id] for topology in problem.topologies if topology.id in measured}
-    bytes_per_tuple = {name: load.bytes_per_tuple for name, load in loads.items()}
+    headers = {
+        name: {
+            "bytes_per_tuple": load.bytes_per_tuple,
+            "arrays": [array for array in _OPTIONAL if getattr(load, array) is not None],
+        }
+        for name, load in loads.items()
+    }
     header = {
         "schema": BINARY_SCHEMA,
         "problem": document,
-        "load": None if problem.load is None else bytes_per_tuple,
+        "load": None if problem.load is None else headers,
         "flow_groupings": FLOW_GROUPINGS,
     }
     position = {kind: number for number, kind in enumerate(FLOW_GROUPINGS)}
     parts: dict[str, Sequence[Any]] = {
-        name: [getattr(load, name) for load in loads.values()]
+        name: [getattr(load, name) for load in loads.values() if getattr(load, name) is not None]
         for name in ARRAYS
         if name in TopologyLoad.__dataclass_fields__
     }
@@ -209,8 +236,9 @@ def _loads(problem: Problem, header: ArraysDocument, arrays: Arrays, faults: Fau
     wrong = arrays["executor_count"] != executors
     _check(~wrong, arrays["executor_count"], "executor_count", "should be the executors of its topology", faults)
     of_pairs, of_flows = arrays["pair_count"], arrays["flow_count"]
-    for name in ("cpu_hz", "memory_mb", "pair_tps", "flow_tps"):
-        _check((arrays[name] >= 0) & (arrays[name] <= MOST_AMOUNT), arrays[name], name, AMOUNT_WANTED, faults)
+    for name in ("cpu_hz", "memory_mb", "pair_tps", "flow_tps", *_OPTIONAL):
+        sound = (arrays[name] >= 0) & ((arrays[name] <= MOST_AMOUNT) | (name == "flow_limit_tps"))
+        _check(sound, arrays[name], name, AMOUNT_WANTED, faults)
     an_executor, a_component = "should be an executor of its topology", "should be a component of its topology"
     for name, most, counts, wanted in (
         ("pair_source", executors, of_pairs, an_executor),
@@ -223,11 +251,12 @@ def _loads(problem: Problem, header: ArraysDocument, arrays: Arrays, faults: Fau
     grouping = arrays["flow_grouping"]
     kinds = f"should be the position of one of {', '.join(header.flow_groupings)}"
     _check(grouping < len(header.flow_groupings), grouping, "flow_grouping", kinds, faults)
+    optional = _optional(measured, components, arrays, faults)
     if faults.faults:
         return {}
     starts = {count: np.concatenate([[0], np.cumsum(arrays[count])]).tolist() for count in _COUNTED}
     loads = {}
-    for number, (name, bytes_per_tuple) in enumerate(measured.items()):
+    for number, (name, told) in enumerate(measured.items()):
         own: dict[str, Any] = {
             array: arrays[array][starts[count][number] : starts[count][number + 1]]
             for count, counted in _COUNTED.items()
@@ -235,8 +264,27 @@ def _loads(problem: Problem, header: ArraysDocument, arrays: Arrays, faults: Fau
             for array in counted
         }
         own["flow_grouping"] = tuple(header.flow_groupings[kind] for kind in own["flow_grouping"].tolist())
-        loads[name] = TopologyLoad(**own, bytes_per_tuple=bytes_per_tuple)
+        own |= optional[name]
+        loads[name] = TopologyLoad(**own, bytes_per_tuple=told.bytes_per_tuple)
     return loads
+
+
+def _optional(
+    measured: Mapping[str, LoadHeader], components: IndexArray, arrays: Arrays, faults: FaultList
+) -> dict[str, Arrays]:
+    """The optional arrays of every topology."""
+    counts = {counted: count for count, names in _COUNTED.items() for counted in names}
+    found: dict[str, Arrays] = {name: {} for name in measured}
+    for array, beside in _OPTIONAL.items():
+        lengths = components if beside is None else arrays[counts[beside]]
+        start = 0
+        for (name, told), length in zip(measured.items(), lengths.tolist(), strict=True):
+            if array in told.arrays:
+                found[name][array] = arrays[array][start : start + length]
+                start += length
+        if len(arrays[array]) != start:
+            faults.add(f"has {len(arrays[array])} items where the load says {start}", array)
+    return found
 
 
 def _check(sound: BoolArray, values: NDArray[Any], name: str, wanted: str, faults: FaultList) -> None:

@@ -114,6 +114,7 @@ def loads(draw: st.DrawFn, topology: Topology, flows: bool = True, limited: bool
     components = len(topology.components)
     limits = st.lists(st.just(np.inf) | amounts, min_size=components, max_size=components)
     limit = draw(limits) if flowing and limited and draw(st.booleans()) else None
+    in_bytes = draw(st.booleans())
     return TopologyLoad(
         cpu_hz=np.array(cpu_mhz, np.float64) * 1e6,
         memory_mb=np.array(memory_mb, np.float64),
@@ -125,6 +126,9 @@ def loads(draw: st.DrawFn, topology: Topology, flows: bool = True, limited: bool
         flow_grouping=tuple(f[2] for f in flowing),
         flow_tps=np.array([f[3] / 10 for f in flowing], np.float64),
         flow_limit_tps=np.array(limit, np.float64) / 10 if limit and np.isfinite(limit).any() else None,
+        pair_bytes_per_s=np.array([p[2] * 8.0 for p in pairs]) if in_bytes else None,
+        flow_bytes_per_s=np.array([f[3] * 8.0 for f in flowing]) if in_bytes else None,
+        forecast_cpu_hz=np.array(cpu_mhz, np.float64) * 2e6 if draw(st.booleans()) else None,
     )
 
 
