@@ -393,7 +393,7 @@ SPOILERS = [
     _edited("executors.0.first_task", 999, TASKS_REVERSED),
     _edited("executors.0.cpu_ns", 10**12, CPU_IMPOSSIBLE),
     _edited("streams.0", ["a", "b"], missing("streams")),
-    _edited("streams", [], STREAM_UNKNOWN),
+    _edited("pairs", [[1, 2, 99, 4, 0]], STREAM_UNKNOWN),
     _edited("pairs", [[1, 2, 0, 4]], missing("pairs")),
     _edited("pairs", [[1, 2, 0, -4, 0]], missing("pairs")),
     _edited("pairs", [[1, 2, None, 4, 0]], missing("pairs")),
