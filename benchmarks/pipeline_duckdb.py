@@ -37,6 +37,7 @@ _KINDS = {
         "from": "r",
         "kind": "'worker'", "topology": "worker.topology", "supervisor": "worker.supervisor",
         "first": "worker.start_ms", "second": "worker.port", "records": "1", "lowest_seq": "seq", "highest_seq": "seq",
+        "heap_bytes": "heap_bytes",
     },
 }  # fmt: skip
 
