@@ -35,6 +35,8 @@ from stormwright.pipeline.batch import Stretch
 from stormwright.pipeline.history.reports import topology_reports
 from stormwright.pipeline.history.store import ParquetStore
 from stormwright.pipeline.history.tables import FACTS
+from stormwright.pipeline.session import batch_session
+from stormwright.pipeline.target import SparkTarget
 
 FIRST_DAY = date(2026, 10, 1)
 PANE_MS = 3000
@@ -102,18 +104,7 @@ def _run(part: str, options: argparse.Namespace, cores: int) -> dict[str, Any]:
 
 
 def _session(directory: Path, cores: int) -> SparkSession:
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    builder = SparkSession.builder.appName("history-scale").master(f"local[{cores}]")
-    for key, value in {
-        "spark.driver.memory": "2g",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.local.dir": str(directory / "tmp"),
-    }.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return batch_session(directory / "spark", SparkTarget(f"local[{cores}]"))
 
 
 def _generate(options: argparse.Namespace) -> dict[str, Any]:

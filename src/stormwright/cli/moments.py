@@ -24,7 +24,7 @@ def parse_moment(text: str, source: str = "TIME") -> int:
     InputError
         It is none.
     """
-    return _ms(_moment(text, source))
+    return to_ms(_moment(text, source))
 
 
 def parse_stretch(text: str, source: str = "RANGE") -> Stretch:
@@ -40,8 +40,8 @@ def parse_stretch(text: str, source: str = "RANGE") -> Stretch:
     begin, dots, end = text.partition("..")
     if not dots:
         begin = end = text
-    start_ms = _ms(_moment(begin, source)) if begin else None
-    end_ms = _ms(_moment(end, source) + timedelta(days=len(end) <= _DAY_LENGTH)) if end else None
+    start_ms = to_ms(_moment(begin, source)) if begin else None
+    end_ms = to_ms(_moment(end, source) + timedelta(days=len(end) <= _DAY_LENGTH)) if end else None
     if start_ms is not None and end_ms is not None and start_ms >= end_ms:
         raise InputError(source, [Fault("ends before it begins", text)])
     return Stretch(start_ms, end_ms)
@@ -49,11 +49,17 @@ def parse_stretch(text: str, source: str = "RANGE") -> Stretch:
 
 def _moment(text: str, source: str) -> datetime:
     try:
-        moment = datetime.fromisoformat(text)
+        return from_iso(text)
     except ValueError as error:
         raise InputError(source, [Fault("no day or time in ISO 8601, such as 2026-11-21T10:30", text)]) from error
+
+
+def from_iso(text: str) -> datetime:
+    """A moment in ISO 8601, in UTC where it does not say otherwise; ValueError if it is none."""
+    moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _ms(moment: datetime) -> int:
+def to_ms(moment: datetime) -> int:
+    """In ms since 1970."""
     return round(moment.timestamp() * 1000)

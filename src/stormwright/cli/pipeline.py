@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from stormwright.cli import options
+from stormwright.cli.moments import from_iso, to_ms
 from stormwright.cli.output import numbers_table, print_json, print_table, text_table
 from stormwright.errors import Fault, InputError
 
@@ -136,10 +137,7 @@ def _moments(texts: dict[str, str | None]) -> dict[str, int | None]:
 
 
 def _moment_ms(text: str) -> int:
-    if text.isdigit():
-        return int(text)
-    moment = datetime.fromisoformat(text)
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    return int(text) if text.isdigit() else to_ms(from_iso(text))
 
 
 def _landed_in(directory: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stormwright.model.arrays import FloatArray, IndexArray, IntArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.model.assignment import UNPLACED
 from stormwright.model.load import TopologyLoad
 
@@ -33,7 +33,7 @@ def flow_pairs(
         Slot, node and rack of every executor, -1 for none; each of shape (E,). An executor without a slot is far from
         all others.
     """
-    local = np.array([grouping == LOCAL for grouping in load.flow_grouping], dtype=bool)
+    local = is_local(load)
     parts = [(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))]
     for component in np.unique(load.flow_component):
         members = np.flatnonzero(executor_component == component)
@@ -51,6 +51,11 @@ def flow_pairs(
     return source, target, rate
 
 
+def is_local(load: TopologyLoad) -> BoolArray:
+    """Whether the grouping of each flow knows only the worker and all, shape (F,)."""
+    return np.array([grouping == LOCAL for grouping in load.flow_grouping], dtype=bool)
+
+
 def member_limit(load: TopologyLoad, component: int, members: int) -> float:
     """What one executor of a component takes of flows before the rest goes on, in tuples/s.
 
@@ -58,12 +63,8 @@ def member_limit(load: TopologyLoad, component: int, members: int) -> float:
     """
     if load.flow_limit_tps is None:
         return float("inf")
-    follows = [
-        tps
-        for to, tps, grouping in zip(load.flow_component, load.flow_tps, load.flow_grouping, strict=True)
-        if to == component and grouping != LOCAL
-    ]
-    return max(float(load.flow_limit_tps[component]), float(np.sum(follows)) / members)
+    follows = (load.flow_component == component) & ~is_local(load)
+    return max(float(load.flow_limit_tps[component]), float(load.flow_tps[follows].sum()) / members)
 
 
 def _spread(

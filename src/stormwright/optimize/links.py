@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED, Problem, Traffic, traffic_under
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.model.flows import LOCAL, member_limit
+from stormwright.model.flows import is_local, member_limit
 from stormwright.model.traffic import pair_traffic
 from stormwright.optimize.records import FLOW, Records
 
@@ -117,7 +117,7 @@ def _flows(problem: Problem, unit: float) -> tuple[IndexArray, Records, tuple[Si
     sinks: list[Sink] = []
     executors, numbers, rates = [], [], []
     for index, (topology, load) in enumerate(zip(problem.topologies, problem.loads, strict=True)):
-        local = np.array([grouping == LOCAL for grouping in load.flow_grouping], dtype=bool)
+        local = is_local(load)
         for component in np.unique(load.flow_component):
             members = np.flatnonzero(topology.executor_component == component)
             for only_local in (False, True):

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from stormwright.model import Topology, TopologyLoad, assumed_load
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.flows import LOCAL
+from stormwright.model.flows import is_local
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.windows import kind_of, numbers
@@ -142,7 +142,7 @@ def _flow_limit_tps(
     cycles, received, covered_s = (
         np.bincount(of_component, each, count).astype(np.float64) for each in (cycles, received, covered_s)
     )
-    follows = np.array([grouping != LOCAL for grouping in load.flow_grouping], dtype=bool)
+    follows = ~is_local(load)
     flowing_tps = np.bincount(load.flow_component[follows], load.flow_tps[follows], count)
     executors = np.bincount(of_component, minlength=count)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -208,8 +208,7 @@ class OptimizerScheduler:
 
 def _densest_first(problem: Problem, links: Links, wanted: list[Wanted]) -> IndexArray:
     """The topologies of `wanted`, those first that exchange most for the CPU they take; then as they come."""
-    sums = np.concatenate([[0.0], np.cumsum(links.pull)])
-    tps = np.diff(sums[links.first[problem.executor_offset]])
+    tps = np.bincount(problem.executor_topology, links.pull_of_executors(), len(problem.topologies))
     cpu_hz = np.array([problem.executor_cpu_hz[group.executors].sum() for group in wanted])
     topology = np.array([group.topology for group in wanted], int)
     return topology[np.argsort(-tps[topology] / np.maximum(cpu_hz, 1.0), kind="stable")]
