@@ -104,7 +104,7 @@ def stream_part(options: argparse.Namespace) -> dict[str, Any]:
             assert progress["error"] is None, progress
             if (read := progress["ledger"]["read"]) > reached[-1][0]:
                 reached.append((read, Spent.now()))
-            time.sleep(0.02)
+            time.sleep(0.1)
         assert progress["ledger"]["used"] == total, progress
         raw = stream.raw
     # The JVM warms up with the first batches.

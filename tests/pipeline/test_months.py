@@ -67,6 +67,27 @@ def test_state_is_bounded_however_many_batches_there_were(tmp_path: Path) -> Non
     assert state_files.load(tmp_path).facts().equals(state.facts())
 
 
+@pytest.mark.parametrize("damage", ["state.json", ".arrow", None])
+def test_a_state_that_cannot_be_read_is_set_aside(tmp_path: Path, damage: str | None) -> None:
+    """Cut short, or a part of it gone: the service comes up all the same."""
+    settings, directory = StreamSettings(), tmp_path / "panes"
+    state = LiveState()
+    for number, (facts, audit) in zip(range(3), batches(settings), strict=False):
+        state = state.after(number, facts, state.sorted_out(audit, settings), settings)
+    state_files.save(state, directory)
+    assert state_files.load(directory).facts().equals(state.facts())
+    path = next(path for path in sorted(directory.iterdir()) if path.name.endswith(damage or ".arrow"))
+    if damage:
+        path.write_bytes(path.read_bytes()[:-20])
+    else:
+        path.unlink()
+    assert state_files.load(directory) == LiveState()
+    (aside,) = tmp_path.iterdir()
+    assert aside.name.startswith("panes-damaged-")
+    state_files.save(state, directory)
+    assert state_files.load(directory).facts().equals(state.facts())
+
+
 @pytest.mark.spark
 def test_queries_follow_one_another_and_spark_forgets_what_it_has_read(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -16,6 +17,7 @@ from stormwright.pipeline import keeper
 from stormwright.pipeline.poison import poisonous
 from stormwright.pipeline.quarantine import Quarantine
 from stormwright.pipeline.source import prune
+from tests.pipeline.waiting import wait
 
 TRACEBACK = "Traceback (most recent call last):"
 
@@ -74,6 +76,36 @@ def test_a_failed_query_is_started_again_and_looked_into_from_the_second_time(mo
     kept.stop()
     assert not kept.running
     assert list(queries) == []
+
+
+def test_a_full_disk_while_tidying_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "TIDY_S", 0.01)
+    monkeypatch.setattr(keeper, "FIRST_PAUSE_S", 0.01)
+    full = OSError(errno.ENOSPC, "no space left on device")
+    tidied: list[Any] = [full, True]
+    begun: list[Any] = [FakeQuery(None), full, FakeQuery(None)]
+
+    def next_of(results: list[Any]) -> Any:
+        result = results.pop(0) if results else False
+        if isinstance(result, OSError):
+            raise result
+        return result
+
+    kept = keeper.KeptQuery(lambda: next_of(begun), examine=lambda: None, tidy=lambda: next_of(tidied))
+    wait(lambda: not begun, lambda: kept.error)
+    assert kept.running
+    kept.stop()
+    assert kept.error == "[Errno 28] no space left on device"
+
+
+def test_a_jvm_that_is_gone_ends_it_and_is_told() -> None:
+    class Gone(FakeQuery):
+        def awaitTermination(self, timeout: int) -> bool:  # noqa: N802 - Spark's name
+            raise ConnectionRefusedError("connection refused")
+
+    kept = keeper.KeptQuery(lambda: Gone(None), examine=lambda: None, tidy=lambda: False)
+    wait(lambda: not kept.running, lambda: kept.error)
+    assert kept.error == "Spark has ended: connection refused"
 
 
 def test_files_that_fail_only_together_are_not_blamed() -> None:

@@ -262,9 +262,16 @@ class Runtime:
         return reports
 
     def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
-        """Keep the placement good until `stop` is set."""
+        """Keep the placement good until `stop` is set.
+
+        Raises
+        ------
+        StormwrightError
+            Spark has ended. What supervises this process starts it again.
+        """
         said = ""
         while not stop.wait(every_s):
+            self._stream.require_running()
             try:
                 self._pauses.resume(self.nimbus.activate, self._say)
                 decision = self.look()

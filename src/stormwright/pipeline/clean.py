@@ -30,6 +30,7 @@ from stormwright.perflog.schema import (
     MAX_CPU_PER_WALL,
     RECORD,
     Constants,
+    Field,
     Listing,
     Row,
     Share,
@@ -122,7 +123,9 @@ def _in_range(kind: Type, value: Column) -> Column:
             return (F.size(value) == len(columns)) & _all_in_range(parts)
         case Listing(element, shortest, longest):
             fits = F.size(value) >= shortest if longest is None else F.size(value).between(shortest, longest)
-            return fits & F.forall(value, lambda v: _valid(element, v))
+            return fits & F.when(_seen_at_once(element, value), True).otherwise(
+                F.forall(value, lambda v: _valid(element, v))
+            )
         case Structure(fields):
             optional = [
                 value[field.name].isNull() | _in_range(field.type, value[field.name])
@@ -132,6 +135,48 @@ def _in_range(kind: Type, value: Column) -> Column:
             ]
             required = [(field.type, value[field.name]) for field in fields if not field.nullable]
             return reduce(and_, optional, _all_in_range(required))
+
+
+def _seen_at_once(element: Type, values: Column) -> Column:
+    """True only where every element of a list is in its range, as far as that can be told of all of them together.
+
+    A function of one element Spark does not compile: of six rows it takes 13 µs, and seeing them at once takes 2 µs.
+    """
+    match element:
+        case Whole():
+            return _all_there(values, element.minimum - 1) & _all_between(values, element)
+        case Row(columns):
+            common = Whole(max(n.minimum for _, n in columns), min(n.maximum for _, n in columns))
+            return _seen_at_once(common, F.flatten(values)) & F.forall(values, lambda row: F.size(row) == len(columns))
+        case Structure(fields):
+            return reduce(and_, (_field_seen(field, values[field.name]) for field in fields))
+        case Text():
+            return _all_there(values, "")
+        case _:
+            return F.lit(False)
+
+
+def _field_seen(field: Field, values: Column) -> Column:
+    """What `_seen_at_once` says of a field of all elements."""
+    match field.type:
+        case Whole() as number if field.nullable:
+            return F.coalesce(_all_between(values, number), F.lit(True))
+        case Text() if field.nullable:
+            return F.lit(True)
+        case Share() if field.nullable:
+            return F.coalesce((F.array_min(values) >= 0.0) & (F.array_max(values) <= 1.0), F.lit(True))
+        case kind:
+            return _seen_at_once(kind, values)
+
+
+def _all_there(values: Column, impossible: int | str) -> Column:
+    # That a list does not hold something is null where it holds a null.
+    return ~F.array_contains(values, impossible)
+
+
+def _all_between(values: Column, number: Whole) -> Column:
+    # Nulls count for neither.
+    return (F.array_min(values) >= number.minimum) & (F.array_max(values) <= number.maximum)
 
 
 def _all_in_range(parts: Sequence[tuple[Type, Column]]) -> Column:

@@ -87,13 +87,11 @@ class KeptQuery:
         while True:
             try:
                 while not self._query.awaitTermination(TIDY_S):
-                    if self._tidy():
-                        self._query.stop()
-                        self._restart()
+                    self._tidy_up()
                 return
             except PySparkException as error:
                 failure = cause(str(error))
-            except (Py4JError, OSError) as error:
+            except (Py4JError, ConnectionError) as error:
                 self._failure = f"Spark has ended: {error}"
                 return
             again = self._failed is not None and not self._advanced()
@@ -107,6 +105,24 @@ class KeptQuery:
                     self._examine()
                 self._restart()
                 self.restarts += 1
+
+    def _tidy_up(self) -> None:
+        try:
+            due = self._tidy()
+        except OSError:  # a full disk: next time
+            return
+        if not due:
+            return
+        self._query.stop()
+        while not self._stopping.is_set():
+            try:
+                self._restart()
+                break
+            except ConnectionError:  # the JVM is gone
+                raise
+            except OSError as error:
+                self._failed, self._failure = self._query, str(error)
+                self._stopping.wait(FIRST_PAUSE_S)
 
     def _advanced(self) -> bool:
         """Whether a batch has come to its end since the last failure."""

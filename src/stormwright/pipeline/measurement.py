@@ -78,10 +78,6 @@ class Measurement:
         """What every node that was heard of has in use, and left of its `capacity` in cores, where that is known."""
         return node_loads(self.facts, self._mean_cores, capacity)
 
-    def complete_latency_ms(self) -> dict[str, dict[str, float | None]]:
-        """Quantiles of the complete latency by topology; None where no tree was completed."""
-        return {name: _latency_quantiles(of_topology(self.facts, name)) for name in sorted(self._topology_names())}
-
     def as_dict(self, capacity: Mapping[str, float]) -> dict[str, Any]:
         """For JSON: CPU in cores, traffic by task."""
         return {
@@ -93,6 +89,12 @@ class Measurement:
                 name: _topology_dict(of_topology(self.facts, name)) for name in sorted(self._topology_names())
             },
         }
+
+    @cached_property
+    def complete_latency_ms(self) -> dict[str, dict[str, float | None]]:
+        """Quantiles of the complete latency by topology; None where no tree was completed."""
+        latencies = kind_of(self.facts, "latency")
+        return {name: _latency_quantiles(of_topology(latencies, name)) for name in sorted(self._topology_names())}
 
     @cached_property
     def node_series(self) -> NodeSeries:

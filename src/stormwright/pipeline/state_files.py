@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import time
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import orjson
 import pyarrow as pa
@@ -39,18 +42,31 @@ def save(state: LiveState, directory: Path) -> None:
             "panes": [[start_ms, pane.batch] for start_ms, pane in state.panes.items()],
         }
         temporary = directory / f".{_MANIFEST}"
-        temporary.write_bytes(orjson.dumps(about))
+        with temporary.open("wb") as file:
+            file.write(orjson.dumps(about))
+            _to_disk(file)
         temporary.replace(directory / _MANIFEST)
+        _names_to_disk(directory)
     finally:
         _tidy(directory)
 
 
 def load(directory: Path) -> LiveState:
-    """What `save` wrote; an empty state where there is nothing."""
+    """What `save` wrote; an empty state where there is nothing.
+
+    What cannot be read (a disk has failed, or somebody was at it) is set aside, and the state is empty.
+    """
     path = directory / _MANIFEST
     if not path.exists():
         return LiveState()
-    about = orjson.loads(path.read_bytes())
+    try:
+        return _loaded(directory, orjson.loads(path.read_bytes()))
+    except (orjson.JSONDecodeError, FileNotFoundError, pa.ArrowInvalid, KeyError, TypeError):
+        directory.rename(directory.with_name(f"{directory.name}-damaged-{time.time_ns()}"))
+        return LiveState()
+
+
+def _loaded(directory: Path, about: dict[str, Any]) -> LiveState:
     return LiveState(
         batch=about["batch"],
         panes={
@@ -71,8 +87,25 @@ def _paths(directory: Path, start_ms: int, batch: int) -> tuple[Path, Path]:
 
 
 def _write(table: pa.Table, path: Path) -> None:
-    with pa.ipc.new_file(path, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as file:
-        file.write_table(table)
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with path.open("wb") as file:
+        with pa.ipc.new_file(file, table.schema, options=options) as table_file:
+            table_file.write_table(table)
+        _to_disk(file)
+
+
+def _names_to_disk(directory: Path) -> None:
+    number = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _to_disk(file: BinaryIO) -> None:
+    """What a batch read is deleted next: no power failure may take this too."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _read(path: Path) -> pa.Table:

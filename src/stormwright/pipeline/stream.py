@@ -170,6 +170,17 @@ class LoadStream:
                 self._own_spark.stop()
         self._query = self._own_spark = self._listening = None
 
+    def require_running(self) -> None:
+        """Look whether the stream that was started still runs.
+
+        Raises
+        ------
+        StormwrightError
+            Its Spark has ended, which no restart of the query cures.
+        """
+        if self._query is not None and not self._query.running:
+            raise StormwrightError(f"{self._query.error}; start the service again, it goes on where it was")
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -248,7 +259,7 @@ def _seen(sink: ProfileSink) -> dict[str, Any]:
     loads = measurement.nodes(sink.capacity_cores) if measurement else {}
     return {
         "nodes": {node: load.as_dict() for node, load in loads.items()},
-        "complete_latency_ms": measurement.complete_latency_ms() if measurement else {},
+        "complete_latency_ms": measurement.complete_latency_ms if measurement else {},
     }
 
 
