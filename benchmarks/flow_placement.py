@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from results import write_results
 
 from stormwright.controller.plan import MoveBudget, plan_moves
@@ -26,13 +27,14 @@ from stormwright.controller.runtime import Runtime, RuntimeSettings
 from stormwright.experiments.demo import DemoSettings, demo_cluster, measured_problem, submit
 from stormwright.experiments.measure import measure
 from stormwright.experiments.topologies import parse_submissions
-from stormwright.model import Problem, cost_of, violations
+from stormwright.model import Assignment, Problem, cost_of, violations
 from stormwright.schedulers import make_scheduler
 from stormwright.storm.local import LocalCluster
 from stormwright.testing.pipelines import shuffled_pipelines
 
-#: Three stages at a limited rate.
-TOPOLOGY = "exclamation:spouts=4,exclaim1=8,exclaim2=8,workers=4,ackers=0,rate=6000"
+#: Four stages at a limited rate.
+TOPOLOGY = "exclamation:spouts=4,exclaim1=4,exclaim2=4,exclaim3=4,workers=4,ackers=0,rate=6000"
+NODES = 4
 
 #: Seconds before a look or a measurement, so that windows hold nothing of a move; seconds measured.
 WARM_UP_S, MEASURE_S = 25.0, 20.0
@@ -64,7 +66,7 @@ def main() -> None:
             print(f"{time.monotonic() - begin:7.1f} s  {line}", flush=True)
 
         runs = [on_storm(say) for _ in range(options.runs)]
-        shown = ", ".join(f"{run['fixed']:.0f} → {run['following']:.0f}" for run in runs)
+        shown = "; ".join(f"{run['fixed']:.0f} → {run['following']:.0f}" for run in runs)
         rows.append(("real cluster: inter-node tuples/s, fixed → following, each run", "≤ half", shown))
         details["storm"] = runs
     write_results("flow-placement", "Placement that follows the locality-aware shuffle", rows, details)
@@ -91,21 +93,38 @@ def by_model(number: int, name: str, seconds: float) -> dict[str, Any]:
 
 
 def on_storm(say: Callable[[str], None]) -> dict[str, float]:
-    """Inter-node tuples/s of the topology where either search puts it, on a cluster of its own."""
-    settings = DemoSettings(demo_cluster(), parse_submissions([TOPOLOGY]), make_scheduler("optimizer"), "optimizer")
-    with LocalCluster(settings.cluster, say) as cluster, tempfile.TemporaryDirectory() as state:
+    """Inter-node tuples/s of the topology with its stages apart, and where either search puts it, on a cluster."""
+    cluster_config = demo_cluster(nodes=NODES)
+    settings = DemoSettings(cluster_config, parse_submissions([TOPOLOGY]), make_scheduler("optimizer"), "optimizer")
+    with LocalCluster(cluster_config, say) as cluster, tempfile.TemporaryDirectory() as state:
         service = RuntimeSettings(Path(state), cluster.service_host, cluster.service_port, keep_records=True)
         gateway = cluster.gateway_command()
         with Runtime(service, settings.scheduler, settings.scheduler_name, gateway, say) as runtime:
             submit(settings, cluster, runtime, say)
-            return {name: moved_and_measured(runtime, name, say) for name in SEARCHES}
+            found = {"apart": moved_and_measured(runtime, "apart", stages_apart(measured(runtime)), say)}
+            problem = with_small_nodes(measured(runtime))
+            for name, parameters in SEARCHES.items():
+                wanted = make_scheduler("optimizer", parameters).schedule(problem.with_current({}))
+                found[name] = moved_and_measured(runtime, name, wanted, say)
+            return found
 
 
-def moved_and_measured(runtime: Runtime, name: str, say: Callable[[str], None]) -> float:
-    """Move the topology to where a search would put it if it were new, and count what crosses between nodes then."""
+def measured(runtime: Runtime) -> Problem:
+    """The cluster and the load of the last seconds."""
     time.sleep(WARM_UP_S)
-    problem = with_small_nodes(measured_problem(runtime, since_ms=time.time() * 1000))
-    wanted = make_scheduler("optimizer", SEARCHES[name]).schedule(problem.with_current({}))
+    return measured_problem(runtime, since_ms=time.time() * 1000)
+
+
+def stages_apart(problem: Problem) -> Assignment:
+    """Every component on a node of its own."""
+    node = problem.topologies[0].executor_component % len(problem.supervisors)
+    first_slot = np.array([np.flatnonzero(problem.slot_node == n)[0] for n in range(len(problem.supervisors))])
+    return Assignment(first_slot[node])
+
+
+def moved_and_measured(runtime: Runtime, name: str, wanted: Assignment, say: Callable[[str], None]) -> float:
+    """Move the topology, and count what crosses between nodes then."""
+    problem = measured(runtime)
     plan = plan_moves(problem, wanted, MoveBudget())
     crossing = cost_of(problem, wanted.slot_of_executor)
     say(f"{name}: {len(plan.moves)} moves; the model says {crossing.inter_node + crossing.inter_rack:.0f} tuples/s")

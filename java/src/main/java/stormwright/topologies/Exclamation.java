@@ -11,7 +11,7 @@ import org.apache.storm.tuple.Fields;
 import org.apache.storm.tuple.Tuple;
 import org.apache.storm.tuple.Values;
 
-/** Appends exclamation marks to words, twice: the words of a book, shuffled all the way. */
+/** Appends exclamation marks to words, twice or three times: the words of a book, shuffled all the way. */
 public final class Exclamation {
     private Exclamation() {
     }
@@ -19,7 +19,7 @@ public final class Exclamation {
     /** Submits the topology. */
     public static void main(String[] args) {
         Map<String, String> defaults =
-                Submission.defaults("exclamation", "spouts", "10", "exclaim1", "3", "exclaim2", "2");
+                Submission.defaults("exclamation", "spouts", "10", "exclaim1", "3", "exclaim2", "2", "exclaim3", "0");
         Submission.run(args, defaults, Exclamation::build);
     }
 
@@ -28,6 +28,10 @@ public final class Exclamation {
         builder.setSpout("word", new BookSpout(BookSpout.Unit.WORD, arguments), arguments.count("spouts", 1));
         builder.setBolt("exclaim1", new Exclaim(), arguments.count("exclaim1", 1)).shuffleGrouping("word");
         builder.setBolt("exclaim2", new Exclaim(), arguments.count("exclaim2", 1)).shuffleGrouping("exclaim1");
+        int third = arguments.count("exclaim3", 0);
+        if (third > 0) {
+            builder.setBolt("exclaim3", new Exclaim(), third).shuffleGrouping("exclaim2");
+        }
         return builder.createTopology();
     }
 

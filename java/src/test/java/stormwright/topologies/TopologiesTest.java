@@ -32,8 +32,10 @@ class TopologiesTest {
 
     @Test
     void exclamation() throws Exception {
-        Map<String, String> defaults = Submission.defaults("e", "spouts", "10", "exclaim1", "3", "exclaim2", "2");
+        Map<String, String> defaults = Submission.defaults(
+                "e", "spouts", "10", "exclaim1", "3", "exclaim2", "2", "exclaim3", "0");
         assertEquals(Map.of("word", 10, "exclaim1", 3, "exclaim2", 2), parallelism(Exclamation::build, defaults));
+        assertEquals(4, parallelism(Exclamation::build, defaults, "exclaim3=4").get("exclaim3"));
     }
 
     @Test
