@@ -22,7 +22,7 @@ from stormwright.pipeline.measurement import Measurement, measure
 from stormwright.pipeline.plan import batch_of, prepared
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.source import read_files
-from stormwright.pipeline.windows import PANES, of_topology, worker_seconds
+from stormwright.pipeline.windows import PANES, worker_seconds
 from tests.pipeline.generator import (
     CORE_HZ,
     World,
@@ -73,7 +73,7 @@ def test_profile_equals_the_oracle_and_every_line_is_accounted_for(
     assert_equal(found_profile(profiled.load, world.problem), expected, relative=1e-9)
     inside = [r for r in delivery.used if measurement.start_ms <= r["start_ms"]]
     for topology in world.problem.topologies:
-        work = found_work(of_topology(measurement.facts, topology.id))
+        work = found_work(measurement.facts_of[topology.id])
         assert_same_work(work, expected_work(inside, topology.id), relative=1e-9)
     missing = {(w.topology, w.supervisor, w.port, w.start_ms): w.missing for w in worker_records(measurement.facts)}
     assert missing == expected_missing(inside)
@@ -129,7 +129,7 @@ def assert_put_in(measurement: Measurement | None, world: World) -> None:
         assert found.flows[topology.id] == pytest.approx(put_in.flows[topology.id], rel=0.01)
         assert found.pair_bytes[topology.id] == pytest.approx(put_in.pair_bytes[topology.id], rel=0.01)
         assert found.flow_bytes[topology.id] == pytest.approx(put_in.flow_bytes[topology.id], rel=0.01)
-        work = found_work(of_topology(measurement.facts, topology.id))
+        work = found_work(measurement.facts_of[topology.id])
         assert_same_work(work, known_work(world, topology), relative=0.01)
     assert found.node_cpu_hz == pytest.approx(put_in.node_cpu_hz, rel=0.01)
     capacity = {node.id: node.cpu_hz / CORE_HZ for node in world.problem.supervisors}

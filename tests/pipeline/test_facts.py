@@ -15,7 +15,7 @@ from stormwright.pipeline.overload import NodeSeries
 from stormwright.pipeline.profile import topology_load
 from stormwright.pipeline.quarantine import QUARANTINE, rejected
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.windows import PANES, merged, newest_window, records_in
+from stormwright.pipeline.windows import PANES, merged, newest_window, records_in, window_facts
 from stormwright.pipeline.workload import ExecutorWork, executor_work, stream_traffic
 from tests.pipeline.generator import make_world
 
@@ -80,7 +80,7 @@ def test_the_newest_window_is_the_sum_of_the_last_panes() -> None:
     table = merged(before, panes(row(6000, 100), row(3000, 10)))
     assert table.num_rows == 3
     start_ms, window = newest_window(table, SETTINGS)
-    assert (start_ms, window["tuples"].to_pylist()) == (3000, [170])
+    assert (start_ms, window_facts(window)["tuples"].to_pylist()) == (3000, [170])
 
 
 def test_records_are_counted_once() -> None:
@@ -233,7 +233,7 @@ def test_gaps_are_those_of_each_worker() -> None:
     before = panes(worker(0, 50, 5, 9, 3), worker(3000, 50, 10, 11, 2), worker(3000, 99, 0, 0, 1))
     table = merged(before, panes(worker(0, 50, 4, 6, 1), worker(0, 7, 3, 3, 1, port=2)))
     _, window = newest_window(table, SETTINGS)
-    assert worker_records(window) == [
+    assert worker_records(window_facts(window)) == [
         WorkerRecords("t", "a", 1, 50, records=6, missing=2),
         WorkerRecords("t", "a", 1, 99, records=1, missing=0),
         WorkerRecords("t", "a", 2, 7, records=1, missing=0),

@@ -17,7 +17,7 @@ from stormwright.pipeline.nodes import NodeLoad, capacity_cores, node_loads
 from stormwright.pipeline.overload import NodeSeries
 from stormwright.pipeline.profile import topology_load
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.windows import kind_of, newest_window, of_topology
+from stormwright.pipeline.windows import by_topology, kind_of, newest_window, window_facts
 from stormwright.pipeline.workload import executor_work, stream_traffic
 
 
@@ -30,31 +30,30 @@ class Profiled(NamedTuple):
 
 @dataclass(frozen=True)
 class Measurement:
-    """The newest window of facts and the CPU history of the nodes.
+    """The newest window of facts and the CPU history of the nodes; worked out is what somebody asks for.
 
     Parameters
     ----------
     start_ms, end_ms
         The stretch of time that the facts come from.
-    facts
-        As `stormwright.pipeline.derive` describes them, of one window.
+    panes
+        Of one window, as `stormwright.pipeline.windows.PANES`.
     seconds
-        CPU time of every worker in every second, longer back than the facts.
+        CPU time of every worker in every second, longer back than the panes.
     """
 
     start_ms: int
     end_ms: int
-    facts: pa.Table = field(repr=False)
+    panes: pa.Table = field(repr=False)
     seconds: pa.Table = field(repr=False)
     settings: StreamSettings
 
     def profile(self, problem: Problem) -> Profiled:
         """Loads of the problem's topologies that were heard of, and of its nodes."""
-        heard = self._topology_names()
         loads = {
-            topology.id: topology_load(topology, of_topology(self.facts, topology.id), self.settings, problem.core_hz)
+            topology.id: topology_load(topology, self.facts_of[topology.id], self.settings, problem.core_hz)
             for topology in problem.topologies
-            if topology.id in heard
+            if topology.id in self.facts_of
         }
         cores = self._mean_cores
         load = LoadProfile(
@@ -72,7 +71,7 @@ class Measurement:
 
     def activity(self, topology: Topology) -> TopologyActivity:
         """What a topology as a whole did."""
-        return topology_activity(topology, of_topology(self.facts, topology.id))
+        return topology_activity(topology, self.facts_of.get(topology.id, self.facts.slice(0, 0)))
 
     def nodes(self, capacity: Mapping[str, float]) -> dict[str, NodeLoad]:
         """What every node that was heard of has in use, and left of its `capacity` in cores, where that is known."""
@@ -85,16 +84,24 @@ class Measurement:
             "end_ms": self.end_ms,
             "nodes": {node: load.as_dict() for node, load in self.nodes(capacity).items()},
             "workers": [asdict(worker) for worker in worker_records(self.facts)],
-            "topologies": {
-                name: _topology_dict(of_topology(self.facts, name)) for name in sorted(self._topology_names())
-            },
+            "topologies": {name: _topology_dict(facts) for name, facts in self.facts_of.items()},
         }
 
     @cached_property
     def complete_latency_ms(self) -> dict[str, dict[str, float | None]]:
         """Quantiles of the complete latency by topology; None where no tree was completed."""
-        latencies = kind_of(self.facts, "latency")
-        return {name: _latency_quantiles(of_topology(latencies, name)) for name in sorted(self._topology_names())}
+        return {name: _latency_quantiles(facts) for name, facts in self.facts_of.items()}
+
+    @cached_property
+    def facts(self) -> pa.Table:
+        """As `stormwright.pipeline.derive` describes them, of the window."""
+        return window_facts(self.panes)
+
+    @cached_property
+    def facts_of(self) -> dict[str, pa.Table]:
+        """The facts of each topology an executor of which was heard of."""
+        heard = pc.unique(kind_of(self.facts, "executor")["topology"]).to_pylist()
+        return {name: facts for name, facts in sorted(by_topology(self.facts).items()) if name in heard}
 
     @cached_property
     def node_series(self) -> NodeSeries:
@@ -105,18 +112,15 @@ class Measurement:
     def _mean_cores(self) -> dict[str, float]:
         return self.node_series.mean_cores(self.start_ms / 1000, self.end_ms / 1000)
 
-    def _topology_names(self) -> set[str]:
-        return set(pc.unique(kind_of(self.facts, "executor")["topology"]).to_pylist())
-
 
 def measure(panes: pa.Table, seconds: pa.Table, settings: StreamSettings) -> Measurement | None:
     """The newest measurement among facts per pane; None where there are none."""
     if not panes.num_rows:
         return None
-    start_ms, facts = newest_window(panes, settings)
-    newest_second = pc.max(kind_of(facts, "node")["first"]).as_py()
+    start_ms, inside = newest_window(panes, settings)
+    newest_second = pc.max(kind_of(inside, "node")["first"]).as_py()
     end_ms = min(start_ms + settings.window_ms, (newest_second + 1) * 1000)
-    return Measurement(start_ms, end_ms, facts, seconds, settings)
+    return Measurement(start_ms, end_ms, inside, seconds, settings)
 
 
 def _topology_dict(facts: pa.Table) -> dict[str, Any]:

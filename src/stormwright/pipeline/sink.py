@@ -30,7 +30,7 @@ from stormwright.pipeline.windows import with_more, worker_seconds
 LAGS_KEPT = 5_000
 
 #: The newest measurement is written as JSON at most for this share of the time.
-LATEST_SHARE = 0.05
+LATEST_SHARE = 0.02
 
 
 class ProfileSink:

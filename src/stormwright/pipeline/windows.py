@@ -37,12 +37,23 @@ def in_panes(facts: pa.Table, start_ms: np.ndarray, settings: StreamSettings) ->
 
 def by_pane(table: pa.Table, moment: str, slide_s: int) -> dict[int, pa.Table]:
     """The rows of each pane in which the moment (ms) in a column lies, by its start."""
-    pane_ms = table[moment].to_numpy() // (slide_s * 1000) * (slide_s * 1000)
-    order = np.argsort(pane_ms, kind="stable")
-    panes, begins = np.unique(pane_ms[order], return_index=True)
+    return _parts(table, table[moment].to_numpy() // (slide_s * 1000) * (slide_s * 1000))
+
+
+def by_topology(facts: pa.Table) -> dict[str, pa.Table]:
+    """The facts of each topology."""
+    codes = facts["topology"].combine_chunks().dictionary_encode()
+    names = codes.dictionary.to_pylist()
+    return {names[code]: part for code, part in _parts(facts, codes.indices.to_numpy()).items()}
+
+
+def _parts(table: pa.Table, labels: np.ndarray) -> dict[int, pa.Table]:
+    """The rows of each label."""
+    order = np.argsort(labels, kind="stable")
+    found, begins = np.unique(labels[order], return_index=True)
     table = table.take(pa.array(order))
     ends = [*begins[1:], len(order)][: len(begins)]
-    return {int(pane): table.slice(begin, end - begin) for pane, begin, end in zip(panes, begins, ends, strict=True)}
+    return {int(label): table.slice(begin, end - begin) for label, begin, end in zip(found, begins, ends, strict=True)}
 
 
 def first_of_each(arriving: pa.Table, seen: pa.Table) -> np.ndarray:
@@ -60,10 +71,14 @@ def records_in(panes: pa.Table) -> int:
 
 
 def newest_window(panes: pa.Table, settings: StreamSettings) -> tuple[int, pa.Table]:
-    """Start (ms) and facts (`KEYS`, `VALUES`) of the window that ends with the newest pane."""
+    """Start (ms) and panes of the window that ends with the newest pane."""
     start_ms = pc.max(panes["pane_ms"]).as_py() - settings.window_ms + settings.slide_s * 1000
-    inside = panes.filter(pc.greater_equal(panes["pane_ms"], start_ms))
-    return start_ms, _grouped(inside.drop_columns("pane_ms"), list(KEYS))
+    return start_ms, panes.filter(pc.greater_equal(panes["pane_ms"], start_ms))
+
+
+def window_facts(panes: pa.Table) -> pa.Table:
+    """The facts (`KEYS`, `VALUES`) of the panes of a window, added up."""
+    return _grouped(panes.drop_columns("pane_ms"), list(KEYS))
 
 
 def worker_seconds(panes: pa.Table) -> pa.Table:
@@ -98,11 +113,6 @@ def _grouped(table: pa.Table, keys: list[str]) -> pa.Table:
 def kind_of(facts: pa.Table, kind: str) -> pa.Table:
     """The facts of one kind."""
     return facts.filter(pc.equal(facts["kind"], kind))
-
-
-def of_topology(facts: pa.Table, topology: str) -> pa.Table:
-    """The facts of one topology."""
-    return facts.filter(pc.equal(facts["topology"], topology))
 
 
 def numbers(table: pa.Table, name: str) -> FloatArray:
