@@ -54,6 +54,8 @@ def main() -> None:
     parser.add_argument("--part", choices=[*PARTS, "feed"], help=argparse.SUPPRESS)
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.records < (least := 3 * BULK.max_files_per_batch * LINES_PER_FILE):
+        parser.error(f"--records {options.records}: at least {least}, three batches, for one of a warm JVM")
     if options.part == "feed":
         return feed(options)
     if options.part:
@@ -149,7 +151,8 @@ def live_part(options: argparse.Namespace) -> dict[str, Any]:
     assert ledger["used"] == ledger["read"] > 0, ledger
     return {
         "lag_ms": lag_ms, "ledger": ledger, "batch_s": spent.wall_s / batches, "cores": spent.cpu_s / spent.wall_s,
-        "look_s": median(looks_s), "python_cores": spent.python_s / spent.wall_s, "cpu_s_per_batch": spent.cpu_s / batches,
+        "look_s": median(looks_s), "python_cores": spent.python_s / spent.wall_s,
+        "cpu_s_per_batch": spent.cpu_s / batches,
     }  # fmt: skip
 
 
