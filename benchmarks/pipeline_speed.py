@@ -1,6 +1,6 @@
 """How fast the pipeline is: records landed in bulk, records landing now, and a batch beside DuckDB's doing the same.
 
-    python benchmarks/pipeline_speed.py [--records 2000000] [--live-s 60] [--rate 1600]
+    python benchmarks/pipeline_speed.py [--records 1000000] [--live-s 60] [--rate 1600]
 
 Each part runs in a process of its own, so its start is a cold one. The floors beside the figures say what Spark
 needs in the same session for no more than reading these lines, and for no more than adding up their pairs.
@@ -46,7 +46,7 @@ START_MS = 1_760_000_000_000 // 60_000 * 60_000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=2_000_000)
+    parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--workers", type=int, default=400)
     parser.add_argument("--rate", type=int, default=1600)
     parser.add_argument("--live-s", type=int, default=60)
