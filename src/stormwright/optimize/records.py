@@ -51,7 +51,12 @@ FLOW = np.dtype([("sink", np.int64), ("tps", np.float64)])
 SINK = np.dtype([("row", np.int64), ("local", np.int64), ("limit", np.float64), ("cost", np.float64)])
 SCOPE = np.dtype([("tps", np.float64), ("members", np.int64)])
 SPAN = np.dtype([("first", np.int64), ("last", np.int64)])
-TOTALS = np.dtype([("cost", np.float64), ("moved", np.int64), ("steps", np.int64)])
+TOTALS = np.dtype(
+    [
+        *((name, np.float64) for name in ("cost", "use_cost")),
+        *((name, np.int64) for name in ("moved", "restarted", "steps")),
+    ]
+)
 
 Records = NDArray[np.void]
 
@@ -92,7 +97,8 @@ class Layout(NamedTuple):
     free_executors, free_workers, free_topologies
         What is placed and may be moved; of topologies those that may be as a whole.
     totals
-        Of `TOTALS`, one record: cost, executors away from home, steps made.
+        Of `TOTALS`, one record: cost of traffic, that of how nodes are used, executors away from home, workers that
+        restart where that counts, steps made.
     random
         State of the random numbers, one number.
     node_scopes, rack_scopes
@@ -101,8 +107,14 @@ class Layout(NamedTuple):
         Scratch of construction and of ruin.
     inter_worker, inter_node, inter_rack
         Cost of a tuple by how far it goes, beyond that within a worker.
-    move_price, max_moves
-        What an executor away from home costs, and how many may be.
+    home_size
+        How many executors run in every worker now.
+    node_cpu_hz
+        What every node has; 0 if how much of it is used does not count.
+    move_price, max_moves, restart_price, max_restarts
+        What an executor away from home costs, and how many may be; the same of workers that restart.
+    node_price, imbalance_price
+        What a node with a worker costs, and the square of what is used of a node's CPU over what it has, in Hz.
     """
 
     executors: Records
@@ -137,5 +149,11 @@ class Layout(NamedTuple):
     inter_worker: float
     inter_node: float
     inter_rack: float
+    home_size: IndexArray
+    node_cpu_hz: FloatArray
     move_price: float
     max_moves: int
+    restart_price: float
+    max_restarts: int
+    node_price: float
+    imbalance_price: float
