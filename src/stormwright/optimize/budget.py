@@ -23,9 +23,9 @@ _STRETCHES, _FEWEST_STRETCHES, _SHORTEST = 200, 40, 500
 #: It takes no fewer than `_FEWEST_STRETCHES` × 50, or Python between them would take longer than the steps.
 _COOLING, _COOLING_POWER, _SHORTEST_COOLING = 2, 2.7, 50 * _FEWEST_STRETCHES
 
-#: First and last temperature, in parts of what an executor exchanges on average; the first for very many topologies,
-#: and what is added for a single one, which is never placed anew as a whole. With few steps for each executor there is
-#: no time to recover from a hot start.
+#: First and last temperature, in parts of what an executor exchanges on average and what uneven CPU costs through it;
+#: the first for very many topologies, and what is added for a single one, which is never placed anew as a whole. With
+#: few steps for each executor there is no time to recover from a hot start.
 _HOTTEST, _HOTTER, _HEAT_PER_STEP, _COLDEST = 0.1, 0.2, 1.2e-4, 0.001
 
 #: Moves are at their limit from this part of it on; the price then goes up by this factor, from this part of what an
@@ -65,7 +65,7 @@ class Budget:
         if not executors or not (self._iterations or seconds > 0):
             return best
         steps = self._iterations or seconds * _STEPS_PER_S
-        mean = float(layout.executors["tps"][layout.free_executors].mean())
+        mean = _mean_rise(layout)
         sizes = np.bincount(layout.executors["topology"][layout.free_executors])
         most = _HOTTEST + _HOTTER * sizes.max() / executors
         hottest = min(most, max(_HEAT_PER_STEP * steps / executors, _COLDEST))
@@ -97,6 +97,14 @@ class Budget:
 
     def _elapsed_s(self) -> float:
         return time.perf_counter() - self._start
+
+
+def _mean_rise(layout: Layout) -> float:
+    """What an executor exchanges on average, and what uneven CPU costs through it where that has a price."""
+    free = layout.executors[layout.free_executors]
+    capacity = layout.node_cpu_hz[layout.node_cpu_hz > 0]
+    uneven = layout.imbalance_price * 2 * free["cpu_hz"].mean() ** 2 / capacity.mean() if len(capacity) else 0.0
+    return float(free["tps"].mean() + uneven)
 
 
 def _shadow_price(before: float, changed: int, most: int, mean: float) -> float:

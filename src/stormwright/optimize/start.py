@@ -137,7 +137,7 @@ def make_layout(
     link_rows["executor"], link_rows["tps"] = links.executor, links.tps
     prices = prices or Prices()
     capacity = np.where(np.isfinite(problem.node_cpu_hz), problem.node_cpu_hz, 0.0)
-    mean_hz = float(capacity.sum()) / max(np.count_nonzero(capacity), 1)
+    mean_hz = float(capacity.sum()) / max(int(np.count_nonzero(capacity)), 1)
     layout = Layout(
         executors=executors,
         links=link_rows,

@@ -107,8 +107,8 @@ class OptimizerScheduler:
 
     There is no clock unless a time budget is given: the same problem, seed and number of iterations give the same
     answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its `proof`:
-    `cost`, `bound`, the `gap` between them, and whether it is `optimal`, all without prices. The first call on a machine takes some
-    seconds more, once, to compile. Ties go to what stays, then to what was found first.
+    `cost`, `bound`, the `gap` between them, and whether it is `optimal`, all of traffic alone. The first call on a
+    machine takes some seconds more, once, to compile. Ties go to what stays, then to what was found first.
 
     When to use
     -----------
