@@ -39,6 +39,13 @@ from stormwright.schedulers.support.waiting import Plan, answer, plan_with_last_
 
 _WEIGHTS = CostWeights()
 
+#: Beyond it rounding would hide what traffic costs.
+_MOST_PRICE = 1e12
+
+
+def _price(text: str) -> Any:
+    return param(0.0, f"{text}, in tuples/s between nodes", low=0, high=_MOST_PRICE)
+
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerParams(Params):
@@ -47,12 +54,12 @@ class OptimizerParams(Params):
     iterations: int = param(1_000_000, "steps of each search, whatever time they take", low=0)
     time_budget_s: float = param(0.0, "instead of `iterations`: seconds from the problem to the answer; 0: none", low=0)
     seed: int = param(0, "of the random numbers", low=0)
-    move_price: float = param(0.0, "what an executor that leaves its slot costs, in tuples/s between nodes", low=0)
+    move_price: float = _price("what an executor that leaves its slot costs")
     max_moves: int = param(-1, "executors that may leave their slots; -1: any number", low=-1)
-    restart_price: float = param(0.0, "what a worker that runs and is restarted costs, in tuples/s", low=0)
+    restart_price: float = _price("what a worker that runs and is restarted costs")
     max_restarts: int = param(-1, "workers that run and may be restarted; -1: any number", low=-1)
-    node_price: float = param(0.0, "what a node on which anything runs costs, in tuples/s", low=0)
-    imbalance_price: float = param(0.0, "what CPU that is used unevenly costs, in tuples/s; see the rule", low=0)
+    node_price: float = _price("what a node on which anything runs costs")
+    imbalance_price: float = _price("what CPU that is used unevenly costs, see the rule")
     follow_flows: bool = param(
         True, "whether shuffled traffic costs what the new placement makes of it, or as measured"
     )
