@@ -102,7 +102,7 @@ class Budget:
 def _mean_rise(layout: Layout) -> float:
     """What an executor exchanges on average, and what uneven CPU costs through it where that has a price."""
     free = layout.executors[layout.free_executors]
-    capacity = layout.node_cpu_hz[layout.node_cpu_hz > 0]
+    capacity = layout.nodes["cpu_hz"][layout.nodes["cpu_hz"] > 0]
     uneven = layout.imbalance_price * 2 * free["cpu_hz"].mean() ** 2 / capacity.mean() if len(capacity) else 0.0
     return float(free["tps"].mean() + uneven)
 

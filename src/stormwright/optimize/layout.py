@@ -211,7 +211,7 @@ def cost_of_topology(layout: Layout, topology: int) -> float:
 @compiled
 def rise_of_load(layout: Layout, node: int, cpu_hz: float) -> float:
     """By how much the price of uneven use of CPU rises if a node has so much more to do."""
-    capacity = layout.node_cpu_hz[node]
+    capacity = layout.nodes[node].cpu_hz
     if layout.imbalance_price == 0 or capacity == 0:
         return 0.0
     used = capacity - layout.nodes[node].cpu_hz_left

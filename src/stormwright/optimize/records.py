@@ -24,15 +24,16 @@ WORKER = np.dtype(
     [
         *((name, np.float64) for name in ("cpu_hz", "memory_mb")),
         ("row", np.int64),
-        *((name, np.int32) for name in ("node", "rack", "topology", "size", "most", "any", "at")),
-        *((name, np.int32) for name in ("home_node", "at_home")),
+        *((name, np.int32) for name in ("node", "rack", "topology", "size", "most", "any")),
+        *((name, np.int32) for name in ("home_node", "home_size", "at_home")),
+        ("at", np.uint16),  # there are no more ports; so a record fits a cache line
         ("movable", np.bool_),
     ],
     align=True,
 )
 NODE = np.dtype(
     [
-        *((name, np.float64) for name in ("cpu_hz_left", "memory_mb_left")),
+        *((name, np.float64) for name in ("cpu_hz", "cpu_hz_left", "memory_mb_left")),
         *((name, np.int32) for name in ("rack", "first", "used", "ports")),
     ],
     align=True,
@@ -81,10 +82,11 @@ class Layout(NamedTuple):
         Sinks × workers of their topology: what executors in each send to the sink, and how many belong to it.
     workers
         Of `WORKER`: load; its row in `table`; node and rack; how many executors it has and may have; any one of
-        them; its position among its node's workers; the node it runs on now, and how many of its executors run in
-        it now. Workers of a topology have consecutive numbers.
+        them; the node it runs on now, how many executors run in it now, and how many of these are in it; its position
+        among its node's workers. Workers of a topology have consecutive numbers.
     nodes
-        Of `NODE`: what is left; its rack; where its workers are in `workers_on`, how many, and how many it may get.
+        Of `NODE`: its CPU, 0 where it does not count how much of it is used; what is left; its rack; where its workers
+        are in `workers_on`, how many, and how many it may get.
     topologies
         Of `TOPOLOGY`: where its executors, workers and sinks are; executors that a worker may have; whether it is in
         `table`; whether it may be moved as a whole.
@@ -107,10 +109,6 @@ class Layout(NamedTuple):
         Scratch of construction and of ruin.
     inter_worker, inter_node, inter_rack
         Cost of a tuple by how far it goes, beyond that within a worker.
-    home_size
-        How many executors run in every worker now.
-    node_cpu_hz
-        What every node has; 0 if how much of it is used does not count.
     move_price, max_moves, restart_price, max_restarts
         What an executor away from home costs, and how many may be; the same of workers that restart.
     node_price, imbalance_price
@@ -149,8 +147,6 @@ class Layout(NamedTuple):
     inter_worker: float
     inter_node: float
     inter_rack: float
-    home_size: IndexArray
-    node_cpu_hz: FloatArray
     move_price: float
     max_moves: int
     restart_price: float

@@ -122,7 +122,7 @@ def _may(layout: Layout, moved: int, restarted: int) -> bool:
 def _price(layout: Layout, moved: int, restarted: int, node: int, to: int, cpu_hz: float) -> float:
     """By how much all that rises that counts beside traffic, if so much CPU goes from a node to another."""
     price = layout.move_price * moved + layout.restart_price * restarted
-    if node != to:
+    if node != to and layout.imbalance_price > 0:
         price += rise_of_load(layout, node, -cpu_hz) + rise_of_load(layout, to, cpu_hz)
     return price
 
@@ -141,7 +141,7 @@ def _restarted_by(layout: Layout, worker: int, joined: int, came_home: int, node
     home = layout.workers[worker].home_node
     if home == NOWHERE or not _counts_restarts(layout):
         return 0
-    size, at_home, own = layout.workers[worker].size, layout.workers[worker].at_home, layout.home_size[worker]
+    size, at_home, own = layout.workers[worker].size, layout.workers[worker].at_home, layout.workers[worker].home_size
     kept = layout.workers[worker].node == home and size == own and at_home == own
     keeps = node == home and size + joined == own and at_home + came_home == own
     return int(kept) - int(keeps)

@@ -109,9 +109,11 @@ def make_layout(
     rows["node"] = rows["rack"] = rows["any"] = NOWHERE
     rows["topology"], rows["most"], rows["movable"] = own, most_per_worker[own], movable
     rows["home_node"] = np.where(home == NOWHERE, NOWHERE, workers.node)
+    rows["home_size"] = np.bincount(executors["home"][executors["home"] != NOWHERE], minlength=num_workers)
 
     nodes = np.zeros(num_nodes, arrays.NODE)
     ports = np.array([len(node.ports) for node in problem.supervisors], dtype=np.int64)
+    nodes["cpu_hz"] = np.where(np.isfinite(problem.node_cpu_hz), problem.node_cpu_hz, 0.0)
     nodes["cpu_hz_left"] = problem.node_cpu_hz * (1 + _TOLERANCE)
     nodes["memory_mb_left"] = problem.node_memory_mb * (1 + _TOLERANCE)
     nodes["rack"], nodes["first"], nodes["ports"] = problem.node_rack, np.cumsum(ports) - ports, ports * usable
@@ -136,8 +138,7 @@ def make_layout(
     link_rows = np.empty(len(links.tps), arrays.LINK)
     link_rows["executor"], link_rows["tps"] = links.executor, links.tps
     prices = prices or Prices()
-    capacity = np.where(np.isfinite(problem.node_cpu_hz), problem.node_cpu_hz, 0.0)
-    mean_hz = float(capacity.sum()) / max(int(np.count_nonzero(capacity)), 1)
+    mean_hz = float(nodes["cpu_hz"].sum()) / max(int(np.count_nonzero(nodes["cpu_hz"])), 1)
     layout = Layout(
         executors=executors,
         links=link_rows,
@@ -171,8 +172,6 @@ def make_layout(
         inter_worker=weights.inter_worker - weights.same_worker,
         inter_node=weights.inter_node - weights.same_worker,
         inter_rack=weights.inter_rack - weights.same_worker,
-        home_size=np.bincount(executors["home"][executors["home"] != NOWHERE], minlength=num_workers),
-        node_cpu_hz=capacity,
         move_price=float(prices.move),
         max_moves=int(prices.max_moves),
         restart_price=float(prices.restart),
@@ -181,7 +180,7 @@ def make_layout(
         imbalance_price=float(prices.imbalance) / mean_hz if mean_hz else 0.0,
     )
     _settle(layout, workers.of_executor.astype(np.int64), workers.node.astype(np.int64))
-    joined = (rows["home_node"] != NOWHERE) & (rows["size"] != layout.home_size)
+    joined = (rows["home_node"] != NOWHERE) & (rows["size"] != rows["home_size"])
     layout.totals["restarted"] = np.count_nonzero(joined)  # lost executors are in them
     return layout
 
