@@ -15,10 +15,16 @@ ROOT = Path(__file__).resolve().parents[1]
 DIRECTORY = ROOT / "docs" / "results"
 
 
-def write_results(name: str, title: str, rows: Sequence[tuple[str, str, str]], details: dict[str, Any]) -> None:
-    """Write ``NAME.md`` (what was measured, figure asked for, figure found) and ``NAME.json``, and print the table."""
+def write_results(
+    name: str, title: str, rows: Sequence[tuple[str, str, str]], details: dict[str, Any], picture: str = ""
+) -> None:
+    """Write ``NAME.md`` (what was measured, figure asked for, figure found) and ``NAME.json``, and print the table.
+
+    With a `picture`, which is what it shows in words, the page has ``NAME.svg`` above the table.
+    """
     header = stamp()
     lines = [f"# {title}", "", ", ".join(f"{key} {value}" for key, value in header.items()), ""]
+    lines += [f"![{picture}]({name}.svg)", ""] if picture else []
     lines += ["| figure | asked for | measured |", "|---|---|---|"]
     lines += [f"| {what} | {wanted} | {found} |" for what, wanted, found in rows]
     text = "\n".join(lines) + "\n"

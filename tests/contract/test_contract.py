@@ -302,6 +302,20 @@ class TestOptimizerNearWhatRuns(SchedulerContract):
         return make_scheduler("optimizer", {"iterations": 2000, "max_moves": 2, "move_price": 0.1})
 
 
+class TestOptimizerThatRestartsFew(SchedulerContract):
+    """The same, told to restart few workers."""
+
+    def make(self):
+        return make_scheduler("optimizer", {"iterations": 2000, "max_restarts": 2, "restart_price": 0.1})
+
+
+class TestOptimizerThatWeighsNodes(SchedulerContract):
+    """The same, with prices for nodes in use and for uneven use of CPU."""
+
+    def make(self):
+        return make_scheduler("optimizer", {"iterations": 2000, "node_price": 3.0, "imbalance_price": 5.0})
+
+
 def test_every_registered_scheduler_is_here():
     assert set(SCHEDULERS) == {
         "annealing",

@@ -10,7 +10,7 @@ import pytest
 
 from stormwright import cli
 from stormwright.errors import InputError
-from stormwright.experiments.tradeoff import steps_up_to, tradeoff
+from stormwright.experiments.tradeoff import Limits, steps_up_to, tradeoff
 from stormwright.formats import write_problem
 from stormwright.model import cost_of
 from tests.cli.test_compare import Page
@@ -35,8 +35,8 @@ def test_more_moves_cost_no_more_and_limits_are_kept():
     of = chain()
     found = tradeoff(of, [0, 1, 2, 3, 4], seconds=0.1)
     assert found.staying == cost_of(of, of.current_slot).total == 700.0
-    assert [point.most for point in found.points] == [0, 1, 2, 3, 4, None]
-    assert all(point.most is None or point.moved <= point.most for point in found.points)
+    assert [point.limits for point in found.points] == [*map(Limits, range(5)), Limits()]
+    assert all(point.limits.allow(point) for point in found.points)
     assert all(before.cost >= after.cost for before, after in pairwise(found.points))
     first = found.points[0]
     assert (first.moved, first.restarted, first.cost) == (0, 0, found.staying)
@@ -44,15 +44,46 @@ def test_more_moves_cost_no_more_and_limits_are_kept():
     assert found.least == pytest.approx(0.2 * 100)
     assert found.part_gained(first) == 0.0
     assert found.part_gained(found.points[-1]) == 1.0
-    assert found.within(0.0).cost == found.least
+    assert [point.cost for point in found.near_least(0.0)] == [found.least] * len(found.near_least(0.0))
 
 
 def test_restarted_workers_are_those_whose_executors_or_slot_change():
     found = tradeoff(chain(), [1], seconds=0.1)
     assert (found.points[0].moved, found.points[0].restarted) == (1, 2), "the worker it leaves and the one it joins"
-    with pytest.raises(InputError, match="restarts more workers, at least 2"):
-        tradeoff(chain(), [1], seconds=0.1, restarts=1)
-    assert len(tradeoff(chain(), [0, 1], seconds=0.1, restarts=1).points) == 1
+
+
+def test_more_restarts_cost_no_more():
+    """With one restart a worker can only change its slot, which puts both on one node."""
+    found = tradeoff(chain(), restarts=[0, 1, 2], seconds=0.1)
+    assert [(point.limits.restarts, point.restarted) for point in found.points] == [(0, 0), (1, 1), (2, 2), (None, 2)]
+    assert [point.cost for point in found.points] == pytest.approx([700.0, 0.2 * 700, 20.0, 20.0])
+    assert [(what, [most for most, _ in points]) for what, points in found.curves()] == [
+        ("workers that may restart", [0, 1, 2, None])
+    ]
+
+
+def test_both_limits_hold_together():
+    found = tradeoff(chain(), [1, 8], [1, 2], seconds=0.1)
+    assert [point.limits for point in found.points] == [
+        Limits(1, 1),
+        Limits(1, 2),
+        Limits(8, 1),
+        Limits(8, 2),
+        Limits(),
+    ]
+    assert all(point.limits.allow(point) for point in found.points)
+    assert [point.cost for point in found.points[:3]] == pytest.approx([700.0, 500.0, 140.0])
+    assert len(found.curves()) == 2
+
+
+def test_both_curves_by_default():
+    found = tradeoff(chain(), seconds=0.05)
+    assert [limits.limits for limits in found.points] == [
+        *(Limits(moves=most) for most in (0, 1, 2, 5)),
+        *(Limits(restarts=most) for most in (0, 1)),
+        Limits(),
+    ]
+    assert [len(points) for _, points in found.curves()] == [5, 3]
 
 
 def test_what_breaks_limits_is_told():
@@ -60,7 +91,7 @@ def test_what_breaks_limits_is_told():
     found = tradeoff(running(of, [0] * 7 + [4]), [0, 2], seconds=0.1)
     assert found.broken == 1
     assert found.points[-1].broken == 0
-    assert found.within(0.02).broken == 0
+    assert all(point.broken == 0 for point in found.near_least(0.02))
 
 
 def test_nothing_runs():
@@ -74,18 +105,23 @@ def test_verb(tmp_path, capsys):
     assert cli.run(["tradeoff", str(path), "--moves", "0, 2", "--seconds", "0.1", "--output", str(page)]) == 0
     text = capsys.readouterr().out
     assert "staying costs 700.0; the least found is 20.0" in text
-    assert [line.split()[0] for line in text.splitlines()[3:6]] == ["0", "2", "all"]
+    assert [line.split()[:2] for line in text.splitlines()[3:6]] == [["0", "all"], ["2", "all"], ["all", "all"]]
     Page(page.read_text(encoding="utf-8"))
     assert cli.run(["tradeoff", str(path), "--moves", "0,2", "--seconds", "0.1", "--json"]) == 0
     document = orjson.loads(capsys.readouterr().out)
     assert document["cost"] == 700.0
-    assert [point["most"] for point in document["points"]] == [0, 2, None]
+    assert [(point["most_moves"], point["most_restarts"]) for point in document["points"]] == [
+        (0, None),
+        (2, None),
+        (None, None),
+    ]
     assert np.all(np.diff([point["cost"] for point in document["points"]]) <= 0)
 
 
-@pytest.mark.parametrize("moves", ["", "x", "-1", "1,,2", "1.5"])
-def test_verb_refuses_what_is_no_number_of_moves(moves, tmp_path, capsys):
+@pytest.mark.parametrize("option", ["--moves", "--restarts"])
+@pytest.mark.parametrize("numbers", ["", "x", "-1", "1,,2", "1.5"])
+def test_verb_refuses_what_is_no_number(option, numbers, tmp_path, capsys):
     path = tmp_path / "p.npz"
     write_problem(path, chain())
-    assert cli.run(["tradeoff", str(path), "--moves", moves]) == cli.BAD_INPUT
+    assert cli.run(["tradeoff", str(path), option, numbers]) == cli.BAD_INPUT
     assert "whole numbers" in capsys.readouterr().err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import threading
 
 import numpy as np
 import orjson
@@ -12,7 +14,7 @@ from hypothesis import given
 from stormwright import cli
 from stormwright.errors import InputError
 from stormwright.formats import problem_from_dict, problem_to_dict, read_problem, write_problem
-from stormwright.formats.binary import ARRAYS, problem_from_bytes, problem_to_bytes
+from stormwright.formats.binary import ARRAYS, problem_from_archive, problem_to_bytes
 from stormwright.testing.strategies import problems
 from tests.case_files import case_files, case_name, case_problem
 from tests.formats.documents import SMALL, TOPOLOGY, small
@@ -39,14 +41,14 @@ def document(**changed):
 
 def faults(data: bytes) -> list[tuple[str, str]]:
     with pytest.raises(InputError) as error:
-        problem_from_bytes(data, "file.npz")
+        problem_from_archive(io.BytesIO(data), "file.npz")
     assert "file.npz" in error.value.source
     return [(fault.path, fault.message) for fault in error.value.faults]
 
 
 @given(problems())
 def test_arrays_and_back_is_the_same_problem(problem):
-    again = problem_from_bytes(problem_to_bytes(problem), "again")
+    again = problem_from_archive(io.BytesIO(problem_to_bytes(problem)), "again")
     assert problem_to_dict(again) == problem_to_dict(problem)
     assert problem_to_bytes(again) == problem_to_bytes(problem)
 
@@ -59,7 +61,7 @@ def test_cases_there_and_back(path, tmp_path):
 
 
 def test_loads_are_read_only_and_of_the_model_types():
-    (load,) = problem_from_bytes(archive(), "small").loads
+    (load,) = problem_from_archive(io.BytesIO(archive()), "small").loads
     assert (load.pair_source.dtype, load.pair_tps.dtype) == (np.int32, np.float64)
     assert not load.pair_tps.flags.writeable
     assert load.flow_grouping == ("shuffle",)
@@ -170,3 +172,14 @@ def test_nothing_is_written_over_what_is_read(tmp_path, capsys):
 def test_every_array_has_a_type_that_lasts():
     """Little-endian, whatever the machine."""
     assert all(dtype.str[0] in "<|" for dtype in ARRAYS.values())
+
+
+def test_archive_from_a_pipe(tmp_path):
+    """It cannot seek, and an archive is read from its end."""
+    problem = problem_from_dict(SMALL)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(problem_to_bytes(problem),))
+    writer.start()
+    assert problem_to_dict(read_problem(pipe)) == problem_to_dict(problem)
+    writer.join()

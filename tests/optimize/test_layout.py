@@ -9,9 +9,11 @@ from stormwright.model import CostWeights, cost_under, measured_traffic
 from stormwright.optimize import start
 from stormwright.optimize.construct import construct
 from stormwright.optimize.links import Links
+from stormwright.optimize.objective import Prices
 from stormwright.optimize.refine import refine
 from stormwright.schedulers.support.limits import max_executors_per_worker, num_workers
 from tests.case_files import case_files, case_name, case_problem
+from tests.schedulers.builders import running
 
 CASES = [path for path in case_files("placement") if case_name(path)[0] in "slm"]
 
@@ -80,6 +82,40 @@ def test_books_are_right_after_many_steps(path, temperature, most_tabled, monkey
     for topology in range(len(problem.topologies)):
         start.steps.tabulate(layout, topology)
     assert np.array_equal(layout.table, before), "sums of rates are exact"
+
+
+@pytest.mark.parametrize("near", [False, True])
+@pytest.mark.parametrize("path", CASES, ids=case_name)
+def test_what_has_a_price_is_counted_right_after_many_steps(path, near):
+    """Nodes in use and squares of their load by sums anew; what moved and restarts by sets of executors."""
+    problem = case_problem(path)
+    first = placed_layout(problem)
+    prices = Prices(node=300.0, imbalance=5e4, **({"move": 0.5, "max_restarts": 9, "restart": 1.0} if near else {}))
+    workers = start.Workers(
+        first.executors["worker"].copy(),
+        first.workers["topology"].copy(),
+        first.workers["node"].copy(),
+        np.full(len(first.workers), near),
+        np.zeros(len(first.workers), bool),
+    )
+    problem = running(problem, slots_of(problem, first).tolist())
+    links, most = Links.following(problem), first.topologies["most"]
+    layout = start.make_layout(problem, links, workers, problem.node_usable, most, CostWeights(), 1, prices)
+    refine(layout, 30_000, 0.1 * layout.executors["tps"].mean())
+
+    worker, node = layout.executors["worker"], layout.workers["node"]
+    used = np.bincount(node[worker], problem.executor_cpu_hz, len(problem.node_cpu_hz))
+    squares = used**2 / problem.node_cpu_hz / problem.node_cpu_hz.mean()
+    wanted = 300.0 * len(np.unique(node)) + 5e4 * squares.sum()
+    assert layout.totals["use_cost"][0] == pytest.approx(wanted, rel=1e-6)
+    before = [(first.workers["node"][w], set(np.flatnonzero(first.executors["worker"] == w))) for w in range(len(node))]
+    after = [(node[w], set(np.flatnonzero(worker == w))) for w in range(len(node))]
+    restarted = sum(a != b for a, b in zip(before, after, strict=True))
+    assert layout.totals["restarted"][0] == (restarted if near else 0)
+    if near:
+        assert 0 < restarted <= 9
+        stays = sum(len(a & b) for (at, a), (now, b) in zip(before, after, strict=True) if at == now)
+        assert layout.totals["moved"][0] == problem.num_executors - stays > 0
 
 
 @pytest.mark.parametrize("path", CASES, ids=case_name)

@@ -1,4 +1,4 @@
-"""``stormwright tradeoff``: cost against moves."""
+"""``stormwright tradeoff``: cost against moves and restarts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stormwright.experiments.ready import read_problem
 from stormwright.model.texts import counted, size_of
 
 if TYPE_CHECKING:
-    from stormwright.experiments.tradeoff import Point, Tradeoff
+    from stormwright.experiments.tradeoff import Tradeoff
 
 #: Characters of the longest bar, and how near to the least cost is near enough to be told.
 _BAR, _NEAR = 40, 0.02
@@ -21,10 +21,8 @@ _BAR, _NEAR = 40, 0.02
 
 @click.command()
 @options.problem_file
-@click.option("--moves", metavar="N,N,…", help="Numbers of executors that may move; 0, 1, 2, 5, 10 and so on if none.")
-@click.option(
-    "--restarts", type=click.IntRange(min=0), metavar="N", help="Only placements that restart so few workers."
-)
+@click.option("--moves", metavar="N,N,…", help="Numbers of executors that may move.")
+@click.option("--restarts", metavar="N,N,…", help="Numbers of workers that may restart.")
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Of every search.")
 @click.option("--seed", default=0, show_default=True, help="Of the random numbers.")
 @options.output("Write an HTML page with the curve here.")
@@ -32,7 +30,7 @@ _BAR, _NEAR = 40, 0.02
 def command(
     file: Path,
     moves: str | None,
-    restarts: int | None,
+    restarts: str | None,
     seconds: float,
     seed: int,
     output: Path | None,
@@ -40,12 +38,13 @@ def command(
 ) -> None:
     """Show what it gains to move executors of the problem in FILE, which must say what runs now.
 
-    For every number of moves the scheduler `optimizer` looks for the best placement that moves no more. A worker
-    restarts if its executors or its slot change: that is what moves cost in Storm.
+    For every number of moves, and of restarts, the scheduler `optimizer` looks for the best placement with no more: for
+    0, 1, 2, 5, 10 and so on if no numbers are given, for every combination if both are. A worker restarts if its
+    executors or its slot change: that is what moves cost in Storm.
     """
     from stormwright.experiments.tradeoff import tradeoff
 
-    numbers = None if moves is None else _numbers(moves)
+    numbers = [None if text is None else _numbers(text) for text in (moves, restarts)]
     problem = read_problem(file)
     prepare_output(output, file)
     if output:
@@ -53,9 +52,7 @@ def command(
         from stormwright.experiments.tradeoff_report import write_tradeoff
 
         check_report()
-    found = tradeoff(
-        problem, numbers, seconds=seconds, seed=seed, restarts=restarts, say=lambda line: click.echo(line, err=True)
-    )
+    found = tradeoff(problem, *numbers, seconds=seconds, seed=seed, say=lambda line: click.echo(line, err=True))
     if output:
         write_tradeoff(output, found)
     if as_json:
@@ -78,11 +75,11 @@ def _print(found: Tradeoff) -> None:
     click.echo(f"{problem.name or 'problem'}: {size_of(problem)}")
     broken = f", {counted(found.broken, 'limit')} broken" if found.broken else ""
     click.echo(f"staying costs {found.staying:,.1f}{broken}; the least found is {found.least:,.1f}")
-    table = numbers_table("may move", "moved", "workers restarted", "cost", "of the gain", "")
+    table = numbers_table("may move", "may restart", "moved", "workers restarted", "cost", "of the gain", "")
     table.columns[-1].justify = "left"
     for point in found.points:
         table.add_row(
-            "all" if point.most is None else f"{point.most:,}",
+            *("all" if most is None else f"{most:,}" for most in (point.limits.moves, point.limits.restarts)),
             f"{point.moved:,}",
             f"{point.restarted:,}",
             f"{point.cost:,.1f}",
@@ -92,9 +89,10 @@ def _print(found: Tradeoff) -> None:
     print_table(table)
     if left := found.points[-1].broken:
         click.echo(f"{counted(left, 'limit')} broken even when all may move; stormwright explain tells more")
-    click.echo(_enough(found, found.within(_NEAR)))
-
-
-def _enough(found: Tradeoff, point: Point) -> str:
-    part = point.moved / found.problem.num_executors
-    return f"within {_NEAR:.0%} of the least: {counted(point.moved, 'executor')} moved, {part:.1%} of all"
+    near = found.near_least(_NEAR)
+    moved, restarted = min(point.moved for point in near), min(point.restarted for point in near)
+    part = f"{moved / problem.num_executors:.1%}"
+    click.echo(
+        f"within {_NEAR:.0%} of the least: {counted(moved, 'executor')} moved, {part} of all; "
+        f"or {counted(restarted, 'worker')} restarted"
+    )

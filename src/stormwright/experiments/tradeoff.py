@@ -1,10 +1,11 @@
-"""What moving executors gains: the least cost found against how many of what runs may move."""
+"""What changing what runs gains: the least cost found against how many executors may move and workers restart."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,36 @@ from stormwright.model.arrays import IntArray
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.support.warm_up import warm_up
 
-#: Numbers of moves that are tried, and ten times as many, a hundred times and so on.
+#: Numbers that are tried, and ten times as many, a hundred times and so on.
 _STEPS = (1, 2, 5)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far a placement may be from what runs.
+
+    Parameters
+    ----------
+    moves, restarts
+        Executors that may move, and workers that may be restarted; None for all.
+    """
+
+    moves: int | None = None
+    restarts: int | None = None
+
+    def __str__(self) -> str:
+        told = (self.moves, "executors move"), (self.restarts, "workers restart")
+        return " and ".join(f"at most {most:,} {what}" for most, what in told if most is not None) or "anything goes"
+
+    def allow(self, point: Point) -> bool:
+        """Whether a placement is within them."""
+        moves = self.moves is None or point.moved <= self.moves
+        return moves and (self.restarts is None or point.restarted <= self.restarts)
+
+    def settings(self) -> dict[str, object]:
+        """The same for the scheduler `optimizer`."""
+        told = {"max_moves": self.moves, "max_restarts": self.restarts}
+        return {name: most for name, most in told.items() if most is not None}
 
 
 @dataclass(frozen=True)
@@ -25,12 +54,13 @@ class Point:
 
     Parameters
     ----------
-    most
-        Executors that were allowed to move; None for all.
+    limits
+        What it was asked.
     moved
         Executors that move.
     restarted
         Workers that run now and end or begin anew, as their executors or their slot change: what moves cost in Storm.
+        Those that executors without a slot have to join may be more than the limit.
     broken
         Limits that the placement breaks: too few moves may not mend what runs now.
     cost
@@ -39,7 +69,7 @@ class Point:
         That the search took for it.
     """
 
-    most: int | None
+    limits: Limits
     moved: int
     restarted: int
     broken: int
@@ -49,7 +79,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Tradeoff:
-    """The curve: the more may move the less it costs.
+    """The more may change the less it costs.
 
     Parameters
     ----------
@@ -58,7 +88,7 @@ class Tradeoff:
     broken
         Limits that what runs now breaks.
     points
-        By `most`, rising; none breaks more limits than one before, or costs more with as many.
+        The last one has no limits. None breaks more limits than one with narrower ones, or costs more with as many.
     """
 
     problem: Problem
@@ -76,14 +106,31 @@ class Tradeoff:
         gain = self.staying - self.least
         return (self.staying - point.cost) / gain if gain > 0 else 1.0
 
-    def within(self, part: float) -> Point:
-        """The point with the fewest moves that costs no more than so much above the least cost, as a part of it."""
+    def near_least(self, part: float) -> list[Point]:
+        """The points that cost no more than so much above the least cost, as a part of it."""
         enough = self.least * (1 + part)
-        return next(p for p in self.points if p.cost <= enough and p.broken <= self.points[-1].broken)
+        return [p for p in self.points if p.cost <= enough and p.broken <= self.points[-1].broken]
+
+    def curves(self) -> list[tuple[str, list[tuple[int | None, Point]]]]:
+        """What may change, and how much of it against which point, rising; None for all of it."""
+        curves = []
+        for restarts in dict.fromkeys(p.limits.restarts for p in self.points if p.limits.moves is not None):
+            own = [(p.limits.moves, p) for p in self.points if p.limits.restarts == restarts]
+            beside = "" if restarts is None else f", of workers at most {restarts:,} restarting"
+            curves.append((f"executors that may move{beside}", own))
+        own = [(p.limits.restarts, p) for p in self.points if p.limits.moves is None]
+        if len(own) > 1 and not any(p.limits.moves is not None and p.limits.restarts is not None for p in self.points):
+            curves.append(("workers that may restart", own))
+        return curves
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs."""
-        points = [{**asdict(point), "part_gained": self.part_gained(point)} for point in self.points]
+        points = []
+        for point in self.points:
+            told = asdict(point)
+            limits = told.pop("limits")
+            most = {"most_moves": limits["moves"], "most_restarts": limits["restarts"]}
+            points.append({**most, **told, "part_gained": self.part_gained(point)})
         return {
             "problem": self.problem.name,
             "executors": self.problem.num_executors,
@@ -94,31 +141,30 @@ class Tradeoff:
         }
 
 
-def steps_up_to(executors: int) -> list[int]:
-    """0, 1, 2, 5, 10, 20, 50 and so on, below `executors`."""
-    scales = [10**power for power in range(len(str(executors)))]
-    return [0, *(step * scale for scale in scales for step in _STEPS if step * scale < executors)]
+def steps_up_to(most: int) -> list[int]:
+    """0, 1, 2, 5, 10, 20, 50 and so on, below `most`."""
+    scales = [10**power for power in range(len(str(most)))]
+    return [0, *(step * scale for scale in scales for step in _STEPS if step * scale < most)]
 
 
 def tradeoff(
     problem: Problem,
-    most: Sequence[int] | None = None,
+    moves: Sequence[int] | None = None,
+    restarts: Sequence[int] | None = None,
     *,
     seconds: float = 1.0,
     seed: int = 0,
-    restarts: int | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Tradeoff:
-    """Search once for every number of moves, and once without a limit.
+    """Search once for every limit, and once without any.
 
     Parameters
     ----------
-    most
-        Numbers of executors that may move; `steps_up_to` all of them by default.
+    moves, restarts
+        Numbers of executors that may move, and of workers that may be restarted. Given both, every combination is
+        looked at; given neither, `steps_up_to` all of either.
     seconds
         Time of every search.
-    restarts
-        Leave out placements that restart more workers than this.
     say
         Takes a line of progress.
 
@@ -128,35 +174,35 @@ def tradeoff(
         Nothing runs.
     """
     now = problem.current_slot
-    if not np.any(now != UNPLACED):
+    running = len(np.unique(now[now != UNPLACED]))
+    if not running:
         raise InputError(problem.name or "problem", [Fault("nothing runs, so nothing can move", "$.assignments")])
-    wanted = sorted(set(steps_up_to(problem.num_executors) if most is None else most))
+    if moves is None and restarts is None:
+        wanted = [Limits(moves=most) for most in steps_up_to(problem.num_executors)]
+        wanted += [Limits(restarts=most) for most in steps_up_to(running)]
+    else:
+        of_moves: list[int | None] = [None] if moves is None else [*sorted(set(moves))]
+        of_restarts: list[int | None] = [None] if restarts is None else [*sorted(set(restarts))]
+        wanted = [Limits(*most) for most in product(of_moves, of_restarts)]
     points: list[Point] = []
-    limits: list[int | None] = [*wanted, None]
-    for number, limit in enumerate(limits, start=1):
-        say(f"{number} of {len(limits)}: {'any number of' if limit is None else limit} moves …")
-        points.append(_point(problem, limit, seconds, seed))
-    kept = [point for point in points if restarts is None or point.restarted <= restarts]
-    if not kept:
-        fewest = min(point.restarted for point in points)
-        reason = f"every placement found restarts more workers, at least {fewest}"
-        raise InputError("--restarts", [Fault(reason, str(restarts))])
+    every = [*wanted, Limits()]
+    for number, limits in enumerate(every, start=1):
+        say(f"{number} of {len(every)}: {limits} …")
+        points.append(_point(problem, limits, seconds, seed))
     staying = cost_of(problem, now).total
-    return Tradeoff(problem, staying, len(violations(problem, now)), tuple(_falling(kept)))
+    best = tuple(_best_within(point, points) for point in points)
+    return Tradeoff(problem, staying, len(violations(problem, now)), best)
 
 
-def _point(problem: Problem, most: int | None, seconds: float, seed: int) -> Point:
-    settings: dict[str, object] = {"time_budget_s": seconds, "seed": seed}
-    if most is not None:
-        settings["max_moves"] = most
-    scheduler = make_scheduler("optimizer", settings)
+def _point(problem: Problem, limits: Limits, seconds: float, seed: int) -> Point:
+    scheduler = make_scheduler("optimizer", {"time_budget_s": seconds, "seed": seed, **limits.settings()})
     warm_up(scheduler)
     begin = time.perf_counter()
     slots: IntArray = scheduler.schedule(problem).slot_of_executor
     took = time.perf_counter() - begin
     changes = diff(problem, problem.current_slot, slots)
     return Point(
-        most=most,
+        limits=limits,
         moved=len(changes.moved_executors),
         restarted=len(changes.stopped_workers),
         broken=len(violations(problem, slots)),
@@ -165,10 +211,7 @@ def _point(problem: Problem, most: int | None, seconds: float, seed: int) -> Poi
     )
 
 
-def _falling(points: Sequence[Point]) -> Iterator[Point]:
-    """The points, each replaced by the one before if that costs less: what may move need not."""
-    best: Point | None = None
-    for point in points:
-        if best is None or (point.broken, point.cost) < (best.broken, best.cost):
-            best = point
-        yield replace(best, most=point.most, seconds=point.seconds)
+def _best_within(point: Point, found: Sequence[Point]) -> Point:
+    """`point`, or one found under other limits that is within its own and better."""
+    best = min([point, *filter(point.limits.allow, found)], key=lambda each: (each.broken, each.cost))
+    return replace(best, limits=point.limits, seconds=point.seconds)

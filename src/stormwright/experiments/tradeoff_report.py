@@ -1,4 +1,4 @@
-"""A curve of cost against moves as one self-contained HTML page."""
+"""Curves of cost against moves and restarts as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def write_tradeoff(path: Path, found: Tradeoff) -> None:
     write_report(
         path,
         "tradeoff.html.j2",
-        title=f"Cost against moves of {problem.name or 'a problem'}",
+        title=f"Cost against moves and restarts of {problem.name or 'a problem'}",
         lead=f"{size_of(problem)}.",
         found=found,
-        marks=_marks(found),
+        curves=[(what, _marks(found, points)) for what, points in found.curves()],
         staying_y=_y(found, found.staying),
         width=_WIDTH,
         height=_HEIGHT,
@@ -31,10 +31,13 @@ def write_tradeoff(path: Path, found: Tradeoff) -> None:
     )
 
 
-def _marks(found: Tradeoff) -> Sequence[tuple[float, float, Point]]:
-    """Where every point is drawn. Moves stand at equal distances, since each is several times the one before."""
-    step = (_WIDTH - _LEFT) / max(len(found.points), 1)
-    return [(_LEFT + step * (number + 0.5), _y(found, point.cost), point) for number, point in enumerate(found.points)]
+def _marks(found: Tradeoff, points: Sequence[tuple[int | None, Point]]) -> list[tuple[float, float, int | None, Point]]:
+    """Where every point is drawn. Numbers stand at equal distances, since each is several times the one before."""
+    step = (_WIDTH - _LEFT) / len(points)
+    return [
+        (_LEFT + step * (number + 0.5), _y(found, point.cost), most, point)
+        for number, (most, point) in enumerate(points)
+    ]
 
 
 def _y(found: Tradeoff, cost: float) -> float:

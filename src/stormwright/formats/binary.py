@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 import orjson
@@ -102,15 +102,15 @@ class ArraysDocument(Document):
     flow_groupings: tuple[Literal["local_or_shuffle", "none", "shuffle"], ...] = Field((), strict=False)
 
 
-def problem_from_bytes(data: bytes, source: str) -> Problem:
-    """The problem in the archive `data`; `source` names it in errors.
+def problem_from_archive(file: IO[bytes], source: str) -> Problem:
+    """The problem in the archive `file`, which can seek; `source` names it in errors.
 
     Raises
     ------
     InputError
         It is damaged, something else, or not a valid problem; all its faults.
     """
-    arrays = _arrays(data, source)
+    arrays = _arrays(file, source)
     faults = FaultList()
     header = faults.parse(ArraysDocument, parse_json(arrays["document"].tobytes(), f"{source}: document"), "$")
     if header is None:
@@ -168,12 +168,12 @@ def problem_to_bytes(problem: Problem) -> bytes:
     return archive.getvalue()
 
 
-def _arrays(data: bytes, source: str) -> Arrays:
+def _arrays(file: IO[bytes], source: str) -> Arrays:
     """The arrays in the archive, each of its type."""
     faults = FaultList()
     found: Arrays = {}
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        with np.load(file, allow_pickle=False) as archive:
             for name in sorted(set(archive.files) - ARRAYS.keys()):
                 faults.add("unknown array", name)
             for name, dtype in ARRAYS.items():

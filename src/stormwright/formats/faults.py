@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from stormwright.errors import Fault, InputError, StormwrightError
@@ -73,13 +74,28 @@ class FaultList:
 
     def items(self, raw: object, key: str, path: str) -> Iterator[tuple[object, str]]:
         """Each item of the list `raw[key]` with its path; a fault if it is something else than a list."""
-        path = join_path(path, key)
-        values = raw.get(key, []) if isinstance(raw, Mapping) else []
+        values = raw.get(key, []) if isinstance(raw, dict) else []
         if not isinstance(values, list):
-            self.add(f"should be a list, got {shown(values)}", path)
-            return
-        for position, value in enumerate(values):
-            yield value, f"{path}[{position}]"
+            self.add(f"should be a list, got {shown(values)}", join_path(path, key))
+        elif values:
+            path = join_path(path, key)
+            for position, value in enumerate(values):
+                yield value, f"{path}[{position}]"
+
+    def parse_each(
+        self, model: type[Model], raw: object, key: str, path: str
+    ) -> Iterator[tuple[object, Model | None, str]]:
+        """Each item of the list `raw[key]`, the same as `model`, and its path; faults as with `items` and `parse`.
+
+        All are validated at once, and one by one only where that finds a fault. Of few items it saves no time.
+        """
+        items = list(self.items(raw, key, path))
+        try:
+            parsed: Iterator[Model | None] = iter(_list_of(model).validate_python([item for item, _ in items]))
+        except ValidationError:
+            parsed = (self.parse(model, item, at) for item, at in items)
+        for (item, at), value in zip(items, parsed, strict=True):
+            yield item, value, at
 
     def distinct(self, raw: object, key: str, path: str) -> dict[str, int]:
         """`id` of each object in the list `raw[key]` → its position; a fault for each that comes twice."""
@@ -103,6 +119,11 @@ class FaultList:
             return
         for name, value in values.items():
             yield name, value, join_path(path, name)
+
+
+@cache
+def _list_of(model: type[Model]) -> TypeAdapter[list[Model]]:
+    return TypeAdapter(list[model])  # type: ignore[valid-type]  # a type at run time
 
 
 def _message(error: ErrorDetails) -> str:

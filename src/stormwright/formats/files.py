@@ -9,6 +9,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
 import orjson
@@ -38,11 +39,13 @@ def read_json(path: Path) -> object:
     InputError
         The file cannot be read, or is not JSON.
     """
-    return json_in(read_bytes(path), path)
+    with opened(path) as file:
+        return json_in(file.read(), path)
 
 
-def read_bytes(path: Path) -> bytes:
-    """What the file at `path` holds.
+@contextmanager
+def opened(path: Path) -> Iterator[BufferedReader]:
+    """The file at `path`, to be read.
 
     Raises
     ------
@@ -50,7 +53,8 @@ def read_bytes(path: Path) -> bytes:
         It cannot be read.
     """
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            yield file
     except OSError as error:
         raise _unusable(path, f"cannot be read: {error.strerror or error}") from error
 

@@ -6,7 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from stormwright.formats.documents import CASE_SCHEMA, PROBLEM_SCHEMA, ProblemDocument, SupervisorDocument
+from stormwright.formats.documents import (
+    CASE_SCHEMA,
+    PROBLEM_SCHEMA,
+    ProblemDocument,
+    SupervisorDocument,
+    TopologyDocument,
+)
 from stormwright.formats.faults import FaultList, join_path
 from stormwright.formats.load import load_to_dict, parse_load
 from stormwright.formats.placement import parse_placement, placement_to_dict
@@ -34,8 +40,14 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
     if header is not None:
         add_misfits(storm_misfits(header.conf), path, faults)
     core_hz = header.core_hz if header else math.nan
-    supervisors = [_supervisor(item, core_hz, at, faults) for item, at in faults.items(document, "supervisors", path)]
-    topologies = [parse_topology(item, at, faults) for item, at in faults.items(document, "topologies", path)]
+    supervisors = [
+        None if node is None else _supervisor(node, core_hz, at, faults)
+        for _, node, at in faults.parse_each(SupervisorDocument, document, "supervisors", path)
+    ]
+    topologies = [
+        parse_topology(item, outermost, at, faults)
+        for item, outermost, at in faults.parse_each(TopologyDocument, document, "topologies", path)
+    ]
     named = _named(document, topologies)
     current = _current(document, named, path, faults)
     load = _load(document, named, path, faults)
@@ -54,14 +66,11 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
     )
 
 
-def _supervisor(raw: object, core_hz: float, path: str, faults: FaultList) -> Supervisor | None:
-    header = faults.parse(SupervisorDocument, raw, path)
-    if header is None:
-        return None
-    first: dict[int, int] = {}
-    for position, port in enumerate(header.ports):
-        if first.setdefault(port, position) != position:
-            faults.add(f"port {port} is there twice", join_path(path, "ports", position))
+def _supervisor(header: SupervisorDocument, core_hz: float, path: str, faults: FaultList) -> Supervisor:
+    if len(set(header.ports)) < len(header.ports):
+        for position, port in enumerate(header.ports):
+            if port in header.ports[:position]:
+                faults.add(f"port {port} is there twice", join_path(path, "ports", position))
     # What a supervisor does not tell is no limit.
     resources = normalised(header.resources)
     cores = resources.get(CPU, math.inf) / 100

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
-from stormwright.formats.binary import MAGIC, SUFFIX, problem_from_bytes, problem_to_bytes
-from stormwright.formats.files import collection_paused, json_in, read_bytes, write_bytes, write_json
+from stormwright.formats.binary import MAGIC, SUFFIX, problem_from_archive, problem_to_bytes
+from stormwright.formats.files import collection_paused, json_in, opened, write_bytes, write_json
 from stormwright.formats.problem import problem_from_dict, problem_to_dict
 from stormwright.model import Problem
 
@@ -19,9 +20,11 @@ def read_problem(path: Path) -> Problem:
     InputError
         The file cannot be read or is not a problem; all its faults.
     """
-    data = read_bytes(path)
-    if data.startswith(MAGIC):
-        return problem_from_bytes(data, str(path))
+    with opened(path) as file:
+        if file.peek(len(MAGIC)).startswith(MAGIC):
+            # Arrays straight from the file; a pipe has to be read whole, as archives are read from their end.
+            return problem_from_archive(file if file.seekable() else io.BytesIO(file.read()), str(path))
+        data = file.read()
     return problem_from_dict(json_in(data, path), str(path))
 
 

@@ -16,12 +16,14 @@ from stormwright.model.topology_conf import conf_misfits
 _LAST_TASK = 2**31 - 1
 
 
-def parse_topology(raw: object, path: str, faults: FaultList) -> Topology | None:
-    """The topology that `raw` describes, or None if that added faults."""
+def parse_topology(raw: object, header: TopologyDocument | None, path: str, faults: FaultList) -> Topology | None:
+    """The topology that `raw`, of which `header` is the outermost level, describes; None if that added faults."""
     found_before = len(faults)
-    header = faults.parse(TopologyDocument, raw, path)
     known = faults.distinct(raw, "components", path)
-    parsed = [_component(item, known, at, faults) for item, at in faults.items(raw, "components", path)]
+    parsed = [
+        _component(item, own, known, at, faults)
+        for item, own, at in faults.parse_each(ComponentDocument, raw, "components", path)
+    ]
     if header is None:
         return None
     add_misfits(conf_misfits(header.conf), path, faults)
@@ -49,8 +51,9 @@ def add_misfits(misfits: Iterable[Misfit], path: str, faults: FaultList) -> None
         faults.add(f"{message}, got {shown(value)}", join_path(path, "conf", *steps))
 
 
-def _component(raw: object, known: dict[str, int], path: str, faults: FaultList) -> Component | None:
-    header = faults.parse(ComponentDocument, raw, path)
+def _component(
+    raw: object, header: ComponentDocument | None, known: dict[str, int], path: str, faults: FaultList
+) -> Component | None:
     inputs = []
     for item, at in faults.items(raw, "inputs", path):
         subscription = faults.parse(InputDocument, item, at)

@@ -101,6 +101,8 @@ class _Reader:
         self._one: dict[str, bool] = {}
 
     def limits(self) -> ComponentLimits | None:
+        if not (self._most or self._incompatible or any(self._one.values())):
+            return None
         count = len(self._index)
         most = np.full(count, NO_LIMIT, dtype=np.int64)
         most[list(self._most)] = list(self._most.values())

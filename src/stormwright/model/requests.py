@@ -51,6 +51,11 @@ _SYSTEM_KEYS = {
     OFF_HEAP: "resources.offheap.memory.mb",
 }
 
+#: All keys that say something here.
+_KEYS = frozenset(
+    [RESOURCES, *SINGLE.values(), *(start + key for start in _SYSTEM.values() for key in _SYSTEM_KEYS.values())]
+)
+
 #: What `Problem` knows by other names: the rest are generic resources, such as GPUs.
 _NOT_GENERIC = {CPU, ON_HEAP, OFF_HEAP, MEMORY}
 
@@ -88,11 +93,16 @@ class Requests:
         return {**self.every, **own}
 
 
+_NOTHING_SAID = Requests(_DEFAULTS, {component: {} for component in _SYSTEM})
+
+
 def read_requests(conf: Mapping[str, Any]) -> tuple[Requests, tuple[Misfit, ...]]:
     """The requests in a topology's configuration, which lies over the cluster's, and what is wrong with it.
 
     What is wrong, and what is null, counts as not said.
     """
+    if _KEYS.isdisjoint(conf):
+        return _NOTHING_SAID, ()
     misfits: list[Misfit] = []
 
     def amounts(keys: Mapping[str, str]) -> Iterator[tuple[str, float]]:

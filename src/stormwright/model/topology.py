@@ -113,10 +113,10 @@ class Topology:
         last: IntArray = self.executor_start_task + sizes - 1
         return last
 
-    @property
+    @cached_property
     def num_executors(self) -> int:
         """E, the number of executors."""
-        return len(self.executor_component)
+        return sum(run.count for run in self.executor_runs)
 
     @cached_property
     def component_index(self) -> Mapping[str, int]:

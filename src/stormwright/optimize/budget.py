@@ -23,9 +23,9 @@ _STRETCHES, _FEWEST_STRETCHES, _SHORTEST = 200, 40, 500
 #: It takes no fewer than `_FEWEST_STRETCHES` × 50, or Python between them would take longer than the steps.
 _COOLING, _COOLING_POWER, _SHORTEST_COOLING = 2, 2.7, 50 * _FEWEST_STRETCHES
 
-#: First and last temperature, in parts of what an executor exchanges on average; the first for very many topologies,
-#: and what is added for a single one, which is never placed anew as a whole. With few steps for each executor there is
-#: no time to recover from a hot start.
+#: First and last temperature, in parts of what an executor exchanges on average and what uneven CPU costs through it;
+#: the first for very many topologies, and what is added for a single one, which is never placed anew as a whole. With
+#: few steps for each executor there is no time to recover from a hot start.
 _HOTTEST, _HOTTER, _HEAT_PER_STEP, _COLDEST = 0.1, 0.2, 1.2e-4, 0.001
 
 #: Moves are at their limit from this part of it on; the price then goes up by this factor, from this part of what an
@@ -65,19 +65,23 @@ class Budget:
         if not executors or not (self._iterations or seconds > 0):
             return best
         steps = self._iterations or seconds * _STEPS_PER_S
-        mean = float(layout.executors["tps"][layout.free_executors].mean())
+        mean = _mean_rise(layout)
         sizes = np.bincount(layout.executors["topology"][layout.free_executors])
         most = _HOTTEST + _HOTTER * sizes.max() / executors
         hottest = min(most, max(_HEAT_PER_STEP * steps / executors, _COLDEST))
         cooling = max(_COOLING * float((sizes.astype(float) ** _COOLING_POWER).sum()), _SHORTEST_COOLING)
         coolings = max(1, round(steps / cooling))
         stretches = max(_STRETCHES, _FEWEST_STRETCHES * coolings)
-        part = shadow = 0.0
+        part = move_shadow = restart_shadow = 0.0
         stretch = math.ceil(steps / stretches) if self._iterations else _SHORTEST
         while part < 1:
             cooled = part * coolings % 1
-            shadow = self._shadow_price(layout, shadow, mean)
-            dearer = layout._replace(move_price=layout.move_price + shadow)
+            totals = layout.totals[0]
+            move_shadow = _shadow_price(move_shadow, totals["moved"], layout.max_moves, mean)
+            restart_shadow = _shadow_price(restart_shadow, totals["restarted"], layout.max_restarts, mean)
+            dearer = layout._replace(
+                move_price=layout.move_price + move_shadow, restart_price=layout.restart_price + restart_shadow
+            )
             refine(dearer, stretch, mean * hottest ** (1 - cooled) * _COLDEST**cooled)
             if rank(layout) < (best.overload, best.cost):
                 best = Placed.of(layout)
@@ -91,20 +95,28 @@ class Budget:
         self._searched_s += self._elapsed_s() - begun_s
         return best
 
-    @staticmethod
-    def _shadow_price(layout: Layout, before: float, mean: float) -> float:
-        """What moves cost for the search beyond their price: more as long as they are at their limit, else less.
-
-        So those come home that gain least, and others can be tried; at the mere limit all would stay as they are.
-        """
-        if layout.max_moves <= 0:
-            return 0.0
-        if layout.totals["moved"][0] < _FULL * layout.max_moves:
-            return before / _SHADOW_STEP
-        return max(before * _SHADOW_STEP, mean * _LEAST_SHADOW)
-
     def _elapsed_s(self) -> float:
         return time.perf_counter() - self._start
+
+
+def _mean_rise(layout: Layout) -> float:
+    """What an executor exchanges on average, and what uneven CPU costs through it where that has a price."""
+    free = layout.executors[layout.free_executors]
+    capacity = layout.nodes["cpu_hz"][layout.nodes["cpu_hz"] > 0]
+    uneven = layout.imbalance_price * 2 * free["cpu_hz"].mean() ** 2 / capacity.mean() if len(capacity) else 0.0
+    return float(free["tps"].mean() + uneven)
+
+
+def _shadow_price(before: float, changed: int, most: int, mean: float) -> float:
+    """What moves, or restarts, cost for the search beyond their price: more while they are at their limit, else less.
+
+    So those come home that gain least, and others can be tried; at the mere limit all would stay as they are.
+    """
+    if most <= 0:
+        return 0.0
+    if changed < _FULL * most:
+        return before / _SHADOW_STEP
+    return max(before * _SHADOW_STEP, mean * _LEAST_SHADOW)
 
 
 @dataclass(frozen=True)
@@ -118,7 +130,7 @@ class Placed:
     overload
         CPU and memory beyond what nodes have, as sums of Hz and MB.
     cost
-        That of its traffic, and the price of its moves.
+        That of its traffic, and all prices.
     """
 
     worker: IndexArray
@@ -133,7 +145,9 @@ class Placed:
 
 
 def rank(layout: Layout) -> tuple[float, float]:
-    """What is beyond the CPU (Hz) and memory (MB) of nodes, and the cost of traffic and moves; less is better."""
+    """What is beyond the CPU (Hz) and memory (MB) of nodes, and the cost of traffic and all prices; less is better."""
     left = layout.nodes["cpu_hz_left"], layout.nodes["memory_mb_left"]
     overload = -sum(float(np.minimum(each, 0.0).sum()) for each in left)
-    return overload, float(layout.totals["cost"][0] + layout.move_price * layout.totals["moved"][0])
+    totals = layout.totals[0]
+    changes = layout.move_price * totals["moved"] + layout.restart_price * totals["restarted"]
+    return overload, float(totals["cost"] + totals["use_cost"] + changes)

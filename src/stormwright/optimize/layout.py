@@ -209,6 +209,16 @@ def cost_of_topology(layout: Layout, topology: int) -> float:
 
 
 @compiled
+def rise_of_load(layout: Layout, node: int, cpu_hz: float) -> float:
+    """By how much the price of uneven use of CPU rises if a node has so much more to do."""
+    capacity = layout.nodes[node].cpu_hz
+    if layout.imbalance_price == 0 or capacity == 0:
+        return 0.0
+    used = capacity - layout.nodes[node].cpu_hz_left
+    return float(layout.imbalance_price * cpu_hz * (2 * used + cpu_hz) / capacity)
+
+
+@compiled
 def is_away(layout: Layout, executor: int) -> bool:
     """Whether an executor that could keep its slot is elsewhere."""
     home = layout.executors[executor].home
@@ -263,6 +273,7 @@ def leave(layout: Layout, executor: int) -> None:
 @compiled
 def _load(layout: Layout, worker: int, cpu_hz: float, memory_mb: float) -> None:
     node = layout.workers[worker].node
+    layout.totals[0].use_cost += rise_of_load(layout, node, cpu_hz)
     layout.workers[worker].cpu_hz += cpu_hz
     layout.workers[worker].memory_mb += memory_mb
     layout.nodes[node].cpu_hz_left -= cpu_hz
@@ -275,6 +286,9 @@ def start_worker(layout: Layout, worker: int, node: int) -> None:
     at = layout.nodes[node].used
     layout.workers_on[layout.nodes[node].first + at] = worker
     layout.workers[worker].at = at
+    layout.totals[0].use_cost += rise_of_load(layout, node, layout.workers[worker].cpu_hz)
+    if at == 0:
+        layout.totals[0].use_cost += layout.node_price
     layout.nodes[node].used = at + 1
     layout.workers[worker].node, layout.workers[worker].rack = node, layout.nodes[node].rack
     layout.nodes[node].cpu_hz_left -= layout.workers[worker].cpu_hz
@@ -286,6 +300,9 @@ def stop_worker(layout: Layout, worker: int) -> None:
     """Take a worker, with all that is in it, off its node."""
     node, at = layout.workers[worker].node, layout.workers[worker].at
     layout.nodes[node].used -= 1
+    layout.totals[0].use_cost += rise_of_load(layout, node, -layout.workers[worker].cpu_hz)
+    if layout.nodes[node].used == 0:
+        layout.totals[0].use_cost -= layout.node_price
     last = layout.workers_on[layout.nodes[node].first + layout.nodes[node].used]
     layout.workers_on[layout.nodes[node].first + at] = last
     layout.workers[last].at = at

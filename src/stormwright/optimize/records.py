@@ -24,15 +24,16 @@ WORKER = np.dtype(
     [
         *((name, np.float64) for name in ("cpu_hz", "memory_mb")),
         ("row", np.int64),
-        *((name, np.int32) for name in ("node", "rack", "topology", "size", "most", "any", "at")),
-        *((name, np.int32) for name in ("home_node", "at_home")),
+        *((name, np.int32) for name in ("node", "rack", "topology", "size", "most", "any")),
+        *((name, np.int32) for name in ("home_node", "home_size", "at_home")),
+        ("at", np.uint16),  # there are no more ports; so a record fits a cache line
         ("movable", np.bool_),
     ],
     align=True,
 )
 NODE = np.dtype(
     [
-        *((name, np.float64) for name in ("cpu_hz_left", "memory_mb_left")),
+        *((name, np.float64) for name in ("cpu_hz", "cpu_hz_left", "memory_mb_left")),
         *((name, np.int32) for name in ("rack", "first", "used", "ports")),
     ],
     align=True,
@@ -51,7 +52,12 @@ FLOW = np.dtype([("sink", np.int64), ("tps", np.float64)])
 SINK = np.dtype([("row", np.int64), ("local", np.int64), ("limit", np.float64), ("cost", np.float64)])
 SCOPE = np.dtype([("tps", np.float64), ("members", np.int64)])
 SPAN = np.dtype([("first", np.int64), ("last", np.int64)])
-TOTALS = np.dtype([("cost", np.float64), ("moved", np.int64), ("steps", np.int64)])
+TOTALS = np.dtype(
+    [
+        *((name, np.float64) for name in ("cost", "use_cost")),
+        *((name, np.int64) for name in ("moved", "restarted", "steps")),
+    ]
+)
 
 Records = NDArray[np.void]
 
@@ -76,10 +82,11 @@ class Layout(NamedTuple):
         Sinks × workers of their topology: what executors in each send to the sink, and how many belong to it.
     workers
         Of `WORKER`: load; its row in `table`; node and rack; how many executors it has and may have; any one of
-        them; its position among its node's workers; the node it runs on now, and how many of its executors run in
-        it now. Workers of a topology have consecutive numbers.
+        them; the node it runs on now, how many executors run in it now, and how many of these are in it; its position
+        among its node's workers. Workers of a topology have consecutive numbers.
     nodes
-        Of `NODE`: what is left; its rack; where its workers are in `workers_on`, how many, and how many it may get.
+        Of `NODE`: its CPU, 0 where it does not count how much of it is used; what is left; its rack; where its workers
+        are in `workers_on`, how many, and how many it may get.
     topologies
         Of `TOPOLOGY`: where its executors, workers and sinks are; executors that a worker may have; whether it is in
         `table`; whether it may be moved as a whole.
@@ -92,7 +99,8 @@ class Layout(NamedTuple):
     free_executors, free_workers, free_topologies
         What is placed and may be moved; of topologies those that may be as a whole.
     totals
-        Of `TOTALS`, one record: cost, executors away from home, steps made.
+        Of `TOTALS`, one record: cost of traffic, that of how nodes are used, executors away from home, workers that
+        restart where that counts, steps made.
     random
         State of the random numbers, one number.
     node_scopes, rack_scopes
@@ -101,8 +109,10 @@ class Layout(NamedTuple):
         Scratch of construction and of ruin.
     inter_worker, inter_node, inter_rack
         Cost of a tuple by how far it goes, beyond that within a worker.
-    move_price, max_moves
-        What an executor away from home costs, and how many may be.
+    move_price, max_moves, restart_price, max_restarts
+        What an executor away from home costs, and how many may be; the same of workers that restart.
+    node_price, imbalance_price
+        What a node with a worker costs, and the square of what is used of a node's CPU over what it has, in Hz.
     """
 
     executors: Records
@@ -139,3 +149,7 @@ class Layout(NamedTuple):
     inter_rack: float
     move_price: float
     max_moves: int
+    restart_price: float
+    max_restarts: int
+    node_price: float
+    imbalance_price: float

@@ -20,6 +20,7 @@ from stormwright.optimize.layout import (
     is_away,
     join,
     rise_of_executor,
+    rise_of_load,
     rise_of_swap,
     rise_of_worker,
     rise_of_worker_swap,
@@ -66,7 +67,7 @@ def refine(layout: Layout, steps: int, temperature: float) -> None:
     """
     until = layout.totals[0].steps + steps
     ruin = 0.0
-    if layout.max_moves < 0 and layout.move_price == 0 and len(layout.free_topologies) > _FEW_TOPOLOGIES:
+    if not _stays_near(layout) and len(layout.free_topologies) > _FEW_TOPOLOGIES:
         ruin = _RUIN * (1 - _FEW_TOPOLOGIES / len(layout.free_topologies))
     spent = 0.0
     while layout.totals[0].steps < until:
@@ -85,6 +86,17 @@ def refine(layout: Layout, steps: int, temperature: float) -> None:
 
 
 @compiled
+def _stays_near(layout: Layout) -> bool:
+    """Whether it counts what is away from home."""
+    return bool(layout.max_moves >= 0 or layout.move_price > 0 or _counts_restarts(layout))
+
+
+@compiled
+def _counts_restarts(layout: Layout) -> bool:
+    return bool(layout.max_restarts >= 0 or layout.restart_price > 0)
+
+
+@compiled
 def _accepts(layout: Layout, rise: float, temperature: float) -> bool:
     return bool(rise <= 0 or (temperature > 0 and draw(layout) < math.exp(-rise / temperature)))
 
@@ -98,9 +110,41 @@ def _is_overloaded(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -
 
 
 @compiled
-def _may_move(layout: Layout, moved: int) -> bool:
-    """Whether so many more executors may be away from home."""
-    return bool(layout.max_moves < 0 or moved <= 0 or layout.totals[0].moved + moved <= layout.max_moves)
+def _may(layout: Layout, moved: int, restarted: int) -> bool:
+    """Whether so many more executors may be away from home, and so many more workers restart."""
+    return bool(
+        (layout.max_moves < 0 or moved <= 0 or layout.totals[0].moved + moved <= layout.max_moves)
+        and (layout.max_restarts < 0 or restarted <= 0 or layout.totals[0].restarted + restarted <= layout.max_restarts)
+    )
+
+
+@compiled
+def _price(layout: Layout, moved: int, restarted: int, node: int, to: int, cpu_hz: float) -> float:
+    """By how much all that rises that counts beside traffic, if so much CPU goes from a node to another."""
+    price = layout.move_price * moved + layout.restart_price * restarted
+    if node != to and layout.imbalance_price > 0:
+        price += rise_of_load(layout, node, -cpu_hz) + rise_of_load(layout, to, cpu_hz)
+    return price
+
+
+@compiled
+def _count(layout: Layout, rise: float, moved: int, restarted: int) -> None:
+    """Note what a step that is made changes, except how nodes are used."""
+    layout.totals[0].cost += rise
+    layout.totals[0].moved += moved
+    layout.totals[0].restarted += restarted
+
+
+@compiled
+def _restarted_by(layout: Layout, worker: int, joined: int, came_home: int, node: int) -> int:
+    """How many more workers restart if one gets so many executors, some of them its own, and goes to a node."""
+    home = layout.workers[worker].home_node
+    if home == NOWHERE or not _counts_restarts(layout):
+        return 0
+    size, at_home, own = layout.workers[worker].size, layout.workers[worker].at_home, layout.workers[worker].home_size
+    kept = layout.workers[worker].node == home and size == own and at_home == own
+    keeps = node == home and size + joined == own and at_home + came_home == own
+    return int(kept) - int(keeps)
 
 
 # Executors ----------------------------------------------------------------------------------------
@@ -138,19 +182,21 @@ def _step_executor(layout: Layout, executor: int, temperature: float) -> None:
     if to == NOWHERE:
         return
     cpu_hz, memory_mb = layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb
-    same_node = layout.workers[own].node == layout.workers[to].node
+    node, to_node = layout.workers[own].node, layout.workers[to].node
     if (
         layout.workers[to].size < layout.workers[to].most
         and layout.workers[own].size > 1
-        and (same_node or takes(layout, layout.workers[to].node, cpu_hz, memory_mb))
+        and (node == to_node or takes(layout, to_node, cpu_hz, memory_mb))
     ):
         rise = rise_of_executor(layout, executor, to)
-        moved = _moved_by(layout, executor, to)
-        relieves = not same_node and _is_overloaded(layout, layout.workers[own].node, cpu_hz, memory_mb)
-        if _may_move(layout, moved) and (relieves or _accepts(layout, rise + layout.move_price * moved, temperature)):
+        home, moved = layout.executors[executor].home, _moved_by(layout, executor, to)
+        restarted = _restarted_by(layout, own, -1, -int(home == own), node)
+        restarted += _restarted_by(layout, to, 1, int(home == to), to_node)
+        relieves = node != to_node and _is_overloaded(layout, node, cpu_hz, memory_mb)
+        price = _price(layout, moved, restarted, node, to_node, cpu_hz)
+        if _may(layout, moved, restarted) and (relieves or _accepts(layout, rise + price, temperature)):
             shift_executor(layout, executor, to)
-            layout.totals[0].cost += rise
-            layout.totals[0].moved += moved
+            _count(layout, rise, moved, restarted)
             return
     _swap_executors(layout, executor, to, temperature)
 
@@ -167,18 +213,21 @@ def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) 
     if node != to_node and not (takes(layout, to_node, cpu_hz, memory_mb) and takes(layout, node, -cpu_hz, -memory_mb)):
         return
     moved = _moved_by(layout, executor, to) + _moved_by(layout, other, own)
+    home, home_other = layout.executors[executor].home, layout.executors[other].home
+    restarted = _restarted_by(layout, own, 0, int(home_other == own) - int(home == own), node)
+    restarted += _restarted_by(layout, to, 0, int(home == to) - int(home_other == to), to_node)
+    price = _price(layout, moved, restarted, node, to_node, cpu_hz)
     relieves = node != to_node and (
         _is_overloaded(layout, node, cpu_hz, memory_mb) or _is_overloaded(layout, to_node, -cpu_hz, -memory_mb)
     )
-    hopeless = math.inf if relieves else _HOPELESS * temperature - layout.move_price * moved
+    hopeless = math.inf if relieves else _HOPELESS * temperature - price
     rise = rise_of_swap(layout, executor, other, hopeless)
     if rise > hopeless:
         return
-    if _may_move(layout, moved) and (relieves or _accepts(layout, rise + layout.move_price * moved, temperature)):
+    if _may(layout, moved, restarted) and (relieves or _accepts(layout, rise + price, temperature)):
         shift_executor(layout, executor, to)
         shift_executor(layout, other, own)
-        layout.totals[0].cost += rise
-        layout.totals[0].moved += moved
+        _count(layout, rise, moved, restarted)
         layout.workers[to].any = layout.executors[executor].next
 
 
@@ -205,12 +254,13 @@ def _step_worker(layout: Layout, worker: int, temperature: float) -> None:
     cpu_hz, memory_mb = layout.workers[worker].cpu_hz, layout.workers[worker].memory_mb
     if layout.nodes[to].used < layout.nodes[to].ports and takes(layout, to, cpu_hz, memory_mb):
         rise = rise_of_worker(layout, worker, to)
-        moved = _moved_with(layout, worker, to)
+        moved, restarted = _moved_with(layout, worker, to), _restarted_by(layout, worker, 0, 0, to)
         relieves = _is_overloaded(layout, node, cpu_hz, memory_mb)
-        if _may_move(layout, moved) and (relieves or _accepts(layout, rise + layout.move_price * moved, temperature)):
+        more_nodes = int(layout.nodes[to].used == 0) - int(layout.nodes[node].used == 1)
+        price = _price(layout, moved, restarted, node, to, cpu_hz) + layout.node_price * more_nodes
+        if _may(layout, moved, restarted) and (relieves or _accepts(layout, rise + price, temperature)):
             shift_worker(layout, worker, to)
-            layout.totals[0].cost += rise
-            layout.totals[0].moved += moved
+            _count(layout, rise, moved, restarted)
             return
     if layout.nodes[to].used > 0 and layout.nodes[node].ports > 0:
         at = draw_below(layout, layout.nodes[to].used)
@@ -252,11 +302,12 @@ def _swap_workers(layout: Layout, worker: int, other: int, temperature: float) -
         return
     rise = rise_of_worker_swap(layout, worker, other)
     moved = _moved_with(layout, worker, to) + _moved_with(layout, other, node)
+    restarted = _restarted_by(layout, worker, 0, 0, to) + _restarted_by(layout, other, 0, 0, node)
+    price = _price(layout, moved, restarted, node, to, cpu_hz)
     relieves = _is_overloaded(layout, node, cpu_hz, memory_mb) or _is_overloaded(layout, to, -cpu_hz, -memory_mb)
-    if _may_move(layout, moved) and (relieves or _accepts(layout, rise + layout.move_price * moved, temperature)):
+    if _may(layout, moved, restarted) and (relieves or _accepts(layout, rise + price, temperature)):
         _exchange(layout, worker, other)
-        layout.totals[0].cost += rise
-        layout.totals[0].moved += moved
+        _count(layout, rise, moved, restarted)
 
 
 @compiled
@@ -265,6 +316,7 @@ def _exchange(layout: Layout, worker: int, other: int) -> None:
     node, to, at = layout.workers[worker].node, layout.workers[other].node, layout.workers[worker].at
     shift_load = layout.workers[worker].cpu_hz - layout.workers[other].cpu_hz
     shift_memory = layout.workers[worker].memory_mb - layout.workers[other].memory_mb
+    layout.totals[0].use_cost += rise_of_load(layout, node, -shift_load) + rise_of_load(layout, to, shift_load)
     layout.nodes[node].cpu_hz_left += shift_load
     layout.nodes[node].memory_mb_left += shift_memory
     layout.nodes[to].cpu_hz_left -= shift_load
@@ -293,7 +345,8 @@ def _moved_with(layout: Layout, worker: int, to: int) -> int:
 @compiled
 def _replace_topologies(layout: Layout, temperature: float) -> None:
     """Take one to three topologies that share nodes out and place them anew; undone if that raises the cost."""
-    count, before, cost = _choose_ruined(layout), 0.0, layout.totals[0].cost
+    count, before = _choose_ruined(layout), 0.0
+    cost, use_cost = layout.totals[0].cost, layout.totals[0].use_cost
     for number in range(count):
         topology = layout.ruined[number]
         before += cost_of_topology(layout, topology)
@@ -314,14 +367,15 @@ def _replace_topologies(layout: Layout, temperature: float) -> None:
             for step in range(_POLISH * (last - first)):
                 _step_executor(layout, first + step % (last - first), 0.0)
             after += cost_of_topology(layout, topology)
-        if _accepts(layout, after - before, temperature):
-            layout.totals[0].cost = cost + after - before
+        rise = after - before
+        if _accepts(layout, rise + layout.totals[0].use_cost - use_cost, temperature):
+            layout.totals[0].cost = cost + rise
             return
     for number in range(count):
         remove_topology(layout, layout.ruined[number])
     for number in range(count):
         _restore(layout, layout.ruined[number])
-    layout.totals[0].cost = cost
+    layout.totals[0].cost, layout.totals[0].use_cost = cost, use_cost
 
 
 @compiled

@@ -13,6 +13,7 @@ from stormwright.optimize import layout as steps
 from stormwright.optimize import records as arrays
 from stormwright.optimize.compiled import compiled
 from stormwright.optimize.links import Links
+from stormwright.optimize.objective import Prices
 from stormwright.optimize.records import NOWHERE, Layout
 
 #: Topologies with more workers have no tables: these would grow with the square, and walking the links is as fast.
@@ -51,22 +52,6 @@ class Workers:
     held: BoolArray
 
 
-@dataclass(frozen=True)
-class Moves:
-    """What it costs to move executors out of workers that run.
-
-    Parameters
-    ----------
-    price
-        Cost of an executor that ends up in another slot, in the units of the cost of a placement.
-    most
-        How many may; -1 for any number.
-    """
-
-    price: float = 0.0
-    most: int = -1
-
-
 def make_layout(
     problem: Problem,
     links: Links,
@@ -75,7 +60,7 @@ def make_layout(
     most_per_worker: IndexArray,
     weights: CostWeights,
     seed: int,
-    moves: Moves | None = None,
+    prices: Prices | None = None,
 ) -> Layout:
     """A layout of `workers`, which are to be sorted by topology; executors without a worker wait.
 
@@ -85,8 +70,8 @@ def make_layout(
         Whether workers may go to a node, shape (N,).
     most_per_worker
         Executors that a worker of each topology may have, shape (T,).
-    moves
-        What it costs if executors leave workers that run and are not held; nothing by default.
+    prices
+        What counts beside the cost of traffic; nothing by default. What is held can neither move nor restart.
     """
     movable = ~workers.held
     num_executors, num_workers, num_nodes = problem.num_executors, len(workers.topology), len(problem.supervisors)
@@ -124,9 +109,11 @@ def make_layout(
     rows["node"] = rows["rack"] = rows["any"] = NOWHERE
     rows["topology"], rows["most"], rows["movable"] = own, most_per_worker[own], movable
     rows["home_node"] = np.where(home == NOWHERE, NOWHERE, workers.node)
+    rows["home_size"] = np.bincount(executors["home"][executors["home"] != NOWHERE], minlength=num_workers)
 
     nodes = np.zeros(num_nodes, arrays.NODE)
     ports = np.array([len(node.ports) for node in problem.supervisors], dtype=np.int64)
+    nodes["cpu_hz"] = np.where(np.isfinite(problem.node_cpu_hz), problem.node_cpu_hz, 0.0)
     nodes["cpu_hz_left"] = problem.node_cpu_hz * (1 + _TOLERANCE)
     nodes["memory_mb_left"] = problem.node_memory_mb * (1 + _TOLERANCE)
     nodes["rack"], nodes["first"], nodes["ports"] = problem.node_rack, np.cumsum(ports) - ports, ports * usable
@@ -150,7 +137,8 @@ def make_layout(
 
     link_rows = np.empty(len(links.tps), arrays.LINK)
     link_rows["executor"], link_rows["tps"] = links.executor, links.tps
-    moves = moves or Moves()
+    prices = prices or Prices()
+    mean_hz = float(nodes["cpu_hz"].sum()) / max(int(np.count_nonzero(nodes["cpu_hz"])), 1)
     layout = Layout(
         executors=executors,
         links=link_rows,
@@ -184,10 +172,16 @@ def make_layout(
         inter_worker=weights.inter_worker - weights.same_worker,
         inter_node=weights.inter_node - weights.same_worker,
         inter_rack=weights.inter_rack - weights.same_worker,
-        move_price=float(moves.price),
-        max_moves=int(moves.most),
+        move_price=float(prices.move),
+        max_moves=int(prices.max_moves),
+        restart_price=float(prices.restart),
+        max_restarts=int(prices.max_restarts),
+        node_price=float(prices.node),
+        imbalance_price=float(prices.imbalance) / mean_hz if mean_hz else 0.0,
     )
     _settle(layout, workers.of_executor.astype(np.int64), workers.node.astype(np.int64))
+    joined = (rows["home_node"] != NOWHERE) & (rows["size"] != rows["home_size"])
+    layout.totals["restarted"] = np.count_nonzero(joined)  # lost executors are in them
     return layout
 
 

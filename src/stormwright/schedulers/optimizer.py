@@ -14,7 +14,6 @@ from stormwright.model import (
     CostWeights,
     Problem,
     Traffic,
-    cost_under,
     measured_traffic,
     traffic_under,
     violations,
@@ -24,9 +23,10 @@ from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.optimize.budget import Budget, Placed
 from stormwright.optimize.construct import construct
 from stormwright.optimize.links import Links
+from stormwright.optimize.objective import Prices
 from stormwright.optimize.records import Layout
 from stormwright.optimize.refine import refine
-from stormwright.optimize.start import Moves, Workers, make_layout
+from stormwright.optimize.start import Workers, make_layout
 from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker
@@ -39,6 +39,13 @@ from stormwright.schedulers.support.waiting import Plan, answer, plan_with_last_
 
 _WEIGHTS = CostWeights()
 
+#: Beyond it rounding would hide what traffic costs.
+_MOST_PRICE = 1e12
+
+
+def _price(text: str) -> Any:
+    return param(0.0, f"{text}, in tuples/s between nodes", low=0, high=_MOST_PRICE)
+
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerParams(Params):
@@ -47,8 +54,12 @@ class OptimizerParams(Params):
     iterations: int = param(1_000_000, "steps of each search, whatever time they take", low=0)
     time_budget_s: float = param(0.0, "instead of `iterations`: seconds from the problem to the answer; 0: none", low=0)
     seed: int = param(0, "of the random numbers", low=0)
-    move_price: float = param(0.0, "what an executor that leaves its slot costs, in tuples/s between nodes", low=0)
+    move_price: float = _price("what an executor that leaves its slot costs")
     max_moves: int = param(-1, "executors that may leave their slots; -1: any number", low=-1)
+    restart_price: float = _price("what a worker that runs and is restarted costs")
+    max_restarts: int = param(-1, "workers that run and may be restarted; -1: any number", low=-1)
+    node_price: float = _price("what a node on which anything runs costs")
+    imbalance_price: float = _price("what CPU that is used unevenly costs, see the rule")
     follow_flows: bool = param(
         True, "whether shuffled traffic costs what the new placement makes of it, or as measured"
     )
@@ -84,21 +95,27 @@ class OptimizerScheduler:
     Optimization Results Using the Ruin and Recreate Principle", Journal of Computational Physics 159, 2000,
     https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled.
 
-    It lowers the cost of a placement, traffic weighted by distance. Shuffled traffic follows each placement that is
-    tried, as Storm's locality-aware shuffle will: it stays where executors of the component are near, as long as these
-    can take it (`flow_limits` of the load). CPU, memory, slots, the number of workers and executors per worker are
-    limits in every step; topologies with limits on components stay where construction and `keep_apart` put them.
-    Topologies are placed as a whole or not at all; those that find no room are left out with counted reasons.
+    It lowers the cost of a placement, traffic weighted by distance, and whatever has a price beside it. Shuffled
+    traffic follows each placement that is tried, as Storm's locality-aware shuffle will: it stays where executors of
+    the component are near, as long as these can take it (`flow_limits` of the load). CPU, memory, slots, the number of
+    workers and executors per worker are limits in every step; topologies with limits on components stay where
+    construction and `keep_apart` put them. Topologies are placed as a whole or not at all; those that find no room are
+    left out with counted reasons.
 
-    1. Without a price or a limit of moves, what runs is moved only if the whole placement then costs less, or is valid
-       where it was not; else only what has no slot is placed.
-    2. With either, the search starts from what runs and stays near it: an executor counts as moved if it ends up in
-       another slot.
+    1. Without a price or a limit of moves or restarts, what runs is moved only if the whole placement then costs less,
+       or is valid where it was not; else only what has no slot is placed.
+    2. With any of them, the search starts from what runs and stays near it: an executor counts as moved if it ends up
+       in another slot, a worker as restarted if its executors or its slot change. Workers that lost executors have to
+       join restart in any case, and count first.
+    3. `imbalance_price` is that of Σ B_k / B (u_k - u)² over nodes, where u_k is the part that node k uses of its CPU
+       B_k, u the same of all nodes together, and B what a node has on average. So a cluster of equal nodes of which
+       half are idle and half are full costs a quarter of their number times this price. With `node_price`, few nodes
+       are used. The `objective` that the answer then gives is cost and all prices.
 
     There is no clock unless a time budget is given: the same problem, seed and number of iterations give the same
     answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its `proof`:
-    `cost`, `bound`, the `gap` between them, and whether it is `optimal`. The first call on a machine takes some
-    seconds more, once, to compile. Ties go to what stays, then to what was found first.
+    `cost`, `bound`, the `gap` between them, and whether it is `optimal`, all of traffic alone. The first call on a
+    machine takes some seconds more, once, to compile. Ties go to what stays, then to what was found first.
 
     When to use
     -----------
@@ -107,8 +124,8 @@ class OptimizerScheduler:
 
     Ignores
     -------
-    How evenly nodes are loaded, as long as none is overloaded; streams, the speed of links, and that an executor which
-    gets more of the shuffled traffic will need more CPU.
+    How evenly nodes are loaded, as long as none is overloaded, and how many are used, unless that has a price; streams,
+    the speed of links, and that an executor which gets more of the shuffled traffic will need more CPU.
 
     Honours
     -------
@@ -118,7 +135,15 @@ class OptimizerScheduler:
     params_type = OptimizerParams
 
     def __init__(self, params: OptimizerParams | None = None) -> None:
-        self.params = params or OptimizerParams()
+        self.params = given = params or OptimizerParams()
+        self.prices = Prices(
+            move=given.move_price,
+            max_moves=given.max_moves,
+            restart=given.restart_price,
+            max_restarts=given.max_restarts,
+            node=given.node_price,
+            imbalance=given.imbalance_price,
+        )
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place every topology, as a whole or not at all."""
@@ -126,20 +151,22 @@ class OptimizerScheduler:
         budget = Budget(self.params.time_budget_s, 0 if self.params.time_budget_s else self.params.iterations)
         task = _Task.of(problem, self.params.follow_flows)
         runs = bool(np.any(problem.current_slot != UNPLACED))
-        moves = Moves(self.params.move_price, self.params.max_moves)
-        near = runs and moves != Moves()
+        near = runs and self.prices.stays_near
         draft = self._constructed(task, keep_running=True)
         if near:
-            plan = self._rearranged(draft, task.links, budget, moves)
+            plan = self._rearranged(draft, task.links, budget)
         else:
             self._improve(draft, task.links, budget, share=0.5 if runs else 1.0)
             plan = Plan(choose_slots(draft), draft.reasons)
         if runs and not near:
             anew = self._moved(task, budget)
-            if _is_better(task, anew, plan):
+            if self._is_better(task, anew, plan):
                 plan = anew
         found = answer(problem, "optimizer", self.params, plan)
         reported: dict[str, Any] = {"iterations_made": budget.made}
+        if self.prices != Prices():
+            slots = found.slot_of_executor
+            reported["objective"] = self.prices.objective(problem, slots, task.traffic(slots), _WEIGHTS)
         if self.params.bound:
             from stormwright.optimize.bound import bound_cost  # brings the solvers of SciPy, which takes a while
 
@@ -151,18 +178,22 @@ class OptimizerScheduler:
         """Everything placed anew, but back to where it runs where that costs no more."""
         draft = self._constructed(task, keep_running=False)
         self._improve(draft, task.links, budget)
-        now, new = (task.traffic(slots) for slots in (task.problem.current_slot, choose_slots(draft)))
+        anew = Plan(choose_slots(draft), dict(draft.reasons))
+        now, new = (task.traffic(slots) for slots in (task.problem.current_slot, anew.slots))
         restore_cheaper(draft, Rates.of(task.problem, now), _WEIGHTS, Rates.of(task.problem, new))
         swap_nodes(draft)
-        return Plan(choose_slots(draft), draft.reasons)
+        restored = Plan(choose_slots(draft), draft.reasons)
+        # What goes back costs no more traffic, but may use nodes otherwise.
+        worse = self.prices.looks_at_nodes and self._rank(task, anew) < self._rank(task, restored)
+        return anew if worse else restored
 
-    def _rearranged(self, draft: Draft, links: Links, budget: Budget, moves: Moves) -> Plan:
-        """What runs, and what is placed beside it, improved within what `moves` allow."""
+    def _rearranged(self, draft: Draft, links: Links, budget: Budget) -> Plan:
+        """What runs, and what is placed beside it, improved within what may move and restart."""
         make_room(draft)
         slots = choose_slots(draft)
         arranged = draft_of(draft.problem, slots)
         held = _limited(arranged)
-        layout, order = self._layout(arranged, links, held, moves)
+        layout, order = self._layout(arranged, links, held)
         _write(arranged, order, budget.improve(layout))
         return Plan(_keep_slots(arranged, slots), draft.reasons)
 
@@ -192,9 +223,20 @@ class OptimizerScheduler:
         _write(draft, order, budget.improve(layout, share))
         make_room(draft)
 
-    def _layout(
-        self, draft: Draft, links: Links, held: list[bool], moves: Moves | None = None
-    ) -> tuple[Layout, IndexArray]:
+    def _is_better(self, task: _Task, moved: Plan, stay: Plan) -> bool:
+        """Whether moving pays: more executors placed, else fewer limits broken, else less cost; what runs goes on."""
+        if np.any((moved.slots == UNPLACED) & (task.problem.current_slot != UNPLACED)):
+            return False
+        unplaced, broken, cost = self._rank(task, stay)
+        return self._rank(task, moved) < (unplaced, broken, cost * (1 - RELATIVE_TOLERANCE))
+
+    def _rank(self, task: _Task, plan: Plan) -> tuple[int, int, float]:
+        """Executors that are left out, limits broken, cost with all prices."""
+        unplaced = int(np.count_nonzero(plan.slots == UNPLACED))
+        cost = self.prices.objective(task.problem, plan.slots, task.traffic(plan.slots), _WEIGHTS)
+        return unplaced, len(violations(task.problem, plan.slots)), cost
+
+    def _layout(self, draft: Draft, links: Links, held: list[bool]) -> tuple[Layout, IndexArray]:
         """A layout in which workers that are `held` stay, and for each of its workers the number in `draft`."""
         topology, node = np.array(draft.topology, int), np.array(draft.node, int)
         order = np.argsort(topology, kind="stable")
@@ -203,7 +245,8 @@ class OptimizerScheduler:
         runs, stays = np.array(draft.fixed, bool), np.array(held, bool)
         workers = Workers(number[draft.worker], topology[order], node[order], runs[order], stays[order])
         most = np.array([max_executors_per_worker(each) for each in draft.problem.topologies], int)
-        return make_layout(draft.problem, links, workers, draft.usable, most, _WEIGHTS, self.params.seed, moves), order
+        layout = make_layout(draft.problem, links, workers, draft.usable, most, _WEIGHTS, self.params.seed, self.prices)
+        return layout, order
 
 
 def _densest_first(problem: Problem, links: Links, wanted: list[Wanted]) -> IndexArray:
@@ -250,21 +293,6 @@ def _keep_slots(draft: Draft, slots: IntArray) -> IntArray:
         slot_of[worker] = min(free, key=lambda slot: (slot in runs, slot))
         taken.add(int(slot_of[worker]))
     return np.append(slot_of, UNPLACED)[draft.worker].astype(np.int32)
-
-
-def _is_better(task: _Task, moved: Plan, stay: Plan) -> bool:
-    """Whether moving pays: more executors placed, else fewer limits broken, else less cost; all that runs runs on."""
-    problem = task.problem
-    if np.any((moved.slots == UNPLACED) & (problem.current_slot != UNPLACED)):
-        return False
-
-    def rank(plan: Plan) -> tuple[int, int, float]:
-        unplaced = int(np.count_nonzero(plan.slots == UNPLACED))
-        cost = cost_under(problem, plan.slots, task.traffic(plan.slots), _WEIGHTS).total
-        return unplaced, len(violations(problem, plan.slots)), cost
-
-    unplaced, broken, cost = rank(stay)
-    return rank(moved) < (unplaced, broken, cost * (1 - RELATIVE_TOLERANCE))
 
 
 @cache

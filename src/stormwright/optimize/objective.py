@@ -1,0 +1,74 @@
+"""What a search lowers beside the cost of traffic, and how far it may go from what runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import UNPLACED, CostWeights, Problem, Traffic, cost_under, diff
+from stormwright.model.arrays import IntArray
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What counts beside the cost of traffic, in its units.
+
+    Parameters
+    ----------
+    move, restart
+        Of an executor that ends up in another slot; of a worker that runs and whose executors or slot change, which
+        is what Storm restarts.
+    max_moves, max_restarts
+        How many of them there may be; -1 for any number.
+    node
+        Of a node on which anything runs.
+    imbalance
+        Of CPU that is used unevenly: times `imbalance_of` a placement.
+    """
+
+    move: float = 0.0
+    max_moves: int = -1
+    restart: float = 0.0
+    max_restarts: int = -1
+    node: float = 0.0
+    imbalance: float = 0.0
+
+    @property
+    def stays_near(self) -> bool:
+        """Whether it counts what runs now."""
+        return self.move > 0 or self.restart > 0 or self.max_moves >= 0 or self.max_restarts >= 0
+
+    @property
+    def looks_at_nodes(self) -> bool:
+        """Whether it counts how nodes are used."""
+        return self.node > 0 or self.imbalance > 0
+
+    def objective(self, problem: Problem, slots: IntArray, traffic: Traffic, weights: CostWeights) -> float:
+        """What a placement (slot of every executor, shape (E,)) with such traffic costs, all prices included."""
+        total = cost_under(problem, slots, traffic, weights).total
+        if self.stays_near:
+            changes = diff(problem, problem.current_slot, slots)
+            total += self.move * len(changes.moved_executors) + self.restart * len(changes.stopped_workers)
+        if self.looks_at_nodes:
+            used = np.unique(problem.slot_node[slots[slots != UNPLACED]])
+            total += self.node * len(used) + self.imbalance * imbalance_of(problem, slots)
+        return total
+
+
+def imbalance_of(problem: Problem, slots: IntArray) -> float:
+    """How unevenly nodes use their CPU: Σ B_k / B (u_k - u)², 0 if all use the same part of it.
+
+    u_k is the part of its CPU B_k that node k uses, u that of all nodes together, and B what a node has on average. So
+    a cluster of equal nodes, half of which are idle and half of which are full, has a quarter of their number. Nodes
+    that tell no CPU, or have no end of it, do not count.
+    """
+    capacity = problem.node_cpu_hz
+    counts = (capacity > 0) & np.isfinite(capacity)
+    placed = slots != UNPLACED
+    used = np.bincount(problem.slot_node[slots[placed]], problem.executor_cpu_hz[placed], len(capacity))
+    used, capacity = used[counts], capacity[counts]
+    if not len(capacity):
+        return 0.0
+    apart = used / capacity - used.sum() / capacity.sum()
+    return float((capacity * apart**2).sum() / capacity.mean())
