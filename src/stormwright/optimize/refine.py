@@ -236,7 +236,7 @@ def _draw_node(layout: Layout, worker: int) -> int:
         rack = layout.workers[other].rack
         count = layout.racks[rack].last - layout.racks[rack].first
         return int(layout.rack_nodes[layout.racks[rack].first + draw_below(layout, count)])
-    return draw_below(layout, len(layout.nodes))
+    return int(layout.rack_nodes[draw_below(layout, len(layout.rack_nodes))])
 
 
 @compiled

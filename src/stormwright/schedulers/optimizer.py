@@ -21,11 +21,13 @@ from stormwright.model import (
 )
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
-from stormwright.optimize.budget import Budget, Placed
+from stormwright.optimize.anneal import Placed
+from stormwright.optimize.budget import Budget
 from stormwright.optimize.construct import construct
 from stormwright.optimize.links import Links
 from stormwright.optimize.records import Layout
 from stormwright.optimize.refine import refine
+from stormwright.optimize.regions import cut_into_regions
 from stormwright.optimize.start import Moves, Workers, make_layout
 from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
@@ -47,6 +49,7 @@ class OptimizerParams(Params):
     iterations: int = param(1_000_000, "steps of each search, whatever time they take", low=0)
     time_budget_s: float = param(0.0, "instead of `iterations`: seconds from the problem to the answer; 0: none", low=0)
     seed: int = param(0, "of the random numbers", low=0)
+    threads: int = param(1, "cores to search on at once; the answer depends on their number", low=1, high=64)
     move_price: float = param(0.0, "what an executor that leaves its slot costs, in tuples/s between nodes", low=0)
     max_moves: int = param(-1, "executors that may leave their slots; -1: any number", low=-1)
     follow_flows: bool = param(
@@ -123,7 +126,8 @@ class OptimizerScheduler:
     def schedule(self, problem: Problem) -> Assignment:
         """Place every topology, as a whole or not at all."""
         _compile()
-        budget = Budget(self.params.time_budget_s, 0 if self.params.time_budget_s else self.params.iterations)
+        iterations = 0 if self.params.time_budget_s else self.params.iterations
+        budget = Budget(self.params.time_budget_s, iterations, self.params.threads)
         task = _Task.of(problem, self.params.follow_flows)
         runs = bool(np.any(problem.current_slot != UNPLACED))
         moves = Moves(self.params.move_price, self.params.max_moves)
@@ -276,3 +280,5 @@ def _compile() -> None:
     layout = make_layout(nothing, Links.following(nothing), workers, no_bool, none, _WEIGHTS, 0)
     construct(layout, none)
     refine(layout, 0, 0.0)
+    with cut_into_regions(layout, 1, np.random.default_rng()):
+        pass
