@@ -7,6 +7,7 @@ import time
 from stormwright.optimize.anneal import Effort, Placed
 from stormwright.optimize.cooling import Cooling
 from stormwright.optimize.records import Layout
+from stormwright.optimize.refine import relieve
 from stormwright.optimize.start import add_up_cost
 from stormwright.optimize.threads import count_regions, search_apart, search_regions
 
@@ -37,11 +38,12 @@ class Budget:
     def improve(self, layout: Layout, share: float = 1.0) -> Placed:
         """Refine `layout` for a share of what time is left; the best placement seen, at worst the one at hand.
 
-        Half as long as all but searching has taken so far is kept back for what comes after. An overload counts before
-        any cost. Very many topologies are searched region by region (`search_regions`), others as a whole, by every
+        Overloaded nodes come first, whatever that costs. Half as long as all but searching has taken so far is kept
+        back for what comes after. Very many topologies are searched region by region (`search_regions`), others as a whole, by every
         thread on its own (`search_apart`).
         """
         add_up_cost(layout)
+        relieve(layout)
         begun_s = self._elapsed_s()
         seconds = share * (self._seconds - begun_s - (begun_s - self._searched_s) / 2)
         if not len(layout.free_executors) or not (self._iterations or seconds > 0):

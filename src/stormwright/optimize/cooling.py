@@ -36,12 +36,15 @@ class Cooling:
         How often it cools.
     stretches
         Stretches of one temperature in all.
+    steps_an_executor
+        Steps of one cooling by executors that may move, roughly.
     """
 
     mean: float
     hottest: float
     times: int
     stretches: int
+    steps_an_executor: float
 
     @classmethod
     def of(cls, layout: Layout, steps: float) -> Self:
@@ -53,7 +56,8 @@ class Cooling:
         cooling = max(_COOLING * float((sizes.astype(float) ** _COOLING_POWER).sum()), _SHORTEST_COOLING)
         times = max(1, round(steps / cooling))
         mean = float(layout.executors["tps"][layout.free_executors].mean())
-        return cls(mean, hottest, times, max(_STRETCHES, _FEWEST_STRETCHES * times))
+        stretches = max(_STRETCHES, _FEWEST_STRETCHES * times)
+        return cls(mean, hottest, times, stretches, steps / times / executors)
 
     def temperature(self, part: float) -> float:
         """The temperature when `part` of the search is done, in units of the cost."""

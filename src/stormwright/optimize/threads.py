@@ -22,8 +22,9 @@ _REGION, _OF_LARGEST = 2500, 8
 #: A layout of fewer regions is searched as a whole: as fast, and nothing lies across.
 _FEWEST = 8
 
-#: How often regions are cut anew in each cooling, and stretches of one temperature in each region then.
-_CUTS, _STRETCHES = 3, 16
+#: How often regions are cut anew in each cooling that has so many steps an executor (once in shorter ones), and
+#: stretches of one temperature in each region then.
+_CUTS, _LONG, _STRETCHES = 3, 30, 16
 
 #: A region is not left out when time is over: too little to make more than the fewest steps.
 _LEAST_S = 1e-6
@@ -48,7 +49,7 @@ def search_regions(layout: Layout, cooling: Cooling, effort: Effort, regions: in
     """
     best = Placed.of(layout)
     rng = np.random.default_rng(layout.random)
-    rounds = _CUTS * cooling.times
+    rounds = cooling.times * (_CUTS if cooling.steps_an_executor >= _LONG else 1)
     begun_s = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
         for number in range(rounds):

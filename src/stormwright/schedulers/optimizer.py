@@ -26,7 +26,7 @@ from stormwright.optimize.budget import Budget
 from stormwright.optimize.construct import construct
 from stormwright.optimize.links import Links
 from stormwright.optimize.records import Layout
-from stormwright.optimize.refine import refine
+from stormwright.optimize.refine import refine, relieve
 from stormwright.optimize.regions import cut_into_regions
 from stormwright.optimize.start import Moves, Workers, make_layout
 from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
@@ -279,6 +279,7 @@ def _compile() -> None:
     workers = Workers(none, none, none, no_bool, no_bool)
     layout = make_layout(nothing, Links.following(nothing), workers, no_bool, none, _WEIGHTS, 0)
     construct(layout, none)
+    relieve(layout)
     refine(layout, 0, 0.0)
     with cut_into_regions(layout, 1, np.random.default_rng()):
         pass

@@ -112,15 +112,16 @@ def _shortages(
         enough = f"{counted(wanted.workers, 'worker')} of at most {counted(limit, 'executor')}"
         yield f"{enough} cannot take {len(wanted.executors)}"
     if np.any(demand > left) or np.any(most_asked > draft.largest[:-1]):
-        yield from _lacking(draft, left, demand, most_asked)
+        yield from _lacking(draft, wanted.workers, left, demand, most_asked)
     yield from apart_shortages(draft, wanted.topology, wanted.executors, wanted.workers)
 
 
-def _lacking(draft: Draft, left: FloatArray, demand: FloatArray, most_asked: FloatArray) -> Iterator[str]:
+def _lacking(draft: Draft, workers: int, left: FloatArray, demand: FloatArray, most_asked: FloatArray) -> Iterator[str]:
+    """What the cluster, or its largest node, has too little of."""
     problem, short_by = draft.problem, demand - left
     nodes = f"on {counted(int(np.count_nonzero(draft.usable)), 'usable node')} together"
     if short_by[-1] > 0:
-        yield f"{counted(wanted.workers, 'worker slot')} wanted, {int(left[-1])} free {nodes}"
+        yield f"{counted(workers, 'worker slot')} wanted, {int(left[-1])} free {nodes}"
     for resource, short, asked in zip(problem.resources, short_by[:-1], demand[:-1], strict=True):
         if short > 0 and asked > 0:  # an overdrawn cluster lacks nothing for what asks for none
             yield f"{resource.name} short by {amount(short, resource.unit)} {nodes}"
