@@ -98,8 +98,12 @@ class OptimizerScheduler:
     2. With either, the search starts from what runs and stays near it: an executor counts as moved if it ends up in
        another slot.
 
-    There is no clock unless a time budget is given: the same problem, seed and number of iterations give the same
-    answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its `proof`:
+    Clusters of more than 20,000 executors are searched region by region: racks, or nodes that share topologies, with
+    about 2,500 executors and what lies wholly in them; cut otherwise three times. With `threads` they are searched at
+    once; smaller problems by every thread from the same placement with other random numbers, and the best one counts.
+
+    There is no clock unless a time budget is given: the same problem, seed, number of iterations and threads give the
+    same answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its `proof`:
     `cost`, `bound`, the `gap` between them, and whether it is `optimal`. The first call on a machine takes some
     seconds more, once, to compile. Ties go to what stays, then to what was found first.
 
