@@ -12,7 +12,7 @@ import numba
 F = TypeVar("F", bound=Callable[..., object])
 
 #: The functions make no arrays, so none need to count who holds one: half of the time otherwise.
-_OPTIONS: dict[str, Any] = {"_nrt": False}
+_OPTIONS: dict[str, Any] = {"_nrt": False, "nogil": True}
 
 #: Of all sources here. The functions call each other across modules, and the code on disk includes what is called.
 _SOURCES = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))

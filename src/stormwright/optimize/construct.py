@@ -207,29 +207,40 @@ def _choose_node(
     rack
         The rack to stay in, if one of its nodes will do.
     """
+    if rack != NOWHERE:
+        first, last = layout.racks[rack].first, layout.racks[rack].last
+        node = _choose_among(layout, layout.rack_nodes[first:last], cpu_hz, memory_mb, workers, least, blink)
+        if node != NOWHERE:
+            return node
+    return _choose_among(layout, layout.rack_nodes, cpu_hz, memory_mb, workers, least, blink)
+
+
+@compiled
+def _choose_among(
+    layout: Layout, nodes: IndexArray, cpu_hz: float, memory_mb: float, workers: int, least: float, blink: float
+) -> int:
+    """That one of `nodes`."""
     for number in range(len(layout.racks)):
         layout.rack_room[number] = 0.0
     whole, whole_left = NOWHERE, math.inf
-    for node in range(len(layout.nodes)):
+    for node in nodes:
         part = _part(layout, node, cpu_hz, memory_mb, workers)
         if part < least or (blink > 0 and draw(layout) < blink):
             continue
-        near = rack == NOWHERE or layout.nodes[node].rack == rack
         layout.rack_room[layout.nodes[node].rack] += part
         left = layout.nodes[node].cpu_hz_left - cpu_hz
-        if part >= 1 and near and left < whole_left:
+        if part >= 1 and left < whole_left:
             whole, whole_left = node, left
     if whole != NOWHERE:
         return whole
-    best, best_part, best_rank = NOWHERE, 0.0, -1
-    for node in range(len(layout.nodes)):
+    best, best_part, best_roomy = NOWHERE, 0.0, False
+    for node in nodes:
         part = _part(layout, node, cpu_hz, memory_mb, workers)
         if part < least or (blink > 0 and draw(layout) < blink):
             continue
-        own = layout.nodes[node].rack
-        rank = 2 * (own == rack) + (layout.rack_room[own] >= 1)
-        if rank > best_rank or (rank == best_rank and part > best_part):
-            best, best_part, best_rank = node, part, rank
+        roomy = layout.rack_room[layout.nodes[node].rack] >= 1
+        if (roomy and not best_roomy) or (roomy == best_roomy and part > best_part):
+            best, best_part, best_roomy = node, part, roomy
     return best
 
 

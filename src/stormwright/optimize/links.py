@@ -93,8 +93,10 @@ class Links:
 
     def pull_of_executors(self) -> FloatArray:
         """Sum of `pull` over the links of every executor, shape (E,)."""
-        sums = np.concatenate([[0.0], np.cumsum(self.pull)])
-        totals: FloatArray = sums[self.first[1:]] - sums[self.first[:-1]]
+        totals = np.zeros(len(self.first) - 1)
+        some = np.flatnonzero(self.first[1:] > self.first[:-1])
+        if len(some):
+            totals[some] = np.add.reduceat(self.pull, self.first[some])
         return totals
 
 

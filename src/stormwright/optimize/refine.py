@@ -55,6 +55,9 @@ _PLACING, _POLISH = 4, 5
 #: Topologies are placed anew with nodes overlooked, and traffic with the node weighed, at random up to this.
 _BLINK, _NODE_FIRST = 0.3, 4.0
 
+#: Steps that are tried on each overloaded node before the search, at most.
+_RELIEVING = 2000
+
 
 @compiled
 def refine(layout: Layout, steps: int, temperature: float) -> None:
@@ -286,7 +289,7 @@ def _draw_node(layout: Layout, worker: int) -> int:
         rack = layout.workers[other].rack
         count = layout.racks[rack].last - layout.racks[rack].first
         return int(layout.rack_nodes[layout.racks[rack].first + draw_below(layout, count)])
-    return draw_below(layout, len(layout.nodes))
+    return int(layout.rack_nodes[draw_below(layout, len(layout.rack_nodes))])
 
 
 @compiled
@@ -414,3 +417,25 @@ def _restore(layout: Layout, topology: int) -> None:
     for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
         join(layout, executor, layout.kept_worker[executor])
     tabulate(layout, topology)
+
+
+# Overload -----------------------------------------------------------------------------------------
+
+
+@compiled
+def relieve(layout: Layout) -> None:
+    """Take load off nodes that have too much, by random steps of what is on them; some may stay overloaded."""
+    for node in range(len(layout.nodes)):
+        for _ in range(_RELIEVING):
+            relieved = layout.nodes[node].cpu_hz_left >= 0 and layout.nodes[node].memory_mb_left >= 0
+            if relieved or layout.nodes[node].used == 0:
+                break
+            layout.totals[0].steps += 1
+            worker = layout.workers_on[layout.nodes[node].first + draw_below(layout, layout.nodes[node].used)]
+            if not layout.workers[worker].movable:
+                continue
+            if draw(layout) < _WORKERS:
+                _step_worker(layout, worker, 0.0)
+            else:
+                _step_executor(layout, _draw_member(layout, worker), 0.0)
+                layout.workers[worker].any = layout.executors[layout.workers[worker].any].next

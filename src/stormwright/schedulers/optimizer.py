@@ -20,12 +20,14 @@ from stormwright.model import (
 )
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
-from stormwright.optimize.budget import Budget, Placed
+from stormwright.optimize.anneal import Placed
+from stormwright.optimize.budget import Budget
 from stormwright.optimize.construct import construct
 from stormwright.optimize.links import Links
 from stormwright.optimize.objective import Prices
 from stormwright.optimize.records import Layout
-from stormwright.optimize.refine import refine
+from stormwright.optimize.refine import refine, relieve
+from stormwright.optimize.regions import cut_into_regions
 from stormwright.optimize.start import Workers, make_layout
 from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
@@ -54,6 +56,7 @@ class OptimizerParams(Params):
     iterations: int = param(1_000_000, "steps of each search, whatever time they take", low=0)
     time_budget_s: float = param(0.0, "instead of `iterations`: seconds from the problem to the answer; 0: none", low=0)
     seed: int = param(0, "of the random numbers", low=0)
+    threads: int = param(1, "cores to search on at once; the answer depends on their number", low=1, high=64)
     move_price: float = _price("what an executor that leaves its slot costs")
     max_moves: int = param(-1, "executors that may leave their slots; -1: any number", low=-1)
     restart_price: float = _price("what a worker that runs and is restarted costs")
@@ -112,10 +115,14 @@ class OptimizerScheduler:
        half are idle and half are full costs a quarter of their number times this price. With `node_price`, few nodes
        are used. The `objective` that the answer then gives is cost and all prices.
 
-    There is no clock unless a time budget is given: the same problem, seed and number of iterations give the same
-    answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its `proof`:
-    `cost`, `bound`, the `gap` between them, and whether it is `optimal`, all of traffic alone. The first call on a
-    machine takes some seconds more, once, to compile. Ties go to what stays, then to what was found first.
+    Clusters of more than 20,000 executors are searched region by region: racks, or nodes that share topologies, with
+    about 2,500 executors and what lies wholly in them; cut otherwise three times. With `threads` they are searched at
+    once; smaller problems by every thread from the same placement with other random numbers, and the best one counts.
+
+    There is no clock unless a time budget is given: the same problem, seed, number of iterations and threads give the
+    same answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its
+    `proof`: `cost`, `bound`, the `gap` between them, and whether it is `optimal`, all of traffic alone. The first call
+    on a machine takes some seconds more, once, to compile. Ties go to what stays, then to what was found first.
 
     When to use
     -----------
@@ -148,7 +155,8 @@ class OptimizerScheduler:
     def schedule(self, problem: Problem) -> Assignment:
         """Place every topology, as a whole or not at all."""
         _compile()
-        budget = Budget(self.params.time_budget_s, 0 if self.params.time_budget_s else self.params.iterations)
+        iterations = 0 if self.params.time_budget_s else self.params.iterations
+        budget = Budget(self.params.time_budget_s, iterations, self.params.threads)
         task = _Task.of(problem, self.params.follow_flows)
         runs = bool(np.any(problem.current_slot != UNPLACED))
         near = runs and self.prices.stays_near
@@ -303,4 +311,7 @@ def _compile() -> None:
     workers = Workers(none, none, none, no_bool, no_bool)
     layout = make_layout(nothing, Links.following(nothing), workers, no_bool, none, _WEIGHTS, 0)
     construct(layout, none)
+    relieve(layout)
     refine(layout, 0, 0.0)
+    with cut_into_regions(layout, 1, np.random.default_rng()):
+        pass

@@ -72,8 +72,9 @@ def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True, soft
         least[0] = -np.inf
     left = np.maximum(draft.capacity - draft.node_use(), least)[:, draft.usable].sum(axis=1)
     admitted: list[Wanted] = []
-    for group in wanted:
-        reasons = tuple(_shortages(draft, group, left))
+    groups = list(wanted)
+    for group, demand, most in zip(groups, *_demands(draft.problem, groups), strict=True):
+        reasons = tuple(_shortages(draft, group, left, demand, most))
         if reasons:
             draft.reasons[group.topology] = (*reasons, *_unusable(draft))
         elif draft.reasons and not backfill:
@@ -82,35 +83,52 @@ def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True, soft
                 f"waits behind {counted(len(draft.reasons), 'topology')}, the first of them {first}",
             )
         else:
-            left = left - _demand(draft.problem, group)
+            left = left - demand
             admitted.append(group)
     return admitted
 
 
-def _demand(problem: Problem, wanted: Wanted) -> FloatArray:
-    return np.append(problem.executor_demand[:, wanted.executors].sum(axis=1), wanted.workers)
+def _demands(problem: Problem, groups: Sequence[Wanted]) -> tuple[FloatArray, FloatArray]:
+    """What every group uses of each resource, and of slots, shape (G, K + 1); the most that one executor does, (G, K).
+
+    All groups at once: there may be thousands.
+    """
+    kinds = len(problem.resources)
+    if not groups:
+        return np.empty((0, kinds + 1)), np.empty((0, kinds))
+    asked = problem.executor_demand[:, np.concatenate([group.executors for group in groups])]
+    sizes = [len(group.executors) for group in groups]
+    first = np.cumsum([0, *sizes[:-1]])
+    used = np.vstack([np.add.reduceat(asked, first, axis=1), [group.workers for group in groups]])
+    return used.T, np.maximum.reduceat(asked, first, axis=1).T
 
 
-def _shortages(draft: Draft, wanted: Wanted, left: FloatArray) -> Iterator[str]:
+def _shortages(
+    draft: Draft, wanted: Wanted, left: FloatArray, demand: FloatArray, most_asked: FloatArray
+) -> Iterator[str]:
     problem = draft.problem
     limit = max_executors_per_worker(problem.topologies[wanted.topology])
     if wanted.workers * limit < len(wanted.executors):
         enough = f"{counted(wanted.workers, 'worker')} of at most {counted(limit, 'executor')}"
         yield f"{enough} cannot take {len(wanted.executors)}"
-    demand = _demand(problem, wanted)
-    short_by = demand - left
+    if np.any(demand > left) or np.any(most_asked > draft.largest[:-1]):
+        yield from _lacking(draft, wanted.workers, left, demand, most_asked)
+    yield from apart_shortages(draft, wanted.topology, wanted.executors, wanted.workers)
+
+
+def _lacking(draft: Draft, workers: int, left: FloatArray, demand: FloatArray, most_asked: FloatArray) -> Iterator[str]:
+    """What the cluster, or its largest node, has too little of."""
+    problem, short_by = draft.problem, demand - left
     nodes = f"on {counted(int(np.count_nonzero(draft.usable)), 'usable node')} together"
     if short_by[-1] > 0:
-        yield f"{counted(wanted.workers, 'worker slot')} wanted, {int(left[-1])} free {nodes}"
+        yield f"{counted(workers, 'worker slot')} wanted, {int(left[-1])} free {nodes}"
     for resource, short, asked in zip(problem.resources, short_by[:-1], demand[:-1], strict=True):
         if short > 0 and asked > 0:  # an overdrawn cluster lacks nothing for what asks for none
             yield f"{resource.name} short by {amount(short, resource.unit)} {nodes}"
-    most_asked = problem.executor_demand[:, wanted.executors].max(axis=1)
     for resource, asked, most in zip(problem.resources, most_asked, draft.largest[:-1], strict=True):
         if asked > most:
             wants = f"one executor asks for {amount(asked, resource.unit)} of {resource.name}"
             yield f"{wants}, the largest usable node has {amount(most, resource.unit)}"
-    yield from apart_shortages(draft, wanted.topology, wanted.executors, wanted.workers)
 
 
 def _unusable(draft: Draft) -> Iterator[str]:
