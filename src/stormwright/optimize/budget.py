@@ -12,6 +12,7 @@ from stormwright.model.arrays import IndexArray
 from stormwright.optimize.records import Layout
 from stormwright.optimize.refine import refine
 from stormwright.optimize.start import add_up_cost
+from stormwright.optimize.tabu import improve_small, is_small
 
 #: Steps that a core makes in a second, roughly; with a budget in seconds the first temperature goes by it.
 _STEPS_PER_S = 3e6
@@ -64,6 +65,8 @@ class Budget:
         seconds = share * (self._seconds - begun_s - (begun_s - self._searched_s) / 2)
         if not executors or not (self._iterations or seconds > 0):
             return best
+        if is_small(layout):
+            return self._improve_small(layout, begun_s, seconds)
         steps = self._iterations or seconds * _STEPS_PER_S
         mean = float(layout.executors["tps"][layout.free_executors].mean())
         sizes = np.bincount(layout.executors["topology"][layout.free_executors])
@@ -91,6 +94,12 @@ class Budget:
         self._searched_s += self._elapsed_s() - begun_s
         return best
 
+    def _improve_small(self, layout: Layout, begun_s: float, seconds: float) -> Placed:
+        dense, made = improve_small(layout, self._iterations, lambda: self._elapsed_s() - begun_s >= seconds)
+        self.made += made
+        self._searched_s += self._elapsed_s() - begun_s
+        return Placed(dense.worker, dense.node, float(dense.best.rank[0]), float(dense.best.rank[1]))
+
     @staticmethod
     def _shadow_price(layout: Layout, before: float, mean: float) -> float:
         """What moves cost for the search beyond their price: more as long as they are at their limit, else less.
@@ -116,7 +125,7 @@ class Placed:
     worker, node
         Worker of every executor and node of every worker of a layout, -1 for none.
     overload
-        CPU and memory beyond what nodes have, as sums of Hz and MB.
+        CPU and memory beyond what nodes have, as sums of Hz and MB, or in parts of what executors ask for.
     cost
         That of its traffic, and the price of its moves.
     """

@@ -23,10 +23,12 @@ from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.optimize.budget import Budget, Placed
 from stormwright.optimize.construct import construct
+from stormwright.optimize.dense import Dense
 from stormwright.optimize.links import Links
 from stormwright.optimize.records import Layout
 from stormwright.optimize.refine import refine
 from stormwright.optimize.start import Moves, Workers, make_layout
+from stormwright.optimize.tabu import search
 from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker
@@ -82,7 +84,9 @@ class OptimizerScheduler:
     Own. Topology by topology goes onto few nodes; then simulated annealing with steps of executors, of workers and of
     whole topologies (ruin and recreate: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G. Dueck, "Record Breaking
     Optimization Results Using the Ruin and Recreate Principle", Journal of Computational Physics 159, 2000,
-    https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled.
+    https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled. With up to 64 executors, no flows and no price or
+    limit of moves, tabu search instead (F. Glover, "Tabu Search, Part I", ORSA Journal on Computing 1, 1989,
+    https://doi.org/10.1287/ijoc.1.3.190).
 
     It lowers the cost of a placement, traffic weighted by distance. Shuffled traffic follows each placement that is
     tried, as Storm's locality-aware shuffle will: it stays where executors of the component are near, as long as these
@@ -276,3 +280,4 @@ def _compile() -> None:
     layout = make_layout(nothing, Links.following(nothing), workers, no_bool, none, _WEIGHTS, 0)
     construct(layout, none)
     refine(layout, 0, 0.0)
+    search(Dense.of(layout), 0)
