@@ -87,6 +87,7 @@ def _exact(
         np.ascontiguousarray(relaxed.demand[:, order]),
         problem.executor_topology[order].astype(np.int64),
         relaxed.most,
+        relaxed.workers * relaxed.most - np.diff(relaxed.first),
         relaxed.near,
         relaxed.inner,
         np.ascontiguousarray(pair[np.ix_(order, order)]),
@@ -100,7 +101,7 @@ def _exact(
     columns = list(_columns(problem, executors, slots[order], kind_of.ravel()))
     proof = Proof(executors, relaxed.workers, kinds, columns, known)
     first = _first_prices(relaxed, tps)[order]
-    sure = proof.run(until, Prices(first, np.zeros(len(relaxed.workers))))
+    sure = proof.run(until, Prices.of(first, np.zeros(len(relaxed.workers)), executors))
     return relaxed.base - proof.most, sure
 
 
@@ -169,7 +170,9 @@ def _compile() -> None:
     """Have the machine code ready before any clock runs."""
     tps = np.array([[0.0, 1.0], [1.0, 0.0]])
     one, none = np.ones(1, np.int64), np.zeros(2, np.int64)
-    executors = Executors(tps, np.ones((1, 2)), none, 2 * one, 0.8, 0.2, tps, np.zeros(2))
+    executors = Executors(tps, np.ones((1, 2)), none, 2 * one, 0 * one, 0.8, 0.2, tps, np.zeros(2))
     apart = [Column(1 << number, one, 0.0, (0,)) for number in range(2)]
-    Proof(executors, one, [Kind(2 * np.ones(1), 1, 2)], apart, 0.5).run(np.inf, Prices(np.zeros(2), np.zeros(1)))
+    Proof(executors, one, [Kind(2 * np.ones(1), 1, 2)], apart, 0.5).run(
+        np.inf, Prices.of(np.zeros(2), np.zeros(1), executors)
+    )
     best_certificate(tps, np.ones(2), 1.0, 2, 0.0)

@@ -9,6 +9,7 @@ from stormwright.optimize.cooling import Cooling
 from stormwright.optimize.records import Layout
 from stormwright.optimize.refine import relieve
 from stormwright.optimize.start import add_up_cost
+from stormwright.optimize.tabu import improve_small, is_small
 from stormwright.optimize.threads import count_regions, search_apart, search_regions
 
 #: Steps that a core makes in a second, roughly; with a budget in seconds the first temperature goes by it.
@@ -39,8 +40,8 @@ class Budget:
         """Refine `layout` for a share of what time is left; the best placement seen, at worst the one at hand.
 
         Overloaded nodes come first, whatever that costs. Half as long as all but searching has taken so far is kept
-        back for what comes after. Very many topologies are searched region by region (`search_regions`), others as a
-        whole, by every thread on its own (`search_apart`).
+        back for what comes after. Few executors are searched on dense arrays (`improve_small`), very many topologies region
+        by region (`search_regions`), others as a whole, by every thread on its own (`search_apart`).
         """
         add_up_cost(layout)
         relieve(layout)
@@ -50,7 +51,10 @@ class Budget:
             return Placed.of(layout)
         effort = Effort(self._iterations, seconds)
         regions = count_regions(layout, self._threads)
-        if regions > 1:
+        if is_small(layout):
+            dense, made = improve_small(layout, self._iterations, lambda: self._elapsed_s() - begun_s >= seconds)
+            best = Placed(dense.worker, dense.node, float(dense.best.rank[0]), float(dense.best.rank[1]))
+        elif regions > 1:
             cooling = Cooling.of(layout, self._iterations or seconds * _STEPS_PER_S * self._threads)
             best, made = search_regions(layout, cooling, effort, regions, self._threads)
         else:

@@ -121,9 +121,10 @@ class Proof:
                 break
             if self._best is not None:
                 best = self._best
-                prices = Prices(
+                prices = Prices.of(
                     smoothing * best.executor + (1 - smoothing) * prices.executor,
                     smoothing * best.worker + (1 - smoothing) * prices.worker,
+                    executors=self._executors,
                 )
             if not self._search(prices, until):
                 if smoothing == 0.0:
@@ -160,7 +161,7 @@ class Proof:
             method="highs",
         )
         price = -found.eqlin.marginals
-        return Prices(price[:count], price[count:]), -float(found.fun)
+        return Prices.of(price[:count], price[count:], executors), -float(found.fun)
 
     def _search(self, prices: Prices, until: float) -> bool:
         """Look for the best sets at `prices`; whether there was one that is new."""

@@ -8,7 +8,10 @@ sums of them are exact and none drifts. Flows have tables of theirs (`stormwrigh
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
+from numpy.typing import NDArray
 
 from stormwright.optimize.compiled import compiled
 from stormwright.optimize.flows import (
@@ -31,8 +34,16 @@ _SHIFT_1, _SHIFT_2, _SHIFT_3, _TOP_53 = (np.uint64(n) for n in (30, 27, 31, 11))
 _UNIT = 1.0 / (1 << 53)
 
 
+class Drawing(Protocol):
+    """Something with the state of random numbers, one number."""
+
+    @property
+    def random(self) -> NDArray[np.uint64]:
+        """Changed by every drawing."""
+
+
 @compiled
-def draw(layout: Layout) -> float:
+def draw(layout: Drawing) -> float:
     """A random number in [0, 1): SplitMix64 of Steele, Lea, Flood, https://doi.org/10.1145/2660193.2660195."""
     layout.random[0] += _STEP
     mixed = layout.random[0]
@@ -43,7 +54,7 @@ def draw(layout: Layout) -> float:
 
 
 @compiled
-def draw_below(layout: Layout, count: int) -> int:
+def draw_below(layout: Drawing, count: int) -> int:
     """A random whole number from 0 to `count` - 1."""
     return int(draw(layout) * count)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.compiled import compiled
-from stormwright.optimize.pair_shares import divide_pairs, halve
+from stormwright.optimize.pair_shares import divide_pairs, halve, level_of
 from stormwright.optimize.small import Executors, Found, Prices, Scratch
 from stormwright.optimize.worker_split import least_apart, split_into_workers
 
@@ -52,7 +52,8 @@ def find_sets(
     halve(executors, capacity[0], scratch)
     bonus = 0.0
     for topology in range(len(prices.worker)):
-        bonus += max(0.0, -prices.worker[topology]) * ports
+        # Places of workers that stay empty, where these are paid for having them.
+        bonus += max(0.0, -prices.worker[topology]) * executors.spare[topology] / executors.most[topology]
     scratch.bits[0], scratch.value[0], scratch.next[0] = 0, 0.0, 0
     for resource in range(len(capacity)):
         scratch.left[0, resource] = capacity[resource]
@@ -60,7 +61,7 @@ def find_sets(
         scratch.gain[0, executor] = 0.0
     for topology in range(len(prices.worker)):
         scratch.counts[0, topology] = 0
-    _look_ahead(executors, prices, shares_of, bonus, scratch, 0, 0)
+    _look_ahead(executors, prices, capacity[0], shares_of, bonus, scratch, 0, 0)
     number, depth, steps, beyond = 0, 0, 0, above
     while depth >= 0:
         executor = scratch.next[depth]
@@ -79,7 +80,7 @@ def find_sets(
         if not _add(executors, prices, ports, scratch, depth, executor):
             continue
         depth += 1
-        _look_ahead(executors, prices, shares_of, bonus, scratch, depth, executor + 1)
+        _look_ahead(executors, prices, capacity[0], shares_of, bonus, scratch, depth, executor + 1)
         worth = _worth(executors, prices, ports, scratch, depth, above, found.workers[number])
         if worth > above:
             found.bits[number], found.worth[number] = scratch.bits[depth], worth
@@ -106,7 +107,7 @@ def _add(executors: Executors, prices: Prices, ports: int, scratch: Scratch, dep
         scratch.gain[depth + 1, other] = scratch.gain[depth, other] + executors.pair[executor, other]
     scratch.bits[depth + 1] = scratch.bits[depth] | (1 << executor)
     scratch.value[depth + 1] = (
-        scratch.value[depth] + scratch.gain[depth, executor] + executors.own[executor] - prices.executor[executor]
+        scratch.value[depth] + scratch.gain[depth, executor] + executors.own[executor] - prices.seat[executor]
     )
     scratch.next[depth + 1] = executor + 1
     return True
@@ -125,15 +126,20 @@ def _gather(executors: Executors, scratch: Scratch, depth: int, topology: int) -
 
 @compiled
 def _look_ahead(
-    executors: Executors, prices: Prices, shares_of: float, bonus: float, scratch: Scratch, depth: int, first: int
+    executors: Executors,
+    prices: Prices,
+    capacity: float,
+    shares_of: float,
+    bonus: float,
+    scratch: Scratch,
+    depth: int,
+    first: int,
 ) -> None:
     """What the set at `depth` can be worth at most with each executor from `first` on as the next."""
     count = executors.tps.shape[0]
     left = scratch.left[depth, 0]
+    level = level_of(left, capacity, scratch)
     now = scratch.value[depth] + bonus
-    for topology in range(len(executors.most)):
-        fewest = -(-scratch.counts[depth, topology] // executors.most[topology])
-        now -= max(0.0, prices.worker[topology]) * fewest
     for executor in range(first, count):
         scratch.reach[depth, executor] = math.inf
     for share in range(len(_SHARES)):
@@ -149,8 +155,8 @@ def _look_ahead(
             own = (
                 scratch.gain[depth, executor]
                 + executors.own[executor]
-                - prices.executor[executor]
-                + scratch.half[first, executor]
+                - prices.seat[executor]
+                + scratch.half[level, first, executor]
                 - price * executors.demand[0, executor]
             )
             scratch.reach[depth, executor] = min(scratch.reach[depth, executor], rest + own)
@@ -172,8 +178,11 @@ def _worth(
     for topology in range(len(executors.most)):
         members = scratch.counts[depth, topology]
         if members:
-            fewest, most = -(-members // executors.most[topology]), min(members, ports)
-            value -= min(prices.worker[topology] * fewest, prices.worker[topology] * most)
+            fewest, most = _numbers_of_workers(executors, topology, members, ports)
+            if most < fewest:
+                return -math.inf
+            price = prices.worker[topology]
+            value -= min(price * fewest, price * most) - price * members / executors.most[topology]
     if value <= above:
         return float(value)
     value += _whole(executors, prices, scratch, depth) - scratch.value[depth]
@@ -185,7 +194,7 @@ def _worth(
         if not members:
             continue
         price, limit = prices.worker[topology], executors.most[topology]
-        fewest, most = -(-members // limit), min(members, ports)
+        fewest, most = _numbers_of_workers(executors, topology, members, ports)
         at_best = min(price * fewest, price * most)
         if members <= limit and price >= 0:
             workers[topology] = 1
@@ -195,6 +204,8 @@ def _worth(
             return float(value - at_best)
         value += least_apart(executors, scratch, members, limit)
         lost, count = split_into_workers(executors, scratch, members, limit, 1, most, price, value - above)
+        if count == 0:  # none that loses little enough; the difference would be `above` but for rounding
+            return above
         workers[topology] = count
         value -= lost
         if value <= above:
@@ -203,12 +214,19 @@ def _worth(
 
 
 @compiled
+def _numbers_of_workers(executors: Executors, topology: int, members: int, ports: int) -> tuple[int, int]:
+    """How many workers of a topology a node has at least and at most, if these have so many members."""
+    limit = executors.most[topology]
+    return -(-members // limit), min(members, ports, (members + executors.spare[topology]) // limit)
+
+
+@compiled
 def _whole(executors: Executors, prices: Prices, scratch: Scratch, depth: int) -> float:
     """What the set at `depth` would be worth if a worker could take all executors of a topology."""
     total = 0.0
     for executor in range(executors.tps.shape[0]):
         if scratch.bits[depth] >> executor & 1:
-            total -= prices.executor[executor]
+            total -= prices.seat[executor]
             for other in range(executor):
                 if scratch.bits[depth] >> other & 1:
                     total += (executors.near + executors.inner) * executors.tps[executor, other]

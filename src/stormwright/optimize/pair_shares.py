@@ -33,7 +33,7 @@ def divide_pairs(executors: Executors, prices: Prices, capacity: float, above: f
             room = capacity - executors.demand[0, executor]
             scratch.worth[executor] = (
                 executors.own[executor]
-                - prices.executor[executor]
+                - prices.seat[executor]
                 + fill(
                     executors.demand[0],
                     scratch.share[executor],
@@ -111,17 +111,29 @@ def fill(
 
 @compiled
 def halve(executors: Executors, capacity: float, scratch: Scratch) -> None:
-    """For each first executor allowed, what those beside every one can be worth, as far as it counts for that one."""
-    count = executors.tps.shape[0]
-    for first in range(count + 1):
-        for executor in range(count):
-            room = capacity - executors.demand[0, executor]
-            scratch.half[first, executor] = fill(
-                executors.demand[0],
-                scratch.share[executor],
-                room,
-                executor,
-                first,
-                scratch.rank,
-                scratch.part[executor],
-            )
+    """What those beside every executor can be worth, as far as it counts for that one.
+
+    For every level of what is left of a node, and each first executor allowed.
+    """
+    count, levels = executors.tps.shape[0], scratch.half.shape[0] - 1
+    for level in range(levels + 1):
+        for first in range(count + 1):
+            for executor in range(count):
+                scratch.half[level, first, executor] = fill(
+                    executors.demand[0],
+                    scratch.share[executor],
+                    capacity * level / levels - executors.demand[0, executor],
+                    executor,
+                    first,
+                    scratch.rank,
+                    scratch.part[executor],
+                )
+
+
+@compiled
+def level_of(left: float, capacity: float, scratch: Scratch) -> int:
+    """The lowest level of `halve` at which there is no less than so much left."""
+    levels: int = scratch.half.shape[0] - 1
+    if left >= capacity:
+        return levels
+    return min(levels, math.ceil(left / capacity * levels * (1 + 1e-12)))

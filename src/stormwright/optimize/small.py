@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from stormwright.model.arrays import FloatArray, IndexArray
 
+#: Levels of the room left on a node that bounds tell apart.
+_LEVELS = 12
+
 
 class Executors(NamedTuple):
     """The executors of a small problem, all topologies together.
@@ -21,8 +24,9 @@ class Executors(NamedTuple):
         What each uses of every resource, shape (K, E).
     topology
         The topology of each, shape (E,).
-    most
-        Executors that a worker of each topology may have, shape (T,).
+    most, spare
+        Executors that a worker of each topology may have; places that all its workers together have beyond its
+        executors, so that so many at most are empty on any node; shape (T,).
     near, inner
         What a tuple between workers of a node saves against one between nodes, and one within a worker beyond that.
     pair, own
@@ -33,6 +37,7 @@ class Executors(NamedTuple):
     demand: FloatArray
     topology: IndexArray
     most: IndexArray
+    spare: IndexArray
     near: float
     inner: float
     pair: FloatArray
@@ -40,10 +45,19 @@ class Executors(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """What a set pays for each executor, and for each worker by topology."""
+    """What a set pays for each executor, and for each worker by topology.
+
+    `seat` is what an executor pays with its part of the worker, if that is full.
+    """
 
     executor: FloatArray
     worker: FloatArray
+    seat: FloatArray
+
+    @classmethod
+    def of(cls, executor: FloatArray, worker: FloatArray, executors: Executors) -> Prices:
+        """Prices for `executors`."""
+        return cls(executor, worker, executor + (worker / executors.most)[executors.topology])
 
 
 class Found(NamedTuple):
@@ -91,7 +105,7 @@ class Scratch(NamedTuple):
             gain=np.zeros((depths, count)),
             reach=np.zeros((depths, count + 1)),
             counts=np.zeros((depths, topologies), np.int64),
-            half=np.zeros((count + 1, count)),
+            half=np.zeros((_LEVELS + 1, count + 1, count)),
             share=np.zeros((count, count)),
             skew=np.zeros((count, count)),
             best_skew=np.zeros((count, count)),

@@ -23,12 +23,14 @@ from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.optimize.anneal import Placed
 from stormwright.optimize.budget import Budget
 from stormwright.optimize.construct import construct
+from stormwright.optimize.dense import Dense
 from stormwright.optimize.links import Links
 from stormwright.optimize.objective import Prices
 from stormwright.optimize.records import Layout
 from stormwright.optimize.refine import refine, relieve
 from stormwright.optimize.regions import cut_into_regions
 from stormwright.optimize.start import Workers, make_layout
+from stormwright.optimize.tabu import search
 from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker
@@ -96,7 +98,9 @@ class OptimizerScheduler:
     Own. Topology by topology goes onto few nodes; then simulated annealing with steps of executors, of workers and of
     whole topologies (ruin and recreate: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G. Dueck, "Record Breaking
     Optimization Results Using the Ruin and Recreate Principle", Journal of Computational Physics 159, 2000,
-    https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled.
+    https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled. With up to 64 executors, no flows and no price
+    or limit, tabu search instead (F. Glover, "Tabu Search, Part I", ORSA Journal on Computing 1, 1989,
+    https://doi.org/10.1287/ijoc.1.3.190).
 
     It lowers the cost of a placement, traffic weighted by distance, and whatever has a price beside it. Shuffled
     traffic follows each placement that is tried, as Storm's locality-aware shuffle will: it stays where executors of
@@ -313,5 +317,6 @@ def _compile() -> None:
     construct(layout, none)
     relieve(layout)
     refine(layout, 0, 0.0)
+    search(Dense.of(layout), 0)
     with cut_into_regions(layout, 1, np.random.default_rng()):
         pass
