@@ -40,8 +40,8 @@ class Budget:
         """Refine `layout` for a share of what time is left; the best placement seen, at worst the one at hand.
 
         Overloaded nodes come first, whatever that costs. Half as long as all but searching has taken so far is kept
-        back for what comes after. Few executors are searched on dense arrays (`improve_small`), very many topologies region
-        by region (`search_regions`), others as a whole, by every thread on its own (`search_apart`).
+        back for what comes after. Few executors are searched on dense arrays (`improve_small`), very many topologies
+        region by region (`search_regions`), others as a whole, by every thread on its own (`search_apart`).
         """
         add_up_cost(layout)
         relieve(layout)
