@@ -17,7 +17,7 @@ from stormwright.pipeline.alarm_feed import SecondsFeed
 from stormwright.pipeline.alarm_log import Alarm, AlarmLog
 from stormwright.pipeline.alarms import AlarmStream
 from stormwright.pipeline.batch import backfill
-from stormwright.pipeline.episodes import episodes
+from stormwright.pipeline.episodes import Capacity, episodes
 from stormwright.pipeline.overload import NodeSeries
 from stormwright.pipeline.stream import LoadStream, StreamSettings
 from tests.perflog.samples import RECORD
@@ -123,14 +123,14 @@ def test_alarms_of_a_stream_are_the_episodes_of_sql(spark: SparkSession, tmp_pat
 
     backfill(spark, [landing, stream.raw], tmp_path / "into", settings=replace(SETTINGS, late_s=60))
     panes = spark.read.parquet(str(tmp_path / "into" / "panes"))
-    capacity = {node.id: CAPACITY for node in PROBLEM.supervisors}
-    report = episodes(panes, capacity, AFTER_S, SETTINGS.settle_s).collect()
+    capacities = [Capacity(node.id, CAPACITY) for node in PROBLEM.supervisors]
+    report = episodes(panes, capacities, AFTER_S, SETTINGS.settle_s).collect()
     assert sorted(tuple(row)[:4] for row in report) == sorted(
         (node, begin, end, pytest.approx(peak)) for node, begin, end, peak in expected
     )
     # Of a stretch it tells what lies inside.
     node, begin, end, _ = expected[0]
-    cut = episodes(panes, {node: CAPACITY}, 0, SETTINGS.settle_s, begin + 2, end - 1).collect()
+    cut = episodes(panes, [Capacity(node, CAPACITY)], 0, SETTINGS.settle_s, begin + 2, end - 1).collect()
     assert [(row.start_s, row.end_s) for row in cut] == [(begin + 2, end - 1)]
 
 

@@ -168,8 +168,12 @@ def decisions(stretch: str, where: Place, moving: bool, as_json: bool) -> None:
             escape("; ".join(_judged(judgement) for judgement in row["judgements"]) or "–"),
         )
     print_table(table)
-    if len(found) > MAX_ROWS:
-        click.echo(f"the last {MAX_ROWS} of {len(found)}; --json has all")
+    _tell_last(len(found))
+
+
+def _tell_last(rows: int) -> None:
+    if rows > MAX_ROWS:
+        click.echo(f"the last {MAX_ROWS} of {rows:,}; --json has all")
 
 
 def _judged(judgement: dict[str, Any]) -> str:
@@ -178,6 +182,42 @@ def _judged(judgement: dict[str, Any]) -> str:
         f"{judgement['topology']}: {judgement['quantity']} × {_number(measured)} "
         f"({_number(predicted)} predicted): {judgement['verdict']}"
     )
+
+
+@command.command(epilog=RANGE_HELP)
+@click.argument("stretch", metavar="[RANGE]", default="..")
+@place
+@click.option(
+    "--after",
+    "after_s",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="X: list overloads of more than so many seconds.",
+)
+@options.as_json("Print them as JSON.")
+def overloads(stretch: str, where: Place, after_s: float, as_json: bool) -> None:
+    """List when nodes were at or over their CPU capacity in a RANGE of time, for more than X seconds without a break."""
+    from stormwright.controller.known import told
+    from stormwright.controller.overloads import overload_episodes
+
+    wanted = parse_stretch(stretch)
+    with opened(where) as (_, store):
+        found = overload_episodes(store, wanted, after_s)
+    if as_json:
+        print_json({"overloads": [asdict(episode) for episode in found]})
+        return
+    table = numbers_table("node", "from", "to", "seconds", "peak cores", "of")
+    for episode in found[-MAX_ROWS:]:
+        table.add_row(
+            escape(episode.supervisor),
+            *(told(moment_s * 1000) for moment_s in (episode.start_s, episode.end_s)),
+            f"{episode.end_s - episode.start_s:,}",
+            f"{episode.peak_cores:,.2f}",
+            f"{episode.capacity_cores:g}",
+        )
+    print_table(table)
+    _tell_last(len(found))
 
 
 @command.command()
