@@ -197,7 +197,7 @@ def _judged(judgement: dict[str, Any]) -> str:
 )
 @options.as_json("Print them as JSON.")
 def overloads(stretch: str, where: Place, after_s: float, as_json: bool) -> None:
-    """List when nodes were at or over their CPU capacity in a RANGE of time, for more than X seconds without a break."""
+    """List when nodes were at or over their CPU capacity in a RANGE of time, for more than X seconds on end."""
     from stormwright.controller.known import told
     from stormwright.controller.overloads import overload_episodes
 

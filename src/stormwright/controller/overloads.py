@@ -48,8 +48,8 @@ class Episode:
 def overload_episodes(store: Store, stretch: Stretch, after_s: float) -> list[Episode]:
     """All episodes of more than `after_s` seconds in a stretch of time, oldest first; the parts inside of it.
 
-    Capacities are those that the nodes had at the time, as Nimbus told. Before it first told in the stretch or in the day
-    before, they are those that it told then.
+    Capacities are those that the nodes had at the time, as Nimbus told; before it first told in the stretch, or in the
+    day before it, those that it told then.
     """
     start_ms = None if stretch.start_ms is None else stretch.start_ms - _PANE_BEFORE_MS
     end_ms = None if stretch.end_ms is None else stretch.end_ms + _SETTINGS.settle_s * 1000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.history.store import ParquetStore
 from stormwright.pipeline.history.tables import FACTS
 from tests.controller.builders import problem, topology
+from tests.pipeline.generator import dice
 from tests.pipeline.history.recorded import START_MS, Clockwork
 
 START_S = START_MS // 1000
@@ -41,7 +41,7 @@ def cluster(cores: dict[str, float]) -> Problem:
 
 def used_by_workers(seed: int) -> dict[tuple[str, int], dict[int, float]]:
     """Cores by worker and second, in long stretches; `n2` is no node that Nimbus knows."""
-    rng = random.Random(seed)
+    rng = dice(seed)
     workers = {}
     for worker in [("n0", 6700), ("n0", 6701), ("n1", 6700), ("n2", 6700)]:
         lengths = [rng.randrange(1, 12) for _ in SECONDS]
