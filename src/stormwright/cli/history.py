@@ -67,8 +67,8 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def opened(where: Place) -> Iterator[tuple[SparkSession, Store]]:
-    """Spark and the tables."""
+def opened(where: Place, to_read: bool = True) -> Iterator[tuple[SparkSession, Store]]:
+    """Spark and the tables; those `to_read` have to be there."""
     state_dir, uri, kind = where.state_dir, where.uri, where.kind
     if state_dir is None and uri is None:
         raise InputError("history", [Fault("is needed to tell where the tables are", "--state or --history")])
@@ -76,10 +76,16 @@ def opened(where: Place) -> Iterator[tuple[SparkSession, Store]]:
         raise InputError("--state", [Fault("no such directory", str(state_dir))])
     from stormwright.pipeline.history.session import history_session
     from stormwright.pipeline.history.store import open_store, tables_below
+    from stormwright.pipeline.history.tables import TABLES
     from stormwright.pipeline.target import SparkTarget
 
     with history_session(kind, SparkTarget.parsed(where.master, where.spark_conf)) as spark:
-        yield spark, open_store(spark, uri or tables_below(state_dir or Path()), kind)
+        place = uri or tables_below(state_dir or Path())
+        store = open_store(spark, place, kind)
+        if to_read and not any(store.days(table) for table in TABLES.values()):
+            wanted = "nothing is recorded there; `history ingest --state DIR` takes in what a service has staged"
+            raise InputError("history", [Fault(wanted, place)])
+        yield spark, store
 
 
 @click.group()
@@ -280,7 +286,7 @@ def ingest(where: Place, as_json: bool) -> None:
 
     if where.state_dir is None:
         raise InputError("history ingest", [Fault("is needed: rows are staged there", "--state")])
-    with opened(where) as (spark, store):
+    with opened(where, to_read=False) as (spark, store):
         taken = take_in(spark, store, Staging(where.state_dir / DIRECTORY))
     if as_json:
         print_json({"rows": taken})
@@ -298,7 +304,7 @@ def compact(where: Place, as_json: bool) -> None:
     """Make each past day one set of sorted files; a running service does so by itself, and only one may."""
     from stormwright.pipeline.history.ingest import compact as tidy
 
-    with opened(where) as (_, store):
+    with opened(where, to_read=False) as (_, store):
         made = tidy(store, say=lambda line: click.echo(line, err=as_json))
     _tell_days(made, "compacted", as_json)
 
@@ -312,7 +318,7 @@ def retain(keep: tuple[str, ...], where: Place, as_json: bool) -> None:
     from stormwright.pipeline.history.ingest import retain as delete_older
 
     keep_days = _keep_days(keep)
-    with opened(where) as (_, store):
+    with opened(where, to_read=False) as (_, store):
         deleted = delete_older(store, keep_days, say=lambda line: click.echo(line, err=as_json))
     _tell_days(deleted, "deleted", as_json)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -98,14 +97,13 @@ def _run(sweep: Sweep, where: str, retry_failed: bool, target: SparkTarget) -> t
     """Decide what is missing; how many cells that were, and the whole table."""
     from stormwright.experiments.sweep.run import run_cells, to_do
     from stormwright.experiments.sweep.table import open_table
-    from stormwright.pipeline.session import batch_session
+    from stormwright.pipeline.session import working_session
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     shown = Progress(*columns, console=Console(stderr=True), transient=True)
-    with TemporaryDirectory(prefix="stormwright-sweep-") as directory, shown as progress:
+    with shown as progress:
         bar = progress.add_task("starting Spark", total=None)
-        spark = batch_session(Path(directory), target)
-        try:
+        with working_session(target) as spark:
             table = open_table(where, spark)
             cells = to_do(sweep, table, retry_failed)
             progress.update(bar, description="cells", total=len(sweep.cells), completed=len(sweep.cells) - len(cells))
@@ -115,8 +113,6 @@ def _run(sweep: Sweep, where: str, retry_failed: bool, target: SparkTarget) -> t
                 description = f"cells, {failed} failed" if failed else "cells"
                 progress.update(bar, description=description, advance=rows.num_rows)
             return len(cells), table.read()
-        finally:
-            spark.stop()
 
 
 def _document(
