@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,11 @@ from stormwright.cli.output import cut_short, numbers_table, prepare_output, pri
 from stormwright.model.texts import counted
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from stormwright.experiments.sweep.cells import Sweep
     from stormwright.experiments.sweep.summary import Row, Summary
+    from stormwright.experiments.sweep.table import CellTable
     from stormwright.pipeline.target import SparkTarget
 
 _SOME_FAILED = 1
@@ -31,6 +34,12 @@ _MAX_ERRORS = 10
     metavar="DIRECTORY|URI",
     help="Where the cells are kept as Parquet, and found again; SPEC's name with -cells, here, by default.",
 )
+@click.option(
+    "--state",
+    "state_dir",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="State directory of a service: its history gets the cells that are decided, too, as `experiments`.",
+)
 @click.option("--retry-failed", is_flag=True, help="Decide cells again that the table has with an error.")
 @click.option("--csv", "csv_file", type=options.PATH, help="Write the cells here as CSV.")
 @options.output("Write an HTML report here.")
@@ -41,6 +50,7 @@ def command(
     ctx: click.Context,
     spec: Path,
     table: str | None,
+    state_dir: Path | None,
     retry_failed: bool,
     csv_file: Path | None,
     output: Path | None,
@@ -57,21 +67,22 @@ def command(
     Exits with 1 if cells failed, 2 if the input is bad.
     """
     from stormwright.experiments.sweep.spec import read_cells
-    from stormwright.experiments.sweep.summary import rows_of, summaries
+    from stormwright.experiments.sweep.summary import own_cells, summaries
     from stormwright.pipeline.target import SparkTarget
 
     target = SparkTarget.parsed(master, spark_conf)
     sweep = read_cells(spec)
-    for path in (output, csv_file):
-        prepare_output(path, spec)
+    prepare_output(output, spec)
+    prepare_output(csv_file, spec, given_as="--csv")
     if output:
         from stormwright.experiments.report import blank_figure, check_report
 
         check_report()
         blank_figure(1, 1)
     where = table or f"{spec.stem}-cells"
-    decided, cells = _run(sweep, where, retry_failed, target)
-    rows = rows_of(sweep, cells)
+    decided, cells = _run(sweep, lambda spark: _table(where, spark, state_dir, spec.stem), retry_failed, target)
+    cells = own_cells(sweep, cells)
+    rows: list[Row] = cells.to_pylist()
     found = summaries(rows)
     if csv_file:
         from pyarrow import csv
@@ -93,10 +104,24 @@ def command(
         ctx.exit(_SOME_FAILED)
 
 
-def _run(sweep: Sweep, where: str, retry_failed: bool, target: SparkTarget) -> tuple[int, Any]:
+def _table(where: str, spark: SparkSession, state_dir: Path | None, name: str) -> CellTable:
+    from stormwright.experiments.sweep.table import open_table
+
+    table = open_table(where, spark)
+    if state_dir is None:
+        return table
+    from stormwright.controller.history import DIRECTORY
+    from stormwright.experiments.sweep.noted import NotedTable
+    from stormwright.pipeline.history.staging import Staging
+
+    return NotedTable(table, Staging(state_dir / DIRECTORY), where, name)
+
+
+def _run(
+    sweep: Sweep, opened: Callable[[SparkSession], CellTable], retry_failed: bool, target: SparkTarget
+) -> tuple[int, Any]:
     """Decide what is missing; how many cells that were, and the whole table."""
     from stormwright.experiments.sweep.run import run_cells, to_do
-    from stormwright.experiments.sweep.table import open_table
     from stormwright.pipeline.session import working_session
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
@@ -104,7 +129,7 @@ def _run(sweep: Sweep, where: str, retry_failed: bool, target: SparkTarget) -> t
     with shown as progress:
         bar = progress.add_task("starting Spark", total=None)
         with working_session(target) as spark:
-            table = open_table(where, spark)
+            table = opened(spark)
             cells = to_do(sweep, table, retry_failed)
             progress.update(bar, description="cells", total=len(sweep.cells), completed=len(sweep.cells) - len(cells))
             failed = 0
