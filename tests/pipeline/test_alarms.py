@@ -231,6 +231,14 @@ def test_a_batch_that_comes_again_changes_nothing(tmp_path: Path) -> None:
     assert [(a.start_s, a.end_s) for a in again.ended] == [(10, 30)]
     assert again.raised == 3
 
+    for content in (b"", b'{"batch": 1, "up": [', b"[]", b'{"batch": 1}'):
+        (tmp_path / "alarms.json").write_bytes(content)
+        damaged = AlarmLog(tmp_path / "alarms.json", told.append)
+        assert damaged.as_dict() == {"up": [], "ended": [], "raised": 0}
+        assert (tmp_path / "alarms.damaged").read_bytes() == content
+    damaged(Frame(("raised", "a", 50, 60)), 2)  # type: ignore[arg-type]
+    assert list(AlarmLog(tmp_path / "alarms.json", told.append).up) == ["a"]
+
 
 def test_a_node_that_leaves_the_cluster_is_told_to_be_silent(tmp_path: Path) -> None:
     feed = SecondsFeed(tmp_path, final_s=3, followed=["left before"])

@@ -258,7 +258,7 @@ def at(moment: str, where: Place, output: Path | None, as_json: bool) -> None:
     """Tell what the scheduler knew at a TIME (2026-11-21T10:30, in UTC): a problem file for `schedule` and others."""
     from stormwright.controller.known import known_at
     from stormwright.formats import problem_to_dict, write_problem
-    from stormwright.model.texts import size_of
+    from stormwright.model.texts import counted, size_of
 
     moment_ms = parse_moment(moment)
     prepare_output(output)
@@ -269,7 +269,8 @@ def at(moment: str, where: Place, output: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(problem_to_dict(problem))
         return
-    measured = f"{len(problem.load.topologies)} topologies measured" if problem.load else "no load measured yet"
+    load = problem.load
+    measured = f"load of {counted(len(load.topologies), 'topology')} measured" if load else "no load measured yet"
     click.echo(f"{problem.name}: {size_of(problem)}; {measured}")
     if output:
         click.echo(f"problem: {output}")
