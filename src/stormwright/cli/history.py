@@ -198,7 +198,7 @@ def _judged(judgement: dict[str, Any]) -> str:
     "after_s",
     default=30.0,
     show_default=True,
-    type=click.FloatRange(0),
+    type=options.FiniteRange(0),
     help="X: list overloads of more than so many seconds.",
 )
 @options.as_json("Print them as JSON.")
