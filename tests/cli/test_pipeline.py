@@ -17,6 +17,17 @@ def test_moments_that_are_none_are_named_at_once(run, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+def test_settings_that_are_wrong_are_told_before_anything_is_made(run, tmp_path):
+    for option, value, said in (
+        ("--slide", 7, "no multiple"),
+        ("--late", 0, "not in the range"),
+        ("--master", "x", "x"),
+    ):
+        code, _, err = run("pipeline", "backfill", tmp_path, "--into", tmp_path / "x", option, value)
+        assert (code, said in err) == (2, True)
+    assert not (tmp_path / "x").exists()
+
+
 def test_directories_that_are_not_there_are_named_before_anything_is_made(run, tmp_path):
     missing = tmp_path / "a", tmp_path / "b"
     code, _, err = run("pipeline", "backfill", missing[0], tmp_path, missing[1], "--into", tmp_path / "x")
@@ -60,6 +71,12 @@ def test_quarantine_is_told_by_reason_with_the_newest_lines(run, tmp_path):
     assert code == 0
     assert "1970-01-01 00:00:04" in out
     assert "newest" in out
+    # A line may be anything.
+    (directory / "batch-2.jsonl").write_bytes(row("[/reason]", 5000, 1, '{"a": [/b], [bold]c'))
+    code, out, _ = run("pipeline", "quarantine", tmp_path)
+    assert code == 0
+    assert "[/reason]" in out
+    assert '{"a": [/b], [bold]c' in out
 
 
 def test_an_empty_quarantine_is_no_error_and_a_missing_directory_is(run, tmp_path):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
+from rich.markup import escape
 
 from stormwright.cli import options
 from stormwright.cli.moments import from_iso, to_ms
@@ -64,7 +65,6 @@ def backfill(
     """
     stretch_ms = _moments({"--from": start, "--to": end})
     files = _landed_in(directories)
-    _require_directory(into)
     from stormwright.pipeline.batch import Stretch
     from stormwright.pipeline.batch import backfill as run
     from stormwright.pipeline.session import working_session
@@ -74,6 +74,7 @@ def backfill(
     settings = StreamSettings(window_s=window_s, slide_s=slide_s, late_s=late_s)
     target = SparkTarget.parsed(master, spark_conf)
     stretch = Stretch(stretch_ms["--from"], stretch_ms["--to"])
+    _require_directory(into)
     with Console(stderr=True).status("starting Spark") as status, working_session(target) as spark:
         ledger = asdict(run(spark, files, into, stretch, settings, status.update))
     if as_json:
@@ -106,13 +107,14 @@ def quarantine(directory: Path, shown: int, as_json: bool) -> None:
         return
     table = numbers_table("reason", "lines", "first landed", "last landed")
     for reason, kept in found.reasons.items():
-        table.add_row(reason, f"{kept.lines:,}", _told(kept.first_ms), _told(kept.last_ms))
+        table.add_row(escape(reason), f"{kept.lines:,}", _told(kept.first_ms), _told(kept.last_ms))
     print_table(table)
     if found.newest:
         newest = text_table("landed", "file", "line", "reason", "text")
         for row in found.newest:
-            text = "" if row["line"] is None else row["line"][:80]
-            newest.add_row(_told(row["landed_ms"]), row["file"], str(row["line_number"] or ""), row["reason"], text)
+            number = str(row["line_number"] or "")
+            texts = [row["file"], number, row["reason"], (row["line"] or "")[:80]]
+            newest.add_row(_told(row["landed_ms"]), *(escape(text) for text in texts))
         click.echo()
         print_table(newest)
 
