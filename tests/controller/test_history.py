@@ -142,7 +142,7 @@ def test_old_days_are_tidied_once_a_day_in_another_process(
     monkeypatch.setattr(history_module.sys, "executable", str(program))
     history.tidy()
     history.tidy()
-    place = f"--history {tables_below(tmp_path)} --history-format parquet"
+    place = f"--state {tmp_path} --history {tables_below(tmp_path)} --history-format parquet"
     assert (tmp_path / "called").read_text(encoding="utf-8").splitlines() == [
         f"-m stormwright history compact {place}",
         f"-m stormwright history retain 90 {place}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import wraps
 from pathlib import Path
@@ -305,7 +305,7 @@ def compact(where: Place, as_json: bool) -> None:
     """Make each past day one set of sorted files; a running service does so by itself, and only one may."""
     from stormwright.pipeline.history.ingest import compact as tidy
 
-    with opened(where, to_read=False) as (_, store):
+    with opened(where, to_read=False) as (_, store), _alone(where):
         made = tidy(store, say=lambda line: click.echo(line, err=as_json))
     _tell_days(made, "compacted", as_json)
 
@@ -319,9 +319,17 @@ def retain(keep: tuple[str, ...], where: Place, as_json: bool) -> None:
     from stormwright.pipeline.history.ingest import retain as delete_older
 
     keep_days = _keep_days(keep)
-    with opened(where, to_read=False) as (_, store):
+    with opened(where, to_read=False) as (_, store), _alone(where):
         deleted = delete_older(store, keep_days, say=lambda line: click.echo(line, err=as_json))
     _tell_days(deleted, "deleted", as_json)
+
+
+def _alone(where: Place) -> AbstractContextManager[None]:
+    """Wards off the service, and others, where it is known which state directory the tables belong to."""
+    from stormwright.controller.history import DIRECTORY
+    from stormwright.pipeline.history.staging import Staging
+
+    return nullcontext() if where.state_dir is None else Staging(where.state_dir / DIRECTORY).alone()
 
 
 def _tell_days(count: int, done: str, as_json: bool) -> None:

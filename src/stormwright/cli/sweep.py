@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from stormwright.cli import options
@@ -158,7 +159,7 @@ def _print(found: Sequence[Summary], failed: Sequence[Row]) -> None:
     for one in found:
         cost = "–" if one.relative_cost is None else f"{one.relative_cost:,.3f}"
         seconds = "–" if one.seconds is None else f"{one.seconds:,.4f}"
-        table.add_row(one.label, cost, f"{one.valid_share:.0%}", seconds, f"{one.cells:,}", f"{one.failed:,}")
+        table.add_row(escape(one.label), cost, f"{one.valid_share:.0%}", seconds, f"{one.cells:,}", f"{one.failed:,}")
     print_table(table)
     lines = [f"{row['scheduler']} {row['parameters']} on {row['problem']} failed: {row['error']}" for row in failed]
     for line in cut_short(lines, _MAX_ERRORS, "; the table has all"):

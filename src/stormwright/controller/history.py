@@ -168,7 +168,7 @@ class History:
             The process that does it for Delta, which the stream's Spark has not, failed.
         """
         if self._settings.format == "delta":
-            self._run(["ingest", "--state", str(self._state_dir)])
+            self._run(["ingest"])
             rows = None
         else:
             rows = ingest(spark, open_store(spark, self._uri, self._settings.format), self.staging)
@@ -192,7 +192,7 @@ class History:
         self._tidied = today
 
     def _run(self, arguments: list[str]) -> None:
-        place = ["--history", self._uri, "--history-format", self._settings.format]
+        place = ["--state", str(self._state_dir), "--history", self._uri, "--history-format", self._settings.format]
         command = [sys.executable, "-m", "stormwright", "history", *arguments, *place]
         # Like the stream it works on this machine, where the tables may be, wherever other verbs do.
         environment = {name: value for name, value in os.environ.items() if name != MASTER_VARIABLE}
