@@ -16,6 +16,7 @@ from stormwright.cli import options
 from stormwright.cli.moments import RANGE_HELP, parse_moment, parse_stretch
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table, text_table
 from stormwright.errors import Fault, InputError
+from stormwright.model.texts import counted, in_utc, size_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -154,7 +155,6 @@ def report(stretch: str, where: Place, by_day: bool, as_json: bool) -> None:
 @options.as_json("Print them as JSON.")
 def decisions(stretch: str, where: Place, moving: bool, as_json: bool) -> None:
     """List the decisions in a RANGE of time: cost and traffic between nodes before and after, and what came of them."""
-    from stormwright.controller.known import told
     from stormwright.pipeline.history.reports import decisions as decisions_of
 
     wanted = parse_stretch(stretch)
@@ -166,7 +166,7 @@ def decisions(stretch: str, where: Place, moving: bool, as_json: bool) -> None:
     table = text_table("at", "scheduler", "cost", "tuples/s between nodes", "decided", "judged")
     for row in found[-MAX_ROWS:]:
         table.add_row(
-            told(row["at_ms"]),
+            in_utc(row["at_ms"]),
             escape(row["scheduler"]) + (" (dry run)" if row["dry_run"] else ""),
             f"{row['cost_before']:,.1f} → {row['cost_after']:,.1f}",
             f"{row['inter_node_before_tps']:,.0f} → {row['inter_node_after_tps']:,.0f}",
@@ -204,7 +204,6 @@ def _judged(judgement: dict[str, Any]) -> str:
 @options.as_json("Print them as JSON.")
 def overloads(stretch: str, where: Place, after_s: float, as_json: bool) -> None:
     """List when nodes were at or over their CPU capacity in a RANGE of time, for more than X seconds on end."""
-    from stormwright.controller.known import told
     from stormwright.controller.overloads import overload_episodes
 
     wanted = parse_stretch(stretch)
@@ -217,7 +216,7 @@ def overloads(stretch: str, where: Place, after_s: float, as_json: bool) -> None
     for episode in found[-MAX_ROWS:]:
         table.add_row(
             escape(episode.supervisor),
-            *(told(moment_s * 1000) for moment_s in (episode.start_s, episode.end_s)),
+            *(in_utc(moment_s * 1000) for moment_s in (episode.start_s, episode.end_s)),
             f"{episode.end_s - episode.start_s:,}",
             f"{episode.peak_cores:,.2f}",
             f"{episode.capacity_cores:g}",
@@ -258,7 +257,6 @@ def at(moment: str, where: Place, output: Path | None, as_json: bool) -> None:
     """Tell what the scheduler knew at a TIME (2026-11-21T10:30, in UTC): a problem file for `schedule` and others."""
     from stormwright.controller.known import known_at
     from stormwright.formats import problem_to_dict, write_problem
-    from stormwright.model.texts import counted, size_of
 
     moment_ms = parse_moment(moment)
     prepare_output(output)

@@ -16,6 +16,7 @@ from stormwright.cli import options
 from stormwright.cli.moments import from_iso, to_ms
 from stormwright.cli.output import numbers_table, print_json, print_table, text_table
 from stormwright.errors import Fault, InputError
+from stormwright.model.texts import in_utc
 
 if TYPE_CHECKING:
     from stormwright.pipeline.location import Location
@@ -107,20 +108,16 @@ def quarantine(directory: Path, shown: int, as_json: bool) -> None:
         return
     table = numbers_table("reason", "lines", "first landed", "last landed")
     for reason, kept in found.reasons.items():
-        table.add_row(escape(reason), f"{kept.lines:,}", _told(kept.first_ms), _told(kept.last_ms))
+        table.add_row(escape(reason), f"{kept.lines:,}", in_utc(kept.first_ms), in_utc(kept.last_ms))
     print_table(table)
     if found.newest:
         newest = text_table("landed", "file", "line", "reason", "text")
         for row in found.newest:
             number = str(row["line_number"] or "")
             texts = [row["file"], number, row["reason"], (row["line"] or "")[:80]]
-            newest.add_row(_told(row["landed_ms"]), *(escape(text) for text in texts))
+            newest.add_row(in_utc(row["landed_ms"]), *(escape(text) for text in texts))
         click.echo()
         print_table(newest)
-
-
-def _told(moment_ms: int) -> str:
-    return datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _moments(texts: dict[str, str | None]) -> dict[str, int | None]:
