@@ -12,6 +12,27 @@ def test_moments_that_are_none_are_named_at_once(run, tmp_path):
     assert "--from: 'noon' is neither an ISO time" in err
     code, _, err = run("pipeline", "backfill", tmp_path, "--into", tmp_path / "x", "--from", "2026-01-02", "--to", 5)
     assert (code, "--to: is not after --from" in err) == (2, True)
+    code, _, err = run("pipeline", "backfill", tmp_path, "--into", tmp_path / "x", "--to", "9" * 30)
+    assert (code, "nor a number of ms" in err) == (2, True)
+    assert not (tmp_path / "x").exists()
+
+
+def test_settings_that_are_wrong_are_told_before_anything_is_made(run, tmp_path):
+    for option, value, said in (
+        ("--slide", 7, "no multiple"),
+        ("--late", 0, "not in the range"),
+        ("--master", "x", "x"),
+    ):
+        code, _, err = run("pipeline", "backfill", tmp_path, "--into", tmp_path / "x", option, value)
+        assert (code, said in err) == (2, True)
+    assert not (tmp_path / "x").exists()
+
+
+def test_directories_that_are_not_there_are_named_before_anything_is_made(run, tmp_path):
+    missing = tmp_path / "a", tmp_path / "b"
+    code, _, err = run("pipeline", "backfill", missing[0], tmp_path, missing[1], "--into", tmp_path / "x")
+    assert code == 2
+    assert [f"{path}: no such directory" in err for path in (*missing, tmp_path)] == [True, True, False]
     assert not (tmp_path / "x").exists()
 
 
@@ -50,9 +71,29 @@ def test_quarantine_is_told_by_reason_with_the_newest_lines(run, tmp_path):
     assert code == 0
     assert "1970-01-01 00:00:04" in out
     assert "newest" in out
+    # A line may be anything.
+    (directory / "batch-2.jsonl").write_bytes(row("[/reason]", 5000, 1, '{"a": [/b], [bold]c'))
+    code, out, _ = run("pipeline", "quarantine", tmp_path)
+    assert code == 0
+    assert "[/reason]" in out
+    assert '{"a": [/b], [bold]c' in out
 
 
 def test_an_empty_quarantine_is_no_error_and_a_missing_directory_is(run, tmp_path):
     assert run("pipeline", "quarantine", tmp_path, "--json")[:2] == (0, '{"reasons":{},"newest":[]}\n')
     code, _, err = run("pipeline", "quarantine", tmp_path / "none")
     assert (code, "no such directory" in err) == (2, True)
+
+
+def test_what_is_being_written_is_passed_over_and_what_is_damaged_is_named(run, tmp_path):
+    directory = tmp_path / "quarantine"
+    directory.mkdir()
+    (directory / "part-0.json").write_bytes(row("late", 1000, 1))
+    (directory / ".part-0.json.crc").write_bytes(b"crc\x00\x00")
+    (directory / ".batch-1.jsonl").write_bytes(b'{"reas')
+    code, out, _ = run("pipeline", "quarantine", tmp_path, "--json")
+    assert (code, list(orjson.loads(out)["reasons"])) == (0, ["late"])
+    for content in (b'{"reas', b"[]", b'{"reason": "late"}', b'"text"'):
+        (directory / "batch-2.jsonl").write_bytes(content)
+        code, _, err = run("pipeline", "quarantine", tmp_path)
+        assert (code, "batch-2.jsonl: is no such table" in err) == (2, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,16 @@ def test_what_comes_too_late_or_too_soon_changes_no_closed_window() -> None:
     assert traffic.windows(TOPOLOGY) == before
     traffic.forget(["another"])
     assert traffic.windows(TOPOLOGY) == []
+
+
+def test_an_executor_with_all_tasks_there_can_be_takes_little_memory() -> None:
+    traffic = ObservedTraffic()
+    worker = record(TOPOLOGY, "a", 0, tasks=(1, 2**31 - 1), start_ms=1000)
+    tracemalloc.start()
+    traffic.add([worker])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 50e6
 
 
 def judged_of(found: list[Judged]) -> dict[str, Any]:

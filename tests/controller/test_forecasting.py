@@ -43,3 +43,11 @@ def test_what_rises_is_expected_to_be_higher_and_a_restart_knows_it(
         # At minute 48: the newest that is over is the 38th.
         assert expected.tolist() == pytest.approx([1.48e9] * 4, rel=0.03)
     assert profile.topologies[t.id].forecast_cpu_hz is None
+
+
+def test_a_directory_that_is_gone_does_not_end_a_look(tmp_path: Path) -> None:
+    t = topology("t")
+    profile = LoadProfile({t.id: assumed_load(t, 3e9)}, start_ms=60_000, end_ms=75_000)
+    forecasting = Forecasting(tmp_path / "gone" / "minutes.arrow", ahead_min=10)
+    forecasting.note(problem([t]).with_load(profile))
+    assert forecasting.added_to(profile, problem([t])) == profile

@@ -135,12 +135,14 @@ def test_old_days_are_tidied_once_a_day_in_another_process(
     history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "python"
-    program.write_text(f"#!/bin/sh\necho $* >> {tmp_path}/called\n", encoding="utf-8")
+    # Where other verbs run is not where the service's own do.
+    monkeypatch.setenv("STORMWRIGHT_SPARK_MASTER", "sc://elsewhere:15002")
+    program.write_text(f"#!/bin/sh\necho $* $STORMWRIGHT_SPARK_MASTER >> {tmp_path}/called\n", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setattr(history_module.sys, "executable", str(program))
     history.tidy()
     history.tidy()
-    place = f"--history {tables_below(tmp_path)} --history-format parquet"
+    place = f"--state {tmp_path} --history {tables_below(tmp_path)} --history-format parquet"
     assert (tmp_path / "called").read_text(encoding="utf-8").splitlines() == [
         f"-m stormwright history compact {place}",
         f"-m stormwright history retain 90 {place}",

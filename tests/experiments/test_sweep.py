@@ -19,7 +19,7 @@ from stormwright.experiments.sweep.cells import Cell, Sweep, SweepProblem
 from stormwright.experiments.sweep.report import write_sweep_report
 from stormwright.experiments.sweep.run import WAVE_S, WAVES_AT_ONCE, next_size, part, to_do
 from stormwright.experiments.sweep.spec import read_cells
-from stormwright.experiments.sweep.summary import rows_of, summaries
+from stormwright.experiments.sweep.summary import own_cells, summaries
 from stormwright.experiments.sweep.table import LocalTable
 from stormwright.experiments.sweep.work import ROW, Part, decide
 from stormwright.formats import write_problem
@@ -180,7 +180,7 @@ def test_a_table_keeps_what_was_appended_last(tmp_path: Path) -> None:
     found = LocalTable(tmp_path / "cells").read()
     assert found.num_rows == 4
     assert found["error"].null_count == 4
-    assert {row["key"] for row in rows_of(sweep, found)} == {cell.key for cell in sweep.cells}
+    assert set(own_cells(sweep, found)["key"].to_pylist()) == {cell.key for cell in sweep.cells}
 
 
 def test_a_table_is_no_directory_of_something_else(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from stormwright.pipeline.alarm_feed import SecondsFeed
 from stormwright.pipeline.alarm_log import Alarm, AlarmLog
 from stormwright.pipeline.alarms import AlarmStream
 from stormwright.pipeline.batch import backfill
-from stormwright.pipeline.episodes import episodes
+from stormwright.pipeline.episodes import Capacity, episodes
 from stormwright.pipeline.overload import NodeSeries
 from stormwright.pipeline.stream import LoadStream, StreamSettings
 from tests.perflog.samples import RECORD
@@ -123,14 +123,14 @@ def test_alarms_of_a_stream_are_the_episodes_of_sql(spark: SparkSession, tmp_pat
 
     backfill(spark, [landing, stream.raw], tmp_path / "into", settings=replace(SETTINGS, late_s=60))
     panes = spark.read.parquet(str(tmp_path / "into" / "panes"))
-    capacity = {node.id: CAPACITY for node in PROBLEM.supervisors}
-    report = episodes(panes, capacity, AFTER_S, SETTINGS.settle_s).collect()
+    capacities = [Capacity(node.id, CAPACITY) for node in PROBLEM.supervisors]
+    report = episodes(panes, capacities, AFTER_S, SETTINGS.settle_s).collect()
     assert sorted(tuple(row)[:4] for row in report) == sorted(
         (node, begin, end, pytest.approx(peak)) for node, begin, end, peak in expected
     )
     # Of a stretch it tells what lies inside.
     node, begin, end, _ = expected[0]
-    cut = episodes(panes, {node: CAPACITY}, 0, SETTINGS.settle_s, begin + 2, end - 1).collect()
+    cut = episodes(panes, [Capacity(node, CAPACITY)], 0, SETTINGS.settle_s, begin + 2, end - 1).collect()
     assert [(row.start_s, row.end_s) for row in cut] == [(begin + 2, end - 1)]
 
 
@@ -230,6 +230,14 @@ def test_a_batch_that_comes_again_changes_nothing(tmp_path: Path) -> None:
     assert {node: alarm.start_s for node, alarm in again.up.items()} == {"a": 50, "b": 5}
     assert [(a.start_s, a.end_s) for a in again.ended] == [(10, 30)]
     assert again.raised == 3
+
+    for content in (b"", b'{"batch": 1, "up": [', b"[]", b'{"batch": 1}'):
+        (tmp_path / "alarms.json").write_bytes(content)
+        damaged = AlarmLog(tmp_path / "alarms.json", told.append)
+        assert damaged.as_dict() == {"up": [], "ended": [], "raised": 0}
+        assert (tmp_path / "alarms.damaged").read_bytes() == content
+    damaged(Frame(("raised", "a", 50, 60)), 2)  # type: ignore[arg-type]
+    assert list(AlarmLog(tmp_path / "alarms.json", told.append).up) == ["a"]
 
 
 def test_a_node_that_leaves_the_cluster_is_told_to_be_silent(tmp_path: Path) -> None:

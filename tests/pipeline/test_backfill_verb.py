@@ -20,7 +20,10 @@ START_MS = 1_690_000_000_000
 def test_late_records_of_a_service_become_history(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Some files wait in the landing directory, some have been processed; one was delivered an hour late."""
+    """Some files wait in the landing directory, some have been processed; one was delivered an hour late.
+
+    Once of the state directory, and once of what is in it, by URIs.
+    """
     monkeypatch.setattr("stormwright.pipeline.session.spark_session", lambda *_: spark)
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     rng = dice(41)
@@ -32,11 +35,10 @@ def test_late_records_of_a_service_become_history(
         landed_ms = lines[-1].arrived_ms + (3_600_000 if number == 2 else 0)
         landed[land(directories[number % 2], (line.body for line in lines), landed_ms).name] = (landed_ms, lines)
     used = []
-    for late_s in (30, 7200):
+    for late_s, places, scheme in ((30, [tmp_path], ""), (7200, directories, "file://")):
         into = tmp_path / f"late-{late_s}"
-        assert (
-            cli.run(["pipeline", "backfill", str(tmp_path), "--into", str(into), "--late", str(late_s), "--json"]) == 0
-        )
+        where = [*(f"{scheme}{place}" for place in places), "--into", f"{scheme}{into}"]
+        assert cli.run(["pipeline", "backfill", *where, "--late", str(late_s), "--json"]) == 0
         ledger = orjson.loads(capsys.readouterr().out)
         assert ledger == expected_outcome(landed, late_s).ledger
         used.append(ledger["used"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,19 @@ def test_a_trend_without_a_season_and_a_level_without_a_trend() -> None:
     assert off(found.value, wanted) < 0.7 * off(rising[:, -1], wanted)
     level = 100 + rng.normal(0, 5, (50, 300))
     assert off(forecast(level, HORIZON, [SEASON]).value, np.full(50, 100.0)) < 3
+
+
+def test_many_series_take_no_more_memory_at_once_and_each_is_forecast_by_itself() -> None:
+    values, _ = known_series(1500, 2 * SEASON, seed=8)
+    tracemalloc.start()
+    found = forecast(values, 2 * SEASON, [SEASON])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # A value for each weight and each of 60 + 120 steps, of 1500 series at once: 69 MB.
+    assert most < 30e6
+    for series in (0, 255, 256, 1499):
+        alone = forecast(values[series : series + 1], 2 * SEASON, [SEASON])
+        assert (found.value[series], found.high[series]) == (alone.value[0], alone.high[0])
 
 
 def test_holes_and_short_series() -> None:
@@ -155,6 +169,10 @@ def test_minutes_are_means_of_windows_that_do_not_overlap_and_survive_a_restart(
     minutes.save()
     minutes = MinuteTable(tmp_path / "minutes.arrow", keep_minutes=3)
     assert minutes.table().equals(pa.Table.from_pylist(rows, MINUTES))
+    whole = (tmp_path / "minutes.arrow").read_bytes()
+    for content in (b"", whole[: len(whole) // 2], b"something else"):
+        (tmp_path / "damaged.arrow").write_bytes(content)
+        assert MinuteTable(tmp_path / "damaged.arrow", keep_minutes=3).table().num_rows == 0
     for minute in range(11, 16):
         add(60 * minute, 1.0)
     assert sorted(set(minutes.table()["minute"].to_pylist())) == [12, 13, 14]

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
 from stormwright.pipeline import keeper
+from stormwright.pipeline import quarantine as quarantine_module
 from stormwright.pipeline.poison import poisonous
-from stormwright.pipeline.quarantine import Quarantine
+from stormwright.pipeline.quarantine import Quarantine, kept_below
 from stormwright.pipeline.source import prune
 from tests.pipeline.waiting import wait
 
@@ -148,3 +150,30 @@ def test_a_file_set_aside_is_noted_and_counted(tmp_path: Path) -> None:
 )
 def test_the_cause_of_a_failure_is_one_line(failure: str, why: str) -> None:
     assert keeper.cause(failure) == why
+
+
+def test_the_quarantine_keeps_the_newest_of_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rejected_by(batch: int) -> pa.Table:
+        audit = {"reason": ["late"], "file": ["f.jsonl"], "block": [0], "row": [0], "landed_ms": [batch], "line": ["x"]}
+        return pa.table(audit)
+
+    monkeypatch.setattr(quarantine_module, "MAX_FILES", 50)
+    quarantine = Quarantine(tmp_path / "quarantine")
+    most = 0
+    for batch in range(300):
+        if batch == 150:  # it is started again
+            quarantine = Quarantine(tmp_path / "quarantine")
+        quarantine.keep(batch, rejected_by(batch))
+        os.utime(quarantine.directory / f"batch-{batch:010d}.jsonl", (batch, batch))
+        most = max(most, sum(1 for path in quarantine.directory.iterdir() if path.is_file()))
+    assert most == 50
+    found = kept_below(tmp_path, newest=40)
+    assert [kept["landed_ms"] for kept in found.newest] == list(range(260, 300))
+
+    monkeypatch.setattr(quarantine_module, "MAX_BYTES", 10_000)
+    path = tmp_path / "poison.jsonl"
+    for number in range(20):
+        path.write_bytes(b"x" * 3_000)
+        os.utime(path, (1000 + number, 1000 + number))
+        quarantine.set_aside(path.rename(tmp_path / f"poison-{number}.jsonl"), "the whole file")
+    assert sorted(path.name for path in quarantine.files.iterdir()) == ["poison-18.jsonl", "poison-19.jsonl"]

@@ -7,7 +7,7 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -89,6 +89,14 @@ def test_nonsense_is_refused(port, delivered):
     with socket.create_connection((HOST, port)) as too_much:
         head = f"POST /v1/perflog HTTP/1.1\r\nHost: service\r\nContent-Length: {MAX_DELIVERY_BYTES + 1}\r\n\r\n"
         too_much.sendall(head.encode())
+        assert too_much.recv(100).startswith(b"HTTP/1.1 413")
+    # So it is where the length is not said before.
+    with socket.create_connection((HOST, port)) as too_much:
+        too_much.sendall(b"POST /v1/perflog HTTP/1.1\r\nHost: service\r\nTransfer-Encoding: chunked\r\n\r\n")
+        chunk = b"100000\r\n" + bytes(2**20) + b"\r\n"
+        with suppress(OSError):  # it does not listen to the end
+            for _ in range(MAX_DELIVERY_BYTES // 2**20 + 8):
+                too_much.sendall(chunk)
         assert too_much.recv(100).startswith(b"HTTP/1.1 413")
     assert not delivered
 

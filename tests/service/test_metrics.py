@@ -11,6 +11,13 @@ from stormwright.service.metrics import metrics_text
 STATUS: dict[str, Any] = {
     "counts": {"looks": 7, "decisions": 2, "moves": 3, "failed_moves": 1},
     "drift": [{"topology": 'odd "name"\n', "what": "CPU", "executor": 3, "change": -0.4, "since_ms": 5}],
+    "history": {
+        "staged_files": 3,
+        "staged_bytes": 4000,
+        "taken": {"at_ms": 1_795_219_140_500, "rows": None},
+        "errors": {"old days": {"error": "no room", "at_ms": 1_795_219_000_000}},
+    },
+    "evaluation": {"calibration": 0.75, "pending": [], "judgements": []},
     "pipeline": {
         "running": True,
         "error": None,
@@ -58,6 +65,10 @@ def test_every_part_of_the_status_is_there() -> None:
     assert [value(found, "moves_total", result=result) for result in ("done", "failed")] == [3, 1]
     assert (value(found, "looks_total"), value(found, "decisions_total")) == (7, 2)
     assert value(found, "load_drift_ratio", topology='odd "name"\n') == -0.4
+    assert (value(found, "history_staged_files"), value(found, "history_staged_bytes")) == (3, 4000)
+    assert value(found, "history_taken_timestamp_seconds") == 1_795_219_140.5
+    assert value(found, "history_failure_timestamp_seconds", part="old days") == 1_795_219_000
+    assert value(found, "calibration_ratio") == 0.75
     assert (value(found, "pipeline_running"), value(found, "profile_age_seconds")) == (1, 1.5)
     assert value(found, "record_lag_seconds", quantile="0.95") == 0.6
     assert value(found, "files_set_aside") == 1
@@ -75,8 +86,17 @@ def test_every_part_of_the_status_is_there() -> None:
 
 
 def test_before_the_first_record_there_is_little_to_tell() -> None:
-    status = {**STATUS, "drift": [], "pipeline": {"running": False, "error": None, "batch": -1}}
+    nothing = {"staged_files": 0, "staged_bytes": 0, "taken": {}, "errors": {}}
+    status = {
+        **STATUS,
+        "drift": [],
+        "history": nothing,
+        "evaluation": {},
+        "pipeline": {"running": False, "error": None, "batch": -1},
+    }
     found = read(status)
     assert value(found, "pipeline_running") == 0
+    assert value(found, "history_staged_files") == 0
+    assert value(found, "calibration_ratio") is value(found, "history_taken_timestamp_seconds") is None
     assert value(found, "lines_total", fate="read") is None
     assert value(found, "overload_alarms_total") is None

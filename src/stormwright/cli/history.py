@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import wraps
 from pathlib import Path
@@ -16,6 +16,7 @@ from stormwright.cli import options
 from stormwright.cli.moments import RANGE_HELP, parse_moment, parse_stretch
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table, text_table
 from stormwright.errors import Fault, InputError
+from stormwright.model.texts import counted, in_utc, size_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,8 +68,8 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def opened(where: Place) -> Iterator[tuple[SparkSession, Store]]:
-    """Spark and the tables."""
+def opened(where: Place, to_read: bool = True) -> Iterator[tuple[SparkSession, Store]]:
+    """Spark and the tables; those `to_read` have to be there."""
     state_dir, uri, kind = where.state_dir, where.uri, where.kind
     if state_dir is None and uri is None:
         raise InputError("history", [Fault("is needed to tell where the tables are", "--state or --history")])
@@ -76,10 +77,16 @@ def opened(where: Place) -> Iterator[tuple[SparkSession, Store]]:
         raise InputError("--state", [Fault("no such directory", str(state_dir))])
     from stormwright.pipeline.history.session import history_session
     from stormwright.pipeline.history.store import open_store, tables_below
+    from stormwright.pipeline.history.tables import TABLES
     from stormwright.pipeline.target import SparkTarget
 
     with history_session(kind, SparkTarget.parsed(where.master, where.spark_conf)) as spark:
-        yield spark, open_store(spark, uri or tables_below(state_dir or Path()), kind)
+        place = uri or tables_below(state_dir or Path())
+        store = open_store(spark, place, kind)
+        if to_read and not any(store.days(table) for table in TABLES.values()):
+            wanted = "nothing is recorded there; `history ingest --state DIR` takes in what a service has staged"
+            raise InputError("history", [Fault(wanted, place)])
+        yield spark, store
 
 
 @click.group()
@@ -148,7 +155,6 @@ def report(stretch: str, where: Place, by_day: bool, as_json: bool) -> None:
 @options.as_json("Print them as JSON.")
 def decisions(stretch: str, where: Place, moving: bool, as_json: bool) -> None:
     """List the decisions in a RANGE of time: cost and traffic between nodes before and after, and what came of them."""
-    from stormwright.controller.known import told
     from stormwright.pipeline.history.reports import decisions as decisions_of
 
     wanted = parse_stretch(stretch)
@@ -160,7 +166,7 @@ def decisions(stretch: str, where: Place, moving: bool, as_json: bool) -> None:
     table = text_table("at", "scheduler", "cost", "tuples/s between nodes", "decided", "judged")
     for row in found[-MAX_ROWS:]:
         table.add_row(
-            told(row["at_ms"]),
+            in_utc(row["at_ms"]),
             escape(row["scheduler"]) + (" (dry run)" if row["dry_run"] else ""),
             f"{row['cost_before']:,.1f} → {row['cost_after']:,.1f}",
             f"{row['inter_node_before_tps']:,.0f} → {row['inter_node_after_tps']:,.0f}",
@@ -168,8 +174,12 @@ def decisions(stretch: str, where: Place, moving: bool, as_json: bool) -> None:
             escape("; ".join(_judged(judgement) for judgement in row["judgements"]) or "–"),
         )
     print_table(table)
-    if len(found) > MAX_ROWS:
-        click.echo(f"the last {MAX_ROWS} of {len(found)}; --json has all")
+    _tell_last(len(found))
+
+
+def _tell_last(rows: int) -> None:
+    if rows > MAX_ROWS:
+        click.echo(f"the last {MAX_ROWS} of {rows:,}; --json has all")
 
 
 def _judged(judgement: dict[str, Any]) -> str:
@@ -178,6 +188,41 @@ def _judged(judgement: dict[str, Any]) -> str:
         f"{judgement['topology']}: {judgement['quantity']} × {_number(measured)} "
         f"({_number(predicted)} predicted): {judgement['verdict']}"
     )
+
+
+@command.command(epilog=RANGE_HELP)
+@click.argument("stretch", metavar="[RANGE]", default="..")
+@place
+@click.option(
+    "--after",
+    "after_s",
+    default=30.0,
+    show_default=True,
+    type=options.FiniteRange(0),
+    help="X: list overloads of more than so many seconds.",
+)
+@options.as_json("Print them as JSON.")
+def overloads(stretch: str, where: Place, after_s: float, as_json: bool) -> None:
+    """List when nodes were at or over their CPU capacity in a RANGE of time, for more than X seconds on end."""
+    from stormwright.controller.overloads import overload_episodes
+
+    wanted = parse_stretch(stretch)
+    with opened(where) as (_, store):
+        found = overload_episodes(store, wanted, after_s)
+    if as_json:
+        print_json({"overloads": [asdict(episode) for episode in found]})
+        return
+    table = numbers_table("node", "from", "to", "seconds", "peak cores", "of")
+    for episode in found[-MAX_ROWS:]:
+        table.add_row(
+            escape(episode.supervisor),
+            *(in_utc(moment_s * 1000) for moment_s in (episode.start_s, episode.end_s)),
+            f"{episode.end_s - episode.start_s:,}",
+            f"{episode.peak_cores:,.2f}",
+            f"{episode.capacity_cores:g}",
+        )
+    print_table(table)
+    _tell_last(len(found))
 
 
 @command.command()
@@ -212,7 +257,6 @@ def at(moment: str, where: Place, output: Path | None, as_json: bool) -> None:
     """Tell what the scheduler knew at a TIME (2026-11-21T10:30, in UTC): a problem file for `schedule` and others."""
     from stormwright.controller.known import known_at
     from stormwright.formats import problem_to_dict, write_problem
-    from stormwright.model.texts import size_of
 
     moment_ms = parse_moment(moment)
     prepare_output(output)
@@ -223,7 +267,8 @@ def at(moment: str, where: Place, output: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(problem_to_dict(problem))
         return
-    measured = f"{len(problem.load.topologies)} topologies measured" if problem.load else "no load measured yet"
+    load = problem.load
+    measured = f"load of {counted(len(load.topologies), 'topology')} measured" if load else "no load measured yet"
     click.echo(f"{problem.name}: {size_of(problem)}; {measured}")
     if output:
         click.echo(f"problem: {output}")
@@ -240,7 +285,7 @@ def ingest(where: Place, as_json: bool) -> None:
 
     if where.state_dir is None:
         raise InputError("history ingest", [Fault("is needed: rows are staged there", "--state")])
-    with opened(where) as (spark, store):
+    with opened(where, to_read=False) as (spark, store):
         taken = take_in(spark, store, Staging(where.state_dir / DIRECTORY))
     if as_json:
         print_json({"rows": taken})
@@ -258,7 +303,7 @@ def compact(where: Place, as_json: bool) -> None:
     """Make each past day one set of sorted files; a running service does so by itself, and only one may."""
     from stormwright.pipeline.history.ingest import compact as tidy
 
-    with opened(where) as (_, store):
+    with opened(where, to_read=False) as (_, store), _alone(where):
         made = tidy(store, say=lambda line: click.echo(line, err=as_json))
     _tell_days(made, "compacted", as_json)
 
@@ -272,9 +317,17 @@ def retain(keep: tuple[str, ...], where: Place, as_json: bool) -> None:
     from stormwright.pipeline.history.ingest import retain as delete_older
 
     keep_days = _keep_days(keep)
-    with opened(where) as (_, store):
+    with opened(where, to_read=False) as (_, store), _alone(where):
         deleted = delete_older(store, keep_days, say=lambda line: click.echo(line, err=as_json))
     _tell_days(deleted, "deleted", as_json)
+
+
+def _alone(where: Place) -> AbstractContextManager[None]:
+    """Wards off the service, and others, where it is known which state directory the tables belong to."""
+    from stormwright.controller.history import DIRECTORY
+    from stormwright.pipeline.history.staging import Staging
+
+    return nullcontext() if where.state_dir is None else Staging(where.state_dir / DIRECTORY).alone()
 
 
 def _tell_days(count: int, done: str, as_json: bool) -> None:

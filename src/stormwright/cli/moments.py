@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from stormwright.errors import Fault, InputError
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 #: What `parse_stretch` takes, for help texts.
 RANGE_HELP = "RANGE is a day (2026-11-21), or FROM..TO (2026-11-01..2026-11-30, 2026-11-21T10:00..; TO included)."
 
-_DAY_LENGTH = len("2026-11-21")
+#: Moments a little before and after them can be told, too.
+_FIRST_YEAR, _LAST_YEAR = 1970, 2999
+
+_DAY_LENGTH, _DAY_MS = len("2026-11-21"), 86_400_000
 
 
 def parse_moment(text: str, source: str = "TIME") -> int:
@@ -24,7 +27,10 @@ def parse_moment(text: str, source: str = "TIME") -> int:
     InputError
         It is none.
     """
-    return to_ms(_moment(text, source))
+    try:
+        return to_ms(from_iso(text))
+    except ValueError as error:
+        raise InputError(source, [Fault("no day or time in ISO 8601, such as 2026-11-21T10:30", text)]) from error
 
 
 def parse_stretch(text: str, source: str = "RANGE") -> Stretch:
@@ -40,18 +46,11 @@ def parse_stretch(text: str, source: str = "RANGE") -> Stretch:
     begin, dots, end = text.partition("..")
     if not dots:
         begin = end = text
-    start_ms = to_ms(_moment(begin, source)) if begin else None
-    end_ms = to_ms(_moment(end, source) + timedelta(days=len(end) <= _DAY_LENGTH)) if end else None
+    start_ms = parse_moment(begin, source) if begin else None
+    end_ms = parse_moment(end, source) + _DAY_MS * (len(end) <= _DAY_LENGTH) if end else None
     if start_ms is not None and end_ms is not None and start_ms >= end_ms:
         raise InputError(source, [Fault("ends before it begins", text)])
     return Stretch(start_ms, end_ms)
-
-
-def _moment(text: str, source: str) -> datetime:
-    try:
-        return from_iso(text)
-    except ValueError as error:
-        raise InputError(source, [Fault("no day or time in ISO 8601, such as 2026-11-21T10:30", text)]) from error
 
 
 def from_iso(text: str) -> datetime:
@@ -61,5 +60,7 @@ def from_iso(text: str) -> datetime:
 
 
 def to_ms(moment: datetime) -> int:
-    """In ms since 1970."""
+    """In ms since 1970; ValueError for what is before, or after the year 2999."""
+    if not _FIRST_YEAR <= moment.astimezone(UTC).year <= _LAST_YEAR:
+        raise ValueError(f"not from {_FIRST_YEAR} to {_LAST_YEAR}")
     return round(moment.timestamp() * 1000)

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
 PATH = click.Path(path_type=Path)
+
+
+class FiniteRange(click.FloatRange):
+    """A number in a range; neither ``inf`` nor ``nan``, which click takes for numbers in any."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """See click."""
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value} is no number that one can count to", param, ctx)
+        return number
+
 
 problem_file = click.argument("file", type=PATH)
 scheduler = click.option("--scheduler", "scheduler_name", default="online", show_default=True, help="Who decides.")

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
+from rich.markup import escape
 
 from stormwright.cli import options
 from stormwright.cli.moments import from_iso, to_ms
 from stormwright.cli.output import numbers_table, print_json, print_table, text_table
 from stormwright.errors import Fault, InputError
+from stormwright.model.texts import in_utc
+
+if TYPE_CHECKING:
+    from stormwright.pipeline.location import Location
+
+#: Up to a hundred years.
+_SECONDS = click.IntRange(1, 100 * 366 * 86_400)
 
 _LATE_HELP = "Seconds after its beginning that a record may land and count."
 
@@ -24,18 +33,20 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("directories", nargs=-1, required=True, type=options.PATH)
-@click.option("--into", required=True, type=options.PATH, help="Directory for the tables; those there are replaced.")
+@click.argument("directories", nargs=-1, required=True, metavar="DIRECTORY|URI...")
+@click.option(
+    "--into", required=True, metavar="DIRECTORY|URI", help="Directory for the tables; those there are replaced."
+)
 @click.option("--from", "start", metavar="TIME", help="Begin here: ISO time (UTC unless it says otherwise), or ms.")
 @click.option("--to", "end", metavar="TIME", help="End before this.")
-@click.option("--late", "late_s", default=30, show_default=True, help=_LATE_HELP)
-@click.option("--window", "window_s", default=15, show_default=True, help="Seconds of a window.")
-@click.option("--slide", "slide_s", default=3, show_default=True, help="Seconds between windows: a pane.")
+@click.option("--late", "late_s", default=30, show_default=True, type=_SECONDS, help=_LATE_HELP)
+@click.option("--window", "window_s", default=15, show_default=True, type=_SECONDS, help="Seconds of a window.")
+@click.option("--slide", "slide_s", default=3, show_default=True, type=_SECONDS, help="Seconds from pane to pane.")
 @options.spark
 @options.as_json("Print the ledger as JSON.")
 def backfill(
-    directories: tuple[Path, ...],
-    into: Path,
+    directories: tuple[str, ...],
+    into: str,
     start: str | None,
     end: str | None,
     late_s: int,
@@ -45,35 +56,28 @@ def backfill(
     spark_conf: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Make tables of the records that landed in DIRECTORIES.
+    """Make tables of the records that landed in directories.
 
     A directory holds landed files, or is the state directory of a service: then it is those that wait in it, and those
-    that it has kept (`serve --keep-raw`).
+    that it has kept (`serve --keep-raw`). At a URI (hdfs://…, s3a://…) there are landed files.
 
     The tables are `records`, `panes` (loads and traffic) and `quarantine`. A service judges as late what landed 30 s
     after its interval began; with a greater `--late` such records are history like all others.
     """
     stretch_ms = _moments({"--from": start, "--to": end})
-    files = [found for directory in directories for found in _landed_in(directory)]
-    _require_directory(into)
+    files = _landed_in(directories)
     from stormwright.pipeline.batch import Stretch
     from stormwright.pipeline.batch import backfill as run
-    from stormwright.pipeline.session import batch_session
+    from stormwright.pipeline.session import working_session
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.pipeline.target import SparkTarget
 
     settings = StreamSettings(window_s=window_s, slide_s=slide_s, late_s=late_s)
     target = SparkTarget.parsed(master, spark_conf)
     stretch = Stretch(stretch_ms["--from"], stretch_ms["--to"])
-    with (
-        TemporaryDirectory(prefix="stormwright-spark-") as name,
-        Console(stderr=True).status("starting Spark") as status,
-    ):
-        spark = batch_session(Path(name), target)
-        try:
-            ledger = asdict(run(spark, files, into, stretch, settings, status.update))
-        finally:
-            spark.stop()
+    _require_directory(into)
+    with Console(stderr=True).status("starting Spark") as status, working_session(target) as spark:
+        ledger = asdict(run(spark, files, into, stretch, settings, status.update))
     if as_json:
         print_json(ledger)
         return
@@ -104,19 +108,16 @@ def quarantine(directory: Path, shown: int, as_json: bool) -> None:
         return
     table = numbers_table("reason", "lines", "first landed", "last landed")
     for reason, kept in found.reasons.items():
-        table.add_row(reason, f"{kept.lines:,}", _told(kept.first_ms), _told(kept.last_ms))
+        table.add_row(escape(reason), f"{kept.lines:,}", in_utc(kept.first_ms), in_utc(kept.last_ms))
     print_table(table)
     if found.newest:
         newest = text_table("landed", "file", "line", "reason", "text")
         for row in found.newest:
-            text = "" if row["line"] is None else row["line"][:80]
-            newest.add_row(_told(row["landed_ms"]), row["file"], str(row["line_number"] or ""), row["reason"], text)
+            number = str(row["line_number"] or "")
+            texts = [row["file"], number, row["reason"], (row["line"] or "")[:80]]
+            newest.add_row(in_utc(row["landed_ms"]), *(escape(text) for text in texts))
         click.echo()
         print_table(newest)
-
-
-def _told(moment_ms: int) -> str:
-    return datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _moments(texts: dict[str, str | None]) -> dict[str, int | None]:
@@ -126,7 +127,7 @@ def _moments(texts: dict[str, str | None]) -> dict[str, int | None]:
     for option, text in texts.items():
         try:
             found[option] = None if text is None else _moment_ms(text)
-        except ValueError:
+        except (ValueError, OverflowError):
             faults.append(Fault(f"{text!r} is neither an ISO time such as 2026-11-21T10:00 nor a number of ms", option))
     start, end = found.get("--from"), found.get("--to")
     if start is not None and end is not None and start >= end:
@@ -137,17 +138,37 @@ def _moments(texts: dict[str, str | None]) -> dict[str, int | None]:
 
 
 def _moment_ms(text: str) -> int:
-    return int(text) if text.isdigit() else to_ms(from_iso(text))
+    return to_ms(datetime.fromtimestamp(int(text) / 1000, UTC) if text.isdigit() else from_iso(text))
 
 
-def _landed_in(directory: Path) -> list[Path]:
-    """Where landed files are: the directory itself, or those in which a service has them."""
-    landing = directory / "landing"
-    return [landing, directory / "stream" / "raw"] if landing.is_dir() else [directory]
+def _landed_in(directories: Sequence[str]) -> list[Location]:
+    """Where landed files are: directories and URIs themselves, or those directories in which a service has them."""
+    from stormwright.pipeline.location import is_uri
+
+    found: list[Location] = []
+    faults = []
+    for directory in directories:
+        landing = Path(directory, "landing")
+        if is_uri(directory):
+            found.append(directory)
+        elif not Path(directory).is_dir():
+            faults.append(Fault("no such directory", directory))
+        elif landing.is_dir():
+            found += [landing, Path(directory, "stream", "raw")]
+        else:
+            found.append(Path(directory))
+    if faults:
+        raise InputError("landed files", faults)
+    return found
 
 
-def _require_directory(into: Path) -> None:
+def _require_directory(into: str) -> None:
     """Fail before the work where nothing could be written after it."""
-    if into.exists() and not into.is_dir():
-        raise InputError("--into", [Fault("is a file, and a directory is to be written", str(into))])
-    into.mkdir(parents=True, exist_ok=True)
+    from stormwright.pipeline.location import is_uri
+
+    if is_uri(into):
+        return
+    path = Path(into)
+    if path.exists() and not path.is_dir():
+        raise InputError("--into", [Fault("is a file, and a directory is to be written", into)])
+    path.mkdir(parents=True, exist_ok=True)

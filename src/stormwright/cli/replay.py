@@ -15,7 +15,7 @@ from stormwright.cli import options
 from stormwright.cli.history import Place, opened, place
 from stormwright.cli.moments import RANGE_HELP, parse_stretch
 from stormwright.cli.output import cut_short, numbers_table, print_json, print_table
-from stormwright.model.texts import counted
+from stormwright.model.texts import counted, in_utc
 
 if TYPE_CHECKING:
     from stormwright.controller.replay import ReplayedLook
@@ -73,18 +73,16 @@ def command(
 
 
 def _print(looks: Sequence[ReplayedLook], name: str) -> None:
-    from stormwright.controller.known import told
-
     done = [look for look in looks if look.error is None]
     table = numbers_table("", "cost: ran", "decided", name, "tuples/s between nodes: ran", "decided", name, "moved")
     for look in looks[:_MAX_LOOKS]:
-        table.add_row(told(look.at_ms), *_cells([look]))
+        table.add_row(in_utc(look.at_ms), *_cells([look]))
     if len(done) > 1:
         table.add_row(f"mean of {len(done)} looks", *_cells(done))
     print_table(table)
     if len(looks) > _MAX_LOOKS:
         click.echo(f"the first {_MAX_LOOKS} of {len(looks)} looks; --json has all")
-    failed = [f"{told(look.at_ms)}: {look.error}" for look in looks if look.error]
+    failed = [f"{in_utc(look.at_ms)}: {look.error}" for look in looks if look.error]
     if failed:
         click.echo(f"failed at {counted(len(failed), 'look')}:")
         for line in cut_short(failed, _MAX_LINES):

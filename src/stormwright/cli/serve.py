@@ -34,7 +34,7 @@ from stormwright.cli import options
 @click.option(
     "--alarm-after",
     "alarm_after_s",
-    type=click.FloatRange(0, min_open=True),
+    type=options.FiniteRange(0, min_open=True),
     help="Seconds of overload of a node after which an alarm is raised; no alarms by default.",
 )
 @click.option("--period", "period_s", default=60.0, show_default=True, help="P: seconds between looks.")
@@ -59,7 +59,7 @@ from stormwright.cli import options
     "keep_raw_h",
     default=0.0,
     show_default=True,
-    type=click.FloatRange(0),
+    type=options.FiniteRange(0),
     metavar="HOURS",
     help="Keep processed records so long for `stormwright pipeline backfill`.",
 )

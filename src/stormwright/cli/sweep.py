@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from stormwright.cli import options
@@ -16,8 +16,11 @@ from stormwright.cli.output import cut_short, numbers_table, prepare_output, pri
 from stormwright.model.texts import counted
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from stormwright.experiments.sweep.cells import Sweep
     from stormwright.experiments.sweep.summary import Row, Summary
+    from stormwright.experiments.sweep.table import CellTable
     from stormwright.pipeline.target import SparkTarget
 
 _SOME_FAILED = 1
@@ -32,6 +35,12 @@ _MAX_ERRORS = 10
     metavar="DIRECTORY|URI",
     help="Where the cells are kept as Parquet, and found again; SPEC's name with -cells, here, by default.",
 )
+@click.option(
+    "--state",
+    "state_dir",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="State directory of a service: its history gets the cells that are decided, too, as `experiments`.",
+)
 @click.option("--retry-failed", is_flag=True, help="Decide cells again that the table has with an error.")
 @click.option("--csv", "csv_file", type=options.PATH, help="Write the cells here as CSV.")
 @options.output("Write an HTML report here.")
@@ -42,6 +51,7 @@ def command(
     ctx: click.Context,
     spec: Path,
     table: str | None,
+    state_dir: Path | None,
     retry_failed: bool,
     csv_file: Path | None,
     output: Path | None,
@@ -58,21 +68,22 @@ def command(
     Exits with 1 if cells failed, 2 if the input is bad.
     """
     from stormwright.experiments.sweep.spec import read_cells
-    from stormwright.experiments.sweep.summary import rows_of, summaries
+    from stormwright.experiments.sweep.summary import own_cells, summaries
     from stormwright.pipeline.target import SparkTarget
 
     target = SparkTarget.parsed(master, spark_conf)
     sweep = read_cells(spec)
-    for path in (output, csv_file):
-        prepare_output(path, spec)
+    prepare_output(output, spec)
+    prepare_output(csv_file, spec, given_as="--csv")
     if output:
         from stormwright.experiments.report import blank_figure, check_report
 
         check_report()
         blank_figure(1, 1)
     where = table or f"{spec.stem}-cells"
-    decided, cells = _run(sweep, where, retry_failed, target)
-    rows = rows_of(sweep, cells)
+    decided, cells = _run(sweep, lambda spark: _table(where, spark, state_dir, spec.stem), retry_failed, target)
+    cells = own_cells(sweep, cells)
+    rows: list[Row] = cells.to_pylist()
     found = summaries(rows)
     if csv_file:
         from pyarrow import csv
@@ -94,19 +105,32 @@ def command(
         ctx.exit(_SOME_FAILED)
 
 
-def _run(sweep: Sweep, where: str, retry_failed: bool, target: SparkTarget) -> tuple[int, Any]:
+def _table(where: str, spark: SparkSession, state_dir: Path | None, name: str) -> CellTable:
+    from stormwright.experiments.sweep.table import open_table
+
+    table = open_table(where, spark)
+    if state_dir is None:
+        return table
+    from stormwright.controller.history import DIRECTORY
+    from stormwright.experiments.sweep.noted import NotedTable
+    from stormwright.pipeline.history.staging import Staging
+
+    return NotedTable(table, Staging(state_dir / DIRECTORY), where, name)
+
+
+def _run(
+    sweep: Sweep, opened: Callable[[SparkSession], CellTable], retry_failed: bool, target: SparkTarget
+) -> tuple[int, Any]:
     """Decide what is missing; how many cells that were, and the whole table."""
     from stormwright.experiments.sweep.run import run_cells, to_do
-    from stormwright.experiments.sweep.table import open_table
-    from stormwright.pipeline.session import batch_session
+    from stormwright.pipeline.session import working_session
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     shown = Progress(*columns, console=Console(stderr=True), transient=True)
-    with TemporaryDirectory(prefix="stormwright-sweep-") as directory, shown as progress:
+    with shown as progress:
         bar = progress.add_task("starting Spark", total=None)
-        spark = batch_session(Path(directory), target)
-        try:
-            table = open_table(where, spark)
+        with working_session(target) as spark:
+            table = opened(spark)
             cells = to_do(sweep, table, retry_failed)
             progress.update(bar, description="cells", total=len(sweep.cells), completed=len(sweep.cells) - len(cells))
             failed = 0
@@ -115,8 +139,6 @@ def _run(sweep: Sweep, where: str, retry_failed: bool, target: SparkTarget) -> t
                 description = f"cells, {failed} failed" if failed else "cells"
                 progress.update(bar, description=description, advance=rows.num_rows)
             return len(cells), table.read()
-        finally:
-            spark.stop()
 
 
 def _document(
@@ -137,7 +159,7 @@ def _print(found: Sequence[Summary], failed: Sequence[Row]) -> None:
     for one in found:
         cost = "–" if one.relative_cost is None else f"{one.relative_cost:,.3f}"
         seconds = "–" if one.seconds is None else f"{one.seconds:,.4f}"
-        table.add_row(one.label, cost, f"{one.valid_share:.0%}", seconds, f"{one.cells:,}", f"{one.failed:,}")
+        table.add_row(escape(one.label), cost, f"{one.valid_share:.0%}", seconds, f"{one.cells:,}", f"{one.failed:,}")
     print_table(table)
     lines = [f"{row['scheduler']} {row['parameters']} on {row['problem']} failed: {row['error']}" for row in failed]
     for line in cut_short(lines, _MAX_ERRORS, "; the table has all"):

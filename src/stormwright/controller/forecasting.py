@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from stormwright.model import LoadProfile, Problem
@@ -41,7 +42,9 @@ class Forecasting:
         if time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + REFRESH_S
             self._forecasts = forecast_minutes(self._minutes.table(), self._ahead_min)
-            self._minutes.save()
+            # Only a restart needs them: a full disk is no reason not to look at the placement.
+            with suppress(OSError):
+                self._minutes.save()
 
     def added_to(self, load: LoadProfile, problem: Problem) -> LoadProfile:
         """A load of the problem with the newest forecast of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ from stormwright.model import Problem
 from stormwright.pipeline.history.ingest import ingest
 from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.history.store import check_format, open_store, tables_below
+from stormwright.pipeline.target import MASTER_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -166,7 +168,7 @@ class History:
             The process that does it for Delta, which the stream's Spark has not, failed.
         """
         if self._settings.format == "delta":
-            self._run(["ingest", "--state", str(self._state_dir)])
+            self._run(["ingest"])
             rows = None
         else:
             rows = ingest(spark, open_store(spark, self._uri, self._settings.format), self.staging)
@@ -190,9 +192,11 @@ class History:
         self._tidied = today
 
     def _run(self, arguments: list[str]) -> None:
-        place = ["--history", self._uri, "--history-format", self._settings.format]
+        place = ["--state", str(self._state_dir), "--history", self._uri, "--history-format", self._settings.format]
         command = [sys.executable, "-m", "stormwright", "history", *arguments, *place]
-        with Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, text=True) as process:
+        # Like the stream it works on this machine, where the tables may be, wherever other verbs do.
+        environment = {name: value for name, value in os.environ.items() if name != MASTER_VARIABLE}
+        with Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, text=True, env=environment) as process:
             while True:
                 try:
                     _, told = process.communicate(timeout=_POLL_S)

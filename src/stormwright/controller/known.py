@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -12,6 +11,7 @@ import orjson
 from stormwright.errors import Fault, InputError
 from stormwright.formats import problem_from_dict
 from stormwright.model import LoadProfile, Problem
+from stormwright.model.texts import in_utc
 from stormwright.pipeline.history.looks import newest
 from stormwright.pipeline.history.store import Store
 from stormwright.pipeline.history.tables import PROFILES, SNAPSHOTS
@@ -27,8 +27,8 @@ def known_at(store: Store, moment_ms: int) -> Problem:
     """
     snapshot = newest(store, SNAPSHOTS, moment_ms)
     if snapshot is None:
-        raise InputError("history", [Fault("nothing is recorded up to then", told(moment_ms))])
-    return problem_of(snapshot["document"], newest(store, PROFILES, moment_ms), told(moment_ms))
+        raise InputError("history", [Fault("nothing is recorded up to then", in_utc(moment_ms))])
+    return problem_of(snapshot["document"], newest(store, PROFILES, moment_ms), in_utc(moment_ms))
 
 
 def problem_of(snapshot: str, profile: Mapping[str, Any] | None, name: str) -> Problem:
@@ -53,8 +53,3 @@ def problem_of(snapshot: str, profile: Mapping[str, Any] | None, name: str) -> P
             end_ms=profile["end_ms"],
         )
     )
-
-
-def told(moment_ms: int) -> str:
-    """A moment for people, in UTC."""
-    return datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -24,6 +24,10 @@ WINDOWS_KEPT = 60
 GRACE_S = 5.0
 
 
+#: Of an executor that says it has more tasks only the first so many are known: a record is not to fill the memory.
+MAX_TASKS = 100_000
+
+
 @dataclass
 class Window:
     """What one topology did in one window.
@@ -98,7 +102,7 @@ class ObservedTraffic:
         node_of = self._node_of.setdefault(topology, {})
         own = [(executor["first_task"], executor["last_task"]) for executor in record["executors"]]
         for first, last in own:
-            node_of.update(dict.fromkeys(range(first, last + 1), node))
+            node_of.update(dict.fromkeys(range(first, min(last + 1, first + MAX_TASKS)), node))
         start_ms = record["start_ms"] // self.window_ms * self.window_ms
         closed = self._closed.get(topology)
         if closed and start_ms <= closed[-1].start_ms:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stormwright.controller.known import problem_of, told
+from stormwright.controller.known import problem_of
 from stormwright.controller.policy import inter_node_tps, without_assumed_traffic
 from stormwright.errors import Fault, InputError
 from stormwright.experiments.resolve import resolve_scheduler
 from stormwright.model import UNPLACED, cost_of, diff
+from stormwright.model.texts import in_utc
 from stormwright.pipeline.batch import Stretch
 from stormwright.pipeline.history.looks import answers, look_moments
 from stormwright.pipeline.history.store import Store
@@ -131,9 +132,9 @@ def _asked(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
 
 def _answer(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
     if look["document"] is None or look["profile"] is None:
-        raise InputError("history", [Fault("snapshot or profile of this look is not there", told(look["at_ms"]))])
+        raise InputError("history", [Fault("snapshot or profile of this look is not there", in_utc(look["at_ms"]))])
     profile = {"document": look["profile"], "start_ms": look["start_ms"], "end_ms": look["end_ms"]}
-    problem = without_assumed_traffic(problem_of(look["document"], profile, told(look["at_ms"])))
+    problem = without_assumed_traffic(problem_of(look["document"], profile, in_utc(look["at_ms"])))
     begin = time.perf_counter()
     slots = scheduler.schedule(problem).slot_of_executor
     seconds = time.perf_counter() - begin
@@ -148,5 +149,5 @@ def _answer(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
 
 
 def _range_of(stretch: Stretch) -> str:
-    begin, end = ("" if ms is None else told(ms) for ms in (stretch.start_ms, stretch.end_ms))
+    begin, end = ("" if ms is None else in_utc(ms) for ms in (stretch.start_ms, stretch.end_ms))
     return f"{begin}..{end}"

@@ -1,9 +1,10 @@
-"""Numbers as people read them: CPU in GHz, nouns that agree with their count."""
+"""Numbers as people read them: CPU in GHz, nouns that agree with their count, moments in UTC."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from stormwright.model.problem import Problem
@@ -18,6 +19,11 @@ def counted(count: int, noun: str) -> str:
     """``1 executor``, ``2,000 executors``, ``2 topologies``."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def in_utc(moment_ms: int) -> str:
+    """A moment, in ms since 1970, as ``2026-11-21 10:30:00 UTC``."""
+    return datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def size_of(problem: Problem) -> str:

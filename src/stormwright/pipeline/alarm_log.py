@@ -44,18 +44,21 @@ class AlarmLog:
     Parameters
     ----------
     path
-        Its file.
+        Its file. One that is damaged, as after a loss of power, is put aside, and its alarms are forgotten.
     tell
         Called with every alarm that is raised, from the query's thread.
     """
 
     def __init__(self, path: Path, tell: Callable[[Alarm], None]) -> None:
         self._path, self._tell = path, tell
-        known = orjson.loads(path.read_bytes()) if path.exists() else {}
-        self._batch: int = known.get("batch", -1)
-        self.raised: int = known.get("raised", 0)
-        self.up = {alarm["supervisor"]: Alarm(**alarm) for alarm in known.get("up", [])}
-        self.ended = [Alarm(**alarm) for alarm in known.get("ended", [])]
+        self._batch, self.raised = -1, 0
+        self.up: dict[str, Alarm] = {}
+        self.ended: list[Alarm] = []
+        if path.exists():
+            try:
+                self._load(orjson.loads(path.read_bytes()))
+            except (orjson.JSONDecodeError, KeyError, TypeError):
+                path.replace(path.with_suffix(".damaged"))
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Take one batch of `events`."""
@@ -85,6 +88,12 @@ class AlarmLog:
             "ended": [asdict(alarm) for alarm in self.ended],
             "raised": self.raised,
         }
+
+    def _load(self, known: Mapping[str, Any]) -> None:
+        up = [Alarm(**alarm) for alarm in known["up"]]
+        ended = [Alarm(**alarm) for alarm in known["ended"]]
+        self._batch, self.raised = known["batch"], known["raised"]
+        self.up, self.ended = {alarm.supervisor: alarm for alarm in up}, ended
 
     def _save(self) -> None:
         temporary = self._path.with_name(f".{self._path.name}")

@@ -11,12 +11,27 @@ Seconds are those since 1970, and whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
 EPISODE = "supervisor string, start_s long, end_s long, peak_cores double, capacity_cores double"
+
+#: Later than any second.
+FOREVER_S = 2**40
+
+
+class Capacity(NamedTuple):
+    """The cores that a node has from `since_s` up to but not including `until_s`."""
+
+    supervisor: str
+    cores: float
+    since_s: int = 0
+    until_s: int = FOREVER_S
+
+
+_CAPACITY = "supervisor string, capacity_cores double, since_s long, until_s long"
 
 
 class Run(NamedTuple):
@@ -115,7 +130,7 @@ WITH worker_seconds AS (
 ), seconds_over AS (
     SELECT supervisor, at, cores, capacity_cores, at - ROW_NUMBER() OVER (PARTITION BY supervisor ORDER BY at) AS island
     FROM node_seconds JOIN {capacities} USING (supervisor)
-    WHERE cores >= capacity_cores
+    WHERE at >= since_s AND at < until_s AND cores >= capacity_cores
 )
 SELECT supervisor, MIN(at) AS start_s, MAX(at) + 1 AS end_s, MAX(cores) AS peak_cores,
     MAX(capacity_cores) AS capacity_cores
@@ -128,11 +143,11 @@ ORDER BY start_s, supervisor
 
 def episodes(
     panes: DataFrame,
-    capacity_cores: Mapping[str, float],
+    capacities: Iterable[Capacity],
     after_s: float,
     settle_s: int,
     start_s: int = 0,
-    end_s: int = 2**40,
+    end_s: int = FOREVER_S,
 ) -> DataFrame:
     """The report: all episodes within a stretch of time, as `EPISODE`; of one that reaches beyond it the part inside.
 
@@ -140,8 +155,8 @@ def episodes(
     ----------
     panes
         As `stormwright.pipeline.derive.panes` or, from files, `stormwright.pipeline.batch.backfill` gives them.
-    capacity_cores
-        Supervisor → cores. Nodes that are not in it have no episodes.
+    capacities
+        Of nodes; those of one node do not overlap. Where there is none a node has no episode.
     after_s
         X.
     settle_s
@@ -150,6 +165,6 @@ def episodes(
         The stretch, without `end_s` itself.
     """
     spark = panes.sparkSession
-    capacities = spark.createDataFrame(list(capacity_cores.items()), "supervisor string, capacity_cores double")
+    known = spark.createDataFrame(list(capacities), _CAPACITY)
     arguments = {"after_s": after_s, "settle_s": settle_s, "start_s": start_s, "end_s": end_s}
-    return spark.sql(_EPISODES, arguments, panes=panes, capacities=capacities)
+    return spark.sql(_EPISODES, arguments, panes=panes, capacities=known)

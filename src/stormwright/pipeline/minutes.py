@@ -31,7 +31,7 @@ class MinuteTable:
     Parameters
     ----------
     path
-        The file; what is in it is gone on with.
+        The file; what is in it is gone on with, unless it is damaged.
     keep_minutes
         Older ones are forgotten.
     """
@@ -112,5 +112,9 @@ def series_of(minutes: pa.Table) -> tuple[list[tuple[str, str]], FloatArray, Flo
 
 
 def _read(path: Path) -> pa.Table:
-    with pa.ipc.open_file(path) as file:
-        return file.read_all()
+    """The minutes in a file; none where it is damaged: they are learnt again."""
+    try:
+        with pa.ipc.open_file(path) as file:
+            return file.read_all().select(MINUTES.names).cast(MINUTES)
+    except (pa.ArrowException, KeyError):
+        return MINUTES.empty_table()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from stormwright.errors import Fault, InputError
 
 #: The quarantine table. `line_number` counts the lines of a file from 1, blank ones left out; it is null where a whole
 #: file was set aside. `line` is null where only the file has it.
@@ -48,13 +51,23 @@ def rejected(audit: pa.Table) -> pa.Table:
     return in_order.filter(is_rejected.take(order)).select(QUARANTINE.names).cast(QUARANTINE)
 
 
+#: What is kept at most: when it is more the oldest files are deleted, down to this part of it.
+MAX_BYTES, MAX_FILES = 256 * 2**20, 50_000
+_KEPT_PART = 0.9
+
+
 class Quarantine:
-    """A directory with a file of JSON lines per batch that had such lines, and the files that were set aside whole."""
+    """A directory with a file of JSON lines per batch that had such lines, and the files that were set aside whole.
+
+    A worker that never sends anything right fills it for months, so the oldest of it goes when it is too much.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.files = directory / "files"
         self.files.mkdir(parents=True, exist_ok=True)
+        sizes = [size for _, size, _ in self._kept()]
+        self._count, self._bytes = len(sizes), sum(sizes)
 
     def keep(self, batch: int, audit: pa.Table) -> None:
         """Write what a batch rejected; the same batch again replaces it."""
@@ -69,6 +82,7 @@ class Quarantine:
         row = {"reason": reason, "file": path.name, "line_number": None, "landed_ms": landed_ms, "line": None}
         # The note comes first: a crash in between repeats both.
         self._write(f"file-{path.name}", pa.Table.from_pylist([row], QUARANTINE))
+        self._add(path.stat().st_size)
         shutil.move(path, self.files / path.name)
 
     def files_set_aside(self) -> int:
@@ -80,8 +94,31 @@ class Quarantine:
             return
         path = self.directory / name
         temporary = path.with_name(f".{path.name}")
-        temporary.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows.to_pylist()))
+        self._add(temporary.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows.to_pylist())))
         temporary.replace(path)
+
+    def _add(self, size: int) -> None:
+        """Count what is about to be kept, and make room for it."""
+        self._count, self._bytes = self._count + 1, self._bytes + size
+        if self._count <= MAX_FILES and self._bytes <= MAX_BYTES:
+            return
+        # What was written again, or deleted by hand, was counted all the same: now it is seen.
+        kept = self._kept()
+        self._count, self._bytes = len(kept) + 1, sum(size for _, size, _ in kept) + size
+        for _, freed, path in kept:
+            if self._count <= _KEPT_PART * MAX_FILES and self._bytes <= _KEPT_PART * MAX_BYTES:
+                return
+            path.unlink(missing_ok=True)
+            self._count, self._bytes = self._count - 1, self._bytes - freed
+
+    def _kept(self) -> list[tuple[int, int, Path]]:
+        """When each file was written, its size, and the file; oldest first."""
+        found = []
+        for path in (*self.directory.glob("[!.]*.jsonl"), *self.files.iterdir()):
+            with suppress(FileNotFoundError):
+                about = path.stat()
+                found.append((about.st_mtime_ns, about.st_size, path))
+        return sorted(found)
 
 
 @dataclass
@@ -101,12 +138,18 @@ class Found(NamedTuple):
 
 
 def kept_below(directory: Path, newest: int) -> Found:
-    """Look through all quarantine tables below a directory, those of earlier versions and of backfills included."""
+    """Look through all quarantine tables below a directory, those of earlier versions and of backfills included.
+
+    Raises
+    ------
+    InputError
+        A file there is no part of such a table.
+    """
     reasons: dict[str, Kept] = {}
     rows: list[dict[str, Any]] = []
-    for path in sorted(directory.rglob("quarantine/*.json*")):
-        for line in path.read_bytes().splitlines():
-            row = dict.fromkeys(QUARANTINE.names) | orjson.loads(line)
+    # What begins with a dot is being written, or a checksum of Hadoop's.
+    for path in sorted(directory.rglob("quarantine/[!.]*.json*")):
+        for row in _rows_of(path):
             landed_ms = row["landed_ms"]
             kept = reasons.setdefault(row["reason"], Kept(0, landed_ms, landed_ms))
             kept.lines += 1
@@ -114,3 +157,17 @@ def kept_below(directory: Path, newest: int) -> Found:
             rows.append(row)
         rows = heapq.nlargest(newest, rows, key=lambda row: (row["landed_ms"], row["file"], row["line_number"] or 0))
     return Found(dict(sorted(reasons.items(), key=lambda item: -item[1].lines)), rows[::-1])
+
+
+def _rows_of(path: Path) -> list[dict[str, Any]]:
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:  # the service, or whoever looked at it, has deleted it meanwhile
+        return []
+    try:
+        rows = [dict.fromkeys(QUARANTINE.names) | orjson.loads(line) for line in lines]
+    except (orjson.JSONDecodeError, TypeError) as error:
+        raise InputError("quarantine", [Fault(f"is no such table: {error}", str(path))]) from error
+    if any(type(row["landed_ms"]) is not int or type(row["reason"]) is not str for row in rows):
+        raise InputError("quarantine", [Fault("is no such table: reason or landed_ms is missing", str(path))])
+    return rows

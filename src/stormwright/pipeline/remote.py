@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -87,6 +89,21 @@ def first_line(error: Exception) -> str:
     # Of a JVM's exception the first line names nothing but the call.
     said = (line for line in lines if line and not line.startswith("An error occurred while calling"))
     return next(said, type(error).__name__)
+
+
+@contextmanager
+def failures_told() -> Iterator[None]:
+    """What Spark fails at inside the block as one sentence.
+
+    Raises
+    ------
+    StormwrightError
+        In the place of Spark's own error.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise StormwrightError(f"Spark failed: {first_line(error)}") from error
 
 
 def _require_server(url: str) -> None:

@@ -7,8 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -23,6 +25,9 @@ OLDEST_JAVA = 17
 
 #: Set by spark-submit in the programs that it starts: the JVM is there already.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
+
+#: Lines of a JVM's log that say why it ended: what was wrong, and that it therefore ends.
+_LAST_LINES = 3
 
 #: Sourced by Spark's launcher before it becomes the JVM, so the JVM inherits all of it.
 _SPARK_ENV = """\
@@ -63,7 +68,7 @@ def spark_session(directory: Path, settings: StreamSettings) -> SparkSession:
     """
     require_java()
     log = _configure(directory.absolute(), settings.niceness)
-    return _started("local[1]", spark_options.live(directory.absolute(), settings), f"see {log}")
+    return _started("local[1]", spark_options.live(directory.absolute(), settings), lambda: f"see {log}")
 
 
 def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSession:
@@ -92,23 +97,42 @@ def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSe
     if _SUBMITTED in os.environ:
         if target.master is not None:
             raise InputError("where Spark runs", [Fault("is for spark-submit to say, which runs this", "--master")])
-        return _started(None, {**spark_options.CLUSTER, **target.conf}, "spark-submit's output says more")
+        return _started(None, {**spark_options.CLUSTER, **target.conf}, lambda: "spark-submit's output says more")
     if target.local:
         log = _configure(directory.absolute(), niceness=0)
         options = {**spark_options.batch(directory.absolute()), **target.conf}
-        return _started(target.master or "local[*]", options, f"see {log}")
+        # The directory may not outlive the error.
+        return _started(target.master or "local[*]", options, lambda: _last_words(log))
     remote.require_master(target)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not os.environ.keys() & {"SPARK_CONF_DIR", "SPARK_HOME"}:
         # Without a configuration of the user's own, Spark would write its warnings between our lines.
         os.environ["SPARK_CONF_DIR"] = str(_write_logging(directory.absolute()).parent)
-    where = f"is there a Spark at {target.master}?"
-    spark = _started(target.master, {**spark_options.CLUSTER, **target.conf}, where)
+    options = {**spark_options.CLUSTER, **target.conf}
+    spark = _started(target.master, options, lambda: f"is there a Spark at {target.master}?")
     remote.require_row(spark, target)
     return spark
 
 
-def _started(master: str | None, options: Mapping[str, str], where: str) -> SparkSession:
+@contextmanager
+def working_session(target: SparkTarget | None = None) -> Iterator[SparkSession]:
+    """A `batch_session` that ends with the block, without a trace on this machine.
+
+    Raises
+    ------
+    StormwrightError
+        As `batch_session`, and where Spark fails inside the block.
+    """
+    with TemporaryDirectory(prefix="stormwright-spark-") as directory:
+        spark = batch_session(Path(directory), target)
+        try:
+            with remote.failures_told():
+                yield spark
+        finally:
+            spark.stop()
+
+
+def _started(master: str | None, options: Mapping[str, str], hint: Callable[[], str]) -> SparkSession:
     builder = SparkSession.builder.appName("stormwright")
     if master is not None:
         builder = builder.master(master)
@@ -117,7 +141,14 @@ def _started(master: str | None, options: Mapping[str, str], where: str) -> Spar
     try:
         return builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
-        raise StormwrightError(f"Spark did not start: {remote.first_line(error)}; {where}") from error
+        raise StormwrightError(f"Spark did not start: {remote.first_line(error)}; {hint()}") from error
+
+
+def _last_words(log: Path) -> str:
+    """What a JVM said last before it ended."""
+    lines = log.read_text("utf-8", errors="replace").splitlines() if log.exists() else []
+    said = [line.strip() for line in lines if line.strip()][-_LAST_LINES:]
+    return "; ".join(said) or "it said nothing"
 
 
 def require_java() -> None:

@@ -22,10 +22,11 @@ def metrics_text(status: Mapping[str, Any]) -> bytes:
     Parameters
     ----------
     status
-        ``counts``, ``drift`` and ``pipeline``, as `stormwright.controller.runtime.Runtime.status` gives them.
+        ``counts``, ``drift``, ``history``, ``evaluation`` and ``pipeline``, as
+        `stormwright.controller.runtime.Runtime.status` gives them.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Once([*_of_controller(status), *_of_pipeline(status["pipeline"])]))
+    registry.register(_Once([*_of_controller(status), *_of_history(status), *_of_pipeline(status["pipeline"])]))
     return generate_latest(registry)
 
 
@@ -45,6 +46,19 @@ def _of_controller(status: Mapping[str, Any]) -> Iterator[Metric]:
     yield _counter("moves", "Moves of topologies.", ("result",), moves)
     drifted = {(drift["topology"],): drift["change"] for drift in status["drift"]}
     yield _gauge("load_drift_ratio", "Relative change of a load that has drifted.", ("topology",), drifted)
+
+
+def _of_history(status: Mapping[str, Any]) -> Iterator[Metric]:
+    history, evaluation = status["history"], status["evaluation"]
+    for key in ("staged_files", "staged_bytes"):
+        yield _gauge(f"history_{key}", "What waits to be taken into the tables.", (), {(): history[key]})
+    taken_ms = history["taken"].get("at_ms")
+    taken = {(): None if taken_ms is None else taken_ms / 1000}
+    yield _gauge("history_taken_timestamp_seconds", "When rows were taken into the tables last.", (), taken)
+    failed = {(part,): error["at_ms"] / 1000 for part, error in history["errors"].items()}
+    yield _gauge("history_failure_timestamp_seconds", "When a part of the history failed last.", ("part",), failed)
+    share = {(): evaluation.get("calibration")}
+    yield _gauge("calibration_ratio", "Share of a predicted change in traffic that arrives, in the median.", (), share)
 
 
 def _of_pipeline(pipeline: Mapping[str, Any]) -> Iterator[Metric]:

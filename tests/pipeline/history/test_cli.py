@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +23,8 @@ LOOKS = 3
 @pytest.fixture
 def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The verbs use the session of the tests, and leave it as it is."""
-
-    @contextmanager
-    def session(*_: object) -> Iterator[SparkSession]:
-        yield spark
-
-    monkeypatch.setattr(session_module, "history_session", session)
+    monkeypatch.setattr(session_module, "batch_session", lambda *_: spark)
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
@@ -45,20 +39,25 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) 
 def test_from_what_is_staged_to_what_people_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    staging = Staging(tmp_path / "history")
+    # Hadoop and a shell have their own ideas of such a name.
+    state_dir = tmp_path / "the state, 100 %"
+    staging = Staging(state_dir / "history")
     staging.write(FACTS, "facts", facts(2, 2, seed=1))
     with monkeypatch.context() as patch:
-        looks = record_looks(tmp_path / "history", Clockwork(patch), LOOKS)
+        looks = record_looks(state_dir / "history", Clockwork(patch), LOOKS)
     judgement = {"decision_ms": looks[1][0], "topology": "measured-1-0", "quantity": "throughput", "predicted": 1.0}
     staging.write(
         JUDGEMENTS, "judged", [{"at_ms": START_MS + 600_000, "measured": 1.02, "verdict": "as predicted", **judgement}]
     )
-    state = ["--state", str(tmp_path)]
+    state = ["--state", str(state_dir)]
 
     def as_json(*arguments: str) -> Any:
         return json.loads(printed(capsys, *arguments, *state, "--json"))
 
+    assert "nothing is recorded there" in printed(capsys, "history", "report", *state, code=BAD_INPUT)
     assert as_json("history", "ingest")["rows"]["facts"] == 72
+    assert [path.name for path in tmp_path.iterdir()] == [state_dir.name]
+    assert {path.name for path in (state_dir / "history" / "tables").iterdir()} >= {"facts", "decisions"}
     assert printed(capsys, "history", "ingest", *state) == "nothing was staged\n"
     summaries = {table["table"]: table["rows"] for table in as_json("history", "tables")["tables"]}
     assert summaries == {
@@ -81,6 +80,14 @@ def test_from_what_is_staged_to_what_people_read(
         looks[-1][0]
     )
 
+    for statement, why in (
+        ("SELECT nothing FROM facts", "UNRESOLVED_COLUMN"),
+        ("SELECT 1 / sum(0) FROM facts", "Spark failed: [DIVIDE_BY_ZERO]"),
+    ):
+        assert why in printed(capsys, "history", "sql", statement, *state, code=BAD_INPUT)
+    overloads = as_json("history", "overloads", "2023-07-22", "--after", "0")["overloads"]
+    assert overloads == []  # of those days no capacity is known
+
     output = tmp_path / "then.json"
     printed(capsys, "history", "at", "2026-11-21T00:30", *state, "--output", str(output))
     assert read_problem(output).current == looks[-1][1].current
@@ -94,6 +101,12 @@ def test_from_what_is_staged_to_what_people_read(
     assert "deleted" in printed(capsys, "history", "retain", "facts=1", *state)
     assert as_json("history", "report")["topologies"] == []
 
+    (damaged, *_) = (state_dir / "history" / "tables" / "decisions").rglob("*.parquet")
+    damaged.write_bytes(damaged.read_bytes()[:200])
+    told = printed(capsys, "history", "decisions", *state, code=BAD_INPUT)
+    assert damaged.name in told
+    assert "Exception" not in told.partition("Encountered")[2]
+
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
@@ -102,6 +115,8 @@ def test_from_what_is_staged_to_what_people_read(
         (["history", "tables", "--state", "/no/such/place"], "no such directory"),
         (["history", "report", "2026-13-01", "--history", "file:///somewhere"], "no day or time"),
         (["history", "report", "2026-11-02..2026-11-01", "--history", "file:///somewhere"], "ends before it begins"),
+        (["history", "report", "9999-12-31", "--history", "file:///somewhere"], "no day or time"),
+        (["history", "overloads", "0001-01-01..", "--history", "file:///somewhere"], "no day or time"),
         (["history", "at", "noon", "--history", "file:///somewhere"], "no day or time"),
         (["history", "retain", "facts=", "ten", "--history", "file:///somewhere"], "2 faults"),
         (["history", "ingest", "--history", "file:///somewhere"], "--state: is needed"),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from stormwright.errors import StormwrightError
 from stormwright.pipeline.history import staging as staging_module
+from stormwright.pipeline.history.ingest import ingest
 from stormwright.pipeline.history.panes import ClosedPanes
 from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.history.tables import DECISIONS, FACTS, SNAPSHOTS
@@ -120,3 +124,21 @@ def test_a_disk_without_room_loses_nothing_and_stops_nothing(tmp_path: Path, mon
     closed.saved()
     assert (closed.error, closed.lost) == (None, 0)
     assert taken(staging) == sorted(moment for n in range(3) for moment in panes(n)["pane_ms"].to_pylist())
+
+
+def test_only_one_process_at_a_time_takes_rows_in(tmp_path: Path) -> None:
+    staging = Staging(tmp_path / "history")
+    other = (
+        "import sys, time; from pathlib import Path; from stormwright.pipeline.history.staging import Staging\n"
+        "with Staging(Path(sys.argv[1])).alone(): print('alone', flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", other, str(tmp_path / "history")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"alone\n"
+            with pytest.raises(StormwrightError, match="another process is working on the tables"):
+                ingest(None, None, staging)  # type: ignore[arg-type]
+        finally:
+            process.kill()
+    assert ingest(None, None, staging) == {}  # type: ignore[arg-type]

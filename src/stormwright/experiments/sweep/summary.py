@@ -54,11 +54,9 @@ def label(scheduler: str, parameters: Mapping[str, Any]) -> str:
     return f"{scheduler} {', '.join(f'{key}={value}' for key, value in parameters.items())}".strip()
 
 
-def rows_of(sweep: Sweep, table: pa.Table) -> list[Row]:
+def own_cells(sweep: Sweep, table: pa.Table) -> pa.Table:
     """The sweep's own rows in a table that may hold those of others too."""
-    keys = pa.array([cell.key for cell in sweep.cells], pa.string())
-    rows: list[Row] = table.filter(pc.is_in(table["key"], keys)).to_pylist()
-    return rows
+    return table.filter(pc.is_in(table["key"], pa.array([cell.key for cell in sweep.cells], pa.string())))
 
 
 def summaries(rows: Sequence[Row]) -> list[Summary]:

@@ -14,15 +14,22 @@ from stormwright.pipeline.history.tables import TABLES
 
 
 def ingest(spark: SparkSession, store: Store, staging: Staging) -> dict[str, int]:
-    """Take all staged rows into the tables, each once, however often this is interrupted; rows by table."""
+    """Take all staged rows into the tables, each once, however often this is interrupted; rows by table.
+
+    Raises
+    ------
+    StormwrightError
+        Another process is at it.
+    """
     taken: dict[str, int] = {}
-    for table in TABLES.values():
-        for chunk in staging.chunks(table):
-            rows = chunk.rows()
-            frame = table.migrated(spark.createDataFrame(rows).coalesce(1), chunk.version)
-            store.write(table, frame.select(*table.columns), chunk.number)
-            chunk.remove()
-            taken[table.name] = taken.get(table.name, 0) + rows.num_rows
+    with staging.alone():
+        for table in TABLES.values():
+            for chunk in staging.chunks(table):
+                rows = chunk.rows()
+                frame = table.migrated(spark.createDataFrame(rows).coalesce(1), chunk.version)
+                store.write(table, frame.select(*table.columns), chunk.number)
+                chunk.remove()
+                taken[table.name] = taken.get(table.name, 0) + rows.num_rows
     return taken
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.pipeline.batch import Stretch
@@ -45,6 +45,24 @@ def answers(
     rows = _with_documents(store, looks, stretch).repartition(PARTITIONS)
     ddl = ", ".join(f"{column.name} {_SPARK_TYPES[column.type]}" for column in schema)
     return [row.asDict() for row in rows.mapInArrow(ask, ddl).collect()]
+
+
+def clusters(store: Store, stretch: Stretch) -> list[dict[str, Any]]:
+    """The nodes of the cluster in a stretch of time and right before it, oldest first.
+
+    Of each state ``at_ms``, when it was first seen, and as JSON ``supervisors`` and ``core_hz``, as
+    a `stormwright-problem/1` has them.
+    """
+    start_ms = None if stretch.start_ms is None else stretch.start_ms - _SNAPSHOT_BEFORE_MS
+    # Nearly all of a document is topologies, so the nodes are taken out there, and told where they have changed.
+    part = {name: F.get_json_object("document", f"$.{name}") for name in ("supervisors", "core_hz")}
+    before = Window.orderBy("at_ms")
+    rows = within(store, SNAPSHOTS, Stretch(start_ms, stretch.end_ms)).select(
+        "at_ms", *(column.alias(name) for name, column in part.items())
+    )
+    nodes = F.struct(*part)
+    changed = rows.withColumn("same", F.lag(nodes).over(before).eqNullSafe(nodes)).where(~F.col("same"))
+    return [row.asDict() for row in changed.drop("same").orderBy("at_ms").collect()]
 
 
 def _with_documents(store: Store, looks: DataFrame, stretch: Stretch) -> DataFrame:

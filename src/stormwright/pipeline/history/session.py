@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from stormwright.errors import MissingDependencyError, StormwrightError
 from stormwright.pipeline.history.delta import delta_conf
 from stormwright.pipeline.history.store import check_format
+from stormwright.pipeline.remote import failures_told
 from stormwright.pipeline.session import batch_session
 from stormwright.pipeline.target import SparkTarget
 
@@ -30,6 +31,8 @@ def history_session(kind: str = "parquet", target: SparkTarget | None = None) ->
         There is no such format.
     MissingDependencyError
         There is no Java, or it is too old; or what the format needs is not installed, or cannot be had.
+    StormwrightError
+        Spark does not start, or fails inside the block.
     """
     check_format(kind)
     conf = delta_conf() if kind == "delta" else {}
@@ -45,6 +48,7 @@ def history_session(kind: str = "parquet", target: SparkTarget | None = None) ->
                 ) from error
             raise
         try:
-            yield session
+            with failures_told():
+                yield session
         finally:
             session.stop()

@@ -12,11 +12,12 @@ anywhere is written again from the same files, in the place of what may be there
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stormwright.errors import StormwrightError
 from stormwright.pipeline.history.tables import TABLES, Table
 
 #: Rows that become one chunk: they pass through the driver's memory, and as one task through the session of the stream,
@@ -94,6 +96,28 @@ class Staging:
     def discard(self, table: Table, name: str) -> None:
         """Delete a hidden file."""
         (self._staged(table) / f"{_HIDDEN}{name}{_SUFFIX}").unlink()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes that work on the tables of this directory from it until the block ends.
+
+        Two that take rows in would give the same number to different rows, and one that compacts a day deletes what
+        another one writes to it meanwhile.
+
+        Raises
+        ------
+        StormwrightError
+            Another one is at it.
+        """
+        self._directory.mkdir(parents=True, exist_ok=True)
+        with (self._directory / "lock").open("w") as file:
+            try:
+                # A process that ends, however it does, lets go of it.
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                told = f"another process is working on the tables of {self._directory}; try again when it has ended"
+                raise StormwrightError(told) from error
+            yield
 
     def waiting(self) -> tuple[int, int]:
         """How many files wait to be taken in, and their size in bytes."""

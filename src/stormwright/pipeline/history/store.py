@@ -253,12 +253,17 @@ def as_uri(place: str) -> str:
     """
     if not place:
         raise InputError("history", [Fault("no place", place)])
-    return place if re.match(r"[a-z][a-z0-9+.-]*:", place) else Path(place).absolute().as_uri()
+    return place if re.match(r"[a-z][a-z0-9+.-]*:", place) else _file_uri(Path(place))
 
 
 def tables_below(state_dir: Path) -> str:
     """Where the tables of a service are if it was told nothing else."""
-    return (state_dir / "history" / "tables").absolute().as_uri()
+    return _file_uri(state_dir / "history" / "tables")
+
+
+def _file_uri(directory: Path) -> str:
+    # As Hadoop reads it: a blank stands for itself, and %20 would be a part of the name.
+    return f"file://{directory.absolute()}"
 
 
 def check_format(kind: str) -> None:

@@ -151,9 +151,30 @@ JUDGEMENTS = Table(
     key=("decision_ms", "topology", "quantity"),
 )
 
-#: Cells of comparisons and sweeps; `result` is JSON.
+#: Cells of sweeps that were told of this history (`stormwright sweep --state`): `name` is the sweep's, `cell` the key,
+#: and the other columns those of `stormwright.experiments.sweep.work.ROW`. One that failed may have been decided again.
 EXPERIMENTS = Table(
-    "experiments", {"at_ms": "long", "name": "string", "cell": "string", "result": "string"}, key=("name", "cell")
+    "experiments",
+    {
+        "at_ms": "long",
+        "name": "string",
+        "cell": "string",
+        "problem": "string",
+        "scheduler": "string",
+        "parameters": "string",
+        "seed": "long",
+        "repeat": "long",
+        "version": "string",
+        "error": "string",
+        "seconds": "double",
+        "cost": "double",
+        "inter_node": "double",
+        "valid": "boolean",
+        "unplaced": "long",
+        "nodes": "long",
+        "moved_executors": "long",
+    },
+    key=("name", "cell", "at_ms"),
 )
 
 TABLES: Mapping[str, Table] = {

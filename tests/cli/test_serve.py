@@ -1,0 +1,26 @@
+"""``stormwright serve``: what ends it before anything is started."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--keep-raw", "inf"], "'--keep-raw': inf is no number that one can count to"),
+        (["--keep-raw", "nan"], "'--keep-raw': nan is no number"),
+        (["--keep-raw", -1], "'--keep-raw': -1.0 is not in the range"),
+        (["--alarm-after", "inf"], "'--alarm-after': inf is no number"),
+        (["--forecast", 0], "'--forecast': 0 is not in the range"),
+        (["--period", "nan"], "period_s: should be at least 0, got nan"),
+        (["--history-format", "orc"], "orc: unknown; there are parquet, delta"),
+        (["--scheduler", "nobody"], "nobody: unknown scheduler"),
+        (["--storm-home", "/no/such/place"], "'/no/such/place' does not exist"),
+    ],
+)
+def test_bad_options_end_with_2(run, tmp_path, arguments, said):
+    code, out, err = run("serve", "--storm-home", tmp_path, "--state", tmp_path / "state", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert not (tmp_path / "state").exists()
