@@ -48,7 +48,7 @@ def swept(command: list[str], plugins: Path, code: int = 0) -> dict[str, Any]:
 
 
 def _run(command: list[str], env: Mapping[str, str], code: int = 0) -> str:
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 

@@ -87,7 +87,7 @@ def test_the_example_under_spark_submit(standalone: Standalone, tmp_path: Path, 
     sweep += [str(word) for pair in files.items() for word in pair]
     env = {**environment(plugins), "PYSPARK_DRIVER_PYTHON": sys.executable}
     program = str(stormwright.__main__.__file__)
-    done = subprocess.run([*submit, program, *sweep], env=env, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([*submit, program, *sweep], env=env, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     cells = 2 * (1 + 6 + 1 + 3) * 2
     rows = cells_in(tmp_path / "cells")
