@@ -32,6 +32,10 @@ _HOTTEST, _HOTTER, _HEAT_PER_STEP, _COLDEST = 0.1, 0.2, 1.2e-4, 0.001
 #: executor exchanges on average.
 _FULL, _SHADOW_STEP, _LEAST_SHADOW = 0.97, 1.1, 0.003
 
+#: Restarts begin at such a price, in the same parts, so that the first go where they gain most: once they are at their
+#: limit there is no way from one topology to another.
+_FIRST_RESTARTS = 10.0
+
 
 class Budget:
     """Steps, or seconds from now on.
@@ -72,7 +76,7 @@ class Budget:
         cooling = max(_COOLING * float((sizes.astype(float) ** _COOLING_POWER).sum()), _SHORTEST_COOLING)
         coolings = max(1, round(steps / cooling))
         stretches = max(_STRETCHES, _FEWEST_STRETCHES * coolings)
-        part = move_shadow = restart_shadow = 0.0
+        part, move_shadow, restart_shadow = 0.0, 0.0, mean * _FIRST_RESTARTS
         stretch = math.ceil(steps / stretches) if self._iterations else _SHORTEST
         while part < 1:
             cooled = part * coolings % 1
