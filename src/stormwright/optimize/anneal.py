@@ -21,6 +21,10 @@ _SHORTEST = 500
 #: executor exchanges on average.
 _FULL, _SHADOW_STEP, _LEAST_SHADOW = 0.97, 1.1, 0.003
 
+#: Restarts begin at such a price, in the same parts, so that the first go where they gain most: once they are at their
+#: limit there is no way from one topology to another.
+_FIRST_RESTARTS = 10.0
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -83,7 +87,7 @@ def stretches(
 ) -> Iterator[None]:
     """Refine `layout` in about so many stretches, from one part of a cooling to another; stops after each."""
     begun_s = time.perf_counter()
-    part = move_shadow = restart_shadow = 0.0
+    part, move_shadow, restart_shadow = 0.0, 0.0, cooling.mean * _FIRST_RESTARTS
     stretch = math.ceil(effort.steps / number) if effort.steps else _SHORTEST
     while part < 1:
         totals = layout.totals[0]
