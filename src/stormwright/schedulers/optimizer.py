@@ -103,9 +103,9 @@ class OptimizerScheduler:
     once; smaller problems by every thread from the same placement with other random numbers, and the best one counts.
 
     There is no clock unless a time budget is given: the same problem, seed, number of iterations and threads give the
-    same answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its `proof`:
-    `cost`, `bound`, the `gap` between them, and whether it is `optimal`. The first call on a machine takes some
-    seconds more, once, to compile. Ties go to what stays, then to what was found first.
+    same answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its
+    `proof`: `cost`, `bound`, the `gap` between them, and whether it is `optimal`. The first call on a machine takes
+    some seconds more, once, to compile. Ties go to what stays, then to what was found first.
 
     When to use
     -----------
