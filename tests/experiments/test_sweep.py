@@ -62,6 +62,12 @@ def test_cells_are_the_product_and_only_dice_have_seeds(tmp_path: Path) -> None:
     )
 
 
+def test_more_cells_than_memory_holds_are_refused_before_they_are_listed(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, problems=[f"ready:{WORD_COUNT}"], schedulers={"random": None}, repeats=10**9)
+    with pytest.raises(InputError, match=r"asks for 1,000,000,000 cells; a sweep has at most 1,000,000"):
+        read_cells(spec)
+
+
 def test_the_same_problem_in_two_files_is_one(tmp_path: Path) -> None:
     write_problem(tmp_path / "plain.json", READY[WORD_COUNT]())
     write_problem(tmp_path / "packed.json.gz", READY[WORD_COUNT]())

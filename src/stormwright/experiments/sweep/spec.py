@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from glob import glob
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from stormwright.experiments.ready import READY_PREFIX, read_problem
 from stormwright.experiments.resolve import JAVA_PREFIX, resolve_scheduler
 from stormwright.experiments.sweep.cells import Cell, Sweep, SweepProblem
 from stormwright.formats.faults import join_path
-from stormwright.formats.sweep import Grid, read_sweep
+from stormwright.formats.sweep import Grid, SweepDocument, read_sweep
 from stormwright.schedulers import scheduler_type
 
 _WILD = frozenset("*?[")
+
+#: Cells of a sweep.
+MOST_CELLS = 1_000_000
 
 
 def read_cells(path: Path) -> Sweep:
@@ -34,6 +38,7 @@ def read_cells(path: Path) -> Sweep:
     problems = {problem.digest: problem for problem in _problems(document.problems, path.parent, faults)}
     grids: dict[str, Grid] = document.schedulers
     seeds: list[int | None] = [*document.seeds] or [None]
+    _require_countable(path, document, len(problems))
     rules = [rule for name, grid in grids.items() for rule in _combinations(name, grid, faults)]
     if faults:
         # Combinations share values, and so do their faults.
@@ -50,6 +55,14 @@ def read_cells(path: Path) -> Sweep:
     order = {digest: position for position, digest in enumerate(problems)}
     distinct = sorted({cell.key: cell for cell in cells}.values(), key=lambda cell: (order[cell.problem], cell.key))
     return Sweep(problems, tuple(distinct), document.time_limit_s)
+
+
+def _require_countable(path: Path, document: SweepDocument, problems: int) -> None:
+    """No more cells than memory holds: each is known by name before the first one runs."""
+    combinations = sum(prod(map(len, grid.values())) for grid in document.schedulers.values())
+    cells = problems * combinations * max(len(document.seeds), 1) * document.repeats
+    if cells > MOST_CELLS:
+        raise InputError(str(path), [Fault(f"asks for {cells:,} cells; a sweep has at most {MOST_CELLS:,}", "$")])
 
 
 def _problems(texts: Sequence[str], base: Path, faults: list[Fault]) -> Iterator[SweepProblem]:
