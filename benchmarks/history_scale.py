@@ -1,6 +1,6 @@
-"""A month's report by topology over generated history, on one core and on two.
+"""A month's report by topology over generated history, on one core, on two, and on a standalone cluster of two workers.
 
-    python benchmarks/history_scale.py [--rows 1000000000] [--days 30] [--cores 1,2] [--directory DIR]
+    PYTHONPATH=. python benchmarks/history_scale.py [--rows 1000000000] [--days 30] [--cores 1,2] [--directory DIR]
 
 Rows are facts of task pairs, one for each pair and pane of 3 s, as they are once their days are compacted: Spark
 generates them in order, straight into the layout of the tables. The report is that of ``stormwright history report``
@@ -37,6 +37,10 @@ from stormwright.pipeline.history.store import ParquetStore
 from stormwright.pipeline.history.tables import FACTS
 from stormwright.pipeline.session import batch_session
 from stormwright.pipeline.target import SparkTarget
+from tests.spark import clusters
+
+#: Executors compile what is hot as a local Spark does.
+STANDALONE = {**clusters.DRIVER, "spark.executor.extraJavaOptions": "-Djava.net.preferIPv4Stack=true"}
 
 FIRST_DAY = date(2026, 10, 1)
 PANE_MS = 3000
@@ -53,6 +57,7 @@ def main() -> None:
     parser.add_argument("--topologies", type=int, default=100)
     parser.add_argument("--cores", default="1,2")
     parser.add_argument("--directory", type=Path)
+    parser.add_argument("--master", help=argparse.SUPPRESS)
     parser.add_argument("--part", choices=["generate", "report"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.pairs = math.ceil(options.rows / options.days / PANES_A_DAY)
@@ -77,8 +82,11 @@ def _measure(options: argparse.Namespace) -> None:
     for count in cores:
         found[count] = _run("report", options, count)
         print(f"{count} cores: {found[count]['seconds']:.1f} s", flush=True)
+    with clusters.standalone(options.directory / "standalone", options.directory) as cluster:
+        spread = _run("report", options, 2, cluster.master)
+    print(f"standalone: {spread['seconds']:.1f} s", flush=True)
     rows, least, most = found[cores[0]]["rows"], found[cores[0]], found[cores[-1]]
-    assert all(each["sent_tuples"] == least["sent_tuples"] for each in found.values())
+    assert all(each["sent_tuples"] == least["sent_tuples"] for each in (*found.values(), spread))
     figures = [
         (f"a month's report by topology, {rows:,} pair-rows, {count} of the cores, s", "≤ 60", f"{each['seconds']:.1f}")
         for count, each in found.items()
@@ -86,15 +94,19 @@ def _measure(options: argparse.Namespace) -> None:
     if len(cores) > 1:
         speed_up = f"{least['seconds'] / most['seconds']:.2f}"
         figures.append((f"times as fast on {cores[-1]} as on {cores[0]}", f"near {cores[-1] / cores[0]:g}", speed_up))
+    apart = f"{spread['seconds']:.1f} s, {spread['seconds'] / most['seconds']:.2f} × local"
+    figures.append(("on a standalone cluster, two workers of one core", "≤ 1.15 × local", apart))
     figures.append(("bytes on disk a row", "", f"{least['bytes'] / rows:.1f}"))
-    details = {"parameters": {name: getattr(options, name) for name in ("rows", "days", "topologies", "pairs")}}
-    write_results("history-scale", "A month's report over the history", figures, details | {"runs": found})
+    parameters = {name: getattr(options, name) for name in ("rows", "days", "topologies", "pairs")}
+    details = {"parameters": parameters, "runs": found, "standalone": spread}
+    write_results("history-scale", "A month's report over the history", figures, details)
 
 
-def _run(part: str, options: argparse.Namespace, cores: int) -> dict[str, Any]:
+def _run(part: str, options: argparse.Namespace, cores: int, master: str | None = None) -> dict[str, Any]:
     """A part in a process that may use so many cores."""
     command = [sys.executable, __file__, "--part", part, "--cores", str(cores), "--directory", str(options.directory)]
     command += [f"--{name}={getattr(options, name)}" for name in ("rows", "days", "topologies")]
+    command += ["--master", master] if master else []
     allowed = sorted(os.sched_getaffinity(0))[:cores]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, text=True, check=True, preexec_fn=lambda: os.sched_setaffinity(0, allowed)
@@ -103,12 +115,13 @@ def _run(part: str, options: argparse.Namespace, cores: int) -> dict[str, Any]:
     return told
 
 
-def _session(directory: Path, cores: int) -> SparkSession:
-    return batch_session(directory / "spark", SparkTarget(f"local[{cores}]"))
+def _session(options: argparse.Namespace) -> SparkSession:
+    target = SparkTarget(options.master, STANDALONE) if options.master else SparkTarget(f"local[{options.cores}]")
+    return batch_session(options.directory / "spark", target)
 
 
 def _generate(options: argparse.Namespace) -> dict[str, Any]:
-    spark = _session(options.directory, int(options.cores))
+    spark = _session(options)
     store, begin = ParquetStore(spark, options.directory.as_uri()), time.perf_counter()
     for number in range(options.days):
         store.write_day(FACTS, FIRST_DAY + timedelta(days=number), _day(spark, options, number))
@@ -141,7 +154,7 @@ def _day(spark: SparkSession, options: argparse.Namespace, number: int) -> DataF
 
 
 def _report(options: argparse.Namespace) -> dict[str, Any]:
-    spark = _session(options.directory, int(options.cores))
+    spark = _session(options)
     store = ParquetStore(spark, options.directory.as_uri())
     topology_reports(store, Stretch(_ms(0), _ms(1)))
     begin = time.perf_counter()
