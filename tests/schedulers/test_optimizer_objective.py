@@ -167,3 +167,10 @@ def test_prices_and_caps_have_ranges(name, wrong):
     with pytest.raises(InputError) as caught:
         make_scheduler("optimizer", {name: wrong, "max_restarts": "-2"})
     assert [fault.path for fault in caught.value.faults] == [name, "max_restarts"]
+
+
+@pytest.mark.parametrize("name", ["max_moves", "max_restarts", "seed", "time_budget_s"])
+def test_what_machine_code_cannot_count_is_told(name):
+    with pytest.raises(InputError) as caught:
+        make_scheduler("optimizer", {name: "inf" if name == "time_budget_s" else 2**64})
+    assert [fault.path for fault in caught.value.faults] == [name]
