@@ -124,3 +124,17 @@ def test_what_is_not_valid_proves_nothing():
     assert not proof.optimal
     assert cost_of(of, slots).total == 0.0
     assert proof.cost <= 0.2 * 10
+
+
+@pytest.mark.parametrize("cpu_ghz", [(), (0.0,), (0.0, 4.0), (FOREVER,), (FOREVER, 4.0), (0.1, 0.1)])
+@pytest.mark.parametrize("asked_ghz", [0.0, 1.0])
+def test_nodes_without_cpu_or_without_end_of_it(cpu_ghz, asked_ghz):
+    """Against every placement where there is a valid one; memory is no limit."""
+    supervisors = tuple(replace(node, resources={}) for node in nodes(*cpu_ghz, ports=2))
+    of = problem(supervisors, (topology("t", 4, 2), load(4, [(0, 1, 7), (1, 2, 5), (2, 3, 3)], cpu_ghz=asked_ghz)))
+    best = best_slots(of)
+    found = RelaxedBound(Relaxed.of(of, CostWeights())).run(0.05)
+    assert np.isfinite(found)
+    assert found <= (oracles.cost(of, best) if best else FOREVER) + 1e-9
+    proof = bound_cost(of, np.array(best or [-1] * 4, np.int32), FOREVER if best else 0.1)
+    assert proof.optimal == (best is not None)

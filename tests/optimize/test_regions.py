@@ -7,14 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stormwright.model import CostWeights, cost_under, measured_traffic
+from stormwright.model import CostWeights, cost_of, cost_under, measured_traffic
 from stormwright.optimize import threads
 from stormwright.optimize.budget import Budget
+from stormwright.optimize.links import Links
 from stormwright.optimize.refine import relieve
 from stormwright.optimize.regions import cut_into_regions
-from stormwright.optimize.start import add_up_cost
+from stormwright.optimize.start import Workers, add_up_cost, make_layout
 from tests.case_files import case_files, case_name, case_problem
 from tests.optimize.test_layout import placed_layout, slots_of
+from tests.schedulers.builders import load, nodes, problem, topology
 
 LARGE = next(path for path in case_files("placement") if case_name(path).startswith("l04"))
 
@@ -71,6 +73,24 @@ def test_a_search_by_regions_keeps_the_books(cores, many_regions):
         workers.append(placed.worker)
     assert costs[0] == costs[1]
     assert np.array_equal(*workers), "whichever thread is faster"
+
+
+@pytest.mark.parametrize("effort", [Budget(0.0, 1_000), Budget(0.05)])
+def test_what_lies_across_all_regions_stays(effort, many_regions):
+    """Every topology has a worker on each of two nodes, and each node is a region."""
+    of = problem(
+        nodes(99, 99, ports=99, memory_mb=1e6), *((topology(f"t{n}", 4, 2), load(4, [(0, 1, 1)])) for n in range(60))
+    )
+    slots = np.concatenate([[n, n, 99 + n, 99 + n] for n in range(60)])
+    layout = placed_layout(of)
+    workers = Workers(
+        np.repeat(np.arange(120), 2), np.repeat(np.arange(60), 2), np.tile([0, 1], 60), *np.zeros((2, 120), bool)
+    )
+    most = layout.topologies["most"]
+    layout = make_layout(of, Links.following(of), workers, of.node_usable, most, CostWeights(), 0)
+    assert threads.count_regions(layout, 1) == 2
+    assert np.array_equal(effort.improve(layout).node, workers.node)
+    assert cost_of(of, slots.astype(np.int32)).total == layout.totals["cost"][0]
 
 
 def test_limits_of_moves_are_for_all_regions_together(many_regions):

@@ -10,6 +10,7 @@ from stormwright.optimize.dense import MOST_DENSE, Dense, restore
 from stormwright.optimize.tabu import improve_small, is_small, search
 from tests.case_files import case_files, case_name, case_problem, read_case
 from tests.optimize.test_layout import placed_layout, slots_of
+from tests.schedulers.builders import load, nodes, problem, topology
 
 CASES = [path for path in case_files("placement") if case_name(path)[0] == "s"]
 
@@ -75,3 +76,15 @@ def test_large_ones_are_left_to_others():
     path = next(path for path in case_files("placement") if case_name(path).startswith("m01"))
     assert case_problem(path).num_executors > MOST_DENSE
     assert not is_small(placed_layout(case_problem(path)))
+
+
+def test_overloaded_nodes_are_relieved_though_nothing_is_exchanged():
+    """Four nodes are filled to the brim by executors of every size: only a few of all placements are valid."""
+    rng = np.random.default_rng(31)
+    parts = np.concatenate([np.diff([0.0, *np.sort(rng.uniform(0, 0.985, 4)), 0.985]) for _ in range(4)])
+    of = problem(nodes(1, 1, 1, 1, ports=5), (topology("t", 20, 20), load(20, cpu_ghz=rng.permutation(parts))))
+    layout = placed_layout(of)
+    dense, _ = improve_small(layout, 200_000, lambda: False)
+    assert Dense.of(layout).state["overload"] > 0
+    used = np.bincount(dense.node[dense.worker], of.executor_cpu_hz, 4)
+    assert np.all(used <= of.node_cpu_hz)

@@ -154,9 +154,23 @@ def test_workers_that_lost_executors_join_restart_in_any_case(most):
     assert oracles.cost(of, slots) < 9, "what it costs if the lost one joins those it exchanges with, and no more"
 
 
+@pytest.mark.parametrize("prefix", ["s01", "m01"])
+@pytest.mark.parametrize("settings", [{"max_moves": 3}, {"max_restarts": 0}, {"move_price": 9.0, "restart_price": 9.0}])
+def test_where_nothing_runs_there_is_nothing_to_stay_near(prefix, settings):
+    of = case_problem(next(path for path in case_files("placement") if case_name(path).startswith(prefix)))
+    assert np.array_equal(schedule(of, **settings).slot_of_executor, schedule(of).slot_of_executor)
+
+
 @pytest.mark.parametrize("name", ["move_price", "restart_price", "node_price", "imbalance_price"])
 @pytest.mark.parametrize("wrong", [-1.0, "x", "nan", "inf", 2e12])
 def test_prices_and_caps_have_ranges(name, wrong):
     with pytest.raises(InputError) as caught:
         make_scheduler("optimizer", {name: wrong, "max_restarts": "-2"})
     assert [fault.path for fault in caught.value.faults] == [name, "max_restarts"]
+
+
+@pytest.mark.parametrize("name", ["max_moves", "max_restarts", "seed", "time_budget_s"])
+def test_what_machine_code_cannot_count_is_told(name):
+    with pytest.raises(InputError) as caught:
+        make_scheduler("optimizer", {name: "inf" if name == "time_budget_s" else 2**64})
+    assert [fault.path for fault in caught.value.faults] == [name]

@@ -43,7 +43,7 @@ class Placed:
     worker, node
         Worker of every executor and node of every worker of a layout, -1 for none.
     overload
-        CPU and memory beyond what nodes have, as sums of Hz and MB.
+        CPU and memory beyond what nodes have, as sums of Hz and MB; of tabu search in parts of what one asks for.
     cost
         That of its traffic, and all prices.
     """

@@ -123,7 +123,7 @@ class Dense(NamedTuple):
         memory, memory_room = demand("memory_mb")
         movable = workers["movable"] & (node != NOWHERE) & (np.append(nodes["ports"], 0)[node] > 0)
         state = np.zeros(1, STATE)
-        state["mean"] = state["price"] = float(tps.sum()) / max(count, 1)
+        state["mean"] = state["price"] = float(tps.sum()) / max(count, 1) or 1.0  # an overload has a price in any case
         dense = cls(
             tps=tps,
             cpu=cpu,

@@ -44,6 +44,10 @@ class Prices:
         """Whether it counts how nodes are used."""
         return self.node > 0 or self.imbalance > 0
 
+    def without_changes(self) -> Prices:
+        """The same where nothing runs that may change."""
+        return Prices(node=self.node, imbalance=self.imbalance)
+
     def objective(self, problem: Problem, slots: IntArray, traffic: Traffic, weights: CostWeights) -> float:
         """What a placement (slot of every executor, shape (E,)) with such traffic costs, all prices included."""
         total = cost_under(problem, slots, traffic, weights).total

@@ -24,12 +24,9 @@ class RelaxedBound:
 
     def __init__(self, relaxed: Relaxed) -> None:
         self._relaxed = relaxed
-        used = relaxed.demand.sum(axis=1) / np.maximum(relaxed.capacity.sum(axis=1), 1e-300)
-        scarcest = int(np.argmax(np.where(np.isfinite(used), used, 0.0)))
-        self._size, capacity = relaxed.demand[scarcest], relaxed.capacity[scarcest]
+        self._size, capacity = _scarcest(relaxed)
         sizes, counts = np.unique(capacity, return_counts=True)
-        largest = sizes[-1] if len(sizes) else 0.0
-        steps = largest * np.arange(1, _GRID) / _GRID
+        steps = capacity.max() * np.arange(1, _GRID) / _GRID
         self._room = Room(sizes, counts.astype(float), np.unique(np.concatenate([steps, sizes])))
 
     def run(self, budget_s: float) -> float:
@@ -69,7 +66,7 @@ class RelaxedBound:
             own = np.diff(sums[self._relaxed.links.first[first : last + 1]]) / 2
             yield 0.0, np.repeat(own[:, None], len(grid), axis=1)
             return
-        groups = int(min(self._relaxed.workers[topology], len(self._relaxed.ports)))
+        groups = int(min(self._relaxed.workers[topology], max(len(self._relaxed.ports), 1)))
         # Smaller pieces than these could not take all executors.
         limits = grid[(grid < size.sum()) & (grid >= max(size.max(), 1.1 * size.sum() / groups))]
         yield _rows(Certificate(tps / 2, size, 0.0), grid)
@@ -102,6 +99,22 @@ class RelaxedBound:
         size = self._size[self._relaxed.first[topology] : self._relaxed.first[topology + 1], None]
         kept = [fixed + float((worth - size * price).max(axis=1, initial=-np.inf).sum()) for fixed, worth in options]
         return int(np.argmin(kept))
+
+
+def _scarcest(relaxed: Relaxed) -> tuple[FloatArray, FloatArray]:
+    """What executors use and nodes have of the resource that is used up most, shapes (E,) and (n,).
+
+    Nodes without a limit have room for all, those without any of it take no part; and where some executor fits on none,
+    so that nothing is valid, it limits nothing.
+    """
+    asked = relaxed.demand.sum(axis=1)
+    had = np.where(np.isfinite(relaxed.capacity), relaxed.capacity, asked[:, None])
+    total = had.sum(axis=1)
+    scarcest = int(np.argmax(np.divide(asked, total, out=np.zeros(len(asked)), where=total > 0)))
+    size, capacity = relaxed.demand[scarcest], had[scarcest]
+    capacity = capacity[capacity > 0]
+    fits = len(capacity) and capacity.max() >= size.max(initial=0.0)
+    return size, capacity if fits else np.full(max(len(relaxed.ports), 1), size.sum() or 1.0)
 
 
 def _rows(certificate: Certificate, grid: FloatArray) -> tuple[float, FloatArray]:

@@ -71,7 +71,7 @@ def share(worth: FloatArray, size: FloatArray, room: Room) -> tuple[float, Float
     """
     kinds = len(room.size)
     held = np.concatenate([room.size * room.count, (room.count[:, None] * _PIECES).ravel()])
-    scale = max(float(size.sum()), 1e-300)
+    scale = float(size.sum()) or 1.0
     prices = np.zeros(len(held))
     # No price is of use above what the dearest executor is worth for its size; prices are counted in these.
     finite = np.where(np.isfinite(worth), worth, 0.0)

@@ -71,7 +71,8 @@ def make_layout(
     most_per_worker
         Executors that a worker of each topology may have, shape (T,).
     prices
-        What counts beside the cost of traffic; nothing by default. What is held can neither move nor restart.
+        What counts beside the cost of traffic; nothing by default. What is held can neither move nor restart, so that
+        where nothing else runs only the prices of nodes count.
     """
     movable = ~workers.held
     num_executors, num_workers, num_nodes = problem.num_executors, len(workers.topology), len(problem.supervisors)
@@ -138,6 +139,8 @@ def make_layout(
     link_rows = np.empty(len(links.tps), arrays.LINK)
     link_rows["executor"], link_rows["tps"] = links.executor, links.tps
     prices = prices or Prices()
+    if np.all(home == NOWHERE):
+        prices = prices.without_changes()
     mean_hz = float(nodes["cpu_hz"].sum()) / max(int(np.count_nonzero(nodes["cpu_hz"])), 1)
     layout = Layout(
         executors=executors,

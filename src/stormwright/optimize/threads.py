@@ -55,7 +55,8 @@ def search_regions(layout: Layout, cooling: Cooling, effort: Effort, regions: in
         for number in range(rounds):
             span = number / rounds, (number + 1) / rounds
             with cut_into_regions(layout, regions, rng) as parts:
-                steps = effort.steps / rounds / sum(len(part.free_executors) for part in parts)
+                free = sum(len(part.free_executors) for part in parts)
+                steps = effort.steps / rounds / max(free, 1)  # all topologies may lie across
                 ends_s = begun_s + span[1] * effort.seconds
                 refine_some = partial(_refine_in_turn, cooling=cooling, span=span, steps=steps, ends_s=ends_s)
                 list(pool.map(refine_some, [parts[thread::threads] for thread in range(threads)]))

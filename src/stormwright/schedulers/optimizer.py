@@ -46,6 +46,12 @@ _WEIGHTS = CostWeights()
 #: Beyond it rounding would hide what traffic costs.
 _MOST_PRICE = 1e12
 
+#: Eleven days. A search that has no end gives no answer.
+_MOST_SECONDS = 1e6
+
+#: What machine code counts with, and its random numbers start from.
+_MOST_COUNT, _MOST_SEED = 10**9, 2**63 - 1
+
 
 def _price(text: str) -> Any:
     return param(0.0, f"{text}, in tuples/s between nodes", low=0, high=_MOST_PRICE)
@@ -56,13 +62,15 @@ class OptimizerParams(Params):
     """Parameters of the scheduler."""
 
     iterations: int = param(1_000_000, "steps of each search, whatever time they take", low=0)
-    time_budget_s: float = param(0.0, "instead of `iterations`: seconds from the problem to the answer; 0: none", low=0)
-    seed: int = param(0, "of the random numbers", low=0)
+    time_budget_s: float = param(
+        0.0, "instead of `iterations`: seconds from the problem to the answer; 0: none", low=0, high=_MOST_SECONDS
+    )
+    seed: int = param(0, "of the random numbers", low=0, high=_MOST_SEED)
     threads: int = param(1, "cores to search on at once; the answer depends on their number", low=1, high=64)
     move_price: float = _price("what an executor that leaves its slot costs")
-    max_moves: int = param(-1, "executors that may leave their slots; -1: any number", low=-1)
+    max_moves: int = param(-1, "executors that may leave their slots; -1: any number", low=-1, high=_MOST_COUNT)
     restart_price: float = _price("what a worker that runs and is restarted costs")
-    max_restarts: int = param(-1, "workers that run and may be restarted; -1: any number", low=-1)
+    max_restarts: int = param(-1, "workers that run and may be restarted; -1: any number", low=-1, high=_MOST_COUNT)
     node_price: float = _price("what a node on which anything runs costs")
     imbalance_price: float = _price("what CPU that is used unevenly costs, see the rule")
     follow_flows: bool = param(
@@ -113,7 +121,7 @@ class OptimizerScheduler:
        or is valid where it was not; else only what has no slot is placed.
     2. With any of them, the search starts from what runs and stays near it: an executor counts as moved if it ends up
        in another slot, a worker as restarted if its executors or its slot change. Workers that lost executors have to
-       join restart in any case, and count first.
+       join restart in any case, and count first. Where nothing runs these mean nothing.
     3. `imbalance_price` is that of Σ B_k / B (u_k - u)² over nodes, where u_k is the part that node k uses of its CPU
        B_k, u the same of all nodes together, and B what a node has on average. So a cluster of equal nodes of which
        half are idle and half are full costs a quarter of their number times this price. With `node_price`, few nodes
@@ -121,7 +129,8 @@ class OptimizerScheduler:
 
     Clusters of more than 20,000 executors are searched region by region: racks, or nodes that share topologies, with
     about 2,500 executors and what lies wholly in them; cut otherwise three times. With `threads` they are searched at
-    once; smaller problems by every thread from the same placement with other random numbers, and the best one counts.
+    once; smaller problems by every thread from the same placement with other random numbers, and the best one counts;
+    tabu search takes one thread.
 
     There is no clock unless a time budget is given: the same problem, seed, number of iterations and threads give the
     same answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its
