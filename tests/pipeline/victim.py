@@ -69,7 +69,6 @@ def main() -> None:
         def spring() -> None:
             nonlocal reached
             reached += 1
-            # The warm-up is no batch of the stream.
             if reached > AFTER:
                 os.killpg(0, signal.SIGKILL)
 

@@ -250,7 +250,9 @@ class LoadStream:
 
     def _start_spark(self) -> SparkSession:
         self._own_spark = spark_session(self._state_dir / "spark", self.settings)
-        _warm_up(self._own_spark, self.settings)
+        # Where records wait already, a batch of them costs as much as the one that it would spare them.
+        if not any(self._landing.glob(f"*{SUFFIX}")):
+            _warm_up(self._own_spark, self.settings)
         return self._own_spark
 
 
@@ -276,7 +278,7 @@ def _writer(
 def _warm_up(spark: SparkSession, settings: StreamSettings) -> None:
     """Take a record through a stream of its own.
 
-    A JVM's first batch costs some ten times as much CPU as a later one; this way not when records are waiting.
+    A JVM's first batch costs some ten times as much CPU as a later one; this way not when the first records come.
     """
     with TemporaryDirectory(prefix="stormwright-warm-up-") as name:
         directory = Path(name)
