@@ -53,8 +53,8 @@ def read_stream(spark: SparkSession, landing: Path, settings: StreamSettings) ->
         .option("columnNameOfCorruptRecord", CORRUPT)
         .option("pathGlobFilter", f"*{SUFFIX}")
         .option("maxFilesPerTrigger", settings.max_files_per_batch)
-        # How far behind the newest file Spark still takes one up; a clock may have been set back.
-        .option("maxFileAge", "30d")
+        # Spark leaves alone what is so much older than the newest file: never, for a clock may have been set back.
+        .option("maxFileAge", "36500d")
         # A batch that is repeated goes without the files that were set aside because it had failed over them.
         .option("ignoreMissingFiles", "true")
     )
