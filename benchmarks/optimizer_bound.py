@@ -16,12 +16,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from results import ROOT, write_results
+from placement_cases import add_cases_argument, case_files, read_case
+from results import write_results
 
-from stormwright.formats import problem_from_dict, read_json
 from stormwright.model import (
     Component,
     LoadProfile,
@@ -64,8 +63,7 @@ class Proof:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = os.environ.get("STORMWRIGHT_CASES") or ROOT.parent / "shared" / "cases"
-    parser.add_argument("--cases", type=Path, default=Path(default))
+    add_cases_argument(parser)
     parser.add_argument(
         "--search", type=float, default=2.0, help="seconds to search; for more than 1,000 executors, for each 1,000"
     )
@@ -90,9 +88,8 @@ def problems(cases: Path) -> Iterator[tuple[Problem, float | None]]:
     """Those of 28 executors that are made here, then the cases with the cost of the best known placement."""
     for number, shape in enumerate(SHAPES):
         yield made(number, shape), None
-    for path in sorted((cases / "placement").glob("*.json.gz")):
-        document: Any = read_json(path)
-        yield problem_from_dict(document, str(path)), document["reference"]["cost"]
+    for path in case_files(cases):
+        yield read_case(path)
 
 
 def made(seed: int, shape: tuple[int, ...]) -> Problem:

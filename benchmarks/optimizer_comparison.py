@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import mtkahypar
@@ -29,11 +28,11 @@ import pymetis
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
-from results import DIRECTORY, ROOT, write_results
+from placement_cases import add_cases_argument, case_files, read_case
+from results import DIRECTORY, write_results
 from scipy.sparse import csr_array
 
 from stormwright.experiments.report import COLOURS, blank_figure, svg_of
-from stormwright.formats import problem_from_dict, read_json
 from stormwright.model import UNPLACED, Assignment, Problem, cost_of, measured_traffic, violations
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.support.placing import Placing, Room
@@ -81,8 +80,7 @@ class Measured:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = os.environ.get("STORMWRIGHT_CASES") or ROOT.parent / "shared" / "cases"
-    parser.add_argument("--cases", type=Path, default=Path(default))
+    add_cases_argument(parser)
     parser.add_argument("--budgets", default="0.02,0.05,0.1,0.2,0.5,1,2,5,10", help="seconds of the optimizer")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
@@ -90,10 +88,8 @@ def main() -> None:
     budgets = sorted(float(text) for text in options.budgets.split(","))
     every: list[list[Measured]] = []
     with closing(SchedulerHost(host_command())) as host:
-        for path in sorted((options.cases / "placement").glob("*.json.gz")):
-            document: Any = read_json(path)
-            problem = problem_from_dict(document, str(path))
-            every.append(compare(problem, document["reference"]["cost"], budgets, options.seed, host))
+        for path in case_files(options.cases):
+            every.append(compare(*read_case(path), budgets, options.seed, host))
             print("\n".join(f"{each.case} | {each.method} | {each}" for each in every[-1]), flush=True)
     (DIRECTORY / f"{NAME}.svg").write_text(plot(every), encoding="utf-8")
     flat = [each for of_case in every for each in of_case]

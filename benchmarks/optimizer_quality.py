@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from results import ROOT, write_results
+from placement_cases import add_cases_argument, case_files, read_case
+from results import write_results
 from scheduler_scale import make_problem
 from single_topology import make_single_topology
 
-from stormwright.formats import problem_from_dict, read_json
 from stormwright.model import LoadProfile, Problem, cost_of, diff, violations
 from stormwright.schedulers import make_scheduler
 
@@ -68,8 +68,7 @@ class Measured:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = os.environ.get("STORMWRIGHT_CASES") or ROOT.parent / "shared" / "cases"
-    parser.add_argument("--cases", type=Path, default=Path(default))
+    add_cases_argument(parser)
     parser.add_argument("--budgets", default="0.05,0.5,2", help="seconds; 30 counts for large cases only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--large", action="store_true", help="also 100,000 executors and one large topology")
@@ -81,10 +80,8 @@ def main() -> None:
     rows: list[tuple[str, str, str]] = []
     every: list[Measured] = []
     drifts = []
-    for path in sorted((options.cases / "placement").glob("*.json.gz")):
-        document: Any = read_json(path)
-        problem = problem_from_dict(document, str(path))
-        best = document["reference"]["cost"]
+    for path in case_files(options.cases):
+        problem, best = read_case(path)
         for name in ("even", "online"):
             schedule(problem, name)  # compiled and in the caches from here on
         found = [measure(problem, best, name) for name in ("even", "online")]
@@ -144,10 +141,8 @@ def measure(
 
 def large_problems(cases: Path, seed: int) -> Iterator[tuple[Problem, float, dict[float, float]]]:
     """Problems larger than the cases, each with the cost that others are compared with, and the ratios asked for."""
-    path = max((cases / "placement").glob("*.json.gz"), key=lambda path: path.stat().st_size)
-    document: Any = read_json(path)
-    copies = side_by_side(problem_from_dict(document, str(path)), COPIES)
-    yield copies, COPIES * document["reference"]["cost"], ASKED_LARGE
+    problem, best = read_case(max(case_files(cases), key=lambda path: path.stat().st_size))
+    yield side_by_side(problem, COPIES), COPIES * best, ASKED_LARGE
     scale = argparse.Namespace(executors=100_000, nodes=5_000, pairs=1_500_000, load=0.8, shuffle=False, seed=1)
     for problem in (replace(make_problem(scale), name="scale_100000_n5000"), make_single_topology(10_000, 0.8, 1)):
         runs = [schedule(problem, "optimizer", time_budget_s=60.0, seed=seed + n) for n in (1, 2)]

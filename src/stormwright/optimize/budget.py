@@ -50,11 +50,10 @@ class Budget:
         if not len(layout.free_executors) or not (self._iterations or seconds > 0):
             return Placed.of(layout)
         effort = Effort(self._iterations, seconds)
-        regions = count_regions(layout, self._threads)
         if is_small(layout):
             dense, made = improve_small(layout, self._iterations, lambda: self._elapsed_s() - begun_s >= seconds)
             best = Placed(dense.worker, dense.node, float(dense.best.rank[0]), float(dense.best.rank[1]))
-        elif regions > 1:
+        elif (regions := count_regions(layout, self._threads)) > 1:
             cooling = Cooling.of(layout, self._iterations or seconds * _STEPS_PER_S * self._threads)
             best, made = search_regions(layout, cooling, effort, regions, self._threads)
         else:
