@@ -59,9 +59,9 @@ def test_all_sets_are_found_and_worth_what_they_are(seed):
     room = 1 << COUNT
     found = Found(np.zeros(room, np.int64), np.zeros(room), np.zeros((room, 1), np.int64))
     scratch = Scratch.of(executors)
-    count, complete, _ = find_sets(executors, prices, capacity, ports, above, True, found, scratch, 10**6)
+    count, complete, _ = find_sets(executors, prices, capacity, ports, above, np.inf, found, scratch, 10**6)
     assert complete
     assert dict(zip(found.bits[:count].tolist(), found.worth[:count], strict=True)) == pytest.approx(expected)
-    _, complete, top = find_sets(executors, prices, capacity, ports, above, False, found, scratch, 10**6)
+    _, complete, top = find_sets(executors, prices, capacity, ports, above, 0.0, found, scratch, 10**6)
     assert complete
     assert top == pytest.approx(max(expected.values(), default=above))

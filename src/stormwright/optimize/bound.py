@@ -30,8 +30,8 @@ MOST_EXACT = 40
 #: Seconds for the certificate of a topology that is part of an exact proof, at most.
 _CERTIFY_S = 0.5
 
-#: Part of the time that is kept back for the relaxation, where a proof is not complete by then.
-_SPARE = 0.15
+#: Part of the time, and seconds at most, kept back for the relaxation, where a proof is not complete by then.
+_SPARE, _MOST_SPARE_S = 0.15, 1.0
 
 #: Part of all traffic that rounding takes from a bound, and within which a bound proves the optimum.
 _ROUNDING = 4e-9
@@ -60,7 +60,8 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
         A good placement, shape (E,): the better it is, the sooner it is proven to be the best.
     """
     _compile()
-    until = time.perf_counter() + (1 - _SPARE) * budget_s
+    spare_s = min(_SPARE * budget_s, _MOST_SPARE_S)
+    until = time.perf_counter() + budget_s - spare_s
     weights = weights or CostWeights()
     relaxed = Relaxed.of(problem, weights)
     rounding = _ROUNDING * relaxed.base
@@ -68,7 +69,7 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
     if problem.num_executors <= MOST_EXACT and valid:
         found, sure = _exact(problem, relaxed, slots, weights, until)
         if not sure:
-            found = max(found, RelaxedBound(relaxed).run(_SPARE * budget_s))
+            found = max(found, RelaxedBound(relaxed).run(spare_s))
     else:
         found = RelaxedBound(relaxed).run(budget_s)
     cost = max(float(found) - rounding, 0.0)

@@ -29,8 +29,12 @@ from stormwright.optimize.worker_split import lost_in_workers
 #: Sets that one pass of the search brings, and those that are put together, at most.
 _FEW, _MANY = 400, 1_500_000
 
-#: Steps of a search at most, and those that surely fit into a second: it does not look at the clock.
-_STEPS, _STEPS_PER_S = 200_000_000, 500_000
+#: Steps of a search for sets, and sets tried in putting them together, that surely fit into a second: neither looks at
+#: the clock.
+_STEPS_PER_S, _TRIES_PER_S = 500_000, 100_000_000
+
+#: Seconds of one search, at most.
+_LONGEST_S = 400.0
 
 #: Prices are half those of the linear program and half the best so far: P. Wentges, "Weighted Dantzig–Wolfe
 #: Decomposition for Linear Mixed-integer Programming", 1997, https://doi.org/10.1111/1475-3995.00006.
@@ -39,9 +43,11 @@ _SMOOTHING = 0.5
 #: Ways to put sets together that are looked at, at most, and sets that are split by their workers.
 _WAYS, _SPLIT = 2_000, 100_000
 
-#: When the bound has stayed the same for so many searches, and is so near to what is known, part of the time left goes
-#: into trying what it is good for.
-_STALE, _NEAR, _TRIAL = 8, 0.02, 0.4
+#: A search keeps sets that are worth less than the best by so much of what is unproven: more sets, fewer searches.
+_SLACK = 0.05
+
+#: Prices are good enough when better ones could take no more than so much from what is not proven yet.
+_ENOUGH = 0.1
 
 #: Part of all traffic within which two sums are the same.
 _SAME = 1e-9
@@ -106,18 +112,12 @@ class Proof:
     def run(self, until: float, first: Prices) -> bool:
         """Tighten `most` until `until` (of `time.perf_counter`), from `first` prices on; whether it is the most."""
         smoothing = _SMOOTHING
-        stale, before = 0, self.most
         self._search(first, until)
         while not self._proven:
-            now = time.perf_counter()
-            if now > until:
+            if time.perf_counter() > until:
                 return False
-            stale, before = (stale + 1, before) if self.most == before else (0, self.most)
-            near = self.most <= self._known * (1 + _NEAR)
-            if stale == _STALE and near and self._put_together(min(until, now + (until - now) * _TRIAL)):
-                return True
             prices, program = self._solve()
-            if program >= self.most - self._same:
+            if self.most - program <= max(_ENOUGH * (self.most - self._known), self._same):
                 break
             if self._best is not None:
                 best = self._best
@@ -167,12 +167,21 @@ class Proof:
         """Look for the best sets at `prices`; whether there was one that is new."""
         tops = np.zeros(len(self._kinds))
         fresh = False
+        slack = _SLACK * (self.most - self._known)
         for number, kind in enumerate(self._kinds):
             known = [self._worth(column, prices) for column in self._columns.values() if number in column.kinds]
             above = max([0.0, *known])
             found = _room(_FEW, len(self._workers))
             count, _, tops[number] = find_sets(
-                self._executors, prices, kind.capacity, kind.ports, above, False, found, self._scratch, _steps(until)
+                self._executors,
+                prices,
+                kind.capacity,
+                kind.ports,
+                above,
+                slack,
+                found,
+                self._scratch,
+                _fit(_STEPS_PER_S, until),
             )
             for position in range(count):
                 workers = found.workers[position].copy()
@@ -215,7 +224,15 @@ class Proof:
         for number, kind in enumerate(self._kinds):
             above = self._best_tops[number] - gap - self._same
             count, complete, _ = find_sets(
-                executors, prices, kind.capacity, kind.ports, above, True, found, self._scratch, _steps(until)
+                executors,
+                prices,
+                kind.capacity,
+                kind.ports,
+                above,
+                np.inf,
+                found,
+                self._scratch,
+                _fit(_STEPS_PER_S, until),
             )
             if not complete or time.perf_counter() > until:
                 return False
@@ -231,16 +248,13 @@ class Proof:
         sets = Sets.of(every, np.concatenate(worth)[position], fits, no_workers, executors.tps.shape[0])
         paid = float(prices.executor.sum() + prices.worker @ self._workers)
         nodes = np.array([kind.count for kind in self._kinds])
-        places = np.zeros(int(nodes.sum()) + 1, np.int64)
         ways = np.zeros((_WAYS, int(nodes.sum())), np.int64)
         above = self._known + self._same - paid
-        scratch = places, places.copy(), np.cumsum(nodes) - nodes
-        count = partitions(
-            sets, nodes, self._best_tops, above, _STEPS // 10, np.zeros_like(self._workers), *scratch, ways
-        )
+        no_limit = np.zeros_like(self._workers)
+        count = partitions(sets, nodes, self._best_tops, above, _fit(_TRIES_PER_S, until), no_limit, ways)
         if count < 0 and len(sets.bits) <= _SPLIT:  # too many, most of them with more or fewer workers than there are
             sets = self._by_workers(sets, prices)
-            count = partitions(sets, nodes, self._best_tops, above, _STEPS, self._workers, *scratch, ways)
+            count = partitions(sets, nodes, self._best_tops, above, _fit(_TRIES_PER_S, until), self._workers, ways)
         if count < 0:
             return False
         self.most = max([self._known, *(self._kept(sets, way) for way in ways[:count])])
@@ -307,6 +321,6 @@ def _members(bits: int, count: int) -> FloatArray:
     return np.array([bits >> executor & 1 for executor in range(count)], float)
 
 
-def _steps(until: float) -> int:
-    """Steps of a search that end by then."""
-    return int(min(max(until - time.perf_counter(), 0.001) * _STEPS_PER_S, _STEPS))
+def _fit(per_second: int, until: float) -> int:
+    """As many as fit into the time until then."""
+    return int(min(max(until - time.perf_counter(), 0.001), _LONGEST_S) * per_second)

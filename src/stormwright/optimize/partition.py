@@ -48,8 +48,40 @@ class Sets(NamedTuple):
         return cls(bits[order], worth[order], fits[order], workers[order], first)
 
 
-@compiled
 def partitions(
+    sets: Sets,
+    nodes: IndexArray,
+    most_worth: FloatArray,
+    above: float,
+    most_steps: int,
+    workers: IndexArray,
+    found: IndexArray,
+) -> int:
+    """How many ways there are in which sets take every executor once and are worth more than so much; -1 if too many.
+
+    Parameters
+    ----------
+    nodes
+        How many there are of every kind.
+    most_worth
+        What a set on a node of every kind is worth at most, none included.
+    most_steps
+        Sets that are tried at most.
+    workers
+        How many all sets together are to have of every topology.
+    found
+        For every way the number of the set that each node has, nodes by kind, -1 for none; shape (ways, N). There are
+        too many if it is full.
+    """
+    chosen = np.zeros(int(nodes.sum()) + 1, np.int64)
+    first_node = np.cumsum(nodes) - nodes
+    return _put_together(
+        sets, nodes.copy(), most_worth, above, most_steps, workers.copy(), chosen, chosen.copy(), first_node, found
+    )
+
+
+@compiled
+def _put_together(
     sets: Sets,
     nodes_left: IndexArray,
     most_worth: FloatArray,
@@ -61,26 +93,7 @@ def partitions(
     first_node: IndexArray,
     found: IndexArray,
 ) -> int:
-    """How many ways there are in which sets take every executor once and are worth more than so much; -1 if too many.
-
-    Parameters
-    ----------
-    nodes_left
-        Nodes of every kind; changed, and left as it was.
-    most_worth
-        What a set on a node of every kind is worth at most, none included.
-    most_steps
-        Sets that are tried at most.
-    workers_left
-        Workers that all sets together are to have of every topology; changed, and left as it was.
-    chosen, kind_of
-        Scratch, as many places as there are nodes and one more.
-    first_node
-        Where the nodes of every kind start among all.
-    found
-        For every way the number of the set that each node has, nodes by kind, -1 for none; shape (ways, N). There are
-        too many if it is full.
-    """
+    """See `partitions`; what is left of nodes and workers is changed."""
     num_executors = len(sets.first) - 1
     kinds = len(nodes_left)
     everyone = (1 << num_executors) - 1

@@ -91,6 +91,11 @@ class Scratch(NamedTuple):
     size: IndexArray
     cut: FloatArray
     best: FloatArray
+    joined: FloatArray
+    nearest: IndexArray
+    wanted: IndexArray
+    regret: FloatArray
+    rest: FloatArray
 
     @classmethod
     def of(cls, executors: Executors) -> Scratch:
@@ -118,4 +123,9 @@ class Scratch(NamedTuple):
             size=np.zeros(depths, np.int64),
             cut=np.zeros(depths),
             best=np.zeros(depths),
+            joined=np.zeros((count, depths)),
+            nearest=np.zeros((count, count), np.int64),
+            wanted=np.zeros(depths, np.int64),
+            regret=np.zeros((depths, count + 1)),
+            rest=np.zeros(_LEVELS),
         )
