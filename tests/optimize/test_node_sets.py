@@ -25,7 +25,8 @@ def worth(executors, prices, members, ports):
             executors.tps[members[a], members[b]] * (NEAR + INNER * (split[a] == split[b]))
             for a, b in itertools.combinations(range(len(members)), 2)
         )
-        best = max(best, kept - prices.executor[list(members)].sum() - prices.worker[0] * len(sizes))
+        paid = prices.executor[list(members)].sum() + prices.worker[0] * len(sizes) - prices.node
+        best = max(best, kept - paid)
     return best
 
 
@@ -47,7 +48,7 @@ def test_all_sets_are_found_and_worth_what_they_are(seed):
         (NEAR + INNER) * tps,
         np.zeros(COUNT),
     )
-    prices = Prices.of(rng.uniform(0, 60, COUNT), rng.uniform(-40, 40, 1), executors)
+    prices = Prices.of(rng.uniform(0, 60, COUNT), rng.uniform(-40, 40, 1), float(rng.uniform(0, 10)), executors)
     capacity, above = rng.uniform(1.5, 4.0, 2), float(rng.uniform(0, 20))
     expected = {}
     for size in range(1, COUNT + 1):

@@ -18,11 +18,11 @@ import numpy as np
 
 from stormwright.model import CostWeights, Problem, cost_of, violations
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
-from stormwright.optimize.exact import Column, Kind, Proof
+from stormwright.optimize.exact import Column, Proof
 from stormwright.optimize.relaxed import Relaxed, cost_of_pairs
 from stormwright.optimize.relaxed_bound import RelaxedBound
 from stormwright.optimize.semidefinite import best_certificate
-from stormwright.optimize.small import Executors, Prices
+from stormwright.optimize.small import Executors, Kind, Prices
 
 #: Executors of a problem that is solved exactly, if time allows.
 MOST_EXACT = 40
@@ -102,7 +102,7 @@ def _exact(
     columns = list(_columns(problem, executors, slots[order], kind_of.ravel()))
     proof = Proof(executors, relaxed.workers, kinds, columns, known)
     first = _first_prices(relaxed, tps)[order]
-    sure = proof.run(until, Prices.of(first, np.zeros(len(relaxed.workers)), executors))
+    sure = proof.run(until, Prices.of(first, np.zeros(len(relaxed.workers)), 0.0, executors))
     return relaxed.base - proof.most, sure
 
 
@@ -174,6 +174,6 @@ def _compile() -> None:
     executors = Executors(tps, np.ones((1, 2)), none, 2 * one, 0 * one, 0.8, 0.2, tps, np.zeros(2))
     apart = [Column(1 << number, one, 0.0, (0,)) for number in range(2)]
     Proof(executors, one, [Kind(2 * np.ones(1), 1, 2)], apart, 0.5).run(
-        np.inf, Prices.of(np.zeros(2), np.zeros(1), executors)
+        np.inf, Prices.of(np.zeros(2), np.zeros(1), 0.0, executors)
     )
     best_certificate(tps, np.ones(2), 1.0, 2, 0.0)

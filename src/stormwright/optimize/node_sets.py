@@ -1,8 +1,9 @@
 """Every set of executors that a node could have and that is worth more than so much: depth first, with a bound.
 
 What a set is worth is what its executors exchange among themselves, counted in full in one worker and less between
-workers, minus a price for each executor and for each worker. The bound adds up what each executor can be worth by those
-that fit beside it (`pair_shares`), with the limit of CPU in the target at a few prices for it.
+workers, minus a price for each executor and for each worker, and what it is paid for its node. The bound adds up what
+each executor can be worth by those that fit beside it (`pair_shares`), with the limit of CPU in the target at a few
+prices for it.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ def find_sets(
     it takes more than `most_steps`; and what none is worth more than.
     """
     count = executors.tps.shape[0]
-    shares_of = divide_pairs(executors, prices, capacity[0], above, scratch)
+    shares_of = divide_pairs(executors, prices, capacity[0], above - prices.node, scratch)
     halve(executors, capacity[0], scratch)
     bonus = 0.0
     for topology in range(len(prices.worker)):
         # Places of workers that stay empty, where these are paid for having them.
         bonus += max(0.0, -prices.worker[topology]) * executors.spare[topology] / executors.most[topology]
-    scratch.bits[0], scratch.value[0], scratch.next[0] = 0, 0.0, 0
+    scratch.bits[0], scratch.value[0], scratch.next[0] = 0, prices.node, 0
     for resource in range(len(capacity)):
         scratch.left[0, resource] = capacity[resource]
     for executor in range(count):
@@ -223,7 +224,7 @@ def _numbers_of_workers(executors: Executors, topology: int, members: int, ports
 @compiled
 def _whole(executors: Executors, prices: Prices, scratch: Scratch, depth: int) -> float:
     """What the set at `depth` would be worth if a worker could take all executors of a topology."""
-    total = 0.0
+    total = prices.node
     for executor in range(executors.tps.shape[0]):
         if scratch.bits[depth] >> executor & 1:
             total -= prices.seat[executor]

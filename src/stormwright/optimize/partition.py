@@ -53,8 +53,11 @@ def partitions(
     nodes: IndexArray,
     most_worth: FloatArray,
     above: float,
+    node: float,
+    least_nodes: int,
     most_steps: int,
     workers: IndexArray,
+    best_only: bool,
     found: IndexArray,
 ) -> int:
     """How many ways there are in which sets take every executor once and are worth more than so much; -1 if too many.
@@ -65,10 +68,14 @@ def partitions(
         How many there are of every kind.
     most_worth
         What a set on a node of every kind is worth at most, none included.
+    node, least_nodes
+        What every set beyond so many is worth less in the end.
     most_steps
         Sets that are tried at most.
     workers
         How many all sets together are to have of every topology.
+    best_only
+        Find only the best way, as the one and only.
     found
         For every way the number of the set that each node has, nodes by kind, -1 for none; shape (ways, N). There are
         too many if it is full.
@@ -76,7 +83,19 @@ def partitions(
     chosen = np.zeros(int(nodes.sum()) + 1, np.int64)
     first_node = np.cumsum(nodes) - nodes
     return _put_together(
-        sets, nodes.copy(), most_worth, above, most_steps, workers.copy(), chosen, chosen.copy(), first_node, found
+        sets,
+        nodes.copy(),
+        most_worth,
+        above,
+        node,
+        least_nodes,
+        most_steps,
+        workers.copy(),
+        best_only,
+        chosen,
+        chosen.copy(),
+        first_node,
+        found,
     )
 
 
@@ -86,8 +105,11 @@ def _put_together(
     nodes_left: IndexArray,
     most_worth: FloatArray,
     above: float,
+    node: float,
+    least_nodes: int,
     most_steps: int,
     workers_left: IndexArray,
+    best_only: bool,
     chosen: IndexArray,
     kind_of: IndexArray,
     first_node: IndexArray,
@@ -155,8 +177,11 @@ def _put_together(
             workers_left[topology] -= sets.workers[number, topology]
             complete = complete and workers_left[topology] == 0
         if covered == everyone:
-            if not complete:
+            total = value - node * (depth + 1 - least_nodes)
+            if not complete or total <= above:
                 continue
+            if best_only:
+                above, number_found = total, 0
             if number_found == len(found):
                 return -1
             for place in range(found.shape[1]):

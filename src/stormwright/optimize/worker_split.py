@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.model.arrays import FloatArray
 from stormwright.optimize.compiled import compiled
 from stormwright.optimize.small import Executors, Scratch
 
@@ -177,8 +181,13 @@ def _least_to_come(
 
 
 @compiled
-def lost_in_workers(executors: Executors, bits: int, topology: int, workers: int, scratch: Scratch) -> float:
-    """What the executors of a topology in a set lose at least in exactly so many workers; inf if they cannot be."""
+def lost_in_workers(
+    executors: Executors, bits: int, topology: int, workers: int, below: float, scratch: Scratch
+) -> float:
+    """What the executors of a topology in a set lose at least in exactly so many workers.
+
+    Infinite if they cannot be in so many, or lose no less than `below`.
+    """
     members = 0
     for executor in range(executors.tps.shape[0]):
         if bits >> executor & 1 and executors.topology[executor] == topology:
@@ -186,5 +195,23 @@ def lost_in_workers(executors: Executors, bits: int, topology: int, workers: int
             members += 1
     if members == 0 or workers < 1:
         return 0.0 if members == workers == 0 else math.inf
-    lost, _ = split_into_workers(executors, scratch, members, executors.most[topology], workers, workers, 0.0, math.inf)
-    return lost
+    lost, count = split_into_workers(
+        executors, scratch, members, executors.most[topology], workers, workers, 0.0, below
+    )
+    return lost if count else math.inf
+
+
+@compiled
+def tabulate_losses(
+    executors: Executors, bits: NDArray[np.int64], below: FloatArray, scratch: Scratch, lost: FloatArray
+) -> None:
+    """What each set loses at least in every number of workers of every topology, shape (n, T, most workers + 1).
+
+    Infinite where it cannot be in so many or loses no less than it may, `below` of shape (n,).
+    """
+    for number in range(len(bits)):
+        for topology in range(lost.shape[1]):
+            for workers in range(lost.shape[2]):
+                lost[number, topology, workers] = lost_in_workers(
+                    executors, bits[number], topology, workers, below[number], scratch
+                )
