@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.model import CostWeights, cost_of, violations
+from stormwright.optimize import exact, put_together
 from stormwright.optimize.bound import bound_cost
 from stormwright.optimize.relaxed import Relaxed
 from stormwright.optimize.relaxed_bound import RelaxedBound
@@ -71,6 +72,25 @@ def test_no_placement_costs_less_than_a_bound(of):
     assert RelaxedBound(Relaxed.of(of, CostWeights())).run(0.05) <= optimum + 1e-6
 
 
+@pytest.mark.parametrize("ways", [1, 2_000])
+@settings(max_examples=60, deadline=None)
+@given(of=small_problems(), seed=st.integers(0, 2**32 - 1))
+def test_sets_put_together_are_the_optimum(of, seed, ways):
+    """From any valid placement and the first prices that come, with numbers of workers apart or not."""
+    every = itertools.product(range(len(of.slots)), repeat=of.num_executors)
+    valid = [slots for slots in every if oracles.is_valid(of, slots)]
+    if not valid or len(set(of.node_rack.tolist())) > 1:
+        return
+    slots = valid[seed % len(valid)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "_ENOUGH", FOREVER)
+        patch.setattr(put_together, "_WAYS", ways)
+        proof = bound_cost(of, np.array(slots, np.int32), FOREVER)
+    least_cost = min(oracles.cost(of, other) for other in valid)
+    assert proof.cost == pytest.approx(least_cost, rel=1e-6, abs=1e-6)
+    assert proof.optimal == (oracles.cost(of, slots) <= least_cost + 1e-6)
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.integers(1, 3))
 def test_certificates_hold_for_every_partition(seed, count, groups):
@@ -95,7 +115,7 @@ def test_no_bound_is_above_the_best_known(path):
     assert 0 < RelaxedBound(Relaxed.of(of, CostWeights())).run(1.0) <= reference["cost"] * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("prefix", ["s01", "s03"])
+@pytest.mark.parametrize("prefix", ["s01", "s03", "s08"])
 def test_known_optima_are_proven(prefix):
     path = next(path for path in CASES if case_name(path).startswith(prefix))
     of, reference = case_problem(path), read_case(path)["reference"]

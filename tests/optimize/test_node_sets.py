@@ -25,7 +25,8 @@ def worth(executors, prices, members, ports):
             executors.tps[members[a], members[b]] * (NEAR + INNER * (split[a] == split[b]))
             for a, b in itertools.combinations(range(len(members)), 2)
         )
-        best = max(best, kept - prices.executor[list(members)].sum() - prices.worker[0] * len(sizes))
+        paid = prices.executor[list(members)].sum() + prices.worker[0] * len(sizes) - prices.node
+        best = max(best, kept - paid)
     return best
 
 
@@ -47,7 +48,7 @@ def test_all_sets_are_found_and_worth_what_they_are(seed):
         (NEAR + INNER) * tps,
         np.zeros(COUNT),
     )
-    prices = Prices.of(rng.uniform(0, 60, COUNT), rng.uniform(-40, 40, 1), executors)
+    prices = Prices.of(rng.uniform(0, 60, COUNT), rng.uniform(-40, 40, 1), float(rng.uniform(0, 10)), executors)
     capacity, above = rng.uniform(1.5, 4.0, 2), float(rng.uniform(0, 20))
     expected = {}
     for size in range(1, COUNT + 1):
@@ -59,9 +60,9 @@ def test_all_sets_are_found_and_worth_what_they_are(seed):
     room = 1 << COUNT
     found = Found(np.zeros(room, np.int64), np.zeros(room), np.zeros((room, 1), np.int64))
     scratch = Scratch.of(executors)
-    count, complete, _ = find_sets(executors, prices, capacity, ports, above, True, found, scratch, 10**6)
+    count, complete, _ = find_sets(executors, prices, capacity, ports, above, np.inf, found, scratch, 10**6)
     assert complete
     assert dict(zip(found.bits[:count].tolist(), found.worth[:count], strict=True)) == pytest.approx(expected)
-    _, complete, top = find_sets(executors, prices, capacity, ports, above, False, found, scratch, 10**6)
+    _, complete, top = find_sets(executors, prices, capacity, ports, above, 0.0, found, scratch, 10**6)
     assert complete
     assert top == pytest.approx(max(expected.values(), default=above))

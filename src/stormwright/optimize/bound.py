@@ -18,11 +18,11 @@ import numpy as np
 
 from stormwright.model import CostWeights, Problem, cost_of, violations
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
-from stormwright.optimize.exact import Column, Kind, Proof
+from stormwright.optimize.exact import Column, Proof
 from stormwright.optimize.relaxed import Relaxed, cost_of_pairs
 from stormwright.optimize.relaxed_bound import RelaxedBound
 from stormwright.optimize.semidefinite import best_certificate
-from stormwright.optimize.small import Executors, Prices
+from stormwright.optimize.small import Executors, Kind, Prices
 
 #: Executors of a problem that is solved exactly, if time allows.
 MOST_EXACT = 40
@@ -30,8 +30,8 @@ MOST_EXACT = 40
 #: Seconds for the certificate of a topology that is part of an exact proof, at most.
 _CERTIFY_S = 0.5
 
-#: Part of the time that is kept back for the relaxation, where a proof is not complete by then.
-_SPARE = 0.15
+#: Part of the time, and seconds at most, kept back for the relaxation, where a proof is not complete by then.
+_SPARE, _MOST_SPARE_S = 0.15, 1.0
 
 #: Part of all traffic that rounding takes from a bound, and within which a bound proves the optimum.
 _ROUNDING = 4e-9
@@ -60,7 +60,8 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
         A good placement, shape (E,): the better it is, the sooner it is proven to be the best.
     """
     _compile()
-    until = time.perf_counter() + (1 - _SPARE) * budget_s
+    spare_s = min(_SPARE * budget_s, _MOST_SPARE_S)
+    until = time.perf_counter() + budget_s - spare_s
     weights = weights or CostWeights()
     relaxed = Relaxed.of(problem, weights)
     rounding = _ROUNDING * relaxed.base
@@ -68,7 +69,7 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
     if problem.num_executors <= MOST_EXACT and valid:
         found, sure = _exact(problem, relaxed, slots, weights, until)
         if not sure:
-            found = max(found, RelaxedBound(relaxed).run(_SPARE * budget_s))
+            found = max(found, RelaxedBound(relaxed).run(spare_s))
     else:
         found = RelaxedBound(relaxed).run(budget_s)
     cost = max(float(found) - rounding, 0.0)
@@ -101,7 +102,7 @@ def _exact(
     columns = list(_columns(problem, executors, slots[order], kind_of.ravel()))
     proof = Proof(executors, relaxed.workers, kinds, columns, known)
     first = _first_prices(relaxed, tps)[order]
-    sure = proof.run(until, Prices.of(first, np.zeros(len(relaxed.workers)), executors))
+    sure = proof.run(until, Prices.of(first, np.zeros(len(relaxed.workers)), 0.0, executors))
     return relaxed.base - proof.most, sure
 
 
@@ -173,6 +174,6 @@ def _compile() -> None:
     executors = Executors(tps, np.ones((1, 2)), none, 2 * one, 0 * one, 0.8, 0.2, tps, np.zeros(2))
     apart = [Column(1 << number, one, 0.0, (0,)) for number in range(2)]
     Proof(executors, one, [Kind(2 * np.ones(1), 1, 2)], apart, 0.5).run(
-        np.inf, Prices.of(np.zeros(2), np.zeros(1), executors)
+        np.inf, Prices.of(np.zeros(2), np.zeros(1), 0.0, executors)
     )
     best_certificate(tps, np.ones(2), 1.0, 2, 0.0)

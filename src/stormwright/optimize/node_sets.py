@@ -1,8 +1,9 @@
 """Every set of executors that a node could have and that is worth more than so much: depth first, with a bound.
 
 What a set is worth is what its executors exchange among themselves, counted in full in one worker and less between
-workers, minus a price for each executor and for each worker. The bound adds up what each executor can be worth by those
-that fit beside it (`pair_shares`), with the limit of CPU in the target at a few prices for it.
+workers, minus a price for each executor and for each worker, and what it is paid for its node. The bound adds up what
+each executor can be worth by those that fit beside it (`pair_shares`), with the limit of CPU in the target at a few
+prices for it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def find_sets(
     capacity: FloatArray,
     ports: int,
     above: float,
-    every: bool,
+    slack: float,
     found: Found,
     scratch: Scratch,
     most_steps: int,
@@ -39,22 +40,22 @@ def find_sets(
     ----------
     capacity, ports
         Of the node.
-    every
-        All of them; else each that is worth more than those before.
+    slack
+        Sets that are worth less than the best so far by more than this are left out; infinite for all of them.
 
     Returns
     -------
-    How many were found, the last one the best if not `every`; whether the search is complete, which it is not if there
-    are more than `found` has room for or it takes more than `most_steps`; and what none is worth more than.
+    How many were found; whether the search is complete, which it is not if there are more than `found` has room for or
+    it takes more than `most_steps`; and what none is worth more than.
     """
     count = executors.tps.shape[0]
-    shares_of = divide_pairs(executors, prices, capacity[0], above, scratch)
+    shares_of = divide_pairs(executors, prices, capacity[0], above - prices.node, scratch)
     halve(executors, capacity[0], scratch)
     bonus = 0.0
     for topology in range(len(prices.worker)):
         # Places of workers that stay empty, where these are paid for having them.
         bonus += max(0.0, -prices.worker[topology]) * executors.spare[topology] / executors.most[topology]
-    scratch.bits[0], scratch.value[0], scratch.next[0] = 0, 0.0, 0
+    scratch.bits[0], scratch.value[0], scratch.next[0] = 0, prices.node, 0
     for resource in range(len(capacity)):
         scratch.left[0, resource] = capacity[resource]
     for executor in range(count):
@@ -62,7 +63,7 @@ def find_sets(
     for topology in range(len(prices.worker)):
         scratch.counts[0, topology] = 0
     _look_ahead(executors, prices, capacity[0], shares_of, bonus, scratch, 0, 0)
-    number, depth, steps, beyond = 0, 0, 0, above
+    number, depth, steps, beyond, best = 0, 0, 0, above, above
     while depth >= 0:
         executor = scratch.next[depth]
         while executor < count and scratch.reach[depth, executor] <= above:
@@ -75,7 +76,7 @@ def find_sets(
             for left in range(depth + 1):
                 for later in range(scratch.next[left], count):
                     beyond = max(beyond, scratch.reach[left, later])
-            return number, False, max(beyond, above)
+            return number, False, max(beyond, best)
         scratch.next[depth] = executor + 1
         if not _add(executors, prices, ports, scratch, depth, executor):
             continue
@@ -83,11 +84,11 @@ def find_sets(
         _look_ahead(executors, prices, capacity[0], shares_of, bonus, scratch, depth, executor + 1)
         worth = _worth(executors, prices, ports, scratch, depth, above, found.workers[number])
         if worth > above:
+            best = max(best, worth)
             found.bits[number], found.worth[number] = scratch.bits[depth], worth
             number += 1
-            if not every:
-                above = worth
-    return number, True, above
+            above = max(above, worth - slack)
+    return number, True, best
 
 
 @compiled
@@ -136,31 +137,31 @@ def _look_ahead(
     first: int,
 ) -> None:
     """What the set at `depth` can be worth at most with each executor from `first` on as the next."""
-    count = executors.tps.shape[0]
     left = scratch.left[depth, 0]
     level = level_of(left, capacity, scratch)
-    now = scratch.value[depth] + bonus
-    for executor in range(first, count):
-        scratch.reach[depth, executor] = math.inf
+    rest, reach = scratch.rest, scratch.reach[depth]
     for share in range(len(_SHARES)):
-        price = _SHARES[share] * shares_of
-        rest = now + price * left
-        for executor in range(count - 1, first - 1, -1):
-            fits = True
-            for resource in range(executors.demand.shape[0]):
-                fits = fits and executors.demand[resource, executor] <= scratch.left[depth, resource]
-            if not fits:
-                scratch.reach[depth, executor] = -math.inf
-                continue
-            own = (
-                scratch.gain[depth, executor]
-                + executors.own[executor]
-                - prices.seat[executor]
-                + scratch.half[level, first, executor]
-                - price * executors.demand[0, executor]
-            )
-            scratch.reach[depth, executor] = min(scratch.reach[depth, executor], rest + own)
-            rest += max(0.0, own)
+        rest[share] = scratch.value[depth] + bonus + _SHARES[share] * shares_of * left
+    for executor in range(executors.tps.shape[0] - 1, first - 1, -1):
+        fits = True
+        for resource in range(executors.demand.shape[0]):
+            fits = fits and executors.demand[resource, executor] <= scratch.left[depth, resource]
+        if not fits:
+            reach[executor] = -math.inf
+            continue
+        own = (
+            scratch.gain[depth, executor]
+            + executors.own[executor]
+            - prices.seat[executor]
+            + scratch.half[level, first, executor]
+        )
+        paid = shares_of * executors.demand[0, executor]
+        least = math.inf
+        for share in range(len(_SHARES)):
+            more = own - _SHARES[share] * paid
+            least = min(least, rest[share] + more)
+            rest[share] += max(0.0, more)
+        reach[executor] = least
 
 
 @compiled
@@ -223,7 +224,7 @@ def _numbers_of_workers(executors: Executors, topology: int, members: int, ports
 @compiled
 def _whole(executors: Executors, prices: Prices, scratch: Scratch, depth: int) -> float:
     """What the set at `depth` would be worth if a worker could take all executors of a topology."""
-    total = 0.0
+    total = prices.node
     for executor in range(executors.tps.shape[0]):
         if scratch.bits[depth] >> executor & 1:
             total -= prices.seat[executor]

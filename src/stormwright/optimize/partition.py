@@ -48,39 +48,74 @@ class Sets(NamedTuple):
         return cls(bits[order], worth[order], fits[order], workers[order], first)
 
 
-@compiled
 def partitions(
     sets: Sets,
-    nodes_left: IndexArray,
+    nodes: IndexArray,
     most_worth: FloatArray,
     above: float,
+    node: float,
+    least_nodes: int,
     most_steps: int,
-    workers_left: IndexArray,
-    chosen: IndexArray,
-    kind_of: IndexArray,
-    first_node: IndexArray,
+    workers: IndexArray,
+    best_only: bool,
     found: IndexArray,
 ) -> int:
     """How many ways there are in which sets take every executor once and are worth more than so much; -1 if too many.
 
     Parameters
     ----------
-    nodes_left
-        Nodes of every kind; changed, and left as it was.
+    nodes
+        How many there are of every kind.
     most_worth
         What a set on a node of every kind is worth at most, none included.
+    node, least_nodes
+        What every set beyond so many is worth less in the end.
     most_steps
         Sets that are tried at most.
-    workers_left
-        Workers that all sets together are to have of every topology; changed, and left as it was.
-    chosen, kind_of
-        Scratch, as many places as there are nodes and one more.
-    first_node
-        Where the nodes of every kind start among all.
+    workers
+        How many all sets together are to have of every topology.
+    best_only
+        Find only the best way, as the one and only.
     found
         For every way the number of the set that each node has, nodes by kind, -1 for none; shape (ways, N). There are
         too many if it is full.
     """
+    chosen = np.zeros(int(nodes.sum()) + 1, np.int64)
+    first_node = np.cumsum(nodes) - nodes
+    return _put_together(
+        sets,
+        nodes.copy(),
+        most_worth,
+        above,
+        node,
+        least_nodes,
+        most_steps,
+        workers.copy(),
+        best_only,
+        chosen,
+        chosen.copy(),
+        first_node,
+        found,
+    )
+
+
+@compiled
+def _put_together(
+    sets: Sets,
+    nodes_left: IndexArray,
+    most_worth: FloatArray,
+    above: float,
+    node: float,
+    least_nodes: int,
+    most_steps: int,
+    workers_left: IndexArray,
+    best_only: bool,
+    chosen: IndexArray,
+    kind_of: IndexArray,
+    first_node: IndexArray,
+    found: IndexArray,
+) -> int:
+    """See `partitions`; what is left of nodes and workers is changed."""
     num_executors = len(sets.first) - 1
     kinds = len(nodes_left)
     everyone = (1 << num_executors) - 1
@@ -142,8 +177,11 @@ def partitions(
             workers_left[topology] -= sets.workers[number, topology]
             complete = complete and workers_left[topology] == 0
         if covered == everyone:
-            if not complete:
+            total = value - node * (depth + 1 - least_nodes)
+            if not complete or total <= above:
                 continue
+            if best_only:
+                above, number_found = total, 0
             if number_found == len(found):
                 return -1
             for place in range(found.shape[1]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -44,20 +45,30 @@ class Executors(NamedTuple):
     own: FloatArray
 
 
+@dataclass(frozen=True)
+class Kind:
+    """Nodes that are alike: what each has of every resource, its ports, and how many there are."""
+
+    capacity: FloatArray
+    ports: int
+    count: int
+
+
 class Prices(NamedTuple):
-    """What a set pays for each executor, and for each worker by topology.
+    """What a set pays for each executor, and for each worker by topology, and is paid for the node that it is on.
 
     `seat` is what an executor pays with its part of the worker, if that is full.
     """
 
     executor: FloatArray
     worker: FloatArray
+    node: float
     seat: FloatArray
 
     @classmethod
-    def of(cls, executor: FloatArray, worker: FloatArray, executors: Executors) -> Prices:
+    def of(cls, executor: FloatArray, worker: FloatArray, node: float, executors: Executors) -> Prices:
         """Prices for `executors`."""
-        return cls(executor, worker, executor + (worker / executors.most)[executors.topology])
+        return cls(executor, worker, node, executor + (worker / executors.most)[executors.topology])
 
 
 class Found(NamedTuple):
@@ -66,6 +77,11 @@ class Found(NamedTuple):
     bits: NDArray[np.int64]
     worth: FloatArray
     workers: IndexArray
+
+    @classmethod
+    def of(cls, places: int, topologies: int) -> Found:
+        """So many places."""
+        return cls(np.zeros(places, np.int64), np.zeros(places), np.zeros((places, topologies), np.int64))
 
 
 class Scratch(NamedTuple):
@@ -91,6 +107,11 @@ class Scratch(NamedTuple):
     size: IndexArray
     cut: FloatArray
     best: FloatArray
+    joined: FloatArray
+    nearest: IndexArray
+    wanted: IndexArray
+    regret: FloatArray
+    rest: FloatArray
 
     @classmethod
     def of(cls, executors: Executors) -> Scratch:
@@ -118,4 +139,14 @@ class Scratch(NamedTuple):
             size=np.zeros(depths, np.int64),
             cut=np.zeros(depths),
             best=np.zeros(depths),
+            joined=np.zeros((count, depths)),
+            nearest=np.zeros((count, count), np.int64),
+            wanted=np.zeros(depths, np.int64),
+            regret=np.zeros((depths, count + 1)),
+            rest=np.zeros(_LEVELS),
         )
+
+
+def members_of(bits: int | NDArray[np.int64], count: int) -> FloatArray:
+    """1 for each of `count` executors that is in a set, else 0; of sets as a column, a row for each."""
+    return (bits >> np.arange(count) & 1).astype(float)
