@@ -156,22 +156,27 @@ def _largest(sums: FloatArray, workers: Sequence[int]) -> int:
     return max(workers, key=lambda w: (*sums[2:, w], sums[0, w]))
 
 
-def leave_out(draft: Draft, topology: int) -> None:
-    """Take a topology out of the draft and note what the nodes lack for its largest worker, counted."""
+def leave_out(draft: Draft, topologies: Iterable[int]) -> None:
+    """Take topologies out of the draft and note what the nodes lack for the largest worker of each, counted."""
     problem = draft.problem
-    workers = movable_workers(draft, topology)
     sums = np.array([draft.worker_sum(demand) for demand in problem.executor_demand])
-    largest = sums[:, _largest(sums, workers)]
-    draft.take_out(topology)
+    fixed = np.array([*draft.fixed, True])
+    waiting = {}
+    for topology in topologies:
+        workers = np.unique(draft.worker[problem.executors_of(topology)])
+        waiting[topology] = workers[~fixed[workers]].tolist()
+        draft.take_out(topology)
     room = (draft.capacity - draft.node_use())[:, draft.usable]
-    fits = room[-1] >= 1
-    counts = [(~fits, "no free worker slot")]
-    for resource, lacking in zip(problem.resources, largest[:, None] - room[:-1], strict=True):
-        short = fits & (lacking > 0)
-        least = amount(lacking[short].min(initial=np.inf), resource.unit)
-        counts.append((short, f"{resource.name} short by at least {least}"))
-        fits = fits & ~short
-    counts.append((fits, f"room for its largest worker, but not for all {len(workers)} together"))
-    of_nodes = f"of {len(draft.usable)} nodes"
-    found = [f"{np.count_nonzero(nodes)} {of_nodes}: {why}" for nodes, why in counts if nodes.any()]
-    draft.reasons[topology] = (*found, *_unusable(draft))
+    for topology, workers in waiting.items():
+        largest = sums[:, _largest(sums, workers)]
+        fits = room[-1] >= 1
+        counts = [(~fits, "no free worker slot")]
+        for resource, lacking in zip(problem.resources, largest[:, None] - room[:-1], strict=True):
+            short = fits & (lacking > 0)
+            least = amount(lacking[short].min(initial=np.inf), resource.unit)
+            counts.append((short, f"{resource.name} short by at least {least}"))
+            fits = fits & ~short
+        counts.append((fits, f"room for its largest worker, but not for all {len(workers)} together"))
+        of_nodes = f"of {len(draft.usable)} nodes"
+        found = [f"{np.count_nonzero(nodes)} {of_nodes}: {why}" for nodes, why in counts if nodes.any()]
+        draft.reasons[topology] = (*found, *_unusable(draft))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
 
-from stormwright.model import UNPLACED
+from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IndexArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.schedulers.support import repair_loops as loops
@@ -41,10 +41,15 @@ class Repair:
         self._draft = draft
         hard = slice(1 if soft_cpu else 0, None)  # CPU comes first
         demand, capacity = problem.executor_demand[hard].T, problem.node_capacity[hard].T
+        unit = np.maximum(np.where(np.isfinite(capacity), capacity, 0.0).sum(axis=0), 1.0)
         executors = np.zeros(len(demand), loops.EXECUTOR)
         executors["worker"] = draft.worker
         workers = np.zeros(len(draft.node), loops.WORKER)
-        workers["node"], workers["topology"], workers["movable"] = draft.node, draft.topology, ~np.array(draft.fixed, bool)
+        workers["node"], workers["topology"], workers["movable"] = (
+            draft.node,
+            draft.topology,
+            ~np.array(draft.fixed, bool),
+        )
         most = np.array([max_executors_per_worker(topology) for topology in problem.topologies], int)
         workers["most"] = most[workers["topology"]]
         nodes = np.zeros(len(capacity), loops.NODE)
@@ -59,11 +64,10 @@ class Repair:
             executors=executors,
             workers=workers,
             nodes=nodes,
-            demand=np.ascontiguousarray(demand),
-            of_worker=np.zeros((len(workers), demand.shape[1])),
-            of_node=np.zeros(capacity.shape),
-            capacity=capacity * (1 + RELATIVE_TOLERANCE),
-            unit=np.maximum(np.where(np.isfinite(capacity), capacity, 0.0).sum(axis=0), 1.0),
+            demand=np.ascontiguousarray(demand / unit),
+            of_worker=np.zeros((len(workers), len(unit))),
+            capacity=np.ascontiguousarray(capacity * (1 + RELATIVE_TOLERANCE) / unit),
+            left=np.zeros(capacity.shape),
             hardest=np.empty(len(nodes), np.int64),
             best=np.zeros(1, loops.STEP),
             totals=totals,
@@ -84,32 +88,52 @@ class Repair:
 
     def run(self, is_late: Callable[[], bool] = never) -> IndexArray:
         """Take all steps that help, or those until it is late; the nodes that stay overloaded."""
+        before = self.steps
         while not is_late() and not loops.take_steps(self._books, _LOOKS):
             pass
-        self._draft.worker = self._books.executors["worker"].copy()
-        self._draft.node = self._books.workers["node"].tolist()
+        if self.steps > before:
+            self._write()
         return np.flatnonzero(self._books.nodes["overload"])
 
     def blamed(self) -> set[int]:
         """Topologies with workers, not fixed, that ask for something of which their node has too little."""
         books = self._books
-        over = books.of_node > books.capacity
+        over = books.left < 0
         node = books.workers["node"]
         on_node = np.flatnonzero((node != loops.NOWHERE) & books.workers["movable"])
         blamed = on_node[np.any(over[node[on_node]] & (books.of_worker[on_node] > 0), axis=1)]
         return set(books.workers["topology"][blamed].tolist())
 
-    def leave_out(self, topology: int) -> None:
-        """Take a topology out of the draft, with the reasons."""
-        leave_out(self._draft, topology)
+    def take_out(self, topology: int) -> None:
+        """Take a topology's workers, except fixed ones, off their nodes."""
         loops.take_out(self._books, topology)
+        self._write()
+
+    def put_back(self, topologies: Iterable[int]) -> list[int]:
+        """Put topologies that were taken out back, one after the other, as far as there is room; the others."""
+        left_out = []
+        for topology in topologies:
+            waiting = (self._books.workers["topology"] == topology) & (self._books.workers["size"] > 0)
+            waiting &= self._books.workers["movable"] & (self._books.workers["node"] == loops.NOWHERE)
+            workers = np.flatnonzero(waiting)
+            largest_first = workers[np.argsort(-self._books.of_worker[workers].sum(axis=1), kind="stable")]
+            if not loops.put_back(self._books, largest_first):
+                left_out.append(topology)
+        self._write()
+        return left_out
+
+    def _write(self) -> None:
+        self._draft.worker[:] = self._books.executors["worker"]
+        self._draft.node[:] = self._books.workers["node"].tolist()
 
 
 def make_room(draft: Draft, *, soft_cpu: bool = False, is_late: Callable[[], bool] = never) -> None:
     """Put workers without a node where most CPU is free, then mend what that overloads, or leave topologies out.
 
-    Last come limits on components: `keep_apart`. What is left out already stays so. With `soft_cpu` a node beyond its
-    CPU capacity is left as it is. Once it is late nothing is mended any more: topologies are left out.
+    The last of the topologies that ask for what their node has too little of is left out, and so on; in the end those
+    that fit as they are cut into workers come back, the first of them first. Last come limits on components:
+    `keep_apart`. What is left out already stays so. With `soft_cpu` a node beyond its CPU capacity is left as it is.
+    Once it is late no more steps are taken, which leaves more out.
     """
     room = draft.capacity - draft.node_use()
     room[0, ~draft.usable | (room[-1] < 1)] = -math.inf
@@ -122,15 +146,27 @@ def make_room(draft: Draft, *, soft_cpu: bool = False, is_late: Callable[[], boo
         if room[-1, node] < 1:
             room[0, node] = -math.inf
     tried: set[int] = set()
+    left_out: list[int] = []
     repair = Repair(draft, soft_cpu=soft_cpu)
     while len(repair.run(is_late)) and (blamed := repair.blamed()):
         last = max(blamed)
         if last not in tried and not is_late() and _place_anew(draft, last, soft_cpu=soft_cpu):
             repair = Repair(draft, soft_cpu=soft_cpu)
         else:
-            repair.leave_out(last)
+            repair.take_out(last)
+            left_out.append(last)
         tried.add(last)
+    leave_out(draft, repair.put_back(sorted(left_out)))
     keep_apart(draft, soft_cpu=soft_cpu)
+
+
+def compile_loops() -> None:
+    """Have the machine code ready before any clock runs."""
+    nothing = Problem((), ())
+    repair = Repair(Draft.empty(nothing, nothing.node_usable))
+    repair.run()
+    repair.take_out(0)
+    repair.put_back([0])
 
 
 def _place_anew(draft: Draft, topology: int, *, soft_cpu: bool) -> bool:

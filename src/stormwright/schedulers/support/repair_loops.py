@@ -6,6 +6,7 @@ since: nodes are kept in the order in which they last changed.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -58,10 +59,9 @@ class Books(NamedTuple):
     nodes
         Of `NODE`: its overload, of all resources; the first of its workers, how many they are and may be; its rank in
         `hardest`; when it changed and was last looked at, counted in changes; the nodes that changed after and before.
-    demand, of_worker, of_node, capacity
-        Of each hard resource, what executors ask for, workers and nodes hold, and nodes have; shape (…, K).
-    unit
-        What overload of each resource is a part of, shape (K,).
+    demand, of_worker, capacity, left
+        Of each hard resource, what executors ask for, workers hold, nodes have and have left, below 0 for an overload;
+        as parts of what the cluster has, shape (…, K).
     hardest
         The nodes, the most overloaded first, then by number.
     best
@@ -76,9 +76,8 @@ class Books(NamedTuple):
     nodes: Records
     demand: FloatArray
     of_worker: FloatArray
-    of_node: FloatArray
     capacity: FloatArray
-    unit: FloatArray
+    left: FloatArray
     hardest: IndexArray
     best: Records
     totals: Records
@@ -123,16 +122,46 @@ def take_steps(books: Books, most_looks: int) -> bool:
 
 @compiled
 def take_out(books: Books, topology: int) -> None:
-    """Take a topology's workers, except those that may not change, off their nodes, and the executors out of them."""
+    """Take a topology's workers, except those that may not change, off their nodes."""
     for worker in range(len(books.workers)):
         node = books.workers[worker].node
-        if books.workers[worker].topology != topology or not books.workers[worker].movable or node == NOWHERE:
-            continue
-        while books.workers[worker].first != NOWHERE:
-            _leave(books, books.workers[worker].first)
-        _sum_worker(books, worker)
-        _stop(books, worker)
-        _note_change(books, node)
+        if books.workers[worker].topology == topology and books.workers[worker].movable and node != NOWHERE:
+            _stop(books, worker)
+            _note_change(books, node)
+
+
+@compiled
+def put_back(books: Books, workers: IndexArray) -> bool:
+    """Put workers of no node where they leave least, ties to the lower node; whether there is room for all, or none."""
+    for position in range(len(workers)):
+        to, least = NOWHERE, math.inf
+        for node in range(len(books.nodes)):
+            left = _left_beside(books, node, workers[position])
+            if left < least:
+                to, least = node, left
+        if to == NOWHERE:
+            for placed in workers[:position]:
+                node = books.workers[placed].node
+                _stop(books, placed)
+                _note_change(books, node)
+            return False
+        _start(books, workers[position], to)
+        _note_change(books, to)
+    return True
+
+
+@compiled
+def _left_beside(books: Books, node: int, worker: int) -> float:
+    """What a node has left, of all resources that are limited, if it takes a worker; infinite if it cannot."""
+    if books.nodes[node].used >= books.nodes[node].ports:
+        return math.inf
+    total = 0.0
+    for resource in range(books.left.shape[1]):
+        amount, left = books.of_worker[worker, resource], books.left[node, resource]
+        if amount > max(left, 0.0):
+            return math.inf
+        total += left - amount if left < math.inf else 1.0
+    return total
 
 
 # The best step ------------------------------------------------------------------------------------
@@ -144,13 +173,17 @@ def _find_best(books: Books, node: int) -> None:
     books.best[0].gain = _NOISE
     since = books.nodes[node].looked
     if books.nodes[node].changed > since:
-        since = NOWHERE
-    other = books.totals[0].newest
-    while other != NOWHERE and books.nodes[other].changed > since:
-        books.totals[0].looks += 1
-        if _most_gain(books, node, other) * (1 + _ROUNDING) >= books.best[0].gain:
-            _look(books, node, other)
-        other = books.nodes[other].older
+        for other in range(len(books.nodes)):
+            if _most_gain(books, node, other) > books.best[0].gain * (1 + _ROUNDING):
+                _look(books, node, other)
+        books.totals[0].looks += len(books.nodes)
+    else:
+        other = books.totals[0].newest
+        while other != NOWHERE and books.nodes[other].changed > since:
+            if _most_gain(books, node, other) > books.best[0].gain * (1 + _ROUNDING):
+                _look(books, node, other)
+            books.totals[0].looks += 1
+            other = books.nodes[other].older
     books.nodes[node].looked = books.totals[0].changes
 
 
@@ -158,12 +191,9 @@ def _find_best(books: Books, node: int) -> None:
 def _most_gain(books: Books, node: int, other: int) -> float:
     """A bound of what any step between two nodes gains: of each resource one gives what the other has room for."""
     most = 0.0
-    for resource in range(len(books.unit)):
-        over = books.of_node[node, resource] - books.capacity[node, resource]
-        over_other = books.of_node[other, resource] - books.capacity[other, resource]
-        amount = max(min(over, -over_other), min(over_other, -over))
-        if amount > 0:
-            most += amount / books.unit[resource]
+    for resource in range(books.left.shape[1]):
+        left, left_other = books.left[node, resource], books.left[other, resource]
+        most += max(min(-left, left_other), min(-left_other, left), 0.0)
     return most
 
 
@@ -204,9 +234,9 @@ def _look_within(books: Books, worker: int, partner: int) -> None:
 
 @compiled
 def _note_step(books: Books, node: int, other: int, worker: int, executor: int, kind: int, target: int) -> None:
-    """Note a step if it is better than the best so far; of equal ones the first by worker, executor, kind, target."""
+    """Note a step if it is better than the best so far."""
     gain = 0.0
-    for resource in range(len(books.unit)):
+    for resource in range(books.left.shape[1]):
         if kind == _MOVE_WORKER:
             amount = books.of_worker[worker, resource]
         elif kind == _SWAP_WORKERS:
@@ -215,21 +245,12 @@ def _note_step(books: Books, node: int, other: int, worker: int, executor: int, 
             amount = books.demand[executor, resource]
         else:
             amount = books.demand[executor, resource] - books.demand[target, resource]
-        before = _overload(books, node, resource, 0.0) + _overload(books, other, resource, 0.0)
-        gain += before - (_overload(books, node, resource, -amount) + _overload(books, other, resource, amount))
-    best = books.best[0]
-    if gain < best.gain or gain <= _NOISE:
-        return
-    step = (worker, executor, kind, target)
-    if gain > best.gain or step < (best.worker, best.executor, best.kind, best.target):
-        best.gain, best.worker, best.executor, best.kind, best.target = gain, *step
-
-
-@compiled
-def _overload(books: Books, node: int, resource: int, more: float) -> float:
-    """What a node would hold beyond what it has, with so much more, as a part of what the cluster has."""
-    over = books.of_node[node, resource] + more - books.capacity[node, resource]
-    return max(over, 0.0) / books.unit[resource]
+        left, left_other = books.left[node, resource], books.left[other, resource]
+        gain += max(-left, 0.0) + max(-left_other, 0.0)
+        gain -= max(-left - amount, 0.0) + max(amount - left_other, 0.0)
+    if gain > books.best[0].gain:
+        books.best[0].gain, books.best[0].worker, books.best[0].executor = gain, worker, executor
+        books.best[0].kind, books.best[0].target = kind, target
 
 
 # Changes ------------------------------------------------------------------------------------------
@@ -334,29 +355,30 @@ def _sum_worker(books: Books, worker: int) -> None:
     books.of_worker[worker, :] = 0.0
     executor = books.workers[worker].first
     while executor != NOWHERE:
-        for resource in range(len(books.unit)):
+        for resource in range(books.left.shape[1]):
             books.of_worker[worker, resource] += books.demand[executor, resource]
         executor = books.executors[executor].next
 
 
 @compiled
 def _sum_node(books: Books, node: int) -> None:
-    """Add up what a node holds, and by how much that is too much."""
-    books.of_node[node, :] = 0.0
+    """Work out what a node has left, and by how much that is too little."""
+    for resource in range(books.left.shape[1]):
+        books.left[node, resource] = books.capacity[node, resource]
     worker = books.nodes[node].first
     while worker != NOWHERE:
-        for resource in range(len(books.unit)):
-            books.of_node[node, resource] += books.of_worker[worker, resource]
+        for resource in range(books.left.shape[1]):
+            books.left[node, resource] -= books.of_worker[worker, resource]
         worker = books.workers[worker].next
     overload = 0.0
-    for resource in range(len(books.unit)):
-        overload += _overload(books, node, resource, 0.0)
+    for resource in range(books.left.shape[1]):
+        overload += max(-books.left[node, resource], 0.0)
     books.nodes[node].overload = overload
 
 
 @compiled
 def _note_change(books: Books, node: int) -> None:
-    """Add up what a node holds, rank it, and make it the one that changed last."""
+    """Work out what a node has left, rank it, and make it the one that changed last."""
     _sum_node(books, node)
     _rank(books, node)
     books.totals[0].changes += 1
