@@ -74,7 +74,7 @@ def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True, soft
     admitted: list[Wanted] = []
     groups = list(wanted)
     for group, demand, most in zip(groups, *_demands(draft.problem, groups), strict=True):
-        reasons = tuple(_shortages(draft, group, left, demand, most))
+        reasons = tuple(_shortages(draft, group, left, demand, most)) or tuple(_too_large(draft, group, soft_cpu))
         if reasons:
             draft.reasons[group.topology] = (*reasons, *_unusable(draft))
         elif draft.reasons and not backfill:
@@ -129,6 +129,18 @@ def _lacking(draft: Draft, workers: int, left: FloatArray, demand: FloatArray, m
         if asked > most:
             wants = f"one executor asks for {amount(asked, resource.unit)} of {resource.name}"
             yield f"{wants}, the largest usable node has {amount(most, resource.unit)}"
+
+
+def _too_large(draft: Draft, wanted: Wanted, soft_cpu: bool) -> Iterator[str]:
+    """Why no node has room for the worker with most executors, even if it has those that ask for least."""
+    problem = draft.problem
+    fewest = -(-len(wanted.executors) // max(wanted.workers, 1))
+    least = np.sort(problem.executor_demand[:, wanted.executors], axis=1)[:, :fewest].sum(axis=1)
+    for number, (resource, asked, most) in enumerate(zip(problem.resources, least, draft.largest[:-1], strict=True)):
+        if asked > most and not (soft_cpu and number == 0):
+            has = f"a worker has at least {fewest} of {len(wanted.executors)} executors"
+            wants = f"asks for at least {amount(asked, resource.unit)} of {resource.name}"
+            yield f"{has} and {wants}, the largest usable node has {amount(most, resource.unit)}"
 
 
 def _unusable(draft: Draft) -> Iterator[str]:
