@@ -151,7 +151,7 @@ def test_no_time_at_all_gives_a_valid_placement():
 
 @pytest.mark.parametrize("late", [False, True])
 def test_where_room_is_short_what_is_placed_is_valid_however_late_it_is(late, monkeypatch):
-    """Four fifths of the executors have room, one on a node; of 25 topologies more than half are placed in any case."""
+    """Four fifths of the executors have room, each on a node of its own, so 20 of 25 topologies."""
     monkeypatch.setattr(Budget, "is_late", lambda _: late)
     of = problem(nodes(*[1.5] * 80), *((topology(f"t{k}", 4, 4), load(4, PAIRS, cpu_ghz=1.0)) for k in range(25)))
     answer = schedule(of, iterations=1000)
