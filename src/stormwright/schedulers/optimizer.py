@@ -135,7 +135,9 @@ class OptimizerScheduler:
     There is no clock unless a time budget is given: the same problem, seed, number of iterations and threads give the
     same answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its
     `proof`: `cost`, `bound`, the `gap` between them, and whether it is `optimal`, all of traffic alone. The first call
-    on a machine takes some seconds more, once, to compile. Ties go to what stays, then to what was found first.
+    on a machine takes some seconds more, once, to compile. Ties go to what stays, then to what was found first. Where
+    room is short, it is looked for until half a second after the time budget, or a tenth of it if that is more; then
+    topologies are left out until the rest is valid.
 
     When to use
     -----------

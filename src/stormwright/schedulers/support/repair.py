@@ -41,15 +41,11 @@ class Repair:
         self._draft = draft
         hard = slice(1 if soft_cpu else 0, None)  # CPU comes first
         demand, capacity = problem.executor_demand[hard].T, problem.node_capacity[hard].T
-        unit = np.maximum(np.where(np.isfinite(capacity), capacity, 0.0).sum(axis=0), 1.0)
         executors = np.zeros(len(demand), loops.EXECUTOR)
         executors["worker"] = draft.worker
         workers = np.zeros(len(draft.node), loops.WORKER)
-        workers["node"], workers["topology"], workers["movable"] = (
-            draft.node,
-            draft.topology,
-            ~np.array(draft.fixed, bool),
-        )
+        workers["node"], workers["topology"] = draft.node, draft.topology
+        workers["movable"] = ~np.array(draft.fixed, bool)
         most = np.array([max_executors_per_worker(topology) for topology in problem.topologies], int)
         workers["most"] = most[workers["topology"]]
         nodes = np.zeros(len(capacity), loops.NODE)
@@ -64,10 +60,11 @@ class Repair:
             executors=executors,
             workers=workers,
             nodes=nodes,
-            demand=np.ascontiguousarray(demand / unit),
-            of_worker=np.zeros((len(workers), len(unit))),
-            capacity=np.ascontiguousarray(capacity * (1 + RELATIVE_TOLERANCE) / unit),
-            left=np.zeros(capacity.shape),
+            demand=np.ascontiguousarray(demand),
+            of_worker=np.zeros((len(workers), demand.shape[1])),
+            of_node=np.zeros(capacity.shape),
+            capacity=np.ascontiguousarray(capacity * (1 + RELATIVE_TOLERANCE)),
+            unit=np.maximum(np.where(np.isfinite(capacity), capacity, 0.0).sum(axis=0), 1.0),
             hardest=np.empty(len(nodes), np.int64),
             best=np.zeros(1, loops.STEP),
             totals=totals,
@@ -98,7 +95,7 @@ class Repair:
     def blamed(self) -> set[int]:
         """Topologies with workers, not fixed, that ask for something of which their node has too little."""
         books = self._books
-        over = books.left < 0
+        over = books.of_node > books.capacity
         node = books.workers["node"]
         on_node = np.flatnonzero((node != loops.NOWHERE) & books.workers["movable"])
         blamed = on_node[np.any(over[node[on_node]] & (books.of_worker[on_node] > 0), axis=1)]
@@ -111,13 +108,13 @@ class Repair:
 
     def put_back(self, topologies: Iterable[int]) -> list[int]:
         """Put topologies that were taken out back, one after the other, as far as there is room; the others."""
-        left_out = []
+        books, left_out = self._books, []
+        waiting = books.workers["movable"] & (books.workers["node"] == loops.NOWHERE) & (books.workers["size"] > 0)
+        largest_first = np.argsort(-(books.of_worker / books.unit).sum(axis=1), kind="stable")
+        largest_first = largest_first[waiting[largest_first]]
         for topology in topologies:
-            waiting = (self._books.workers["topology"] == topology) & (self._books.workers["size"] > 0)
-            waiting &= self._books.workers["movable"] & (self._books.workers["node"] == loops.NOWHERE)
-            workers = np.flatnonzero(waiting)
-            largest_first = workers[np.argsort(-self._books.of_worker[workers].sum(axis=1), kind="stable")]
-            if not loops.put_back(self._books, largest_first):
+            own = largest_first[books.workers["topology"][largest_first] == topology]
+            if not loops.put_back(books, own):
                 left_out.append(topology)
         self._write()
         return left_out

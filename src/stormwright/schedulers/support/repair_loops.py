@@ -59,9 +59,10 @@ class Books(NamedTuple):
     nodes
         Of `NODE`: its overload, of all resources; the first of its workers, how many they are and may be; its rank in
         `hardest`; when it changed and was last looked at, counted in changes; the nodes that changed after and before.
-    demand, of_worker, capacity, left
-        Of each hard resource, what executors ask for, workers hold, nodes have and have left, below 0 for an overload;
-        as parts of what the cluster has, shape (…, K).
+    demand, of_worker, of_node, capacity
+        Of each hard resource, what executors ask for, workers and nodes hold, and nodes have; shape (…, K).
+    unit
+        What overload of each resource is a part of, shape (K,).
     hardest
         The nodes, the most overloaded first, then by number.
     best
@@ -76,8 +77,9 @@ class Books(NamedTuple):
     nodes: Records
     demand: FloatArray
     of_worker: FloatArray
+    of_node: FloatArray
     capacity: FloatArray
-    left: FloatArray
+    unit: FloatArray
     hardest: IndexArray
     best: Records
     totals: Records
@@ -152,15 +154,16 @@ def put_back(books: Books, workers: IndexArray) -> bool:
 
 @compiled
 def _left_beside(books: Books, node: int, worker: int) -> float:
-    """What a node has left, of all resources that are limited, if it takes a worker; infinite if it cannot."""
+    """What a node has left if it takes a worker, in parts of what the cluster has; infinite if it cannot take it."""
     if books.nodes[node].used >= books.nodes[node].ports:
         return math.inf
     total = 0.0
-    for resource in range(books.left.shape[1]):
-        amount, left = books.of_worker[worker, resource], books.left[node, resource]
-        if amount > max(left, 0.0):
+    for resource in range(len(books.unit)):
+        amount = books.of_worker[worker, resource]
+        left = books.capacity[node, resource] - books.of_node[node, resource] - amount
+        if left < 0 and amount > 0:
             return math.inf
-        total += left - amount if left < math.inf else 1.0
+        total += left / books.unit[resource] if left < math.inf else 1.0
     return total
 
 
@@ -173,27 +176,29 @@ def _find_best(books: Books, node: int) -> None:
     books.best[0].gain = _NOISE
     since = books.nodes[node].looked
     if books.nodes[node].changed > since:
-        for other in range(len(books.nodes)):
-            if _most_gain(books, node, other) > books.best[0].gain * (1 + _ROUNDING):
-                _look(books, node, other)
-        books.totals[0].looks += len(books.nodes)
-    else:
-        other = books.totals[0].newest
-        while other != NOWHERE and books.nodes[other].changed > since:
-            if _most_gain(books, node, other) > books.best[0].gain * (1 + _ROUNDING):
-                _look(books, node, other)
-            books.totals[0].looks += 1
-            other = books.nodes[other].older
+        since = NOWHERE
+    other = books.totals[0].newest
+    while other != NOWHERE and books.nodes[other].changed > since:
+        books.totals[0].looks += 1
+        if _most_gain(books, node, other) * (1 + _ROUNDING) >= books.best[0].gain:
+            _look(books, node, other)
+        other = books.nodes[other].older
     books.nodes[node].looked = books.totals[0].changes
 
 
 @compiled
 def _most_gain(books: Books, node: int, other: int) -> float:
-    """A bound of what any step between two nodes gains: of each resource one gives what the other has room for."""
+    """A bound of what any step between two nodes gains: of each resource one gives what the other has room for.
+
+    0 for a node and itself.
+    """
     most = 0.0
-    for resource in range(books.left.shape[1]):
-        left, left_other = books.left[node, resource], books.left[other, resource]
-        most += max(min(-left, left_other), min(-left_other, left), 0.0)
+    for resource in range(len(books.unit)):
+        over = books.of_node[node, resource] - books.capacity[node, resource]
+        over_other = books.of_node[other, resource] - books.capacity[other, resource]
+        amount = max(min(over, -over_other), min(over_other, -over))
+        if amount > 0:
+            most += amount / books.unit[resource]
     return most
 
 
@@ -234,9 +239,9 @@ def _look_within(books: Books, worker: int, partner: int) -> None:
 
 @compiled
 def _note_step(books: Books, node: int, other: int, worker: int, executor: int, kind: int, target: int) -> None:
-    """Note a step if it is better than the best so far."""
+    """Note a step if it is better than the best so far; of equal ones the first by worker, executor, kind, target."""
     gain = 0.0
-    for resource in range(books.left.shape[1]):
+    for resource in range(len(books.unit)):
         if kind == _MOVE_WORKER:
             amount = books.of_worker[worker, resource]
         elif kind == _SWAP_WORKERS:
@@ -245,12 +250,21 @@ def _note_step(books: Books, node: int, other: int, worker: int, executor: int, 
             amount = books.demand[executor, resource]
         else:
             amount = books.demand[executor, resource] - books.demand[target, resource]
-        left, left_other = books.left[node, resource], books.left[other, resource]
-        gain += max(-left, 0.0) + max(-left_other, 0.0)
-        gain -= max(-left - amount, 0.0) + max(amount - left_other, 0.0)
-    if gain > books.best[0].gain:
-        books.best[0].gain, books.best[0].worker, books.best[0].executor = gain, worker, executor
-        books.best[0].kind, books.best[0].target = kind, target
+        before = _overload(books, node, resource, 0.0) + _overload(books, other, resource, 0.0)
+        gain += before - (_overload(books, node, resource, -amount) + _overload(books, other, resource, amount))
+    best = books.best[0]
+    if gain < best.gain or gain <= _NOISE:
+        return
+    step = (worker, executor, kind, target)
+    if gain > best.gain or step < (best.worker, best.executor, best.kind, best.target):
+        best.gain, best.worker, best.executor, best.kind, best.target = gain, *step
+
+
+@compiled
+def _overload(books: Books, node: int, resource: int, more: float) -> float:
+    """What a node would hold beyond what it has, with so much more, as a part of what the cluster has."""
+    over = books.of_node[node, resource] + more - books.capacity[node, resource]
+    return max(over, 0.0) / books.unit[resource]
 
 
 # Changes ------------------------------------------------------------------------------------------
@@ -355,30 +369,29 @@ def _sum_worker(books: Books, worker: int) -> None:
     books.of_worker[worker, :] = 0.0
     executor = books.workers[worker].first
     while executor != NOWHERE:
-        for resource in range(books.left.shape[1]):
+        for resource in range(len(books.unit)):
             books.of_worker[worker, resource] += books.demand[executor, resource]
         executor = books.executors[executor].next
 
 
 @compiled
 def _sum_node(books: Books, node: int) -> None:
-    """Work out what a node has left, and by how much that is too little."""
-    for resource in range(books.left.shape[1]):
-        books.left[node, resource] = books.capacity[node, resource]
+    """Add up what a node holds, and by how much that is too much."""
+    books.of_node[node, :] = 0.0
     worker = books.nodes[node].first
     while worker != NOWHERE:
-        for resource in range(books.left.shape[1]):
-            books.left[node, resource] -= books.of_worker[worker, resource]
+        for resource in range(len(books.unit)):
+            books.of_node[node, resource] += books.of_worker[worker, resource]
         worker = books.workers[worker].next
     overload = 0.0
-    for resource in range(books.left.shape[1]):
-        overload += max(-books.left[node, resource], 0.0)
+    for resource in range(len(books.unit)):
+        overload += _overload(books, node, resource, 0.0)
     books.nodes[node].overload = overload
 
 
 @compiled
 def _note_change(books: Books, node: int) -> None:
-    """Work out what a node has left, rank it, and make it the one that changed last."""
+    """Add up what a node holds, rank it, and make it the one that changed last."""
     _sum_node(books, node)
     _rank(books, node)
     books.totals[0].changes += 1
