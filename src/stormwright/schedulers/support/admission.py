@@ -139,8 +139,8 @@ def _too_large(draft: Draft, wanted: Wanted, soft_cpu: bool) -> Iterator[str]:
     for number, (resource, asked, most) in enumerate(zip(problem.resources, least, draft.largest[:-1], strict=True)):
         if asked > most and not (soft_cpu and number == 0):
             has = f"a worker has at least {fewest} of {len(wanted.executors)} executors"
-            wants = f"asks for at least {amount(asked, resource.unit)} of {resource.name}"
-            yield f"{has} and {wants}, the largest usable node has {amount(most, resource.unit)}"
+            short_by = amount(asked - most, resource.unit)
+            yield f"{has}: {resource.name} short by at least {short_by} on the largest usable node"
 
 
 def _unusable(draft: Draft) -> Iterator[str]:

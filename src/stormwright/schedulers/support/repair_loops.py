@@ -264,7 +264,7 @@ def _note_step(books: Books, node: int, other: int, worker: int, executor: int, 
 def _overload(books: Books, node: int, resource: int, more: float) -> float:
     """What a node would hold beyond what it has, with so much more, as a part of what the cluster has."""
     over = books.of_node[node, resource] + more - books.capacity[node, resource]
-    return max(over, 0.0) / books.unit[resource]
+    return float(max(over, 0.0) / books.unit[resource])
 
 
 # Changes ------------------------------------------------------------------------------------------
