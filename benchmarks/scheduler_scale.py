@@ -8,6 +8,8 @@ traffic. Each scheduler runs in a process of its own, which starts as a copy of 
 that of the problem and the scheduler together. What is compiled when first called has been before, as in a service.
 Of a Java scheduler the seconds are those in its method ``schedule``; CPU time and memory are its whole JVM's, to which
 reading the problem and writing the answer belong.
+
+Then come clusters with far too little room, where topologies are left out: limits broken are those of what is placed.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from results import write_results
@@ -39,6 +41,7 @@ from stormwright.model import (
     default_executor_runs,
     violations,
 )
+from stormwright.model.arrays import IntArray
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers import Scheduler, make_scheduler
 from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_command
@@ -46,6 +49,17 @@ from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_
 #: What is asked for; others are compared only.
 MOST_SECONDS, MOST_GB = {"even": 0.3, "online": 2, "top_storm": 5, "t_storm": 5, "r_storm": 5}, 1.5
 JAVA = ("java:EvenScheduler", "java:ResourceAwareScheduler")
+
+#: Where room is short: schedulers with their settings, and how long they may take, in seconds.
+SHORT_OF_ROOM: dict[str, float | None] = {
+    "optimizer time_budget_s=0.5": 2.5,
+    "optimizer time_budget_s=2": 4,
+    "online": None,
+    "spread": None,
+    "round_robin": None,
+    "t_storm": None,
+    "top_storm": None,
+}
 
 #: Nodes differ: cores, as many slots as cores, and the speed of a core.
 CORES, CORE_HZ = (4, 8, 12, 16), (2.0e9, 2.4e9, 2.8e9, 3.2e9)
@@ -116,6 +130,9 @@ def main() -> None:
     parser.add_argument("--schedulers", default=",".join([*MOST_SECONDS, *JAVA]))
     parser.add_argument("--runs", type=int, default=3, help="of each of ours; the median counts")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--short-of-room", action=argparse.BooleanOptionalAction, default=True, help="also clusters with too little"
+    )
     options = parser.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     problem = make_problem(options)
@@ -135,6 +152,14 @@ def main() -> None:
         asked = f"≤ {MOST_SECONDS[name]} s, ≤ {MOST_GB} GB" if name in MOST_SECONDS else ""
         rows.append((name, asked, _told(runs)))
         print(*rows[-1], flush=True)
+    if options.short_of_room:
+        for label, crowded in _crowded(options):
+            for name, most_s in SHORT_OF_ROOM.items():
+                make_scheduler(*_settings(name)).schedule(small)
+                runs = [_apart(measure, crowded, name) for _ in range(options.runs)]
+                details[f"{label}: {name}"] = [asdict(run) for run in runs]
+                rows.append((f"{label}: {name}", f"≤ {most_s} s" if most_s else "", _told(runs)))
+                print(*rows[-1], flush=True)
     write_results("scheduler-scale", f"Schedulers on one core: {size}", rows, {"runs": details})
 
 
@@ -148,7 +173,7 @@ def measure(problem: Problem, name: str) -> Run:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds, cpu_s, peak_gb = placed.seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
     else:
-        scheduler = make_scheduler(name)
+        scheduler = make_scheduler(*_settings(name))
         start, start_cpu = time.perf_counter(), time.process_time()
         placed = scheduler.schedule(problem)
         seconds, cpu_s, peak_gb = time.perf_counter() - start, time.process_time() - start_cpu, _peak_gb()
@@ -158,10 +183,40 @@ def measure(problem: Problem, name: str) -> Run:
         cpu_s=cpu_s,
         peak_gb=peak_gb,
         unplaced=int(np.count_nonzero(slots == UNPLACED)),
-        faults=len(violations(problem, slots)),
+        faults=sum(not fault.startswith(_left_out(problem, slots)) for fault in violations(problem, slots)),
         nodes=len(np.unique(problem.slot_node[slots[slots != UNPLACED]])),
         cost=cost_of(problem, slots).total,
     )
+
+
+def _settings(name: str) -> tuple[str, list[str]]:
+    """A scheduler's name, and its settings as ``key=value``."""
+    scheduler, *settings = name.split()
+    return scheduler, settings
+
+
+def _left_out(problem: Problem, slots: IntArray) -> tuple[str, ...]:
+    """How the faults of topologies begin of which nothing is placed."""
+    return tuple(
+        f"{topology.id}: "
+        for number, topology in enumerate(problem.topologies)
+        if np.all(slots[problem.executors_of(number)] == UNPLACED)
+    )
+
+
+def _crowded(options: argparse.Namespace) -> Iterator[tuple[str, Problem]]:
+    """Clusters with far too little room: for one of two executors on each node, and for half of all CPU."""
+    sizes = {"executors": 2_600, "nodes": 2_000, "pairs": 13_000}
+    problem = make_problem(argparse.Namespace(**{**vars(options), **sizes}))
+    topologies = tuple(replace(each, num_workers=each.num_executors, conf={}) for each in problem.topologies)
+    nodes = tuple(replace(node, ports=node.ports[:4], cpu_hz=1.5e9) for node in problem.supervisors)
+    loads = {
+        name: replace(load, cpu_hz=np.full(len(load.cpu_hz), 1e9), memory_mb=np.full(len(load.memory_mb), 128.0))
+        for name, load in problem.load.topologies.items()
+    }
+    yield "room for 2,000 of 2,600 executors", Problem(nodes, topologies, load=LoadProfile(loads))
+    sizes = {"executors": 10_000, "nodes": 500, "pairs": 150_000, "load": 2.0}
+    yield "room for half of 10,000 executors", make_problem(argparse.Namespace(**{**vars(options), **sizes}))
 
 
 def _apart(function: Callable[[Problem, str], Run], problem: Problem, name: str) -> Run:

@@ -122,8 +122,18 @@ def test_overloaded_nodes_are_relieved():
     layout.nodes["cpu_hz_left"][:3] -= 0.5 * case_problem(LARGE).node_cpu_hz[:3]
     assert (layout.nodes["cpu_hz_left"] < 0).any()
     add_up_cost(layout)
-    relieve(layout)
+    relieve(layout, np.arange(len(layout.nodes)))
     assert (layout.nodes["cpu_hz_left"] >= 0).all()
+    assert layout.totals["steps"][0] == 0, "no steps of the search"
     kept = float(layout.totals["cost"][0])
     add_up_cost(layout)
     assert kept == pytest.approx(float(layout.totals["cost"][0]), rel=1e-9)
+
+
+def test_relieving_stops_when_time_is_up():
+    layout = placed_layout(case_problem(LARGE))
+    layout.nodes["cpu_hz_left"][:3] -= 0.5 * case_problem(LARGE).node_cpu_hz[:3]
+    workers = layout.workers["node"].copy()
+    Budget(1e-9).improve(layout)
+    assert (layout.nodes["cpu_hz_left"] < 0).any()
+    assert np.array_equal(layout.workers["node"], workers)

@@ -239,7 +239,8 @@ def test_memory_is_hard():
         problem(nodes(9, 9, memory_mb=memory_mb), (topology("t", 3, 2), load(3))) for memory_mb in (200.0, 150.0)
     )
     assert violations(roomy, schedule(roomy).slot_of_executor) == []
-    assert reasons(tight) == ("2 of 2 nodes: memory short by at least 50 MB",)
+    why = "a worker has at least 2 of 3 executors: memory short by at least 50 MB on the largest usable node"
+    assert reasons(tight) == (why,)
 
 
 def test_executor_larger_than_any_node():

@@ -21,6 +21,8 @@ from stormwright.model import (
     diff,
     violations,
 )
+from stormwright.model.constraints import broken_limits
+from stormwright.optimize.budget import Budget
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
 from tests.case_files import case_files, case_name, case_problem, read_case
@@ -145,6 +147,17 @@ def test_no_time_at_all_gives_a_valid_placement():
     answer = schedule(of, iterations=0, time_budget_s=0)
     assert answer.parameters["iterations_made"] == 0
     assert violations(of, answer.slot_of_executor) == []
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_where_room_is_short_what_is_placed_is_valid_however_late_it_is(late, monkeypatch):
+    """Four fifths of the executors have room, each on a node of its own, so 20 of 25 topologies."""
+    monkeypatch.setattr(Budget, "is_late", lambda _: late)
+    of = problem(nodes(*[1.5] * 80), *((topology(f"t{k}", 4, 4), load(4, PAIRS, cpu_ghz=1.0)) for k in range(25)))
+    answer = schedule(of, iterations=1000)
+    assert broken_limits(of, answer.slot_of_executor) == []
+    assert len(answer.status) == 5
+    assert answer.parameters["iterations_made"] < 1200, "relieving nodes takes none"
 
 
 def test_what_runs_moves_where_the_whole_then_costs_less():

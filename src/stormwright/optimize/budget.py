@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
+
 from stormwright.optimize.anneal import Effort, Placed
 from stormwright.optimize.cooling import Cooling
 from stormwright.optimize.records import Layout
@@ -14,6 +16,15 @@ from stormwright.optimize.threads import count_regions, search_apart, search_reg
 
 #: Steps that a core makes in a second, roughly; with a budget in seconds the first temperature goes by it.
 _STEPS_PER_S = 3e6
+
+#: Overloaded nodes that are relieved between two looks at the clock: some milliseconds.
+_NODES = 16
+
+#: Part of the time left that relieving takes at most.
+_RELIEVING = 0.5
+
+#: What may follow when time is up, until all limits hold: so many seconds, or such a part of those given if more.
+_GRACE_S, _GRACE = 0.5, 0.1
 
 
 class Budget:
@@ -44,7 +55,7 @@ class Budget:
         region by region (`search_regions`), others as a whole, by every thread on its own (`search_apart`).
         """
         add_up_cost(layout)
-        relieve(layout)
+        self._relieve(layout, share)
         begun_s = self._elapsed_s()
         seconds = share * (self._seconds - begun_s - (begun_s - self._searched_s) / 2)
         if not len(layout.free_executors) or not (self._iterations or seconds > 0):
@@ -62,6 +73,21 @@ class Budget:
         self.made += made
         self._searched_s += self._elapsed_s() - begun_s
         return best
+
+    def is_late(self) -> bool:
+        """Whether no more time may go into room for what overloads nodes; never without a budget in seconds."""
+        grace_s = max(_GRACE_S, _GRACE * self._seconds)
+        return self._seconds > 0 and self._elapsed_s() > self._seconds + grace_s
+
+    def _relieve(self, layout: Layout, share: float) -> None:
+        """Take load off overloaded nodes, as long as there is time."""
+        overloaded = np.flatnonzero((layout.nodes["cpu_hz_left"] < 0) | (layout.nodes["memory_mb_left"] < 0))
+        begun_s = self._elapsed_s()
+        until_s = begun_s + _RELIEVING * share * (self._seconds - begun_s)
+        for first in range(0, len(overloaded), _NODES):
+            if self._seconds and self._elapsed_s() > until_s:
+                return
+            relieve(layout, overloaded[first : first + _NODES])
 
     def _elapsed_s(self) -> float:
         return time.perf_counter() - self._start

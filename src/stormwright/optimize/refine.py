@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from stormwright.model.arrays import IndexArray
 from stormwright.optimize.compiled import compiled
 from stormwright.optimize.construct import place_topology, remove_topology
 from stormwright.optimize.flows import note_costs
@@ -423,14 +424,16 @@ def _restore(layout: Layout, topology: int) -> None:
 
 
 @compiled
-def relieve(layout: Layout) -> None:
-    """Take load off nodes that have too much, by random steps of what is on them; some may stay overloaded."""
-    for node in range(len(layout.nodes)):
+def relieve(layout: Layout, nodes: IndexArray) -> None:
+    """Take load off those of `nodes` that have too much, by random steps of what is on them; some may stay overloaded.
+
+    These are no steps of the search, and not counted.
+    """
+    for node in nodes:
         for _ in range(_RELIEVING):
             relieved = layout.nodes[node].cpu_hz_left >= 0 and layout.nodes[node].memory_mb_left >= 0
             if relieved or layout.nodes[node].used == 0:
                 break
-            layout.totals[0].steps += 1
             worker = layout.workers_on[layout.nodes[node].first + draw_below(layout, layout.nodes[node].used)]
             if not layout.workers[worker].movable:
                 continue

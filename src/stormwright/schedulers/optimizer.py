@@ -36,7 +36,7 @@ from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker
 from stormwright.schedulers.support.params import Params, param
 from stormwright.schedulers.support.rates import Rates
-from stormwright.schedulers.support.repair import make_room
+from stormwright.schedulers.support.repair import compile_loops, make_room
 from stormwright.schedulers.support.search import draft_of
 from stormwright.schedulers.support.staying import choose_slots, restore_cheaper, swap_nodes
 from stormwright.schedulers.support.waiting import Plan, answer, plan_with_last_resort
@@ -135,7 +135,9 @@ class OptimizerScheduler:
     There is no clock unless a time budget is given: the same problem, seed, number of iterations and threads give the
     same answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its
     `proof`: `cost`, `bound`, the `gap` between them, and whether it is `optimal`, all of traffic alone. The first call
-    on a machine takes some seconds more, once, to compile. Ties go to what stays, then to what was found first.
+    on a machine takes some seconds more, once, to compile. Ties go to what stays, then to what was found first. Where
+    room is short, it is looked for until half a second after the time budget, or a tenth of it if that is more; then
+    topologies are left out until the rest is valid.
 
     When to use
     -----------
@@ -173,7 +175,7 @@ class OptimizerScheduler:
         task = _Task.of(problem, self.params.follow_flows)
         runs = bool(np.any(problem.current_slot != UNPLACED))
         near = runs and self.prices.stays_near
-        draft = self._constructed(task, keep_running=True)
+        draft = self._constructed(task, budget, keep_running=True)
         if near:
             plan = self._rearranged(draft, task.links, budget)
         else:
@@ -197,7 +199,7 @@ class OptimizerScheduler:
 
     def _moved(self, task: _Task, budget: Budget) -> Plan:
         """Everything placed anew, but back to where it runs where that costs no more."""
-        draft = self._constructed(task, keep_running=False)
+        draft = self._constructed(task, budget, keep_running=False)
         self._improve(draft, task.links, budget)
         anew = Plan(choose_slots(draft), dict(draft.reasons))
         now, new = (task.traffic(slots) for slots in (task.problem.current_slot, anew.slots))
@@ -210,7 +212,7 @@ class OptimizerScheduler:
 
     def _rearranged(self, draft: Draft, links: Links, budget: Budget) -> Plan:
         """What runs, and what is placed beside it, improved within what may move and restart."""
-        make_room(draft)
+        make_room(draft, is_late=budget.is_late)
         slots = choose_slots(draft)
         arranged = draft_of(draft.problem, slots)
         held = _limited(arranged)
@@ -218,7 +220,7 @@ class OptimizerScheduler:
         _write(arranged, order, budget.improve(layout))
         return Plan(_keep_slots(arranged, slots), draft.reasons)
 
-    def _constructed(self, task: _Task, *, keep_running: bool) -> Draft:
+    def _constructed(self, task: _Task, budget: Budget, *, keep_running: bool) -> Draft:
         """A placement of what the cluster as a whole has room for; nodes may be overloaded."""
         problem, links = task.problem, task.links
 
@@ -232,7 +234,8 @@ class OptimizerScheduler:
             construct(layout, _densest_first(problem, links, wanted))
             _write(draft, order, Placed.of(layout))
             if problem.greylisted_supervisors or any(_limited(draft)):
-                make_room(draft)  # what is left out decides whether they are used; the search keeps nothing apart
+                # What is left out decides whether they are used; the search keeps nothing apart.
+                make_room(draft, is_late=budget.is_late)
             return draft
 
         return plan_with_last_resort(problem, draft_on)
@@ -242,7 +245,7 @@ class OptimizerScheduler:
         held = [fixed or limited for fixed, limited in zip(draft.fixed, _limited(draft), strict=True)]
         layout, order = self._layout(draft, links, held)
         _write(draft, order, budget.improve(layout, share))
-        make_room(draft)
+        make_room(draft, is_late=budget.is_late)
 
     def _is_better(self, task: _Task, moved: Plan, stay: Plan) -> bool:
         """Whether moving pays: more executors placed, else fewer limits broken, else less cost; what runs goes on."""
@@ -324,8 +327,9 @@ def _compile() -> None:
     workers = Workers(none, none, none, no_bool, no_bool)
     layout = make_layout(nothing, Links.following(nothing), workers, no_bool, none, _WEIGHTS, 0)
     construct(layout, none)
-    relieve(layout)
+    relieve(layout, none)
     refine(layout, 0, 0.0)
+    compile_loops()
     search(Dense.of(layout), 0)
     with cut_into_regions(layout, 1, np.random.default_rng()):
         pass

@@ -74,7 +74,7 @@ def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True, soft
     admitted: list[Wanted] = []
     groups = list(wanted)
     for group, demand, most in zip(groups, *_demands(draft.problem, groups), strict=True):
-        reasons = tuple(_shortages(draft, group, left, demand, most))
+        reasons = tuple(_shortages(draft, group, left, demand, most)) or tuple(_too_large(draft, group, soft_cpu))
         if reasons:
             draft.reasons[group.topology] = (*reasons, *_unusable(draft))
         elif draft.reasons and not backfill:
@@ -131,6 +131,18 @@ def _lacking(draft: Draft, workers: int, left: FloatArray, demand: FloatArray, m
             yield f"{wants}, the largest usable node has {amount(most, resource.unit)}"
 
 
+def _too_large(draft: Draft, wanted: Wanted, soft_cpu: bool) -> Iterator[str]:
+    """Why no node has room for the worker with most executors, even if it has those that ask for least."""
+    problem = draft.problem
+    fewest = -(-len(wanted.executors) // max(wanted.workers, 1))
+    least = np.sort(problem.executor_demand[:, wanted.executors], axis=1)[:, :fewest].sum(axis=1)
+    for number, (resource, asked, most) in enumerate(zip(problem.resources, least, draft.largest[:-1], strict=True)):
+        if asked > most and not (soft_cpu and number == 0):
+            has = f"a worker has at least {fewest} of {len(wanted.executors)} executors"
+            short_by = amount(asked - most, resource.unit)
+            yield f"{has}: {resource.name} short by at least {short_by} on the largest usable node"
+
+
 def _unusable(draft: Draft) -> Iterator[str]:
     """Nodes ruled out, counted by why."""
     total = len(draft.usable)
@@ -156,22 +168,27 @@ def _largest(sums: FloatArray, workers: Sequence[int]) -> int:
     return max(workers, key=lambda w: (*sums[2:, w], sums[0, w]))
 
 
-def leave_out(draft: Draft, topology: int) -> None:
-    """Take a topology out of the draft and note what the nodes lack for its largest worker, counted."""
+def leave_out(draft: Draft, topologies: Iterable[int]) -> None:
+    """Take topologies out of the draft and note what the nodes lack for the largest worker of each, counted."""
     problem = draft.problem
-    workers = movable_workers(draft, topology)
     sums = np.array([draft.worker_sum(demand) for demand in problem.executor_demand])
-    largest = sums[:, _largest(sums, workers)]
-    draft.take_out(topology)
+    fixed = np.array([*draft.fixed, True])
+    waiting = {}
+    for topology in topologies:
+        workers = np.unique(draft.worker[problem.executors_of(topology)])
+        waiting[topology] = workers[~fixed[workers]].tolist()
+        draft.take_out(topology)
     room = (draft.capacity - draft.node_use())[:, draft.usable]
-    fits = room[-1] >= 1
-    counts = [(~fits, "no free worker slot")]
-    for resource, lacking in zip(problem.resources, largest[:, None] - room[:-1], strict=True):
-        short = fits & (lacking > 0)
-        least = amount(lacking[short].min(initial=np.inf), resource.unit)
-        counts.append((short, f"{resource.name} short by at least {least}"))
-        fits = fits & ~short
-    counts.append((fits, f"room for its largest worker, but not for all {len(workers)} together"))
-    of_nodes = f"of {len(draft.usable)} nodes"
-    found = [f"{np.count_nonzero(nodes)} {of_nodes}: {why}" for nodes, why in counts if nodes.any()]
-    draft.reasons[topology] = (*found, *_unusable(draft))
+    for topology, workers in waiting.items():
+        largest = sums[:, _largest(sums, workers)]
+        fits = room[-1] >= 1
+        counts = [(~fits, "no free worker slot")]
+        for resource, lacking in zip(problem.resources, largest[:, None] - room[:-1], strict=True):
+            short = fits & (lacking > 0)
+            least = amount(lacking[short].min(initial=np.inf), resource.unit)
+            counts.append((short, f"{resource.name} short by at least {least}"))
+            fits = fits & ~short
+        counts.append((fits, f"room for its largest worker, but not for all {len(workers)} together"))
+        of_nodes = f"of {len(draft.usable)} nodes"
+        found = [f"{np.count_nonzero(nodes)} {of_nodes}: {why}" for nodes, why in counts if nodes.any()]
+        draft.reasons[topology] = (*found, *_unusable(draft))
