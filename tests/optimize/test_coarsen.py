@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from stormwright.model import CostWeights, Problem, cost_under, measured_traffic
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
+from stormwright.optimize import coarsen as coarsening
 from stormwright.optimize import start
 from stormwright.optimize.anneal import Effort, Placed
 from stormwright.optimize.budget import Budget
@@ -27,7 +28,7 @@ CASES = [path for path in case_files("placement") if case_name(path)[0] in "ml"]
 @pytest.fixture(autouse=True)
 def everything_is_large(monkeypatch):
     """Join also what is small."""
-    monkeypatch.setattr(start, "_MOST_TABLED", 0)
+    monkeypatch.setattr(coarsening, "_FEWEST", 0)
     monkeypatch.setattr(start, "_MOST_WHOLE", 0)
 
 
@@ -77,7 +78,7 @@ def test_what_is_joined_adds_up(layout, seed):
     start.add_up_cost(layout)
     table, demand = dense(layout), layout.executors[["cpu_hz", "memory_mb"]].tolist()
     cost, worker, size = layout.totals["cost"][0], layout.executors["worker"].copy(), layout.workers["size"].copy()
-    coarse, of = coarsen(layout, 2, np.random.default_rng(seed))
+    coarse, of = coarsen(layout, np.ones(1, bool), 2, np.random.default_rng(seed))
 
     of_dense = np.eye(len(coarse.executors))[of]
     joined = of_dense.T @ table @ of_dense
@@ -106,9 +107,10 @@ def test_what_is_joined_adds_up(layout, seed):
 def test_books_are_right_and_limits_kept_when_pairs_move(path, temperature):
     problem = case_problem(path)
     fine = placed_layout(problem)
-    layout, of = coarsen(fine, 2, np.random.default_rng(0))
+    large = find_large(fine)
+    layout, of = coarsen(fine, large, 2, np.random.default_rng(0))
     overloaded = (layout.nodes["cpu_hz_left"] < 0) | (layout.nodes["memory_mb_left"] < 0)
-    assert len(layout.executors) < 0.9 * problem.num_executors or not find_large(layout).all()
+    assert len(layout.executors) < 0.9 * problem.num_executors or not large.all()
     refine(layout, 20_000, temperature * layout.executors["tps"].mean())
 
     worker, node = layout.executors["worker"][of], layout.workers["node"].copy()
@@ -140,6 +142,10 @@ def test_a_search_by_levels_is_valid_deterministic_and_no_worse(path, threads):
         start.rearrange(layout, best.worker, best.node)
         assert Placed.of(layout).cost == pytest.approx(best.cost, rel=1e-9)
         assert (layout.workers["size"] <= layout.workers["most"]).all()
+        table = layout.table.copy()
+        for number in range(len(problem.topologies)):
+            start.steps.tabulate(layout, number)
+        assert np.array_equal(layout.table, table)
         found.append(best)
     assert np.array_equal(found[0].worker, found[1].worker)
     assert np.array_equal(found[0].node, found[1].node)
@@ -183,7 +189,7 @@ def test_a_very_large_topology_that_has_no_room_is_placed_nevertheless():
     assert (layout.workers["size"] <= layout.workers["most"]).all()
 
 
-def test_budgets_take_levels_where_moves_cost_nothing(monkeypatch):
+def test_levels_are_for_what_is_large_and_free_to_move(monkeypatch):
     layout = placed_layout(groups_of(size=10, groups=60, workers_each=2, tps=5.0))
     assert has_levels(layout)
     assert not has_levels(layout._replace(move_price=1.0))
@@ -191,6 +197,33 @@ def test_budgets_take_levels_where_moves_cost_nothing(monkeypatch):
     layout.workers["movable"][7] = False
     assert not has_levels(layout)
     layout.workers["movable"][7] = True
-    best = Budget(0.0, 50_000).improve(layout)
+    layout.executors["home"][3] = 0
+    assert not has_levels(layout)
+    layout.executors["home"][3] = -1
+    monkeypatch.setattr(coarsening, "_FEWEST", 601)
+    assert not has_levels(layout)
+
+
+def test_levels_are_for_most_of_what_moves():
+    """What sends shuffled traffic is not joined, nor what has no worker."""
+    of = case_problem(CASES[-1])
+    layout = placed_layout(of)
+    assert has_levels(layout)
+    assert find_large(layout).all()
+    assert not find_large(layout_of(of)).any()
+    flowing = layout.topologies.copy()
+    flowing["last_sink"] = flowing["first_sink"] + 1
+    assert not has_levels(layout._replace(topologies=flowing))
+
+
+def test_a_budget_goes_by_levels():
+    """Pairs that exchange much are found again, wherever construction put them."""
+    layout = placed_layout(groups_of(size=10, groups=60, workers_each=2, tps=5.0))
+    worker, node = layout.executors["worker"].copy(), layout.workers["node"].copy()
+    start.rearrange(layout, np.random.default_rng(0).permutation(worker), node)
+    before = Placed.of(layout)
+    budget = Budget(0.0, 100_000)
+    best = budget.improve(layout)
+    assert best.rank < before.rank
     assert best.overload == 0
-    assert best.worker.shape == (600,)
+    assert 100_000 <= budget.made < 110_000

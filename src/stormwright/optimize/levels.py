@@ -34,9 +34,10 @@ _LEAST_S = 1e-6
 
 
 def has_levels(layout: Layout) -> bool:
-    """Whether anything in a layout is large enough, and moves cost nothing."""
+    """Whether most of what may move is of topologies that are large enough, and moves cost nothing."""
     stays = max(layout.max_moves, layout.max_restarts) >= 0 or max(layout.move_price, layout.restart_price) > 0
-    return not stays and bool(find_large(layout).any())
+    joined = find_large(layout)[layout.executors["topology"][layout.free_executors]]
+    return not stays and 2 * int(np.count_nonzero(joined)) > len(joined)
 
 
 def search_levels(layout: Layout, effort: Effort, threads: int) -> tuple[Placed, int]:
@@ -46,9 +47,9 @@ def search_levels(layout: Layout, effort: Effort, threads: int) -> tuple[Placed,
     """
     ends_s = time.perf_counter() + effort.seconds
     rng = np.random.default_rng(layout.random)
-    levels, of = [layout], []
+    levels, of, large = [layout], [], find_large(layout)
     for most in _PLACES:
-        level, number_of = coarsen(levels[-1], most, rng)
+        level, number_of = coarsen(levels[-1], large, most, rng)
         levels.append(level)
         of.append(number_of)
     made = 0
