@@ -22,6 +22,9 @@ from tests.case_files import case_files, case_name, case_problem
 from tests.optimize.test_layout import layout_of, placed_layout, slots_of
 from tests.schedulers.builders import load, nodes, problem, topology
 
+#: Steps that are enough for levels of every case.
+MANY = Effort(30_000, 0.0)
+
 CASES = [path for path in case_files("placement") if case_name(path)[0] in "ml"]
 
 
@@ -136,7 +139,7 @@ def test_a_search_by_levels_is_valid_deterministic_and_no_worse(path, threads):
         layout = placed_layout(problem)
         start.add_up_cost(layout)
         before = Placed.of(layout)
-        best, made = search_levels(layout, Effort(30_000, 0.0), threads)
+        best, made = search_levels(layout, MANY, threads)
         assert best.rank <= before.rank
         assert made >= 30_000
         start.rearrange(layout, best.worker, best.node)
@@ -191,29 +194,31 @@ def test_a_very_large_topology_that_has_no_room_is_placed_nevertheless():
 
 def test_levels_are_for_what_is_large_and_free_to_move(monkeypatch):
     layout = placed_layout(groups_of(size=10, groups=60, workers_each=2, tps=5.0))
-    assert has_levels(layout)
-    assert not has_levels(layout._replace(move_price=1.0))
-    assert not has_levels(layout._replace(max_restarts=3))
+    assert has_levels(layout, MANY)
+    assert not has_levels(layout, Effort(2_000, 0.0))
+    assert not has_levels(layout, Effort(0, 0.002))
+    assert not has_levels(layout._replace(move_price=1.0), MANY)
+    assert not has_levels(layout._replace(max_restarts=3), MANY)
     layout.workers["movable"][7] = False
-    assert not has_levels(layout)
+    assert not has_levels(layout, MANY)
     layout.workers["movable"][7] = True
     layout.executors["home"][3] = 0
-    assert not has_levels(layout)
+    assert not has_levels(layout, MANY)
     layout.executors["home"][3] = -1
     monkeypatch.setattr(coarsening, "_FEWEST", 601)
-    assert not has_levels(layout)
+    assert not has_levels(layout, MANY)
 
 
 def test_levels_are_for_most_of_what_moves():
     """What sends shuffled traffic is not joined, nor what has no worker."""
     of = case_problem(CASES[-1])
     layout = placed_layout(of)
-    assert has_levels(layout)
+    assert has_levels(layout, MANY)
     assert find_large(layout).all()
     assert not find_large(layout_of(of)).any()
     flowing = layout.topologies.copy()
     flowing["last_sink"] = flowing["first_sink"] + 1
-    assert not has_levels(layout._replace(topologies=flowing))
+    assert not has_levels(layout._replace(topologies=flowing), MANY)
 
 
 def test_a_budget_goes_by_levels():

@@ -57,7 +57,7 @@ class Budget:
         elif (regions := count_regions(layout, self._threads)) > 1:
             cooling = Cooling.of(layout, self._iterations or seconds * _STEPS_PER_S * self._threads)
             best, made = search_regions(layout, cooling, effort, regions, self._threads)
-        elif has_levels(layout):
+        elif has_levels(layout, effort):
             best, made = search_levels(layout, effort, self._threads)
         else:
             cooling = Cooling.of(layout, self._iterations or seconds * _STEPS_PER_S)

@@ -26,6 +26,9 @@ _PLACES = (3, 6, 12)
 #: it is at most so much for each step that one of the level makes. The finer ones must not undo what is good.
 _HEATS, _HEAT_PER_STEP = (0.03, 0.05, 0.1, 0.25), 0.02
 
+#: With fewer steps for each executor joining takes longer than it gains.
+_FEWEST_STEPS = 5
+
 #: Steps that a core makes in a second on so large topologies, roughly.
 _STEPS_PER_S = 1e6
 
@@ -33,11 +36,12 @@ _STEPS_PER_S = 1e6
 _LEAST_S = 1e-6
 
 
-def has_levels(layout: Layout) -> bool:
-    """Whether most of what may move is of topologies that are large enough, and moves cost nothing."""
+def has_levels(layout: Layout, effort: Effort) -> bool:
+    """Whether most of what may move is of topologies that are large enough, moves cost nothing, and steps are many."""
     stays = max(layout.max_moves, layout.max_restarts) >= 0 or max(layout.move_price, layout.restart_price) > 0
     joined = find_large(layout)[layout.executors["topology"][layout.free_executors]]
-    return not stays and 2 * int(np.count_nonzero(joined)) > len(joined)
+    enough = (effort.steps or effort.seconds * _STEPS_PER_S) >= _FEWEST_STEPS * len(joined)
+    return enough and not stays and 2 * int(np.count_nonzero(joined)) > len(joined)
 
 
 def search_levels(layout: Layout, effort: Effort, threads: int) -> tuple[Placed, int]:
