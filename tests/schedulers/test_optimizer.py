@@ -21,7 +21,7 @@ from stormwright.model import (
     diff,
     violations,
 )
-from stormwright.model.constraints import broken_limits
+from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER, broken_limits
 from stormwright.optimize.budget import Budget
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
@@ -72,6 +72,22 @@ def test_proven_optima(name):
     assert reference["exact"]
     cost = oracles.cost(of, schedule(of, iterations=2_000_000).slot_of_executor.tolist())
     assert cost == pytest.approx(reference["cost"], rel=1e-9)
+
+
+@pytest.mark.parametrize("executors", [1_000, 2_100])
+def test_a_very_large_topology_is_placed_whole_within_its_limits(executors):
+    """It is searched by levels, whether it has tables or none and was grown."""
+    rng = np.random.default_rng(executors)
+    pairs = np.column_stack([*rng.integers(executors, size=(2, 5 * executors)), rng.lognormal(3, 1, 5 * executors)])
+    large = topology("t", executors, executors // 6, **{MAX_EXECUTORS_PER_WORKER: 8})
+    small = topology("u", 5, 2), load(5, PAIRS)
+    of = problem(nodes(*[2.0] * (executors // 15)), (large, load(executors, pairs)), small)
+    found = [schedule(of, iterations=n) for n in (0, 200_000, 200_000)]
+    assert [each.unplaced for each in found] == [()] * 3
+    assert violations(of, found[1].slot_of_executor) == []
+    costs = [cost_of(of, each.slot_of_executor).total for each in found]
+    assert costs[1] < costs[0], "the search beside construction alone"
+    assert np.array_equal(found[1].slot_of_executor, found[2].slot_of_executor)
 
 
 def test_seed_and_iterations_decide_the_answer():

@@ -8,6 +8,7 @@ import numpy as np
 
 from stormwright.optimize.anneal import Effort, Placed
 from stormwright.optimize.cooling import Cooling
+from stormwright.optimize.levels import has_levels, search_levels
 from stormwright.optimize.records import Layout
 from stormwright.optimize.refine import relieve
 from stormwright.optimize.start import add_up_cost
@@ -67,6 +68,8 @@ class Budget:
         elif (regions := count_regions(layout, self._threads)) > 1:
             cooling = Cooling.of(layout, self._iterations or seconds * _STEPS_PER_S * self._threads)
             best, made = search_regions(layout, cooling, effort, regions, self._threads)
+        elif has_levels(layout, effort):
+            best, made = search_levels(layout, effort, self._threads)
         else:
             cooling = Cooling.of(layout, self._iterations or seconds * _STEPS_PER_S)
             best, made = search_apart(layout, cooling, effort, self._threads)

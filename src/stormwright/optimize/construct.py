@@ -3,7 +3,7 @@
 Those come first that exchange most for the CPU they take: room side by side is worth most to them. A topology goes
 whole onto the node that it fills best; if there is none, into the rack and onto the node that take the largest part of
 it, and so on with the rest. A worker grows by the executor that exchanges most with what is already in it and on its
-node. Time is linear in executors, links and topologies × nodes.
+node. Time is linear in executors, links and topologies × nodes; very large topologies have a way of their own (`grow`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import math
 
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.compiled import compiled
-from stormwright.optimize.layout import draw, join, leave, start_worker, stop_worker, tabulate
+from stormwright.optimize.grow import grow_topology
+from stormwright.optimize.layout import join, leave, start_worker, stop_worker, tabulate
+from stormwright.optimize.next_node import next_node
 from stormwright.optimize.records import NOWHERE, Layout
 
-#: Executors that are looked at for the next place in a worker: more would make very large topologies slow.
-_WINDOW = 2048
+#: Topologies with more executors are grown (`grow_topology`): it takes long to look at all that wait for every place.
+_LARGE = 2048
 
 #: What traffic with the node counts beside that with the worker when a worker grows.
 _NODE_FIRST = 2.0
@@ -26,7 +28,11 @@ _NODE_FIRST = 2.0
 def construct(layout: Layout, order: IndexArray) -> None:
     """Place the waiting executors of topologies one after the other; where there is no room, limits are broken."""
     for topology in order:
-        if not place_topology(layout, topology, 0.0, _NODE_FIRST):
+        if layout.topologies[topology].last - layout.topologies[topology].first > _LARGE:
+            placed = grow_topology(layout, topology)
+        else:
+            placed = place_topology(layout, topology, 0.0, _NODE_FIRST)
+        if not placed:
             place_anywhere(layout, topology)
         tabulate(layout, topology)
 
@@ -60,11 +66,10 @@ def place_topology(layout: Layout, topology: int, blink: float, node_first: floa
         workers -= 1
         fewest = max(1, left - workers * most)
         part = fewest / left
-        if node == NOWHERE or not _opens(layout, node, cpu_hz * part, memory_mb * part):
-            rack = NOWHERE if node == NOWHERE else layout.nodes[node].rack
-            node = _choose_node(layout, cpu_hz, memory_mb, workers + 1, part, rack, blink)
-            if node == NOWHERE:
-                return False
+        before, node = node, next_node(layout, node, cpu_hz, memory_mb, workers + 1, part, blink)
+        if node == NOWHERE:
+            return False
+        if node != before:
             for position in range(left):
                 layout.near[layout.waiting[position]] = 0.0
         start_worker(layout, worker, node)
@@ -160,20 +165,10 @@ def _comes_before(layout: Layout, a: int, b: int) -> bool:
 
 
 @compiled
-def _opens(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
-    """Whether a node has a port for one more worker with so much in it."""
-    return bool(
-        layout.nodes[node].used < layout.nodes[node].ports
-        and cpu_hz <= layout.nodes[node].cpu_hz_left
-        and memory_mb <= layout.nodes[node].memory_mb_left
-    )
-
-
-@compiled
 def _next_executor(layout: Layout, left: int, node: int, node_first: float) -> int:
     """Position in `waiting` of the executor that a worker on `node` grows by: most saved, then most traffic."""
     best, most, most_tps = NOWHERE, -math.inf, -1.0
-    for position in range(min(left, _WINDOW)):
+    for position in range(left):
         executor = layout.waiting[position]
         cpu_hz, memory_mb = layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb
         if cpu_hz > layout.nodes[node].cpu_hz_left or memory_mb > layout.nodes[node].memory_mb_left:
@@ -192,67 +187,3 @@ def _attract(layout: Layout, executor: int) -> None:
         other = layout.links[link].executor
         layout.near[other] += layout.pull[link]
         layout.close[other] += layout.pull[link]
-
-
-@compiled
-def _choose_node(
-    layout: Layout, cpu_hz: float, memory_mb: float, workers: int, least: float, rack: int, blink: float
-) -> int:
-    """The node for so much: the fullest that takes all; else that with room for the largest part, in a rack with room.
-
-    Parameters
-    ----------
-    least
-        Part of all that the node must have room for.
-    rack
-        The rack to stay in, if one of its nodes will do.
-    """
-    if rack != NOWHERE:
-        first, last = layout.racks[rack].first, layout.racks[rack].last
-        node = _choose_among(layout, layout.rack_nodes[first:last], cpu_hz, memory_mb, workers, least, blink)
-        if node != NOWHERE:
-            return node
-    return _choose_among(layout, layout.rack_nodes, cpu_hz, memory_mb, workers, least, blink)
-
-
-@compiled
-def _choose_among(
-    layout: Layout, nodes: IndexArray, cpu_hz: float, memory_mb: float, workers: int, least: float, blink: float
-) -> int:
-    """That one of `nodes`."""
-    for number in range(len(layout.racks)):
-        layout.rack_room[number] = 0.0
-    whole, whole_left = NOWHERE, math.inf
-    for node in nodes:
-        part = _part(layout, node, cpu_hz, memory_mb, workers)
-        if part < least or (blink > 0 and draw(layout) < blink):
-            continue
-        layout.rack_room[layout.nodes[node].rack] += part
-        left = layout.nodes[node].cpu_hz_left - cpu_hz
-        if part >= 1 and left < whole_left:
-            whole, whole_left = node, left
-    if whole != NOWHERE:
-        return whole
-    best, best_part, best_roomy = NOWHERE, 0.0, False
-    for node in nodes:
-        part = _part(layout, node, cpu_hz, memory_mb, workers)
-        if part < least or (blink > 0 and draw(layout) < blink):
-            continue
-        roomy = layout.rack_room[layout.nodes[node].rack] >= 1
-        if (roomy and not best_roomy) or (roomy == best_roomy and part > best_part):
-            best, best_part, best_roomy = node, part, roomy
-    return best
-
-
-@compiled
-def _part(layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: int) -> float:
-    """What part of so much a node has room for; 0 without a port, above 1 if more than all."""
-    ports = layout.nodes[node].ports - layout.nodes[node].used
-    if ports <= 0:
-        return 0.0
-    part = ports / workers
-    if cpu_hz > 0:
-        part = min(part, layout.nodes[node].cpu_hz_left / cpu_hz)
-    if memory_mb > 0:
-        part = min(part, layout.nodes[node].memory_mb_left / memory_mb)
-    return float(part)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -58,6 +58,10 @@ class Cooling:
         mean = _mean_rise(layout)
         stretches = max(_STRETCHES, _FEWEST_STRETCHES * times)
         return cls(mean, hottest, times, stretches, steps / times / executors)
+
+    def begun_at(self, hottest: float) -> Self:
+        """The same with another first temperature."""
+        return replace(self, hottest=max(hottest, _COLDEST))
 
     def temperature(self, part: float) -> float:
         """The temperature when `part` of the search is done, in units of the cost."""

@@ -171,6 +171,8 @@ def _rise_of_worker_links(layout: Layout, worker: int, to: int) -> float:
                 tps = layout.links[link].tps
                 rise += tps * (_weight(layout, other, to, to_rack) - _weight(layout, other, node, rack))
         executor = layout.executors[executor].next
+        if executor == layout.workers[worker].any:
+            break
     return rise
 
 
@@ -200,6 +202,8 @@ def _exchanged_by_workers(layout: Layout, a: int, b: int) -> float:
             if layout.executors[layout.links[link].executor].worker == b:
                 total += layout.links[link].tps
         executor = layout.executors[executor].next
+        if executor == layout.workers[a].any:
+            break
     return total
 
 
@@ -263,7 +267,7 @@ def join(layout: Layout, executor: int, worker: int) -> None:
     layout.executors[last].next = executor
     layout.executors[head].previous = executor
     layout.executors[executor].worker = worker
-    layout.workers[worker].size += 1
+    layout.workers[worker].size += layout.executors[executor].places
     layout.workers[worker].at_home += layout.executors[executor].home == worker
     _load(layout, worker, layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb)
 
@@ -275,7 +279,7 @@ def leave(layout: Layout, executor: int) -> None:
     before, after = layout.executors[executor].previous, layout.executors[executor].next
     layout.executors[before].next, layout.executors[after].previous = after, before
     layout.workers[worker].any = after
-    layout.workers[worker].size -= 1
+    layout.workers[worker].size -= layout.executors[executor].places
     layout.workers[worker].at_home -= layout.executors[executor].home == worker
     layout.executors[executor].worker = NOWHERE
     _load(layout, worker, -layout.executors[executor].cpu_hz, -layout.executors[executor].memory_mb)

@@ -15,7 +15,7 @@ EXECUTOR = np.dtype(
     [
         *((name, np.float64) for name in ("cpu_hz", "memory_mb", "tps")),
         ("row", np.int64),
-        *((name, np.int32) for name in ("first", "last", "topology", "worker", "next", "previous", "home")),
+        *((name, np.int32) for name in ("first", "last", "topology", "worker", "next", "previous", "home", "places")),
     ],
     align=True,
 )
@@ -69,7 +69,8 @@ class Layout(NamedTuple):
     ----------
     executors
         Of `EXECUTOR`: demand; all that it exchanges; its row in `table`; where its `links` are; its worker; the two
-        executors beside it in the ring of that worker; the worker that it runs in now and could keep, or -1.
+        executors beside it in the ring of that worker; the worker that it runs in now and could keep, or -1; the places
+        in a worker that it takes, more than one if it is several that are joined (`stormwright.optimize.coarsen`).
     links
         Of `LINK`: what an executor exchanges with which other whatever the placement, by number of the other.
     pull
@@ -81,9 +82,9 @@ class Layout(NamedTuple):
     sent, members
         Sinks × workers of their topology: what executors in each send to the sink, and how many belong to it.
     workers
-        Of `WORKER`: load; its row in `table`; node and rack; how many executors it has and may have; any one of
-        them; the node it runs on now, how many executors run in it now, and how many of these are in it; its position
-        among its node's workers. Workers of a topology have consecutive numbers.
+        Of `WORKER`: load; its row in `table`; node and rack; how many places are taken and how many it has; any one of
+        its executors; the node it runs on now, how many executors run in it now, and how many of these are in it; its
+        position among its node's workers. Workers of a topology have consecutive numbers.
     nodes
         Of `NODE`: its CPU, 0 where it does not count how much of it is used; what is left; its rack; where its workers
         are in `workers_on`, how many, and how many it may get.
@@ -105,7 +106,7 @@ class Layout(NamedTuple):
         State of the random numbers, one number.
     node_scopes, rack_scopes
         Scratch of flows, of `SCOPE`, all 0 in between.
-    near, close, rack_room, waiting, kept_worker, kept_node, ruined
+    around, near, close, rack_room, waiting, kept_worker, kept_node, ruined
         Scratch of construction and of ruin.
     inter_worker, inter_node, inter_rack
         Cost of a tuple by how far it goes, beyond that within a worker.
@@ -137,6 +138,7 @@ class Layout(NamedTuple):
     random: NDArray[np.uint64]
     node_scopes: Records
     rack_scopes: Records
+    around: FloatArray
     near: FloatArray
     close: FloatArray
     rack_room: FloatArray

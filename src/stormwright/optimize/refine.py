@@ -187,9 +187,10 @@ def _step_executor(layout: Layout, executor: int, temperature: float) -> None:
         return
     cpu_hz, memory_mb = layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb
     node, to_node = layout.workers[own].node, layout.workers[to].node
+    places = layout.executors[executor].places
     if (
-        layout.workers[to].size < layout.workers[to].most
-        and layout.workers[own].size > 1
+        layout.workers[to].size + places <= layout.workers[to].most
+        and layout.workers[own].size > places
         and (node == to_node or takes(layout, to_node, cpu_hz, memory_mb))
     ):
         rise = rise_of_executor(layout, executor, to)
@@ -211,6 +212,12 @@ def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) 
     if layout.nodes[layout.workers[own].node].ports == 0:
         return
     other = _draw_member(layout, to)
+    places = layout.executors[executor].places - layout.executors[other].places
+    if places != 0 and (
+        layout.workers[to].size + places > layout.workers[to].most
+        or layout.workers[own].size - places > layout.workers[own].most
+    ):
+        return
     cpu_hz = layout.executors[executor].cpu_hz - layout.executors[other].cpu_hz
     memory_mb = layout.executors[executor].memory_mb - layout.executors[other].memory_mb
     node, to_node = layout.workers[own].node, layout.workers[to].node

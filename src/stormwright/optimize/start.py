@@ -96,7 +96,7 @@ def make_layout(
     executors["cpu_hz"], executors["memory_mb"] = problem.executor_cpu_hz, problem.executor_memory_mb
     executors["first"], executors["last"] = links.first[:-1], links.first[1:]
     executors["tps"] = links.pull_of_executors()
-    executors["topology"], executors["worker"] = of, NOWHERE
+    executors["topology"], executors["worker"], executors["places"] = of, NOWHERE, 1
     executors["row"] = table_first[of] + (np.arange(num_executors) - topologies["first"][of]) * counts[of]
     home = np.where(workers.runs & movable, np.arange(num_workers), NOWHERE)
     home_of = np.append(home, NOWHERE)[workers.of_executor]
@@ -165,6 +165,7 @@ def make_layout(
         random=np.array([seed], np.uint64),
         node_scopes=np.zeros(num_nodes, arrays.SCOPE),
         rack_scopes=np.zeros(len(racks), arrays.SCOPE),
+        around=np.zeros(num_executors),
         near=np.zeros(num_executors),
         close=np.zeros(num_executors),
         rack_room=np.zeros(len(racks)),
@@ -186,6 +187,25 @@ def make_layout(
     joined = (rows["home_node"] != NOWHERE) & (rows["size"] != rows["home_size"])
     layout.totals["restarted"] = np.count_nonzero(joined)  # lost executors are in them
     return layout
+
+
+def rearrange(layout: Layout, worker_of: IndexArray, node_of: IndexArray) -> None:
+    """Give a layout another placement: worker of every executor and node of every worker, -1 for none."""
+    _clear(layout)
+    _settle(layout, worker_of.astype(np.int64), node_of.astype(np.int64))
+    add_up_cost(layout)
+
+
+@compiled
+def _clear(layout: Layout) -> None:
+    """Take all workers off their nodes and all executors out of them; tables are left as they are."""
+    for worker in range(len(layout.workers)):
+        if layout.workers[worker].node != NOWHERE:
+            steps.stop_worker(layout, worker)
+        layout.workers[worker].cpu_hz = layout.workers[worker].memory_mb = 0.0
+        layout.workers[worker].size = layout.workers[worker].at_home = 0
+    for executor in range(len(layout.executors)):
+        layout.executors[executor].worker = NOWHERE
 
 
 @compiled

@@ -132,6 +132,12 @@ class OptimizerScheduler:
     once; smaller problems by every thread from the same placement with other random numbers, and the best one counts;
     tabu search takes one thread.
 
+    Where topologies of 1,000 executors and more that send nothing shuffled make most of the cluster, the search goes by
+    levels, unless a limit or price keeps what runs: in each of their workers pairs that exchange most are joined, then
+    pairs of these, up to twelve executors; what is joined is searched first, and taken apart level by level (G.
+    Karypis, V. Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs", SIAM Journal on
+    Scientific Computing 20, 1998, https://doi.org/10.1137/S1064827595287997).
+
     There is no clock unless a time budget is given: the same problem, seed, number of iterations and threads give the
     same answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its
     `proof`: `cost`, `bound`, the `gap` between them, and whether it is `optimal`, all of traffic alone. The first call
