@@ -19,10 +19,11 @@ import numpy as np
 from stormwright.model import CostWeights, Problem, cost_of, violations
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.optimize.exact import Column, Proof
+from stormwright.optimize.put_together import Puzzle, Unproven, compile_loops
 from stormwright.optimize.relaxed import Relaxed, cost_of_pairs
 from stormwright.optimize.relaxed_bound import RelaxedBound
 from stormwright.optimize.semidefinite import best_certificate
-from stormwright.optimize.small import Executors, Kind, Prices
+from stormwright.optimize.small import Executors, Kind, Prices, Scratch
 
 #: Executors of a problem that is solved exactly, if time allows.
 MOST_EXACT = 40
@@ -173,7 +174,9 @@ def _compile() -> None:
     one, none = np.ones(1, np.int64), np.zeros(2, np.int64)
     executors = Executors(tps, np.ones((1, 2)), none, 2 * one, 0 * one, 0.8, 0.2, tps, np.zeros(2))
     apart = [Column(1 << number, one, 0.0, (0,)) for number in range(2)]
-    Proof(executors, one, [Kind(2 * np.ones(1), 1, 2)], apart, 0.5).run(
-        np.inf, Prices.of(np.zeros(2), np.zeros(1), 0.0, executors)
+    kinds, prices = [Kind(2 * np.ones(1), 1, 2)], Prices.of(np.zeros(2), np.zeros(1), 0.0, executors)
+    Proof(executors, one, kinds, apart, 0.5).run(np.inf, prices)
+    compile_loops(
+        Puzzle(executors, one, kinds, 0.0), Unproven(prices, np.ones(1), 0.0, 1, 1.0, 0.0), Scratch.of(executors)
     )
     best_certificate(tps, np.ones(2), 1.0, 2, 0.0)

@@ -51,9 +51,10 @@ class Budget:
     def improve(self, layout: Layout, share: float = 1.0) -> Placed:
         """Refine `layout` for a share of what time is left; the best placement seen, at worst the one at hand.
 
-        Overloaded nodes come first, whatever that costs. Half as long as all but searching has taken so far is kept
-        back for what comes after. Few executors are searched on dense arrays (`improve_small`), very many topologies
-        region by region (`search_regions`), others as a whole, by every thread on its own (`search_apart`).
+        Overloaded nodes come first, whatever that costs in traffic. Half as long as all but searching has taken so far
+        is kept back for what comes after. Few executors are searched on dense arrays (`improve_small`), very many
+        topologies region by region (`search_regions`), very large ones level by level (`search_levels`), others as a
+        whole, by every thread on its own (`search_apart`).
         """
         add_up_cost(layout)
         self._relieve(layout, share)

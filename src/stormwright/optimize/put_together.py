@@ -89,6 +89,17 @@ def put_together(puzzle: Puzzle, unproven: Unproven, until: float, scratch: Scra
     return max((_kept(puzzle, sets, way, scratch) for way in ways[:count]), default=-np.inf)
 
 
+def compile_loops(puzzle: Puzzle, unproven: Unproven, scratch: Scratch) -> None:
+    """Have the machine code ready before any clock runs: with a puzzle of which something is unproven."""
+    sets = _listed(puzzle, unproven, np.inf, scratch)
+    split = _by_workers(puzzle, unproven, sets, np.inf, scratch) if sets else None
+    if split:
+        nodes, way = np.array([kind.count for kind in puzzle.kinds]), np.zeros((1, 2), np.int64)
+        node = unproven.prices.node
+        partitions(split, nodes, unproven.tops, 0.0, node, unproven.least_nodes, 1, puzzle.workers, True, way)
+    _splits(puzzle, 1, 1, scratch)
+
+
 def fitting(per_second: int, until: float) -> int:
     """As many as fit into the time until then."""
     return int(min(max(until - time.perf_counter(), 0.001), _LONGEST_S) * per_second)
