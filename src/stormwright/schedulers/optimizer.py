@@ -22,6 +22,7 @@ from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.optimize.anneal import Placed
 from stormwright.optimize.budget import Budget
+from stormwright.optimize.coarsen import coarsen, find_large
 from stormwright.optimize.construct import construct
 from stormwright.optimize.dense import Dense
 from stormwright.optimize.links import Links
@@ -337,5 +338,6 @@ def _compile() -> None:
     refine(layout, 0, 0.0)
     compile_loops()
     search(Dense.of(layout), 0)
+    coarsen(layout, find_large(layout), 0, np.random.default_rng())
     with cut_into_regions(layout, 1, np.random.default_rng()):
         pass

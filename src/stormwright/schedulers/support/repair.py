@@ -60,7 +60,7 @@ class Repair:
             executors=executors,
             workers=workers,
             nodes=nodes,
-            demand=np.ascontiguousarray(demand),
+            demand=np.array(demand, order="C"),  # one that may be written, as all others: compiled once
             of_worker=np.zeros((len(workers), demand.shape[1])),
             of_node=np.zeros(capacity.shape),
             capacity=np.ascontiguousarray(capacity * (1 + RELATIVE_TOLERANCE)),
