@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import OptimizeResult
 
-from stormwright.model import CostWeights, cost_of, violations
+from stormwright.model import UNPLACED, CostWeights, Problem, cost_of, violations
+from stormwright.model.texts import proof_text
 from stormwright.optimize import exact, put_together
 from stormwright.optimize.bound import bound_cost
 from stormwright.optimize.relaxed import Relaxed
@@ -46,7 +48,11 @@ def small_problems(draw):
     count = draw(st.integers(2, 3))
     supervisors = nodes(*rng.uniform(1.0, 4.0, count), ports=2, memory_mb=2048.0)
     racks = draw(st.integers(1, 2))
-    return problem(tuple(replace(node, rack=f"r{n % racks}") for n, node in enumerate(supervisors)), *placed)
+    ports = rng.integers(1, 3, count).tolist()
+    supervisors = tuple(
+        replace(node, rack=f"r{n % racks}", ports=node.ports[: ports[n]]) for n, node in enumerate(supervisors)
+    )
+    return problem(supervisors, *placed)
 
 
 def best_slots(of):
@@ -73,7 +79,7 @@ def test_no_placement_costs_less_than_a_bound(of):
 
 
 @pytest.mark.parametrize("ways", [1, 2_000])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(of=small_problems(), seed=st.integers(0, 2**32 - 1))
 def test_sets_put_together_are_the_optimum(of, seed, ways):
     """From any valid placement and the first prices that come, with numbers of workers apart or not."""
@@ -89,6 +95,33 @@ def test_sets_put_together_are_the_optimum(of, seed, ways):
     least_cost = min(oracles.cost(of, other) for other in valid)
     assert proof.cost == pytest.approx(least_cost, rel=1e-6, abs=1e-6)
     assert proof.optimal == (oracles.cost(of, slots) <= least_cost + 1e-6)
+
+
+def crowded(seed):
+    """Three topologies of twelve executors in all, in two or three workers each, on four nodes with 1 to 3 ports."""
+    rng = np.random.default_rng(seed)
+    placed = []
+    for number, size in enumerate((5, 4, 3)):
+        pairs = [(a, b, int(rng.integers(1, 6))) for a in range(size) for b in range(a) if rng.random() < 0.7]
+        workers = int(rng.integers(2, 4))
+        cpu_ghz = rng.uniform(0.5, 1.5, size)
+        placed.append((topology(f"t{number}", size, workers), load(size, pairs, cpu_ghz=cpu_ghz)))
+    supervisors = nodes(*[4.5] * 4, ports=3)
+    ports = rng.permutation([1, 2, 3, 3]).tolist()
+    return problem(tuple(replace(node, ports=node.ports[: ports[n]]) for n, node in enumerate(supervisors)), *placed)
+
+
+@pytest.mark.parametrize("seed", [2, 8, 17, 24, 30, 31])
+def test_no_bound_from_a_poor_placement_is_above_a_better_one(seed, monkeypatch):
+    monkeypatch.setattr(exact, "_ENOUGH", FOREVER)
+    monkeypatch.setattr(put_together, "_WAYS", 1)
+    of = crowded(seed)
+    poor, good = (
+        make_scheduler("optimizer", {"iterations": steps}).schedule(of).slot_of_executor for steps in (0, 20_000)
+    )
+    if violations(of, poor) or violations(of, good):
+        pytest.skip("there is no room")
+    assert bound_cost(of, poor, FOREVER).cost <= oracles.cost(of, good.tolist()) + 1e-9
 
 
 @settings(max_examples=20, deadline=None)
@@ -158,3 +191,29 @@ def test_nodes_without_cpu_or_without_end_of_it(cpu_ghz, asked_ghz):
     assert found <= (oracles.cost(of, best) if best else FOREVER) + 1e-9
     proof = bound_cost(of, np.array(best or [-1] * 4, np.int32), FOREVER if best else 0.1)
     assert proof.optimal == (best is not None)
+
+
+def test_a_linear_program_that_fails_leaves_the_bound_reached():
+    """As HiGHS does with a few numbers far apart."""
+    of = next(of for of in map(tiny, range(30)) if (least(of, oracles.cost) or 0) > 0)
+    slots = make_scheduler("optimizer", {"iterations": 0}).schedule(of).slot_of_executor
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "linprog", lambda *_args, **_options: OptimizeResult(status=4))
+        proof = bound_cost(of, slots, FOREVER)
+    assert proof.cost <= least(of, oracles.cost) + 1e-9
+
+
+def test_nothing_costs_nothing():
+    proof = bound_cost(Problem((), ()), np.empty(0, np.int32), 1.0)
+    assert proof.optimal
+    assert proof.cost == 0
+
+
+def test_what_is_left_out_has_no_gap():
+    of = problem(nodes(1.0, ports=1), (topology("t", 2, 1), load(2, [(0, 1, 10)], cpu_ghz=[1.0, 1.0])))
+    slots = np.full(2, UNPLACED, np.int32)
+    figures = bound_cost(of, slots, 1.0).figures(of, slots)
+    assert figures["gap"] is None
+    assert figures["bound"] <= 10
+    assert not figures["optimal"]
+    assert "not all have a slot" in proof_text(figures)

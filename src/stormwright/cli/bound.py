@@ -15,8 +15,8 @@ from stormwright.model.texts import proof_text, size_of
 
 @click.command()
 @options.problem_file
-@click.option("--search", type=click.FloatRange(min=0.01), default=2.0, show_default=True, help="Seconds to search.")
-@click.option("--seconds", type=click.FloatRange(min=0.01), default=10.0, show_default=True, help="To prove, at most.")
+@click.option("--search", type=options.FiniteRange(min=0.01), default=2.0, show_default=True, help="Seconds to search.")
+@click.option("--seconds", type=options.FiniteRange(min=0.01), default=10.0, show_default=True, help="To prove.")
 @click.option("--seed", default=0, show_default=True, help="Of the search.")
 @options.as_json("Print it as JSON.")
 def command(file: Path, search: float, seconds: float, seed: int, as_json: bool) -> None:

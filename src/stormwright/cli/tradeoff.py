@@ -23,7 +23,7 @@ _BAR, _NEAR = 40, 0.02
 @options.problem_file
 @click.option("--moves", metavar="N,N,…", help="Numbers of executors that may move.")
 @click.option("--restarts", metavar="N,N,…", help="Numbers of workers that may restart.")
-@click.option("--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Of every search.")
+@click.option("--seconds", type=options.FiniteRange(min=0.01), default=1.0, show_default=True, help="Of every search.")
 @click.option("--seed", default=0, show_default=True, help="Of the random numbers.")
 @options.output("Write an HTML page with the curve here.")
 @options.as_json("Print the curve as JSON.")

@@ -63,6 +63,8 @@ def proof_text(proof: Mapping[str, Any]) -> str:
     """What `optimizer` proves of its placement (`cost`, `bound`, `gap`, `optimal`), in words."""
     if proof["optimal"]:
         return f"cost {proof['cost']:,.1f}, proven to be the least"
+    if proof["gap"] is None:
+        return f"no placement of all executors costs less than {proof['bound']:,.1f}; not all have a slot here"
     return f"cost {proof['cost']:,.1f}; no placement costs less than {proof['bound']:,.1f}, {proof['gap']:.1%} below"
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.model import CostWeights, Problem, cost_of, violations
+from stormwright.model import UNPLACED, CostWeights, Problem, cost_of, violations
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.optimize.exact import Column, Proof
 from stormwright.optimize.put_together import Puzzle, Unproven, compile_loops
@@ -46,9 +46,14 @@ class Bound:
     optimal: bool
 
     def figures(self, problem: Problem, slots: IntArray) -> dict[str, Any]:
-        """Cost of a placement, the bound, and the gap between them in parts of the cost, for programs."""
+        """Cost of a placement, the bound, and the gap between them in parts of the cost, for programs.
+
+        There is no gap (None) where executors are left out: what the others cost says nothing of all.
+        """
         cost = cost_of(problem, slots).total
-        gap = max(0.0, 1 - self.cost / cost) if cost > 0 and not self.optimal else 0.0
+        gap: float | None = max(0.0, 1 - self.cost / cost) if cost > 0 and not self.optimal else 0.0
+        if np.any(slots == UNPLACED):
+            gap = None
         return {"cost": cost, "bound": self.cost, "gap": gap, "optimal": self.optimal}
 
 
@@ -67,13 +72,15 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
     relaxed = Relaxed.of(problem, weights)
     rounding = _ROUNDING * relaxed.base
     valid = not violations(problem, slots)
+    if not problem.num_executors:
+        return Bound(0.0, valid)
     if problem.num_executors <= MOST_EXACT and valid:
         found, sure = _exact(problem, relaxed, slots, weights, until)
         if not sure:
             found = max(found, RelaxedBound(relaxed).run(spare_s))
     else:
         found = RelaxedBound(relaxed).run(budget_s)
-    cost = max(float(found) - rounding, 0.0)
+    cost = min(max(float(found) - rounding, 0.0), relaxed.base)
     return Bound(cost, bool(valid and cost_of(problem, slots, weights).total <= cost + 2 * rounding))
 
 

@@ -82,6 +82,7 @@ class Proof:
         self._scratch = Scratch.of(executors)
         total = float(executors.tps.sum()) / 2 * (executors.near + executors.inner)
         self._same = _SAME * max(total, 1.0)
+        self._unit = max(total / len(executors.tps), 1.0)  # of what the linear program adds up
         #: No placement keeps more.
         self.most = total
         self._best: Prices | None = None
@@ -95,7 +96,10 @@ class Proof:
         while not self._proven:
             if time.perf_counter() > until:
                 return False
-            prices, program = self._solve()
+            solved = self._solve()
+            if solved is None:
+                break
+            prices, program = solved
             if self.most - program <= max(_ENOUGH * (self.most - self._known), self._same):
                 break
             if self._best is not None:
@@ -118,8 +122,8 @@ class Proof:
     def _proven(self) -> bool:
         return self.most <= self._known + self._same
 
-    def _solve(self) -> tuple[Prices, float]:
-        """Prices of executors, workers and nodes, and what the known sets keep at best, in parts."""
+    def _solve(self) -> tuple[Prices, float] | None:
+        """Prices of executors, workers and nodes, and what the known sets keep at best, in parts; None if it fails."""
         executors, columns = self._executors, list(self._columns.values())
         uses = [(column, kind) for column in columns for kind in column.kinds]
         count, topologies = executors.tps.shape[0], len(self._workers)
@@ -134,16 +138,18 @@ class Proof:
         dear = np.full(count + topologies, 2 * executors.tps.sum(axis=1).max(initial=0.0) + 1.0)
         cost = np.concatenate([[-column.kept for column, _ in uses], dear, dear])
         found = linprog(
-            cost,
+            cost / self._unit,
             A_ub=csc_array(limit),
             b_ub=[*(kind.count for kind in self._kinds), -self._least_nodes],
             A_eq=csc_array(equal),
             b_eq=np.concatenate([np.ones(count), self._workers]),
             method="highs",
         )
-        price = -found.eqlin.marginals
-        node = max(0.0, -float(found.ineqlin.marginals[-1]))
-        return Prices.of(price[:count], price[count:], node, executors), -float(found.fun)
+        if found.status != 0:
+            return None
+        price = -found.eqlin.marginals * self._unit
+        node = max(0.0, -float(found.ineqlin.marginals[-1]) * self._unit)
+        return Prices.of(price[:count], price[count:], node, executors), -float(found.fun) * self._unit
 
     def _search(self, prices: Prices, until: float) -> bool:
         """Look for the best sets at `prices`; whether there was one that is new."""

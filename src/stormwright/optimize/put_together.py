@@ -154,8 +154,11 @@ def _by_workers(puzzle: Puzzle, unproven: Unproven, sets: Sets, until: float, sc
         chosen, number = np.nonzero(np.isfinite(lost[row, topology]))
         worth = worth[chosen] - lost[row[chosen], topology, number] - price * number
         counts, row = np.column_stack([counts[chosen], number]), row[chosen]
-    good = (counts.sum(axis=1) <= ports) & (worth > enough)
-    return Sets.of(sets.bits[row[good]], worth[good], sets.fits[row[good]], counts[good], executors.tps.shape[0])
+    fits = sets.fits[row]
+    for position, kind in enumerate(puzzle.kinds):
+        fits[counts.sum(axis=1) > kind.ports] &= ~(1 << position)
+    good = (fits > 0) & (worth > enough)
+    return Sets.of(sets.bits[row[good]], worth[good], fits[good], counts[good], executors.tps.shape[0])
 
 
 def _kept(puzzle: Puzzle, sets: Sets, way: IndexArray, scratch: Scratch) -> float:

@@ -78,7 +78,7 @@ class OptimizerParams(Params):
         True, "whether shuffled traffic costs what the new placement makes of it, or as measured"
     )
     bound: bool = param(False, "whether to prove how little any placement costs; takes more time")
-    bound_budget_s: float = param(10.0, "seconds for that proof, at most", low=0)
+    bound_budget_s: float = param(10.0, "seconds for that proof, at most", low=0, high=_MOST_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,9 @@ class OptimizerScheduler:
     It lowers the cost of a placement, traffic weighted by distance, and whatever has a price beside it. Shuffled
     traffic follows each placement that is tried, as Storm's locality-aware shuffle will: it stays where executors of
     the component are near, as long as these can take it (`flow_limits` of the load). CPU, memory, slots, the number of
-    workers and executors per worker are limits in every step; topologies with limits on components stay where
-    construction and `keep_apart` put them. Topologies are placed as a whole or not at all; those that find no room are
-    left out with counted reasons.
+    workers and executors per worker are limits in every step; topologies with limits on components, and those that ask
+    for generic resources such as GPUs, stay where construction, `make_room` and `keep_apart` put them. Topologies are
+    placed as a whole or not at all; those that find no room are left out with counted reasons.
 
     1. Without a price or a limit of moves or restarts, what runs is moved only if the whole placement then costs less,
        or is valid where it was not; else only what has no slot is placed.
