@@ -302,18 +302,9 @@ def _take_best(books: Books) -> None:
 
 @compiled
 def _join(books: Books, executor: int, worker: int) -> None:
-    """Put an executor of no worker into one, behind those of lower number."""
-    before, after = NOWHERE, books.workers[worker].first
-    while after != NOWHERE and after < executor:
-        before, after = after, books.executors[after].next
+    """Put an executor of no worker into one."""
     books.executors[executor].worker = worker
-    books.executors[executor].previous, books.executors[executor].next = before, after
-    if before == NOWHERE:
-        books.workers[worker].first = executor
-    else:
-        books.executors[before].next = executor
-    if after != NOWHERE:
-        books.executors[after].previous = executor
+    _link(books.executors, books.workers, executor, worker)
     books.workers[worker].size += 1
 
 
@@ -322,45 +313,52 @@ def _leave(books: Books, executor: int) -> None:
     """Take an executor out of its worker."""
     worker = books.executors[executor].worker
     books.executors[executor].worker = NOWHERE
-    before, after = books.executors[executor].previous, books.executors[executor].next
-    if before == NOWHERE:
-        books.workers[worker].first = after
-    else:
-        books.executors[before].next = after
-    if after != NOWHERE:
-        books.executors[after].previous = before
+    _unlink(books.executors, books.workers, executor, worker)
     books.workers[worker].size -= 1
 
 
 @compiled
 def _start(books: Books, worker: int, node: int) -> None:
-    """Put a worker of no node onto one, behind those of lower number."""
-    before, after = NOWHERE, books.nodes[node].first
-    while after != NOWHERE and after < worker:
-        before, after = after, books.workers[after].next
+    """Put a worker of no node onto one."""
     books.workers[worker].node = node
-    books.workers[worker].previous, books.workers[worker].next = before, after
-    if before == NOWHERE:
-        books.nodes[node].first = worker
-    else:
-        books.workers[before].next = worker
-    if after != NOWHERE:
-        books.workers[after].previous = worker
+    _link(books.workers, books.nodes, worker, node)
     books.nodes[node].used += 1
 
 
 @compiled
 def _stop(books: Books, worker: int) -> None:
     """Take a worker off its node."""
-    node, before, after = books.workers[worker].node, books.workers[worker].previous, books.workers[worker].next
-    if before == NOWHERE:
-        books.nodes[node].first = after
-    else:
-        books.workers[before].next = after
-    if after != NOWHERE:
-        books.workers[after].previous = before
+    node = books.workers[worker].node
     books.workers[worker].node = NOWHERE
+    _unlink(books.workers, books.nodes, worker, node)
     books.nodes[node].used -= 1
+
+
+@compiled
+def _link(items: Records, places: Records, item: int, place: int) -> None:
+    """Put an item into the list of a place, behind those of lower number."""
+    before, after = NOWHERE, places[place].first
+    while after != NOWHERE and after < item:
+        before, after = after, items[after].next
+    items[item].previous, items[item].next = before, after
+    if before == NOWHERE:
+        places[place].first = item
+    else:
+        items[before].next = item
+    if after != NOWHERE:
+        items[after].previous = item
+
+
+@compiled
+def _unlink(items: Records, places: Records, item: int, place: int) -> None:
+    """Take an item out of the list of its place."""
+    before, after = items[item].previous, items[item].next
+    if before == NOWHERE:
+        places[place].first = after
+    else:
+        items[before].next = after
+    if after != NOWHERE:
+        items[after].previous = before
 
 
 @compiled
