@@ -24,7 +24,7 @@ from results import write_results
 from single_topology import make_single_topology
 
 from stormwright.model import Problem, cost_of, violations
-from stormwright.optimize import budget
+from stormwright.optimize.search import budget
 from stormwright.schedulers import make_scheduler
 
 #: No ratio of costs is to be above it, and where and how soon which is asked for.

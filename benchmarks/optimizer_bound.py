@@ -32,7 +32,7 @@ from stormwright.model import (
     violations,
 )
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
-from stormwright.optimize.bound import bound_cost
+from stormwright.optimize.bound.prove import bound_cost
 from stormwright.schedulers import make_scheduler
 
 #: Executors of a problem that is to be proven, and the seconds that it may take.

@@ -22,7 +22,7 @@ from stormwright.model import (
     violations,
 )
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER, broken_limits
-from stormwright.optimize.budget import Budget
+from stormwright.optimize.search.budget import Budget
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
 from tests.case_files import case_files, case_name, case_problem, read_case

@@ -25,7 +25,7 @@ def command(file: Path, search: float, seconds: float, seed: int, as_json: bool)
     The scheduler `optimizer` searches first. Small problems are proven to the end where time allows; of larger ones a
     relaxation is solved, so that the best placement may cost more than the bound.
     """
-    from stormwright.optimize.bound import bound_cost
+    from stormwright.optimize.bound.prove import bound_cost
     from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.support.warm_up import warm_up
 

@@ -21,9 +21,9 @@ from stormwright.model import (
 )
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
+from stormwright.optimize.construct.greedy import NOWHERE, Bins, Greedy, Items
 from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
-from stormwright.schedulers.support.greedy import NOWHERE, Bins, Greedy, Items
 from stormwright.schedulers.support.limits import max_executors_per_worker, most_executors
 from stormwright.schedulers.support.params import param
 from stormwright.schedulers.support.rates import Pairs, Rates

@@ -20,18 +20,18 @@ from stormwright.model import (
 )
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
-from stormwright.optimize.anneal import Placed
-from stormwright.optimize.budget import Budget
-from stormwright.optimize.coarsen import coarsen, find_large
-from stormwright.optimize.construct import construct
-from stormwright.optimize.dense import Dense
-from stormwright.optimize.links import Links
-from stormwright.optimize.objective import Prices
-from stormwright.optimize.records import Layout
-from stormwright.optimize.refine import refine, relieve
-from stormwright.optimize.regions import cut_into_regions
-from stormwright.optimize.start import Workers, make_layout
-from stormwright.optimize.tabu import search
+from stormwright.optimize.construct.topologies import construct
+from stormwright.optimize.kernel.records import Layout
+from stormwright.optimize.layout.coarsen import coarsen, find_large
+from stormwright.optimize.layout.links import Links
+from stormwright.optimize.layout.objective import Prices
+from stormwright.optimize.layout.regions import cut_into_regions
+from stormwright.optimize.layout.start import Workers, make_layout
+from stormwright.optimize.search.anneal import Placed
+from stormwright.optimize.search.budget import Budget
+from stormwright.optimize.search.refine import refine, relieve
+from stormwright.optimize.small.dense import Dense
+from stormwright.optimize.small.tabu import search
 from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker
@@ -198,7 +198,7 @@ class OptimizerScheduler:
             slots = found.slot_of_executor
             reported["objective"] = self.prices.objective(problem, slots, task.traffic(slots), _WEIGHTS)
         if self.params.bound:
-            from stormwright.optimize.bound import bound_cost  # brings the solvers of SciPy, which takes a while
+            from stormwright.optimize.bound.prove import bound_cost  # brings the solvers of SciPy, which takes a while
 
             slots = found.slot_of_executor
             reported["proof"] = bound_cost(problem, slots, self.params.bound_budget_s, _WEIGHTS).figures(problem, slots)

@@ -5,33 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from stormwright.model import Problem, Traffic
 from stormwright.model.arrays import FloatArray, IndexArray
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Pairs of things that exchange traffic, heaviest first.
-
-    Parameters
-    ----------
-    source, target
-        Numbers below `count`, shape (P,).
-    tps
-        Tuples per second, shape (P,).
-    """
-
-    source: IndexArray
-    target: IndexArray
-    tps: FloatArray
-    count: int
-
-    def exchange(self) -> csr_array:
-        """What each two exchange, both directions together: symmetric, shape (count, count)."""
-        ends = (np.concatenate([self.source, self.target]), np.concatenate([self.target, self.source]))
-        return csr_array((np.concatenate([self.tps, self.tps]), ends), shape=(self.count, self.count))
+from stormwright.optimize.construct.greedy import Pairs
 
 
 @dataclass(frozen=True)

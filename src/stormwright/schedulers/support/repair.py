@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IndexArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
-from stormwright.schedulers.support import repair_loops as loops
+from stormwright.optimize.repair import loops as loops
 from stormwright.schedulers.support.admission import Wanted, leave_out, movable_workers
 from stormwright.schedulers.support.draft import Draft
 from stormwright.schedulers.support.limits import max_executors_per_worker

@@ -1,0 +1,121 @@
+"""A bound on the cost for problems of any size: certificates of all topologies, and prices for the room on nodes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from stormwright.model.arrays import FloatArray
+from stormwright.optimize.bound.relaxed import Relaxed
+from stormwright.optimize.bound.semidefinite import Certificate, best_certificate
+from stormwright.optimize.bound.sharing import Room, share
+
+#: Executors of a topology that a certificate is made for: the time for it grows with their cube.
+MOST_CERTIFIED = 1_200
+
+#: Sizes of pieces that are told apart, and those that a topology gets certificates for.
+_GRID, _LIMITS = 24, 3
+
+
+class RelaxedBound:
+    """Certificates of all topologies, and what they amount to together: a bound without a limit of size."""
+
+    def __init__(self, relaxed: Relaxed) -> None:
+        self._relaxed = relaxed
+        self._size, capacity = _scarcest(relaxed)
+        sizes, counts = np.unique(capacity, return_counts=True)
+        steps = capacity.max() * np.arange(1, _GRID) / _GRID
+        self._room = Room(sizes, counts.astype(float), np.unique(np.concatenate([steps, sizes])))
+
+    def run(self, budget_s: float) -> float:
+        """The bound after about so many seconds, or as soon as nothing more is to be gained."""
+        until = time.perf_counter() + budget_s
+        relaxed = self._relaxed
+        apart = 0.0  # what costs the more because workers cannot hold it
+        options: list[list[tuple[float, FloatArray]]] = []
+        spans = list(zip(relaxed.first[:-1].tolist(), relaxed.first[1:].tolist(), strict=True))
+        spans_left = len(spans)
+        for topology, (first, last) in enumerate(spans):
+            now = time.perf_counter()
+            seconds = max(0.0, until - now) / spans_left * 0.9
+            spans_left -= 1
+            if first == last:
+                options.append([(0.0, np.zeros((0, len(self._room.grid))))])
+                continue
+            tps = relaxed.tps_between(first, last) if last - first <= MOST_CERTIFIED else None
+            apart += self._apart_in_workers(topology, tps, now + seconds / 3)
+            options.append(list(self._options(topology, tps, now + seconds)))
+        return relaxed.base - relaxed.near * self._kept(options) - relaxed.inner * (relaxed.total_tps - apart)
+
+    def _apart_in_workers(self, topology: int, tps: FloatArray | None, until: float) -> float:
+        """Traffic of a topology, in tuples/s, that is between its workers in any placement."""
+        workers, most = int(self._relaxed.workers[topology]), int(self._relaxed.most[topology])
+        if workers <= 1 or tps is None:
+            return 0.0
+        certificate = best_certificate(tps, np.ones(len(tps)), float(most), workers, until)
+        return max(0.0, float(tps.sum()) / 2 - certificate.most_kept(float(most)))
+
+    def _options(self, topology: int, tps: FloatArray | None, until: float) -> Iterator[tuple[float, FloatArray]]:
+        """Certificates of a topology: what each adds, and what every executor keeps in a piece of each size at most."""
+        first, last = int(self._relaxed.first[topology]), int(self._relaxed.first[topology + 1])
+        size, grid = self._size[first:last], self._room.grid
+        if tps is None:
+            sums = np.concatenate([[0.0], np.cumsum(self._relaxed.links.tps)])
+            own = np.diff(sums[self._relaxed.links.first[first : last + 1]]) / 2
+            yield 0.0, np.repeat(own[:, None], len(grid), axis=1)
+            return
+        groups = int(min(self._relaxed.workers[topology], max(len(self._relaxed.ports), 1)))
+        # Smaller pieces than these could not take all executors.
+        limits = grid[(grid < size.sum()) & (grid >= max(size.max(), 1.1 * size.sum() / groups))]
+        yield _rows(Certificate(tps / 2, size, 0.0), grid)
+        if groups <= 1 or not len(limits):
+            return
+        chosen = np.unique(limits[np.linspace(0, len(limits) - 1, _LIMITS).astype(int)])[::-1]
+        for number, limit in enumerate(chosen.tolist()):
+            now = time.perf_counter()
+            each = now + (until - now) / (len(chosen) - number)
+            yield _rows(best_certificate(tps, size, limit, groups, each), grid)
+
+    def _kept(self, options: list[list[tuple[float, FloatArray]]]) -> float:
+        """What pieces on nodes keep at most, with the certificate of each topology that is best at the prices found."""
+        price = np.zeros(len(self._room.grid))
+        best = np.inf
+        chosen: list[int] = []
+        while True:
+            picks = [self._pick(each, price, number) for number, each in enumerate(options)]
+            if picks == chosen:
+                return best
+            chosen = picks
+            worth = np.vstack([each[pick][1] for each, pick in zip(options, picks, strict=True)])
+            fixed = sum(each[pick][0] for each, pick in zip(options, picks, strict=True))
+            kept, price = share(worth, self._size, self._room)
+            if kept + fixed >= best:
+                return best
+            best = kept + fixed
+
+    def _pick(self, options: list[tuple[float, FloatArray]], price: FloatArray, topology: int) -> int:
+        size = self._size[self._relaxed.first[topology] : self._relaxed.first[topology + 1], None]
+        kept = [fixed + float((worth - size * price).max(axis=1, initial=-np.inf).sum()) for fixed, worth in options]
+        return int(np.argmin(kept))
+
+
+def _scarcest(relaxed: Relaxed) -> tuple[FloatArray, FloatArray]:
+    """What executors use and nodes have of the resource that is used up most, shapes (E,) and (n,).
+
+    Nodes without a limit have room for all, those without any of it take no part; and where some executor fits on none,
+    so that nothing is valid, it limits nothing.
+    """
+    asked = relaxed.demand.sum(axis=1)
+    had = np.where(np.isfinite(relaxed.capacity), relaxed.capacity, asked[:, None])
+    total = had.sum(axis=1)
+    scarcest = int(np.argmax(np.divide(asked, total, out=np.zeros(len(asked)), where=total > 0)))
+    size, capacity = relaxed.demand[scarcest], had[scarcest]
+    capacity = capacity[capacity > 0]
+    fits = len(capacity) and capacity.max() >= size.max(initial=0.0)
+    return size, capacity if fits else np.full(max(len(relaxed.ports), 1), size.sum() or 1.0)
+
+
+def _rows(certificate: Certificate, grid: FloatArray) -> tuple[float, FloatArray]:
+    return certificate.fixed, np.stack([certificate.rows_kept(limit) for limit in grid.tolist()], axis=1)

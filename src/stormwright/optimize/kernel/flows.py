@@ -1,0 +1,196 @@
+"""What flows cost in a placement under way, by counts: how much leaves each worker, and how many could take it there.
+
+A *sink* is a component that flows go to, of one grouping. Where its flows end follows from two tables over the workers
+of its topology: what executors in each send, and how many executors of the component each has. So its cost takes time
+linear in the workers of the topology, however many executors send. The rule is that of `stormwright.model.flows`: what
+the executors of a scope cannot take leaves it, so the cost is that of leaving workers, nodes and racks, added up.
+"""
+
+from __future__ import annotations
+
+from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.kernel.records import NOWHERE, Layout
+
+
+@compiled
+def has_flows(layout: Layout, topology: int) -> bool:
+    """Whether any traffic of a topology follows the placement."""
+    return bool(layout.topologies[topology].first_sink < layout.topologies[topology].last_sink)
+
+
+@compiled
+def add_flows(layout: Layout, executor: int, worker: int, sign: int) -> None:
+    """Note in the tables that an executor is in a worker (1), or no more (-1)."""
+    at = worker - layout.topologies[layout.executors[executor].topology].first_worker
+    for flow in range(layout.flowing[executor].first_flow, layout.flowing[executor].last_flow):
+        layout.sent[layout.sinks[layout.flows[flow].sink].row + at] += sign * layout.flows[flow].tps
+    for sink in range(layout.flowing[executor].first_sink, layout.flowing[executor].last_sink):
+        layout.members[layout.sinks[sink].row + at] += sign
+
+
+@compiled
+def tabulate_flows(layout: Layout, topology: int) -> None:
+    """Fill in the tables of a topology's sinks, and what they cost."""
+    first, last = layout.topologies[topology].first_sink, layout.topologies[topology].last_sink
+    if first == last:
+        return
+    workers = layout.topologies[topology].last_worker - layout.topologies[topology].first_worker
+    for row in range(layout.sinks[first].row, layout.sinks[last - 1].row + workers):
+        layout.sent[row] = 0.0
+        layout.members[row] = 0
+    for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
+        if layout.executors[executor].worker != NOWHERE:
+            add_flows(layout, executor, layout.executors[executor].worker, 1)
+    note_costs(layout, topology)
+
+
+@compiled
+def note_costs(layout: Layout, topology: int) -> None:
+    """Work out anew what the sinks of a topology cost."""
+    for sink in range(layout.topologies[topology].first_sink, layout.topologies[topology].last_sink):
+        layout.sinks[sink].cost = cost_of_sink(layout, topology, sink)
+
+
+@compiled
+def note_costs_around(layout: Layout, executor: int) -> None:
+    """Work out anew what those sinks cost that an executor sends to or belongs to."""
+    topology = layout.executors[executor].topology
+    for flow in range(layout.flowing[executor].first_flow, layout.flowing[executor].last_flow):
+        sink = layout.flows[flow].sink
+        layout.sinks[sink].cost = cost_of_sink(layout, topology, sink)
+    for sink in range(layout.flowing[executor].first_sink, layout.flowing[executor].last_sink):
+        layout.sinks[sink].cost = cost_of_sink(layout, topology, sink)
+
+
+@compiled
+def cost_of_flows(layout: Layout, topology: int) -> float:
+    """Cost of all flows of a topology, as noted."""
+    total = 0.0
+    for sink in range(layout.topologies[topology].first_sink, layout.topologies[topology].last_sink):
+        total += layout.sinks[sink].cost
+    return total
+
+
+@compiled
+def rise_of_flows(layout: Layout, executor: int, to: int) -> float:
+    """By how much the cost of flows rises if `executor` goes to the worker `to`, all others staying."""
+    own, topology = layout.executors[executor].worker, layout.executors[executor].topology
+    first, last = layout.flowing[executor].first_flow, layout.flowing[executor].last_flow
+    add_flows(layout, executor, own, -1)
+    add_flows(layout, executor, to, 1)
+    rise = 0.0
+    for flow in range(first, last):
+        sink = layout.flows[flow].sink
+        rise += cost_of_sink(layout, topology, sink) - layout.sinks[sink].cost
+    for sink in range(layout.flowing[executor].first_sink, layout.flowing[executor].last_sink):
+        counted = False  # by a flow to its own component
+        for flow in range(first, last):
+            counted = counted or layout.flows[flow].sink == sink
+        if not counted:
+            rise += cost_of_sink(layout, topology, sink) - layout.sinks[sink].cost
+    add_flows(layout, executor, to, -1)
+    add_flows(layout, executor, own, 1)
+    return rise
+
+
+@compiled
+def rise_of_flows_by_swap(layout: Layout, a: int, b: int) -> float:
+    """By how much the cost of flows rises if two executors of a topology change places."""
+    worker_a, worker_b = layout.executors[a].worker, layout.executors[b].worker
+    for sign in (1, -1):
+        add_flows(layout, a, worker_a, -sign)
+        add_flows(layout, b, worker_b, -sign)
+        add_flows(layout, a, worker_b, sign)
+        add_flows(layout, b, worker_a, sign)
+        if sign == 1:
+            rise = _rise(layout, layout.executors[a].topology)
+    return rise
+
+
+@compiled
+def rise_of_flows_by_worker(layout: Layout, worker: int, to: int, other: int) -> float:
+    """By how much the cost of flows of a worker's topology rises if it goes to the node `to`.
+
+    `other` is a worker of the same topology that comes to its node instead, or -1.
+    """
+    node = layout.workers[worker].node
+    _call_at(layout, worker, to)
+    if other != NOWHERE:
+        _call_at(layout, other, node)
+    rise = _rise(layout, layout.workers[worker].topology)
+    _call_at(layout, worker, node)
+    if other != NOWHERE:
+        _call_at(layout, other, to)
+    return rise
+
+
+@compiled
+def _call_at(layout: Layout, worker: int, node: int) -> None:
+    layout.workers[worker].node, layout.workers[worker].rack = node, layout.nodes[node].rack
+
+
+@compiled
+def _rise(layout: Layout, topology: int) -> float:
+    """What the flows of a topology cost beyond what is noted."""
+    rise = 0.0
+    for sink in range(layout.topologies[topology].first_sink, layout.topologies[topology].last_sink):
+        rise += cost_of_sink(layout, topology, sink) - layout.sinks[sink].cost
+    return rise
+
+
+@compiled
+def cost_of_sink(layout: Layout, topology: int, sink: int) -> float:
+    """Cost of the flows to a component; executors in no worker neither send nor take any."""
+    first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
+    row, limit = layout.sinks[sink].row, layout.sinks[sink].limit
+    total = 0
+    for worker in range(first, last):
+        node = layout.workers[worker].node
+        if node != NOWHERE:
+            tps, members = layout.sent[row + worker - first], layout.members[row + worker - first]
+            rack = layout.workers[worker].rack
+            layout.node_scopes[node].tps += tps
+            layout.node_scopes[node].members += members
+            layout.rack_scopes[rack].tps += tps
+            layout.rack_scopes[rack].members += members
+            total += members
+    cost = 0.0
+    if layout.sinks[sink].local:
+        for worker in range(first, last):
+            node = layout.workers[worker].node
+            tps, members = layout.sent[row + worker - first], layout.members[row + worker - first]
+            if node != NOWHERE and members == 0 and tps > 0 and total > 0:
+                on_node = layout.node_scopes[node].members
+                in_rack = layout.rack_scopes[layout.workers[worker].rack].members
+                weighted = layout.inter_worker * on_node + layout.inter_node * (in_rack - on_node)
+                cost += tps * (weighted + layout.inter_rack * (total - in_rack)) / total
+    elif total > 0:
+        for worker in range(first, last):
+            node = layout.workers[worker].node
+            if node != NOWHERE:
+                rack = layout.workers[worker].rack
+                tps, members = layout.sent[row + worker - first], layout.members[row + worker - first]
+                cost += layout.inter_worker * _beyond(tps, members, limit)
+                cost += (layout.inter_node - layout.inter_worker) * _beyond(
+                    layout.node_scopes[node].tps, layout.node_scopes[node].members, limit
+                )
+                layout.node_scopes[node].tps = 0.0  # each scope counts once
+                cost += (layout.inter_rack - layout.inter_node) * _beyond(
+                    layout.rack_scopes[rack].tps, layout.rack_scopes[rack].members, limit
+                )
+                layout.rack_scopes[rack].tps = 0.0
+    for worker in range(first, last):
+        node = layout.workers[worker].node
+        if node != NOWHERE:
+            rack = layout.workers[worker].rack
+            layout.node_scopes[node].tps = layout.rack_scopes[rack].tps = 0.0
+            layout.node_scopes[node].members = layout.rack_scopes[rack].members = 0
+    return cost
+
+
+@compiled
+def _beyond(tps: float, members: int, limit: float) -> float:
+    """What executors that take `limit` each leave over, in tuples/s."""
+    if members == 0:
+        return tps
+    return tps - members * limit if tps > members * limit else 0.0

@@ -1,0 +1,157 @@
+"""A placement under way as arrays of records."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.model.arrays import FloatArray, IndexArray
+
+NOWHERE = -1
+
+EXECUTOR = np.dtype(
+    [
+        *((name, np.float64) for name in ("cpu_hz", "memory_mb", "tps")),
+        ("row", np.int64),
+        *((name, np.int32) for name in ("first", "last", "topology", "worker", "next", "previous", "home", "places")),
+    ],
+    align=True,
+)
+LINK = np.dtype([("executor", np.int64), ("tps", np.float64)])
+WORKER = np.dtype(
+    [
+        *((name, np.float64) for name in ("cpu_hz", "memory_mb")),
+        ("row", np.int64),
+        *((name, np.int32) for name in ("node", "rack", "topology", "size", "most", "any")),
+        *((name, np.int32) for name in ("home_node", "home_size", "at_home")),
+        ("at", np.uint16),  # there are no more ports; so a record fits a cache line
+        ("movable", np.bool_),
+    ],
+    align=True,
+)
+NODE = np.dtype(
+    [
+        *((name, np.float64) for name in ("cpu_hz", "cpu_hz_left", "memory_mb_left")),
+        *((name, np.int32) for name in ("rack", "first", "used", "ports")),
+    ],
+    align=True,
+)
+TOPOLOGY = np.dtype(
+    [
+        *((name, np.int64) for name in ("first", "last", "first_worker", "last_worker", "most")),
+        *((name, np.int64) for name in ("first_sink", "last_sink")),
+        *((name, np.bool_) for name in ("tabled", "whole")),
+    ],
+    align=True,
+)
+#: Apart from `EXECUTOR`, which so fits a cache line.
+FLOWING = np.dtype([(name, np.int32) for name in ("first_flow", "last_flow", "first_sink", "last_sink")])
+FLOW = np.dtype([("sink", np.int64), ("tps", np.float64)])
+SINK = np.dtype([("row", np.int64), ("local", np.int64), ("limit", np.float64), ("cost", np.float64)])
+SCOPE = np.dtype([("tps", np.float64), ("members", np.int64)])
+SPAN = np.dtype([("first", np.int64), ("last", np.int64)])
+TOTALS = np.dtype(
+    [
+        *((name, np.float64) for name in ("cost", "use_cost")),
+        *((name, np.int64) for name in ("moved", "restarted", "steps")),
+    ]
+)
+
+Records = NDArray[np.void]
+
+
+class Layout(NamedTuple):
+    """A placement under way.
+
+    Parameters
+    ----------
+    executors
+        Of `EXECUTOR`: demand; all that it exchanges; its row in `table`; where its `links` are; its worker; the two
+        executors beside it in the ring of that worker; the worker that it runs in now and could keep, or -1; the places
+        in a worker that it takes, more than one if it is several that are joined (`stormwright.optimize.layout.coarsen`).
+    links
+        Of `LINK`: what an executor exchanges with which other whatever the placement, by number of the other.
+    pull
+        Beside each link what the two exchange, or would if flows were spread evenly: 0 is no reason to be close.
+    flowing, flows, sinks
+        Of `FLOWING`, by executor: where its `flows` are, and the `sinks` that it belongs to. Of `FLOW`: what it sends
+        to which sink. Of `SINK`, sorted by topology: its row in `sent` and `members`, whether its grouping knows only
+        the worker, what one of its executors can take, and what its flows cost.
+    sent, members
+        Sinks × workers of their topology: what executors in each send to the sink, and how many belong to it.
+    workers
+        Of `WORKER`: load; its row in `table`; node and rack; how many places are taken and how many it has; any one of
+        its executors; the node it runs on now, how many executors run in it now, and how many of these are in it; its
+        position among its node's workers. Workers of a topology have consecutive numbers.
+    nodes
+        Of `NODE`: its CPU, 0 where it does not count how much of it is used; what is left; its rack; where its workers
+        are in `workers_on`, how many, and how many it may get.
+    topologies
+        Of `TOPOLOGY`: where its executors, workers and sinks are; executors that a worker may have; whether it is in
+        `table`; whether it may be moved as a whole.
+    workers_on
+        Workers of every node, as many places as it has ports.
+    racks, rack_nodes
+        Of `SPAN`: where the nodes of each rack are in the second array.
+    table
+        Executors × workers, then workers × workers of each topology: what they exchange, in tuples/s.
+    free_executors, free_workers, free_topologies
+        What is placed and may be moved; of topologies those that may be as a whole.
+    totals
+        Of `TOTALS`, one record: cost of traffic, that of how nodes are used, executors away from home, workers that
+        restart where that counts, steps made.
+    random
+        State of the random numbers, one number.
+    node_scopes, rack_scopes
+        Scratch of flows, of `SCOPE`, all 0 in between.
+    around, near, close, rack_room, waiting, kept_worker, kept_node, ruined
+        Scratch of construction and of ruin.
+    inter_worker, inter_node, inter_rack
+        Cost of a tuple by how far it goes, beyond that within a worker.
+    move_price, max_moves, restart_price, max_restarts
+        What an executor away from home costs, and how many may be; the same of workers that restart.
+    node_price, imbalance_price
+        What a node with a worker costs, and the square of what is used of a node's CPU over what it has, in Hz.
+    """
+
+    executors: Records
+    links: Records
+    pull: FloatArray
+    flowing: Records
+    flows: Records
+    sinks: Records
+    sent: FloatArray
+    members: IndexArray
+    workers: Records
+    nodes: Records
+    topologies: Records
+    workers_on: IndexArray
+    racks: Records
+    rack_nodes: IndexArray
+    table: FloatArray
+    free_executors: IndexArray
+    free_workers: IndexArray
+    free_topologies: IndexArray
+    totals: Records
+    random: NDArray[np.uint64]
+    node_scopes: Records
+    rack_scopes: Records
+    around: FloatArray
+    near: FloatArray
+    close: FloatArray
+    rack_room: FloatArray
+    waiting: IndexArray
+    kept_worker: IndexArray
+    kept_node: IndexArray
+    ruined: IndexArray
+    inter_worker: float
+    inter_node: float
+    inter_rack: float
+    move_price: float
+    max_moves: int
+    restart_price: float
+    max_restarts: int
+    node_price: float
+    imbalance_price: float

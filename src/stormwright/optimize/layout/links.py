@@ -1,0 +1,143 @@
+"""What executors exchange, in the form that a search needs: fixed links, and flows to sinks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stormwright.model import UNPLACED, Problem, Traffic, traffic_under
+from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.flows import is_local, member_limit
+from stormwright.model.traffic import pair_traffic
+from stormwright.optimize.kernel.records import FLOW, Records
+
+#: Significant bits of a double: sums of rates stay within them, so that they are exact.
+_BITS = 52
+
+
+class Sink(NamedTuple):
+    """A component that flows of one grouping go to.
+
+    Parameters
+    ----------
+    topology
+        Its index.
+    members
+        Executors of the component, rising.
+    local
+        Whether the grouping knows only the worker and all.
+    limit_tps
+        What one executor takes before the rest goes on.
+    """
+
+    topology: int
+    members: IndexArray
+    local: bool
+    limit_tps: float
+
+
+@dataclass(frozen=True)
+class Links:
+    """What executors exchange in both directions, by executor, and what flows they send.
+
+    Rates are rounded to multiples of a power of two, by at most P × 2⁻⁵¹ of the largest one for P rates, so that every
+    sum of them is exact: the order of pairs has no influence, and sums that are kept up to date for long do not drift.
+
+    Parameters
+    ----------
+    first
+        Where the links of each executor start in the next three, shape (E + 1,).
+    executor
+        The other executor, rising.
+    tps
+        What the two exchange whatever the placement, in tuples/s.
+    pull
+        The same, flows included as if they were spread evenly.
+    first_flow, flows
+        Where the flows of each executor start, shape (E + 1,), in the second; of `FLOW`, each to another sink.
+    sinks
+        Sorted by topology, those of one component after each other.
+    """
+
+    first: IndexArray
+    executor: IndexArray
+    tps: FloatArray
+    pull: FloatArray
+    first_flow: IndexArray
+    flows: Records
+    sinks: tuple[Sink, ...]
+
+    @classmethod
+    def fixed(cls, problem: Problem, traffic: Traffic) -> Links:
+        """The links that `traffic` amounts to, wherever executors go."""
+        unit = _unit(traffic.tps)
+        both = _both_ways(problem, traffic, np.round(traffic.tps / unit) * unit)
+        no_flows = np.zeros(problem.num_executors + 1, np.int64), np.empty(0, FLOW)
+        return cls(both.indptr, both.indices, both.data, both.data.copy(), *no_flows, ())
+
+    @classmethod
+    def following(cls, problem: Problem) -> Links:
+        """The links of fixed pairs, and flows that follow the placement."""
+        nowhere = np.full(problem.num_executors, UNPLACED, np.int32)
+        pairs, spread = pair_traffic(problem), traffic_under(problem, nowhere)
+        unit = _unit(np.concatenate([spread.tps, *(load.flow_tps for load in problem.loads)]))
+        source, target = (np.concatenate([getattr(t, end) for t in (pairs, spread)]) for end in ("source", "target"))
+        # Real parts are fixed, imaginary ones are pull: both get the same places in one matrix.
+        rates = np.round(np.concatenate([pairs.tps, 1j * spread.tps]) / unit) * unit
+        both = _both_ways(problem, Traffic(source, target, np.abs(rates)), rates)
+        first_flow, flows, sinks = _flows(problem, unit)
+        return cls(both.indptr, both.indices, both.data.real.copy(), both.data.imag.copy(), first_flow, flows, sinks)
+
+    def pull_of_executors(self) -> FloatArray:
+        """Sum of `pull` over the links of every executor, shape (E,)."""
+        totals = np.zeros(len(self.first) - 1)
+        some = np.flatnonzero(self.first[1:] > self.first[:-1])
+        if len(some):
+            totals[some] = np.add.reduceat(self.pull, self.first[some])
+        return totals
+
+
+def _unit(tps: FloatArray) -> float:
+    most = float(np.max(tps, initial=0.0)) * max(2 * len(tps), 1)
+    return float(2.0 ** (np.ceil(np.log2(most)) - _BITS)) if most > 0 else 1.0
+
+
+def _both_ways(problem: Problem, traffic: Traffic, rates: np.ndarray) -> csr_array:
+    real = (traffic.source != traffic.target) & (traffic.tps > 0)
+    shape = (problem.num_executors, problem.num_executors)
+    one_way = csr_array((rates[real], (traffic.source[real], traffic.target[real])), shape=shape)
+    both: csr_array = (one_way + one_way.T).tocsr()
+    both.sort_indices()
+    return both
+
+
+def _flows(problem: Problem, unit: float) -> tuple[IndexArray, Records, tuple[Sink, ...]]:
+    """Flows by executor, and the sinks that they go to."""
+    sinks: list[Sink] = []
+    executors, numbers, rates = [], [], []
+    for index, (topology, load) in enumerate(zip(problem.topologies, problem.loads, strict=True)):
+        local = is_local(load)
+        for component in np.unique(load.flow_component):
+            members = np.flatnonzero(topology.executor_component == component)
+            for only_local in (False, True):
+                here = (load.flow_component == component) & (local == only_local) & (load.flow_tps > 0)
+                if not here.any() or not len(members):
+                    continue
+                limit = np.inf if only_local else member_limit(load, int(component), len(members))
+                offset = int(problem.executor_offset[index])
+                tps = np.bincount(load.flow_source[here], np.round(load.flow_tps[here] / unit) * unit)
+                source = np.flatnonzero(tps)
+                executors.append(source + offset)
+                numbers.append(np.full(len(source), len(sinks)))
+                rates.append(tps[source])
+                sinks.append(Sink(index, members + offset, only_local, limit))
+    executor = np.concatenate([np.empty(0, np.int64), *executors])
+    order = np.argsort(executor, kind="stable")
+    flows = np.empty(len(executor), FLOW)
+    flows["sink"] = np.concatenate([np.empty(0, np.int64), *numbers])[order]
+    flows["tps"] = np.concatenate([np.empty(0), *rates])[order]
+    first = np.searchsorted(executor[order], np.arange(problem.num_executors + 1))
+    return first, flows, tuple(sinks)

@@ -1,0 +1,229 @@
+"""From a problem to a layout to search in, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import UNPLACED, CostWeights, Problem
+from stormwright.model.arrays import BoolArray, IndexArray
+from stormwright.model.constraints import RELATIVE_TOLERANCE
+from stormwright.optimize.kernel import records as arrays
+from stormwright.optimize.kernel import steps as steps
+from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.kernel.records import NOWHERE, Layout
+from stormwright.optimize.layout.links import Links
+from stormwright.optimize.layout.objective import Prices
+
+#: Topologies with more workers have no tables: these would grow with the square, and walking the links is as fast.
+_MOST_TABLED = 256
+
+#: Topologies with more executors are not taken out as a whole: one such step would take as long as all others.
+_MOST_WHOLE = 400
+
+#: Topologies that are taken out at once, at most.
+_MOST_RUINED = 3
+
+#: Room left for rounding in sums of loads; a part of that which a valid placement may use.
+_TOLERANCE = RELATIVE_TOLERANCE / 2
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Workers, and the executors in them.
+
+    Parameters
+    ----------
+    of_executor
+        Worker of every executor, -1 for none yet, shape (E,).
+    topology, node
+        Topology of every worker; its node, -1 for none yet; shape (W,).
+    runs
+        Whether a worker runs now, shape (W,).
+    held
+        Whether a worker stays as it is, shape (W,).
+    """
+
+    of_executor: IndexArray
+    topology: IndexArray
+    node: IndexArray
+    runs: BoolArray
+    held: BoolArray
+
+
+def make_layout(
+    problem: Problem,
+    links: Links,
+    workers: Workers,
+    usable: BoolArray,
+    most_per_worker: IndexArray,
+    weights: CostWeights,
+    seed: int,
+    prices: Prices | None = None,
+) -> Layout:
+    """A layout of `workers`, which are to be sorted by topology; executors without a worker wait.
+
+    Parameters
+    ----------
+    usable
+        Whether workers may go to a node, shape (N,).
+    most_per_worker
+        Executors that a worker of each topology may have, shape (T,).
+    prices
+        What counts beside the cost of traffic; nothing by default. What is held can neither move nor restart, so that
+        where nothing else runs only the prices of nodes count.
+    """
+    movable = ~workers.held
+    num_executors, num_workers, num_nodes = problem.num_executors, len(workers.topology), len(problem.supervisors)
+    numbers = np.arange(len(problem.topologies))
+    topologies = np.zeros(len(numbers), arrays.TOPOLOGY)
+    topologies["first"], topologies["last"] = problem.executor_offset[:-1], problem.executor_offset[1:]
+    topologies["first_worker"] = np.searchsorted(workers.topology, numbers)
+    topologies["last_worker"] = np.searchsorted(workers.topology, numbers, side="right")
+    topologies["most"] = most_per_worker
+    counts = topologies["last_worker"] - topologies["first_worker"]
+    sizes = topologies["last"] - topologies["first"]
+    topologies["tabled"] = counts <= _MOST_TABLED
+    free = movable & (workers.node != NOWHERE)
+    held = np.bincount(workers.topology[~free], minlength=len(numbers)) > 0
+    topologies["whole"] = ~held & (counts > 0) & (sizes <= _MOST_WHOLE)
+    table_sizes = np.where(topologies["tabled"], (sizes + counts) * counts, 0)
+    table_first = np.cumsum(table_sizes) - table_sizes
+
+    executors = np.zeros(num_executors, arrays.EXECUTOR)
+    of = problem.executor_topology
+    executors["cpu_hz"], executors["memory_mb"] = problem.executor_cpu_hz, problem.executor_memory_mb
+    executors["first"], executors["last"] = links.first[:-1], links.first[1:]
+    executors["tps"] = links.pull_of_executors()
+    executors["topology"], executors["worker"], executors["places"] = of, NOWHERE, 1
+    executors["row"] = table_first[of] + (np.arange(num_executors) - topologies["first"][of]) * counts[of]
+    home = np.where(workers.runs & movable, np.arange(num_workers), NOWHERE)
+    home_of = np.append(home, NOWHERE)[workers.of_executor]
+    executors["home"] = np.where(problem.current_slot == UNPLACED, NOWHERE, home_of)  # lost ones are at home nowhere
+
+    rows = np.zeros(num_workers, arrays.WORKER)
+    own = workers.topology
+    rows["row"] = (
+        table_first[own] + (sizes[own] + np.arange(num_workers) - topologies["first_worker"][own]) * counts[own]
+    )
+    rows["node"] = rows["rack"] = rows["any"] = NOWHERE
+    rows["topology"], rows["most"], rows["movable"] = own, most_per_worker[own], movable
+    rows["home_node"] = np.where(home == NOWHERE, NOWHERE, workers.node)
+    rows["home_size"] = np.bincount(executors["home"][executors["home"] != NOWHERE], minlength=num_workers)
+
+    nodes = np.zeros(num_nodes, arrays.NODE)
+    ports = np.array([len(node.ports) for node in problem.supervisors], dtype=np.int64)
+    nodes["cpu_hz"] = np.where(np.isfinite(problem.node_cpu_hz), problem.node_cpu_hz, 0.0)
+    nodes["cpu_hz_left"] = problem.node_cpu_hz * (1 + _TOLERANCE)
+    nodes["memory_mb_left"] = problem.node_memory_mb * (1 + _TOLERANCE)
+    nodes["rack"], nodes["first"], nodes["ports"] = problem.node_rack, np.cumsum(ports) - ports, ports * usable
+    racks = np.zeros(int(problem.node_rack.max(initial=-1)) + 1, arrays.SPAN)
+    racks["last"] = np.cumsum(np.bincount(problem.node_rack, minlength=len(racks)))
+    racks["first"][1:] = racks["last"][:-1]
+
+    sinks = np.zeros(len(links.sinks), arrays.SINK)
+    sink_topology = np.array([sink.topology for sink in links.sinks], int)
+    widths = counts[sink_topology]
+    sinks["row"] = np.cumsum(widths) - widths
+    sinks["local"], sinks["limit"] = [sink.local for sink in links.sinks], [sink.limit_tps for sink in links.sinks]
+    topologies["first_sink"] = np.searchsorted(sink_topology, numbers)
+    topologies["last_sink"] = np.searchsorted(sink_topology, numbers, side="right")
+    flowing = np.zeros(num_executors, arrays.FLOWING)
+    flowing["first_flow"], flowing["last_flow"] = links.first_flow[:-1], links.first_flow[1:]
+    for number, sink in enumerate(links.sinks):  # those of a component follow each other
+        new = flowing["last_sink"][sink.members] == 0
+        flowing["first_sink"][sink.members[new]] = number
+        flowing["last_sink"][sink.members] = number + 1
+
+    link_rows = np.empty(len(links.tps), arrays.LINK)
+    link_rows["executor"], link_rows["tps"] = links.executor, links.tps
+    prices = prices or Prices()
+    if np.all(home == NOWHERE):
+        prices = prices.without_changes()
+    mean_hz = float(nodes["cpu_hz"].sum()) / max(int(np.count_nonzero(nodes["cpu_hz"])), 1)
+    layout = Layout(
+        executors=executors,
+        links=link_rows,
+        pull=links.pull,
+        flowing=flowing,
+        flows=links.flows,
+        sinks=sinks,
+        sent=np.zeros(int(widths.sum())),
+        members=np.zeros(int(widths.sum()), np.int64),
+        workers=rows,
+        nodes=nodes,
+        topologies=topologies,
+        workers_on=np.zeros(int(ports.sum()), np.int64),
+        racks=racks,
+        rack_nodes=np.argsort(problem.node_rack, kind="stable"),
+        table=np.zeros(int(table_sizes.sum())),
+        free_executors=np.flatnonzero(np.append(free, False)[workers.of_executor]),
+        free_workers=np.flatnonzero(free),
+        free_topologies=np.flatnonzero(topologies["whole"]),
+        totals=np.zeros(1, arrays.TOTALS),
+        random=np.array([seed], np.uint64),
+        node_scopes=np.zeros(num_nodes, arrays.SCOPE),
+        rack_scopes=np.zeros(len(racks), arrays.SCOPE),
+        around=np.zeros(num_executors),
+        near=np.zeros(num_executors),
+        close=np.zeros(num_executors),
+        rack_room=np.zeros(len(racks)),
+        waiting=np.zeros(num_executors, np.int64),
+        kept_worker=np.zeros(num_executors, np.int64),
+        kept_node=np.zeros(num_workers, np.int64),
+        ruined=np.zeros(_MOST_RUINED, np.int64),
+        inter_worker=weights.inter_worker - weights.same_worker,
+        inter_node=weights.inter_node - weights.same_worker,
+        inter_rack=weights.inter_rack - weights.same_worker,
+        move_price=float(prices.move),
+        max_moves=int(prices.max_moves),
+        restart_price=float(prices.restart),
+        max_restarts=int(prices.max_restarts),
+        node_price=float(prices.node),
+        imbalance_price=float(prices.imbalance) / mean_hz if mean_hz else 0.0,
+    )
+    _settle(layout, workers.of_executor.astype(np.int64), workers.node.astype(np.int64))
+    joined = (rows["home_node"] != NOWHERE) & (rows["size"] != rows["home_size"])
+    layout.totals["restarted"] = np.count_nonzero(joined)  # lost executors are in them
+    return layout
+
+
+def rearrange(layout: Layout, worker_of: IndexArray, node_of: IndexArray) -> None:
+    """Give a layout another placement: worker of every executor and node of every worker, -1 for none."""
+    _clear(layout)
+    _settle(layout, worker_of.astype(np.int64), node_of.astype(np.int64))
+    add_up_cost(layout)
+
+
+@compiled
+def _clear(layout: Layout) -> None:
+    """Take all workers off their nodes and all executors out of them; tables are left as they are."""
+    for worker in range(len(layout.workers)):
+        if layout.workers[worker].node != NOWHERE:
+            steps.stop_worker(layout, worker)
+        layout.workers[worker].cpu_hz = layout.workers[worker].memory_mb = 0.0
+        layout.workers[worker].size = layout.workers[worker].at_home = 0
+    for executor in range(len(layout.executors)):
+        layout.executors[executor].worker = NOWHERE
+
+
+@compiled
+def _settle(layout: Layout, worker_of: IndexArray, node_of: IndexArray) -> None:
+    """Put workers on nodes and executors into workers, where they have any."""
+    for worker in range(len(node_of)):
+        if node_of[worker] != NOWHERE:
+            steps.start_worker(layout, worker, node_of[worker])
+    for executor in range(len(worker_of)):
+        if worker_of[executor] != NOWHERE:
+            steps.join(layout, executor, worker_of[executor])
+    for topology in range(len(layout.topologies)):
+        steps.tabulate(layout, topology)
+
+
+@compiled
+def add_up_cost(layout: Layout) -> None:
+    """Work out the cost of the placement anew."""
+    layout.totals[0].cost = 0.0
+    for topology in range(len(layout.topologies)):
+        layout.totals[0].cost += steps.cost_of_topology(layout, topology)

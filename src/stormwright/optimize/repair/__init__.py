@@ -1,0 +1,1 @@
+"""The loops that make a placement valid which overloads nodes."""

@@ -1,0 +1,118 @@
+"""One search: stretches of steps, each cooler than the one before, and the best placement that these come by."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model.arrays import IndexArray
+from stormwright.optimize.kernel.records import Layout
+from stormwright.optimize.search.cooling import Cooling
+from stormwright.optimize.search.refine import refine
+
+#: Steps of one temperature at least, where time counts.
+_SHORTEST = 500
+
+#: Moves are at their limit from this part of it on; the price then goes up by this factor, from this part of what an
+#: executor exchanges on average.
+_FULL, _SHADOW_STEP, _LEAST_SHADOW = 0.97, 1.1, 0.003
+
+#: Restarts begin at such a price, in the same parts, so that the first go where they gain most: once they are at their
+#: limit there is no way from one topology to another.
+_FIRST_RESTARTS = 10.0
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Steps that a search makes, or, if these are 0, seconds that it takes."""
+
+    steps: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A placement that a search came by.
+
+    Parameters
+    ----------
+    worker, node
+        Worker of every executor and node of every worker of a layout, -1 for none.
+    overload
+        CPU and memory beyond what nodes have, as sums of Hz and MB; of tabu search in parts of what one asks for.
+    cost
+        That of its traffic, and all prices.
+    """
+
+    worker: IndexArray
+    node: IndexArray
+    overload: float
+    cost: float
+
+    @classmethod
+    def of(cls, layout: Layout) -> Placed:
+        """The placement that `layout` is now."""
+        return cls(layout.executors["worker"].copy(), layout.workers["node"].copy(), *rank(layout))
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Overload and cost; less is better."""
+        return self.overload, self.cost
+
+
+def rank(layout: Layout) -> tuple[float, float]:
+    """What is beyond the CPU (Hz) and memory (MB) of nodes, and the cost of traffic and all prices; less is better."""
+    left = layout.nodes["cpu_hz_left"], layout.nodes["memory_mb_left"]
+    overload = -sum(float(np.minimum(each, 0.0).sum()) for each in left)
+    totals = layout.totals[0]
+    changes = layout.move_price * totals["moved"] + layout.restart_price * totals["restarted"]
+    return overload, float(totals["cost"] + totals["use_cost"] + changes)
+
+
+def anneal(layout: Layout, cooling: Cooling, effort: Effort) -> Placed:
+    """Refine `layout`; the best placement seen, at worst the one at hand."""
+    best = Placed.of(layout)
+    for _ in stretches(layout, cooling, effort, cooling.stretches):
+        if rank(layout) < best.rank:
+            best = Placed.of(layout)
+    return best
+
+
+def stretches(
+    layout: Layout, cooling: Cooling, effort: Effort, number: int, first: float = 0.0, last: float = 1.0
+) -> Iterator[None]:
+    """Refine `layout` in about so many stretches, from one part of a cooling to another; stops after each."""
+    begun_s = time.perf_counter()
+    part, move_shadow, restart_shadow = 0.0, 0.0, cooling.mean * _FIRST_RESTARTS
+    stretch = math.ceil(effort.steps / number) if effort.steps else _SHORTEST
+    while part < 1:
+        totals = layout.totals[0]
+        move_shadow = _shadow_price(move_shadow, totals["moved"], layout.max_moves, cooling.mean)
+        restart_shadow = _shadow_price(restart_shadow, totals["restarted"], layout.max_restarts, cooling.mean)
+        dearer = layout._replace(
+            move_price=layout.move_price + move_shadow, restart_price=layout.restart_price + restart_shadow
+        )
+        refine(dearer, stretch, cooling.temperature(first + (last - first) * part))
+        made = int(layout.totals["steps"][0])
+        if effort.steps:
+            part = made / effort.steps
+        else:
+            part = (time.perf_counter() - begun_s) / effort.seconds
+            stretch = max(int(made / max(part, 1e-3) / number), _SHORTEST)
+        yield
+
+
+def _shadow_price(before: float, changed: int, most: int, mean: float) -> float:
+    """What moves, or restarts, cost for the search beyond their price: more while they are at their limit, else less.
+
+    So those come home that gain least, and others can be tried; at the mere limit all would stay as they are.
+    """
+    if most <= 0:
+        return 0.0
+    if changed < _FULL * most:
+        return before / _SHADOW_STEP
+    return max(before * _SHADOW_STEP, mean * _LEAST_SHADOW)

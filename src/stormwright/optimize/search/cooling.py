@@ -1,0 +1,76 @@
+"""How hot a search is, by how far it has come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from stormwright.optimize.kernel.records import Layout
+
+#: Stretches of one temperature in a search, at least so many in each cooling.
+_STRETCHES, _FEWEST_STRETCHES = 200, 40
+
+#: A cooling takes at most so many steps for each topology of E executors, factor × E ** power; then comes the next.
+#: It takes no fewer than `_FEWEST_STRETCHES` × 50, or Python between them would take longer than the steps.
+_COOLING, _COOLING_POWER, _SHORTEST_COOLING = 2, 2.7, 50 * _FEWEST_STRETCHES
+
+#: First and last temperature, in parts of what an executor exchanges on average and what uneven CPU costs through it;
+#: the first for very many topologies, and what is added for a single one, which is never placed anew as a whole. With
+#: few steps for each executor there is no time to recover from a hot start.
+_HOTTEST, _HOTTER, _HEAT_PER_STEP, _COLDEST = 0.1, 0.2, 1.2e-4, 0.001
+
+
+@dataclass(frozen=True)
+class Cooling:
+    """Temperatures of a search, from hot to cold, once or several times.
+
+    Parameters
+    ----------
+    mean
+        What an executor exchanges on average, in tuples/s, and what uneven CPU costs through it where that has a price.
+    hottest
+        The first temperature, in parts of that.
+    times
+        How often it cools.
+    stretches
+        Stretches of one temperature in all.
+    steps_an_executor
+        Steps of one cooling by executors that may move, roughly.
+    """
+
+    mean: float
+    hottest: float
+    times: int
+    stretches: int
+    steps_an_executor: float
+
+    @classmethod
+    def of(cls, layout: Layout, steps: float) -> Self:
+        """That of a search which makes about so many steps."""
+        executors = len(layout.free_executors)
+        sizes = np.bincount(layout.executors["topology"][layout.free_executors])
+        most = _HOTTEST + _HOTTER * sizes.max() / executors
+        hottest = min(most, max(_HEAT_PER_STEP * steps / executors, _COLDEST))
+        cooling = max(_COOLING * float((sizes.astype(float) ** _COOLING_POWER).sum()), _SHORTEST_COOLING)
+        times = max(1, round(steps / cooling))
+        mean = _mean_rise(layout)
+        stretches = max(_STRETCHES, _FEWEST_STRETCHES * times)
+        return cls(mean, hottest, times, stretches, steps / times / executors)
+
+    def begun_at(self, hottest: float) -> Self:
+        """The same with another first temperature."""
+        return replace(self, hottest=max(hottest, _COLDEST))
+
+    def temperature(self, part: float) -> float:
+        """The temperature when `part` of the search is done, in units of the cost."""
+        cooled = part * self.times % 1
+        return float(self.mean * self.hottest ** (1 - cooled) * _COLDEST**cooled)
+
+
+def _mean_rise(layout: Layout) -> float:
+    free = layout.executors[layout.free_executors]
+    capacity = layout.nodes["cpu_hz"][layout.nodes["cpu_hz"] > 0]
+    uneven = layout.imbalance_price * 2 * free["cpu_hz"].mean() ** 2 / capacity.mean() if len(capacity) else 0.0
+    return float(free["tps"].mean() + uneven)

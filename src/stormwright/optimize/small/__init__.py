@@ -1,0 +1,1 @@
+"""Small problems: every step there is looked at before one is made."""

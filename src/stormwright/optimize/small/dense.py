@@ -1,0 +1,311 @@
+"""A small placement under way as dense arrays, for a search that looks at every step there is before it makes one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.kernel.records import NOWHERE, Layout, Records
+
+#: Executors of a problem that is searched in this way.
+MOST_DENSE = 64
+
+STATE = np.dtype(
+    [
+        *((name, np.float64) for name in ("cost", "overload", "price", "mean")),
+        *((name, np.int64) for name in ("made", "idle", "patience")),
+    ]
+)
+
+#: An overload by less than this, in parts of what an executor asks for on average, is rounding; so is a difference in
+#: cost by less than this part of what an executor exchanges on average.
+NOTHING = 1e-10
+
+
+class Kept(NamedTuple):
+    """A placement that can be gone back to: as in `Dense`, and its overload and cost, shape (2,)."""
+
+    worker: IndexArray
+    node: IndexArray
+    rank: FloatArray
+
+
+class Dense(NamedTuple):
+    """A placement of few executors under way; traffic is fixed.
+
+    Parameters
+    ----------
+    tps
+        What two executors exchange in both directions, shape (E, E).
+    cpu, memory, topology, worker
+        Of every executor, shape (E,); demand in parts of what one asks for on average; worker -1 for none.
+    node, rack, size, movable
+        Of every worker, shape (W,); how many executors it has; whether it and its executors may move.
+    first_worker, last_worker, most
+        Of every topology, shape (T,): its workers, and executors that one of them may have.
+    cpu_room, memory_room, cpu_left, memory_left, ports, used, node_rack
+        Of every node, shape (N,); the first two are what executors that are not in `worker` leave over.
+    free_executors, free_workers
+        Those that may move.
+    far
+        Cost of a tuple between two workers, shape (W, W).
+    reach
+        What an executor would cost in every worker of its topology, shape (E, W).
+    barred
+        Up to which step an executor may not return to a worker, shape (E, W).
+    round, base, best
+        The best placement of this round, the one that rounds begin from, and the best of all.
+    state
+        Of `STATE`, one record: cost, overload, price of an overload, what an executor exchanges on average, steps made,
+        those since the round had a better placement, and how many of these end it.
+    random
+        State of the random numbers, one number.
+    inter_worker, inter_node, inter_rack
+        Cost of a tuple by how far it goes, beyond that within a worker.
+    """
+
+    tps: FloatArray
+    cpu: FloatArray
+    memory: FloatArray
+    topology: IndexArray
+    worker: IndexArray
+    node: IndexArray
+    rack: IndexArray
+    size: IndexArray
+    movable: BoolArray
+    first_worker: IndexArray
+    last_worker: IndexArray
+    most: IndexArray
+    cpu_room: FloatArray
+    memory_room: FloatArray
+    cpu_left: FloatArray
+    memory_left: FloatArray
+    ports: IndexArray
+    used: IndexArray
+    node_rack: IndexArray
+    free_executors: IndexArray
+    free_workers: IndexArray
+    far: FloatArray
+    reach: FloatArray
+    barred: IndexArray
+    round: Kept
+    base: Kept
+    best: Kept
+    state: Records
+    random: NDArray[np.uint64]
+    inter_worker: float
+    inter_node: float
+    inter_rack: float
+
+    @classmethod
+    def of(cls, layout: Layout) -> Dense:
+        """The placement that `layout` is now."""
+        executors, workers, nodes = layout.executors, layout.workers, layout.nodes
+        count, num_workers = len(executors), len(workers)
+        worker, node = _whole(executors["worker"]), _whole(workers["node"])
+        tps = np.zeros((count, count))
+        sources = np.repeat(np.arange(count), executors["last"] - executors["first"])
+        tps[sources, layout.links["executor"]] = layout.links["tps"]
+        tps[worker == NOWHERE] = tps[:, worker == NOWHERE] = 0.0
+        on = node[worker[worker != NOWHERE]]
+
+        def demand(name: str) -> tuple[FloatArray, FloatArray]:
+            """What executors ask for, and the room for that on nodes."""
+            asked, left = executors[name], nodes[f"{name}_left"]
+            unit = float(asked.sum()) / max(count, 1) or 1.0
+            return asked / unit, (left + np.bincount(on, asked[worker != NOWHERE], len(nodes))) / unit
+
+        cpu, cpu_room = demand("cpu_hz")
+        memory, memory_room = demand("memory_mb")
+        movable = workers["movable"] & (node != NOWHERE) & (np.append(nodes["ports"], 0)[node] > 0)
+        state = np.zeros(1, STATE)
+        state["mean"] = state["price"] = float(tps.sum()) / max(count, 1) or 1.0  # an overload has a price in any case
+        dense = cls(
+            tps=tps,
+            cpu=cpu,
+            memory=memory,
+            topology=_whole(executors["topology"]),
+            worker=worker,
+            node=node,
+            rack=_whole(workers["rack"]),
+            size=np.zeros(num_workers, np.int64),
+            movable=movable,
+            first_worker=_whole(layout.topologies["first_worker"]),
+            last_worker=_whole(layout.topologies["last_worker"]),
+            most=_whole(layout.topologies["most"]),
+            cpu_room=cpu_room,
+            memory_room=memory_room,
+            cpu_left=cpu_room.copy(),
+            memory_left=memory_room.copy(),
+            ports=_whole(nodes["ports"]),
+            used=_whole(nodes["used"]),
+            node_rack=_whole(nodes["rack"]),
+            free_executors=np.flatnonzero(np.append(movable, False)[worker]),
+            free_workers=np.flatnonzero(movable),
+            far=np.zeros((num_workers, num_workers)),
+            reach=np.zeros((count, num_workers)),
+            barred=np.zeros((count, num_workers), np.int64),
+            round=_kept(worker, node),
+            base=_kept(worker, node),
+            best=_kept(worker, node),
+            state=state,
+            random=layout.random.copy(),
+            inter_worker=layout.inter_worker,
+            inter_node=layout.inter_node,
+            inter_rack=layout.inter_rack,
+        )
+        for kept in (dense.best, dense.base, dense.round):
+            restore(dense, dense.best)
+            keep(dense, kept)
+        return dense
+
+
+def _whole(numbers: NDArray[np.integer]) -> IndexArray:
+    return numbers.astype(np.int64)
+
+
+def _kept(worker: IndexArray, node: IndexArray) -> Kept:
+    return Kept(worker.copy(), node.copy(), np.zeros(2))
+
+
+@compiled
+def keep(dense: Dense, kept: Kept) -> None:
+    """Note the placement that `dense` is now."""
+    _copy(dense.worker, kept.worker)
+    _copy(dense.node, kept.node)
+    kept.rank[0], kept.rank[1] = dense.state[0].overload, dense.state[0].cost
+
+
+@compiled
+def copy(source: Kept, to: Kept) -> None:
+    """Note the same placement in another place."""
+    _copy(source.worker, to.worker)
+    _copy(source.node, to.node)
+    _copy(source.rank, to.rank)
+
+
+@compiled
+def _copy(source: FloatArray | IndexArray, to: FloatArray | IndexArray) -> None:
+    """Without a scratch, which NumPy's own way takes in case that the two overlap."""
+    for place in range(len(source)):
+        to[place] = source[place]
+
+
+@compiled
+def restore(dense: Dense, kept: Kept) -> None:
+    """Go back to a placement; all sums are made anew, so that rounding does not add up."""
+    _copy(kept.worker, dense.worker)
+    _copy(kept.node, dense.node)
+    _copy(dense.cpu_room, dense.cpu_left)
+    _copy(dense.memory_room, dense.memory_left)
+    dense.size[:] = 0
+    for executor in range(len(dense.worker)):
+        own = dense.worker[executor]
+        if own != NOWHERE:
+            dense.size[own] += 1
+            dense.cpu_left[dense.node[own]] -= dense.cpu[executor]
+            dense.memory_left[dense.node[own]] -= dense.memory[executor]
+    dense.used[:] = 0
+    for worker in range(len(dense.node)):
+        if dense.node[worker] != NOWHERE:
+            dense.used[dense.node[worker]] += 1
+    add_up(dense)
+
+
+@compiled
+def add_up(dense: Dense) -> None:
+    """Work out distances, costs and overload anew."""
+    workers = len(dense.node)
+    for worker in range(workers):
+        dense.rack[worker] = dense.node_rack[dense.node[worker]] if dense.node[worker] != NOWHERE else NOWHERE
+    for a in range(workers):
+        for b in range(workers):
+            dense.far[a, b] = _far(dense, a, b)
+    dense.reach[:] = 0.0
+    cost = 0.0
+    for executor in range(len(dense.worker)):
+        topology = dense.topology[executor]
+        for other in range(len(dense.worker)):
+            tps = dense.tps[executor, other]
+            if tps > 0:
+                for worker in range(dense.first_worker[topology], dense.last_worker[topology]):
+                    dense.reach[executor, worker] += tps * dense.far[worker, dense.worker[other]]
+        if dense.worker[executor] != NOWHERE:
+            cost += dense.reach[executor, dense.worker[executor]]
+    overload = 0.0
+    for node in range(len(dense.ports)):
+        overload += lack(dense.cpu_left[node]) + lack(dense.memory_left[node])
+    dense.state[0].cost, dense.state[0].overload = cost / 2, overload if overload > NOTHING else 0.0
+
+
+@compiled
+def _far(dense: Dense, a: int, b: int) -> float:
+    if a == b:
+        return 0.0
+    if dense.node[a] == dense.node[b]:
+        return dense.inter_worker
+    return dense.inter_node if dense.rack[a] == dense.rack[b] else dense.inter_rack
+
+
+@compiled
+def lack(left: float) -> float:
+    """By how much there is less than nothing left."""
+    return -left if left < 0 else 0.0
+
+
+@compiled
+def overload_by(dense: Dense, node: int, to: int, cpu: float, memory: float) -> float:
+    """By how much the overload rises if so much load goes from one node to another."""
+    if node == to:
+        return 0.0
+    return (
+        lack(dense.cpu_left[node] + cpu)
+        - lack(dense.cpu_left[node])
+        + lack(dense.cpu_left[to] - cpu)
+        - lack(dense.cpu_left[to])
+        + lack(dense.memory_left[node] + memory)
+        - lack(dense.memory_left[node])
+        + lack(dense.memory_left[to] - memory)
+        - lack(dense.memory_left[to])
+    )
+
+
+@compiled
+def move_load(dense: Dense, node: int, to: int, cpu: float, memory: float) -> None:
+    """Let so much load go from one node to another."""
+    dense.cpu_left[node] += cpu
+    dense.memory_left[node] += memory
+    dense.cpu_left[to] -= cpu
+    dense.memory_left[to] -= memory
+
+
+@compiled
+def shift(dense: Dense, executor: int, to: int) -> None:
+    """Move an executor to another worker of its topology; `overload` is left as it is."""
+    own, topology = dense.worker[executor], dense.topology[executor]
+    dense.state[0].cost += dense.reach[executor, to] - dense.reach[executor, own]
+    dense.worker[executor] = to
+    dense.size[own] -= 1
+    dense.size[to] += 1
+    move_load(dense, dense.node[own], dense.node[to], dense.cpu[executor], dense.memory[executor])
+    for other in range(len(dense.worker)):
+        tps = dense.tps[executor, other]
+        if tps > 0:
+            for worker in range(dense.first_worker[topology], dense.last_worker[topology]):
+                dense.reach[other, worker] += tps * (dense.far[worker, to] - dense.far[worker, own])
+
+
+@compiled
+def shift_worker(dense: Dense, worker: int, to: int) -> None:
+    """Move a worker with all that is in it to another node; what `add_up` works out is left as it is."""
+    node = dense.node[worker]
+    dense.node[worker] = to
+    dense.used[node] -= 1
+    dense.used[to] += 1
+    for executor in range(len(dense.worker)):
+        if dense.worker[executor] == worker:
+            move_load(dense, node, to, dense.cpu[executor], dense.memory[executor])

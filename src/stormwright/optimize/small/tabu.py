@@ -1,0 +1,238 @@
+"""A search of small problems: the best of all steps each time, and never straight back (tabu search).
+
+A step puts an executor into another worker, or lets two executors change places. The best one is made even if it raises
+the cost; for a while the executor may then not return to where it was, unless that is better than all of the round:
+F. Glover, "Tabu Search, Part I", ORSA Journal on Computing 1, 1989, https://doi.org/10.1287/ijoc.1.3.190, with lengths
+drawn as in É. Taillard, "Robust taboo search for the quadratic assignment problem", Parallel Computing 17, 1991,
+https://doi.org/10.1016/S0167-8191(05)80147-4. Nodes may be overloaded in between: the price of that rises while they
+are and falls while they are not, so that the search goes to and fro across the border, as in M. Gendreau, A. Hertz,
+G. Laporte, "A Tabu Search Heuristic for the Vehicle Routing Problem", Management Science 40, 1994,
+https://doi.org/10.1287/mnsc.40.10.1276. When a round has found nothing better for so long, the next begins from the
+best of it or from where it began, with workers on other nodes or some executors exchanged at random.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.kernel.records import Layout
+from stormwright.optimize.kernel.steps import draw, draw_below
+from stormwright.optimize.small.dense import (
+    MOST_DENSE,
+    NOTHING,
+    Dense,
+    Kept,
+    add_up,
+    copy,
+    keep,
+    overload_by,
+    restore,
+    shift,
+    shift_worker,
+)
+
+#: Steps for which an executor may not return, at least, and up to so many more.
+_BARRED, _BARRED_MORE = 4, 6
+
+#: Steps for each executor without anything better that end a round: drawn anew for every round from these limits, small
+#: ones more often. Some problems want many short rounds, others longer ones.
+_LEAST_PATIENCE, _MOST_PATIENCE = 0.7, 4.0
+
+#: The price of an overload, in parts of what an executor exchanges on average: its limits, and by how much it changes.
+_CHEAPEST, _DEAREST, _DEARER = 0.01, 10.0, 1.1
+
+#: Part of the rounds that begin with workers moved, and that of moves to where the topology has no worker or any.
+_WORKERS, _ANYWHERE = 0.4, 0.5
+
+#: A round that ends with this part of all traffic more cost than it began with is begun from with probability 1/e.
+_HEAT = 0.003
+
+#: Looks at all steps between two looks at the clock.
+_STRETCH = 100
+
+
+def is_small(layout: Layout) -> bool:
+    """Whether `improve_small` takes a layout: few executors, and only what it knows counts."""
+    prices = layout.move_price, layout.restart_price, layout.node_price, layout.imbalance_price
+    limited = layout.max_moves >= 0 or layout.max_restarts >= 0
+    return len(layout.executors) <= MOST_DENSE and len(layout.sinks) == 0 and not (limited or any(prices))
+
+
+def improve_small(layout: Layout, steps: int, is_over: Callable[[], bool]) -> tuple[Dense, int]:
+    """Search from the placement that `layout` is now; at the best that was found, and the steps made.
+
+    Parameters
+    ----------
+    steps
+        How many to make, one for each executor that may move and each look at all that can be done; 0 for as many as
+        there are until `is_over`.
+    """
+    dense = Dense.of(layout)
+    free = len(dense.free_executors)
+    looks = math.ceil(steps / free)
+    while not is_over() if steps == 0 else dense.state[0]["made"] < looks:
+        search(dense, _STRETCH if steps == 0 else looks)
+    _end_round(dense)
+    restore(dense, dense.best)
+    return dense, free * int(dense.state[0]["made"])
+
+
+@compiled
+def search(dense: Dense, looks: int) -> None:
+    """Make so many steps of executors, and begin rounds in between."""
+    for _ in range(looks):
+        if dense.state[0].idle > dense.state[0].patience:
+            _end_round(dense)
+            _begin_round(dense)
+        _step(dense)
+        dearer = _DEARER if dense.state[0].overload > 0 else 1 / _DEARER
+        price = dense.state[0].price * dearer
+        dense.state[0].price = min(max(price, _CHEAPEST * dense.state[0].mean), _DEAREST * dense.state[0].mean)
+        dense.state[0].made += 1
+        dense.state[0].idle += 1
+        if _is_better(dense, dense.state[0].overload, dense.state[0].cost, dense.round):
+            keep(dense, dense.round)
+            dense.state[0].idle = 0
+
+
+@compiled
+def _is_better(dense: Dense, overload: float, cost: float, kept: Kept) -> bool:
+    """Whether so much overload, then so much cost, is less than that of a placement; rounding does not count."""
+    same = NOTHING * dense.state[0].mean
+    return bool(overload < kept.rank[0] - NOTHING or (overload <= kept.rank[0] and cost < kept.rank[1] - same))
+
+
+# Steps --------------------------------------------------------------------------------------------
+
+
+@compiled
+def _step(dense: Dense) -> None:
+    """Make the best step that is not barred, the price of an overload included."""
+    price = dense.state[0].price
+    # An overload that is left cannot fall by more than all of it: what costs more than that need not be looked at.
+    least, most_relief = math.inf, price * dense.state[0].overload
+    executor, partner, to, overload = -1, -1, -1, 0.0
+    for number in range(len(dense.free_executors)):
+        a = dense.free_executors[number]
+        own, topology = dense.worker[a], dense.topology[a]
+        node, reach = dense.node[own], dense.reach[a, own]
+        if dense.size[own] > 1:
+            for worker in range(dense.first_worker[topology], dense.last_worker[topology]):
+                rise = dense.reach[a, worker] - reach
+                if rise - most_relief >= least or worker == own:
+                    continue
+                if dense.size[worker] >= dense.most[topology] or not dense.movable[worker]:
+                    continue
+                over = overload_by(dense, node, dense.node[worker], dense.cpu[a], dense.memory[a])
+                if rise + price * over < least and _may(dense, a, worker, -1, rise, over):
+                    least, executor, partner, to, overload = rise + price * over, a, -1, worker, over
+        for before in range(number):
+            b = dense.free_executors[before]
+            other = dense.worker[b]
+            if dense.topology[b] != topology or other == own:
+                continue
+            rise = dense.reach[a, other] - reach + dense.reach[b, own] - dense.reach[b, other]
+            rise += 2 * dense.tps[a, b] * dense.far[own, other]
+            if rise - most_relief >= least:
+                continue
+            cpu, memory = dense.cpu[a] - dense.cpu[b], dense.memory[a] - dense.memory[b]
+            over = overload_by(dense, node, dense.node[other], cpu, memory)
+            if rise + price * over < least and _may(dense, a, other, b, rise, over):
+                least, executor, partner, to, overload = rise + price * over, a, b, other, over
+    if executor >= 0:
+        _make(dense, executor, to, partner, overload)
+
+
+@compiled
+def _may(dense: Dense, executor: int, to: int, partner: int, rise: float, over: float) -> bool:
+    """Whether neither executor of a step is barred, or the step leads to something better than all of the round."""
+    now = dense.state[0].made
+    barred = dense.barred[executor, to] > now
+    if partner >= 0:
+        barred = barred or dense.barred[partner, dense.worker[executor]] > now
+    if not barred:
+        return True
+    overload = dense.state[0].overload + over
+    return _is_better(dense, overload if overload > NOTHING else 0.0, dense.state[0].cost + rise, dense.round)
+
+
+@compiled
+def _make(dense: Dense, executor: int, to: int, partner: int, over: float) -> None:
+    """Make a step, and bar the way back."""
+    own, until = dense.worker[executor], dense.state[0].made + _BARRED + draw_below(dense, _BARRED_MORE)
+    dense.barred[executor, own] = until
+    shift(dense, executor, to)
+    if partner >= 0:
+        dense.barred[partner, to] = until
+        shift(dense, partner, own)
+    overload = dense.state[0].overload + over
+    dense.state[0].overload = overload if overload > NOTHING else 0.0
+
+
+# Rounds -------------------------------------------------------------------------------------------
+
+
+@compiled
+def _end_round(dense: Dense) -> None:
+    """Note the best of a round, and whether the next begins from it."""
+    found = dense.round
+    if _is_better(dense, found.rank[0], found.rank[1], dense.best):
+        copy(found, dense.best)
+    rise = found.rank[1] - dense.base.rank[1]
+    heat = _HEAT * dense.state[0].mean * len(dense.worker) / 2
+    as_valid = found.rank[0] <= dense.base.rank[0]
+    if as_valid and (found.rank[0] < dense.base.rank[0] or rise <= 0 or draw(dense) < math.exp(-rise / heat)):
+        copy(found, dense.base)
+
+
+@compiled
+def _begin_round(dense: Dense) -> None:
+    """Go back to where rounds begin, and from there some way off."""
+    restore(dense, dense.base)
+    if draw(dense) < _WORKERS:
+        for _ in range(1 + draw_below(dense, 2)):
+            _scatter_worker(dense)
+    else:
+        for _ in range(2 + draw_below(dense, len(dense.free_executors) // 4)):
+            _exchange_any(dense)
+    add_up(dense)
+    factor = _LEAST_PATIENCE * (_MOST_PATIENCE / _LEAST_PATIENCE) ** draw(dense)
+    dense.state[0].idle, dense.state[0].patience = 0, int(factor * len(dense.free_executors))
+    keep(dense, dense.round)
+
+
+@compiled
+def _scatter_worker(dense: Dense) -> None:
+    """Move any worker to another node, or let it change places with one there."""
+    worker = dense.free_workers[draw_below(dense, len(dense.free_workers))]
+    if draw(dense) < _ANYWHERE:
+        to = draw_below(dense, len(dense.ports))
+    else:
+        to = dense.node[dense.free_workers[draw_below(dense, len(dense.free_workers))]]
+    node, partner, seen = dense.node[worker], -1, 0
+    if to == node or dense.ports[to] == 0:
+        return
+    for other in dense.free_workers:
+        if dense.node[other] == to:
+            seen += 1
+            if draw(dense) * seen < 1:
+                partner = other
+    full = dense.used[to] >= dense.ports[to]
+    if partner >= 0 and (full or draw(dense) < 0.5):
+        shift_worker(dense, worker, to)
+        shift_worker(dense, partner, node)
+    elif not full:
+        shift_worker(dense, worker, to)
+
+
+@compiled
+def _exchange_any(dense: Dense) -> None:
+    """Let any two executors of a topology change places."""
+    a = dense.free_executors[draw_below(dense, len(dense.free_executors))]
+    b = dense.free_executors[draw_below(dense, len(dense.free_executors))]
+    if dense.topology[a] == dense.topology[b]:
+        own, to = dense.worker[a], dense.worker[b]
+        shift(dense, a, to)
+        shift(dense, b, own)

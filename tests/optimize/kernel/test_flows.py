@@ -1,0 +1,54 @@
+"""Flows in a layout against the model's own traffic, and what following them is worth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.optimize.test_layout import placed_layout, slots_of
+
+from stormwright.model import cost_of, violations
+from stormwright.optimize.layout import start
+from stormwright.optimize.search.refine import refine
+from stormwright.schedulers import make_scheduler
+from stormwright.testing.pipelines import shuffled_pipelines
+from stormwright.testing.strategies import problems
+
+
+@given(problems(running=False), st.integers(0, 3), st.sampled_from([0.0, 0.5, 5.0]))
+@settings(max_examples=100)
+def test_the_cost_is_that_of_the_model_after_many_steps(problem, seed, temperature):
+    wanted = sum(min(topology.num_workers, topology.num_executors) for topology in problem.topologies)
+    usable = sum(len(n.ports) for n, fit in zip(problem.supervisors, problem.node_usable, strict=True) if fit)
+    if not 0 < wanted <= usable or any("stormwright.max.executors.per.worker" in t.conf for t in problem.topologies):
+        return
+    layout = placed_layout(problem, seed)
+    start.add_up_cost(layout)
+    refine(layout, 500, temperature * (layout.executors["tps"].mean() if problem.num_executors else 0.0))
+    assert layout.totals["cost"][0] == pytest.approx(cost_of(problem, slots_of(problem, layout)).total, abs=1e-6)
+    assert not layout.node_scopes["tps"].any()
+    assert not layout.rack_scopes["members"].any()
+
+
+def test_the_cost_is_that_of_the_model_for_pipelines_that_overload_their_neighbours():
+    problem = shuffled_pipelines(20, seed=1)
+    layout = placed_layout(problem)
+    start.add_up_cost(layout)
+    refine(layout, 100_000, 0.05 * layout.executors["tps"].mean())
+    slots = slots_of(problem, layout)
+    assert layout.totals["cost"][0] == pytest.approx(cost_of(problem, slots).total)
+    unlimited = [np.all(np.isinf(load.flow_limit_tps)) for load in problem.loads]
+    assert not any(unlimited)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pipelines_are_laid_side_by_side(seed):
+    problem = shuffled_pipelines(12, seed)
+    costs = {}
+    for follow in (True, False):
+        answer = make_scheduler("optimizer", {"follow_flows": follow, "iterations": 300_000}).schedule(problem)
+        assert violations(problem, answer.slot_of_executor) == []
+        cost = cost_of(problem, answer.slot_of_executor)
+        costs[follow] = cost.inter_node + cost.inter_rack
+    assert costs[True] <= 0.5 * costs[False]
