@@ -35,8 +35,8 @@ from scipy.sparse import csr_array
 from stormwright.experiments.report import COLOURS, blank_figure, svg_of
 from stormwright.model import UNPLACED, Assignment, Problem, cost_of, measured_traffic, violations
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.support.placing import Placing, Room
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_command
 
 NAME = "optimizer-comparison"

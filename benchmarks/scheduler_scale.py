@@ -27,7 +27,6 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from results import write_results
 
-from stormwright.experiments.resolve import JAVA_PREFIX
 from stormwright.model import (
     UNPLACED,
     Component,
@@ -44,6 +43,7 @@ from stormwright.model import (
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers import Scheduler, make_scheduler
+from stormwright.schedulers.kit.resolve import JAVA_PREFIX
 from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_command
 
 #: What is asked for; others are compared only.

@@ -15,7 +15,7 @@ from stormwright.experiments import compare_report
 from stormwright.formats import problem_to_dict, read_problem
 from stormwright.model import UNPLACED, cost_of
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.support import registry
+from stormwright.schedulers.kit import registry
 from tests.case_files import all_cases
 from tests.formats.documents import small
 

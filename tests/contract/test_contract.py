@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.support.registry import SCHEDULERS
+from stormwright.schedulers.kit.registry import SCHEDULERS
 from tests.contract.suite import SchedulerContract
 
 

@@ -14,7 +14,7 @@ from stormwright.controller.setbacks import Setbacks
 from stormwright.model import Assignment, LoadProfile, Problem, Topology
 from stormwright.model.load import assumed_load
 from stormwright.pipeline.drift import Drift
-from stormwright.schedulers.support.triggers import TriggerParams
+from stormwright.schedulers.kit.triggers import TriggerParams
 from tests.controller.builders import on, problem, topology
 
 TRIGGERS = TriggerParams(overload_s=10, period_s=60, min_gain_percent=20, cool_down_s=30)

@@ -15,7 +15,7 @@ from stormwright.experiments.placement_svg import placement_svg
 from stormwright.experiments.scheduler_pages import PROBLEM, pages, write_pages
 from stormwright.formats import read_problem
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.support.registry import SCHEDULERS
+from stormwright.schedulers.kit.registry import SCHEDULERS
 from stormwright.testing import oracles
 from tests.schedulers.builders import load, nodes, problem, topology
 

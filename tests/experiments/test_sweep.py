@@ -23,7 +23,7 @@ from stormwright.experiments.sweep.summary import own_cells, summaries
 from stormwright.experiments.sweep.table import LocalTable
 from stormwright.experiments.sweep.work import ROW, Part, decide
 from stormwright.formats import write_problem
-from stormwright.schedulers.support import registry
+from stormwright.schedulers.kit import registry
 from tests.experiments import stand_in
 
 WORD_COUNT = "top-storm-word-count-1"

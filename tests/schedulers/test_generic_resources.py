@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stormwright.experiments.obstacles import status_texts
 from stormwright.model import UNPLACED, Component, Problem, Supervisor, Topology, default_executor_runs, violations
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.support.registry import SCHEDULERS
+from stormwright.schedulers.kit.registry import SCHEDULERS
 from stormwright.testing import oracles
 from tests.case_files import all_cases, case_problem, placed_in, read_case
 from tests.schedulers.builders import running

@@ -15,8 +15,8 @@ from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
 from stormwright.model.topology_conf import FORECAST_GROWTH
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
-from stormwright.schedulers.support.describe import describe
-from stormwright.schedulers.support.registry import SCHEDULERS
+from stormwright.schedulers.kit.describe import describe
+from stormwright.schedulers.kit.registry import SCHEDULERS
 from stormwright.schedulers.tag_aware import TAGS
 from stormwright.schedulers.top_storm import CORES, GHZ
 from stormwright.testing.strategies import problems

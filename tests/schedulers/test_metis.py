@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from stormwright.errors import MissingDependencyError
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.support.partition import partition
+from stormwright.schedulers.traffic.partition import partition
 from tests.schedulers.builders import load, nodes, problem, topology
 
 

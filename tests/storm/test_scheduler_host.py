@@ -16,7 +16,6 @@ import pytest
 
 from stormwright import cli
 from stormwright.errors import InputError, SchedulerError
-from stormwright.experiments.resolve import resolve_scheduler
 from stormwright.formats import read_problem
 from stormwright.model import (
     Component,
@@ -27,6 +26,7 @@ from stormwright.model import (
     default_executor_runs,
     violations,
 )
+from stormwright.schedulers.kit.resolve import resolve_scheduler
 from stormwright.storm.local.java import STORM_HOME
 from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler, SchedulerHost, host_command
 from tests.case_files import case_files, case_name, case_problem, placed_by, placed_in, read_case

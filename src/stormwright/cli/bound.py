@@ -27,7 +27,7 @@ def command(file: Path, search: float, seconds: float, seed: int, as_json: bool)
     """
     from stormwright.optimize.bound.prove import bound_cost
     from stormwright.schedulers import make_scheduler
-    from stormwright.schedulers.support.warm_up import warm_up
+    from stormwright.schedulers.kit.warm_up import warm_up
 
     problem = read_problem(file)
     scheduler = make_scheduler("optimizer", {"time_budget_s": search, "seed": seed})

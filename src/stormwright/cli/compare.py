@@ -11,8 +11,8 @@ import click
 from stormwright.cli import options
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
 from stormwright.experiments.ready import read_problem
-from stormwright.experiments.resolve import JAVA_PREFIX
 from stormwright.model.texts import proof_text, size_of
+from stormwright.schedulers.kit.resolve import JAVA_PREFIX
 
 if TYPE_CHECKING:
     from stormwright.experiments.compare import Comparison, Figures

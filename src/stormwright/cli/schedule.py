@@ -24,14 +24,14 @@ from stormwright.cli.output import (
     text_table,
 )
 from stormwright.experiments.ready import read_problem
-from stormwright.experiments.resolve import JAVA_PREFIX, resolve_scheduler
 from stormwright.formats import assignment_to_dict, write_assignment
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints import broken_limits, other_worker_counts
 from stormwright.model.texts import counted, proof_text, size_of
 from stormwright.schedulers import scheduler_names
-from stormwright.schedulers.support.warm_up import warm_up
+from stormwright.schedulers.kit.resolve import JAVA_PREFIX, resolve_scheduler
+from stormwright.schedulers.kit.warm_up import warm_up
 
 _SOME_UNPLACED = 1
 

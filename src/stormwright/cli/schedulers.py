@@ -9,9 +9,9 @@ import click
 
 from stormwright.cli import options
 from stormwright.cli.output import print_json
-from stormwright.experiments.resolve import ANY_JAVA, describe_scheduler
 from stormwright.schedulers import scheduler_names
-from stormwright.schedulers.support.describe import Description, Parameter
+from stormwright.schedulers.kit.describe import Description, Parameter
+from stormwright.schedulers.kit.resolve import ANY_JAVA, describe_scheduler
 
 #: Columns, as many as docstrings have.
 _WIDTH = 116

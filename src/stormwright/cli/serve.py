@@ -117,7 +117,7 @@ def command(
     from stormwright.controller.runtime import Runtime, RuntimeSettings
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.schedulers import make_scheduler
-    from stormwright.schedulers.support.triggers import TriggerParams
+    from stormwright.schedulers.kit.triggers import TriggerParams
     from stormwright.storm.gateway import gateway_command
 
     settings = RuntimeSettings(

@@ -9,7 +9,7 @@ from stormwright.controller.plan import MoveBudget, MovePlan, plan_moves
 from stormwright.model import Assignment, Cost, LoadProfile, Problem, cost_of
 from stormwright.model.load import silent_load
 from stormwright.schedulers import Scheduler
-from stormwright.schedulers.support.triggers import Observation, TriggerParams, should_reschedule
+from stormwright.schedulers.kit.triggers import Observation, TriggerParams, should_reschedule
 
 #: In a topology's configuration: false keeps it from being moved.
 MOVE = "stormwright.move"

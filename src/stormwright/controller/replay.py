@@ -14,13 +14,13 @@ import pyarrow as pa
 from stormwright.controller.known import problem_of
 from stormwright.controller.policy import inter_node_tps, without_assumed_traffic
 from stormwright.errors import Fault, InputError
-from stormwright.experiments.resolve import resolve_scheduler
 from stormwright.model import UNPLACED, cost_of, diff
 from stormwright.model.texts import in_utc
 from stormwright.pipeline.batch import Stretch
 from stormwright.pipeline.history.looks import answers, look_moments
 from stormwright.pipeline.history.store import Store
 from stormwright.schedulers import Scheduler
+from stormwright.schedulers.kit.resolve import resolve_scheduler
 
 #: Looks that one job replays: progress is told in between.
 LOOKS_A_JOB = 64

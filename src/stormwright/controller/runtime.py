@@ -32,8 +32,8 @@ from stormwright.pipeline.alarm_log import Alarm
 from stormwright.pipeline.drift import Drift, DriftWatch
 from stormwright.pipeline.stream import LoadStream, StreamSettings
 from stormwright.schedulers import Scheduler, make_scheduler, scheduler_type
-from stormwright.schedulers.support.triggers import TriggerParams
-from stormwright.schedulers.support.warm_up import warm_up
+from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.kit.warm_up import warm_up
 from stormwright.service.app import HttpServer, make_app
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway

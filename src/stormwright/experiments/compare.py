@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
-from stormwright.experiments.resolve import resolve_scheduler
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints import WorkerCount, broken_limits, node_sum, other_worker_counts
 from stormwright.model.texts import counted
 from stormwright.schedulers import Scheduler, scheduler_names
-from stormwright.schedulers.support.warm_up import warm_up
+from stormwright.schedulers.kit.resolve import resolve_scheduler
+from stormwright.schedulers.kit.warm_up import warm_up
 from stormwright.storm.scheduler_host import JAVA_PREFIX
 
 #: What stands for every registered scheduler.

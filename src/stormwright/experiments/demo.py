@@ -19,7 +19,7 @@ from stormwright.experiments.measure import Measurement, longest_silence_s, meas
 from stormwright.experiments.topologies import Submission
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.schedulers import Scheduler
-from stormwright.schedulers.support.triggers import TriggerParams
+from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.storm.local import LocalCluster, LocalClusterConfig, RunningCluster
 
 Say = Callable[[str], None]

@@ -22,7 +22,7 @@ from stormwright.experiments.obstacles import (
     status_text,
 )
 from stormwright.model import UNPLACED, Assignment, Problem, WorkerSlot
-from stormwright.schedulers.support.limits import max_executors_per_worker
+from stormwright.schedulers.kit.limits import max_executors_per_worker
 
 #: Nodes that are named as the cheapest.
 BEST = 5

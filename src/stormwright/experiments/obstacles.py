@@ -11,8 +11,8 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE, node_sum
 from stormwright.model.texts import amount, amount_range, counted
-from stormwright.schedulers.support.limits import max_executors_per_worker
-from stormwright.schedulers.support.registry import SCHEDULERS
+from stormwright.schedulers.kit.limits import max_executors_per_worker
+from stormwright.schedulers.kit.registry import SCHEDULERS
 from stormwright.schedulers.tag_aware import TAGS, UNTAGGED, tags_of
 
 

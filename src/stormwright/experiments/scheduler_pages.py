@@ -14,14 +14,14 @@ from pathlib import Path
 from stormwright.experiments.compare import Figures, measure
 from stormwright.experiments.compare_report import component_colours, component_legend, draw
 from stormwright.experiments.placement_svg import placement_svg
-from stormwright.experiments.resolve import ANY_JAVA, describe_scheduler
 from stormwright.formats import read_problem
 from stormwright.model import CostWeights, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.texts import amount
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.support.describe import Description
-from stormwright.schedulers.support.registry import SCHEDULERS
+from stormwright.schedulers.kit.describe import Description
+from stormwright.schedulers.kit.registry import SCHEDULERS
+from stormwright.schedulers.kit.resolve import ANY_JAVA, describe_scheduler
 
 PROBLEM = "word-count.json"
 

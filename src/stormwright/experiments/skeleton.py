@@ -11,8 +11,8 @@ from string import Template
 from stormwright import __version__
 from stormwright.errors import Fault, InputError
 from stormwright.experiments.compare import ALL
-from stormwright.experiments.resolve import JAVA_PREFIX
 from stormwright.schedulers import scheduler_names
+from stormwright.schedulers.kit.resolve import JAVA_PREFIX
 
 #: What stands for all schedulers, and what the names of Java's begin with.
 RESERVED = frozenset({ALL, JAVA_PREFIX.rstrip(":")})

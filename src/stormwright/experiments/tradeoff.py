@@ -14,7 +14,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Problem, cost_of, diff, violations
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.support.warm_up import warm_up
+from stormwright.schedulers.kit.warm_up import warm_up
 
 #: Numbers that are tried, and ten times as many, a hundred times and so on.
 _STEPS = (1, 2, 5)

@@ -1,6 +1,6 @@
 """Placement policies, one a file; the file's name is the one to ask for."""
 
-from stormwright.schedulers.support.registry import (
+from stormwright.schedulers.kit.registry import (
     Scheduler,
     make_scheduler,
     parse_settings,

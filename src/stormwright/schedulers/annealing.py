@@ -8,11 +8,11 @@ import numpy as np
 
 from stormwright.model import Assignment, CostWeights, Problem, cost_of
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
-from stormwright.schedulers.support.draft import Draft
-from stormwright.schedulers.support.limits import max_executors_per_worker
-from stormwright.schedulers.support.live_cost import LiveCost
-from stormwright.schedulers.support.params import param
-from stormwright.schedulers.support.search import SearchParams, search
+from stormwright.schedulers.draft.draft import Draft
+from stormwright.schedulers.frame.live_cost import LiveCost
+from stormwright.schedulers.frame.search import SearchParams, search
+from stormwright.schedulers.kit.limits import max_executors_per_worker
+from stormwright.schedulers.kit.params import param
 
 _WEIGHTS = CostWeights()
 

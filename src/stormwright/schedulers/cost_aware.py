@@ -8,10 +8,10 @@ import numpy as np
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.support.placing import Placing
-from stormwright.schedulers.support.scores import ranked
-from stormwright.schedulers.support.told import nodes_tell
-from stormwright.schedulers.support.waiting import QueueParams, by_score, place_waiting
+from stormwright.schedulers.frame.waiting import QueueParams, by_score, place_waiting
+from stormwright.schedulers.kit.told import nodes_tell
+from stormwright.schedulers.placing.placing import Placing
+from stormwright.schedulers.placing.scores import ranked
 
 #: Key of `supervisor.scheduler.meta`: what the node costs while it runs anything, in any one currency.
 PRICE_PER_HOUR = "price.per.hour"

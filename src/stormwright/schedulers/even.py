@@ -8,8 +8,8 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
 from stormwright.model.arrays import IntArray
-from stormwright.schedulers.support.java_order import topologies_order
-from stormwright.schedulers.support.params import NoParams
+from stormwright.schedulers.frame.java_order import topologies_order
+from stormwright.schedulers.kit.params import NoParams
 
 
 class EvenScheduler:

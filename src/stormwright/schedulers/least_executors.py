@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.support.placing import Placing
-from stormwright.schedulers.support.waiting import QueueParams, by_score, place_waiting
+from stormwright.schedulers.frame.waiting import QueueParams, by_score, place_waiting
+from stormwright.schedulers.placing.placing import Placing
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
-from stormwright.schedulers.support.exchange import Exchange
-from stormwright.schedulers.support.params import param
-from stormwright.schedulers.support.partition import partition
-from stormwright.schedulers.support.placing import Placing, Room
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.traffic.exchange import Exchange
+from stormwright.schedulers.traffic.partition import partition
 
 
 @dataclass(frozen=True, kw_only=True)

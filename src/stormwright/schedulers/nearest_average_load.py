@@ -8,9 +8,9 @@ import numpy as np
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.support.placing import Placing
-from stormwright.schedulers.support.scores import in_cluster, part_used
-from stormwright.schedulers.support.waiting import QueueParams, by_score, place_waiting
+from stormwright.schedulers.frame.waiting import QueueParams, by_score, place_waiting
+from stormwright.schedulers.placing.placing import Placing
+from stormwright.schedulers.placing.scores import in_cluster, part_used
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
-from stormwright.schedulers.support.dag import by_component, linearised, upstream
-from stormwright.schedulers.support.limits import most_executors
-from stormwright.schedulers.support.params import param
-from stormwright.schedulers.support.placing import Placing, Room, fill_empty
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.kit.limits import most_executors
+from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.placing.placing import Placing, Room, fill_empty
+from stormwright.schedulers.traffic.dag import by_component, linearised, upstream
 
 
 @dataclass(frozen=True, kw_only=True)

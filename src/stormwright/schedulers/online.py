@@ -21,16 +21,16 @@ from stormwright.model import (
 )
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
-from stormwright.optimize.construct.greedy import NOWHERE, Bins, Greedy, Items
-from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
-from stormwright.schedulers.support.draft import Draft
-from stormwright.schedulers.support.limits import max_executors_per_worker, most_executors
-from stormwright.schedulers.support.params import param
-from stormwright.schedulers.support.rates import Pairs, Rates
-from stormwright.schedulers.support.repair import make_room
-from stormwright.schedulers.support.staying import choose_slots, restore_cheaper, swap_nodes
-from stormwright.schedulers.support.triggers import TriggerParams
-from stormwright.schedulers.support.waiting import Plan, answer, plan_with_last_resort
+from stormwright.optimize.construct.greedy import NOWHERE, Bins, Greedy, Items, Pairs
+from stormwright.schedulers.draft.draft import Draft
+from stormwright.schedulers.frame.waiting import Plan, answer, plan_with_last_resort
+from stormwright.schedulers.kit.limits import max_executors_per_worker, most_executors
+from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.mend.repair import make_room
+from stormwright.schedulers.placing.admission import Wanted, admit, find_wanted
+from stormwright.schedulers.placing.staying import choose_slots, restore_cheaper, swap_nodes
+from stormwright.schedulers.traffic.rates import Rates
 
 _WEIGHTS = CostWeights()
 

@@ -32,15 +32,15 @@ from stormwright.optimize.search.budget import Budget
 from stormwright.optimize.search.refine import refine, relieve
 from stormwright.optimize.small.dense import Dense
 from stormwright.optimize.small.tabu import search
-from stormwright.schedulers.support.admission import Wanted, admit, find_wanted
-from stormwright.schedulers.support.draft import Draft
-from stormwright.schedulers.support.limits import max_executors_per_worker
-from stormwright.schedulers.support.params import Params, param
-from stormwright.schedulers.support.rates import Rates
-from stormwright.schedulers.support.repair import compile_loops, make_room
-from stormwright.schedulers.support.search import draft_of
-from stormwright.schedulers.support.staying import choose_slots, restore_cheaper, swap_nodes
-from stormwright.schedulers.support.waiting import Plan, answer, plan_with_last_resort
+from stormwright.schedulers.draft.draft import Draft
+from stormwright.schedulers.frame.search import draft_of
+from stormwright.schedulers.frame.waiting import Plan, answer, plan_with_last_resort
+from stormwright.schedulers.kit.limits import max_executors_per_worker
+from stormwright.schedulers.kit.params import Params, param
+from stormwright.schedulers.mend.repair import compile_loops, make_room
+from stormwright.schedulers.placing.admission import Wanted, admit, find_wanted
+from stormwright.schedulers.placing.staying import choose_slots, restore_cheaper, swap_nodes
+from stormwright.schedulers.traffic.rates import Rates
 
 _WEIGHTS = CostWeights()
 

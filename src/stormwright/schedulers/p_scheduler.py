@@ -9,11 +9,11 @@ from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.schedulers.support.exchange import Exchange
-from stormwright.schedulers.support.params import param
-from stormwright.schedulers.support.partition import partition
-from stormwright.schedulers.support.placing import Placing, Room
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.traffic.exchange import Exchange
+from stormwright.schedulers.traffic.partition import partition
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,10 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray
 from stormwright.model.topology_conf import FORECAST_GROWTH
-from stormwright.schedulers.support.placing import Placing, Room
-from stormwright.schedulers.support.scores import part_used
-from stormwright.schedulers.support.told import topologies_tell
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.kit.told import topologies_tell
+from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.scores import part_used
 
 
 @dataclass(frozen=True, kw_only=True)

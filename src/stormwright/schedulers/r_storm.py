@@ -9,11 +9,11 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray
-from stormwright.schedulers.support.dag import breadth_first, by_component
-from stormwright.schedulers.support.favour import most_favoured
-from stormwright.schedulers.support.params import param
-from stormwright.schedulers.support.placing import Placing, Room
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.placing.favour import most_favoured
+from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.traffic.dag import breadth_first, by_component
 
 #: Network distance from the reference node: to itself, to a node of its rack, to any other.
 _SAME_NODE, _SAME_RACK, _OTHER_RACK = 0.0, 0.5, 1.0

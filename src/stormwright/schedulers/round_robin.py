@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
-from stormwright.schedulers.support.placing import Room
-from stormwright.schedulers.support.turns import Turns, deal
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.turns import Turns, deal
+from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.placing.placing import Room
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,10 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IndexArray
-from stormwright.schedulers.support.dag import by_component
-from stormwright.schedulers.support.placing import Placing, Room
-from stormwright.schedulers.support.scores import ranked
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.scores import ranked
+from stormwright.schedulers.traffic.dag import by_component
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,10 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray
-from stormwright.schedulers.support.exchange import Exchange
-from stormwright.schedulers.support.params import param
-from stormwright.schedulers.support.placing import Placing, Room
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.traffic.exchange import Exchange
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,15 +12,15 @@ import numpy as np
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import BoolArray
 from stormwright.model.topology_conf import WORKERS_OF_TAG
-from stormwright.schedulers.support.admission import Wanted, find_wanted
-from stormwright.schedulers.support.dag import by_component
-from stormwright.schedulers.support.draft import Draft
-from stormwright.schedulers.support.moving_apart import why_together
-from stormwright.schedulers.support.placing import Placing, Room
-from stormwright.schedulers.support.repair import Repair
-from stormwright.schedulers.support.staying import choose_slots
-from stormwright.schedulers.support.told import topologies_tell
-from stormwright.schedulers.support.waiting import Plan, QueueParams, answer, ordered, plan_with_last_resort
+from stormwright.schedulers.draft.draft import Draft
+from stormwright.schedulers.frame.waiting import Plan, QueueParams, answer, ordered, plan_with_last_resort
+from stormwright.schedulers.kit.told import topologies_tell
+from stormwright.schedulers.mend.moving_apart import why_together
+from stormwright.schedulers.mend.repair import Repair
+from stormwright.schedulers.placing.admission import Wanted, find_wanted
+from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.staying import choose_slots
+from stormwright.schedulers.traffic.dag import by_component
 
 #: Key of `supervisor.scheduler.meta`: the tags of a supervisor, separated by commas.
 TAGS = "tags"

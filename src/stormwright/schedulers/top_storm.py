@@ -10,11 +10,11 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED, Assignment, Problem, Supervisor, measured_traffic
-from stormwright.schedulers.support.params import param
-from stormwright.schedulers.support.placing import Placing, Room, fill_empty
-from stormwright.schedulers.support.rates import Rates
-from stormwright.schedulers.support.told import nodes_tell
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.kit.told import nodes_tell
+from stormwright.schedulers.placing.placing import Placing, Room, fill_empty
+from stormwright.schedulers.traffic.rates import Rates
 
 #: Keys of `supervisor.scheduler.meta` that tell what the node's processors are.
 PROCESSORS = SOCKETS, CORES, GHZ, FLOP_PER_CYCLE = ("sockets", "cores", "ghz", "flop.per.cycle")

@@ -8,10 +8,10 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Topology
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.support.dag import by_component, upstream
-from stormwright.schedulers.support.params import param
-from stormwright.schedulers.support.placing import Placing, Room
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.traffic.dag import by_component, upstream
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
-from stormwright.schedulers.support.placing import Room
-from stormwright.schedulers.support.scores import weights_of
-from stormwright.schedulers.support.turns import SmoothTurns, deal
-from stormwright.schedulers.support.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.turns import SmoothTurns, deal
+from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.placing.placing import Room
+from stormwright.schedulers.placing.scores import weights_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from stormwright.controller.recorder import Recorder
 from stormwright.model import LoadProfile, Problem, TopologyLoad
 from stormwright.pipeline.history.staging import Staging
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.support.triggers import TriggerParams
+from stormwright.schedulers.kit.triggers import TriggerParams
 from tests.controller.builders import on, place, problem, topology
 
 #: 2026-11-20T23:59:00Z: the looks are on two days.

@@ -12,11 +12,11 @@ from typing import Any
 
 from stormwright.errors import Fault, InputError, MissingDependencyError
 from stormwright.experiments.ready import READY_PREFIX, read_problem
-from stormwright.experiments.resolve import JAVA_PREFIX, resolve_scheduler
 from stormwright.experiments.sweep.cells import Cell, Sweep, SweepProblem
 from stormwright.formats.faults import join_path
 from stormwright.formats.sweep import Grid, SweepDocument, read_sweep
 from stormwright.schedulers import scheduler_type
+from stormwright.schedulers.kit.resolve import JAVA_PREFIX, resolve_scheduler
 
 _WILD = frozenset("*?[")
 

@@ -19,11 +19,11 @@ import pyarrow as pa
 from stormwright import __version__
 from stormwright.errors import StormwrightError
 from stormwright.experiments.compare import Row, evaluate, measure
-from stormwright.experiments.resolve import JAVA_PREFIX, resolve_scheduler
 from stormwright.experiments.sweep.cells import Cell, SweepProblem
 from stormwright.model import Problem
 from stormwright.schedulers import Scheduler
-from stormwright.schedulers.support.warm_up import warm_up
+from stormwright.schedulers.kit.resolve import JAVA_PREFIX, resolve_scheduler
+from stormwright.schedulers.kit.warm_up import warm_up
 from stormwright.storm.scheduler_host import TIME_LIMIT_CONF
 
 #: A row a cell; what a failed one has no figure for is null. Traffic in tuples/s.

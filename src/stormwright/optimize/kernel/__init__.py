@@ -1,1 +1,1 @@
-"""The machine code that all searching is made of: records of a placement under way, what a step costs, the step itself."""
+"""The machine code that all searching is made of: records of a placement, what a step costs, the step itself."""

@@ -70,7 +70,8 @@ class Layout(NamedTuple):
     executors
         Of `EXECUTOR`: demand; all that it exchanges; its row in `table`; where its `links` are; its worker; the two
         executors beside it in the ring of that worker; the worker that it runs in now and could keep, or -1; the places
-        in a worker that it takes, more than one if it is several that are joined (`stormwright.optimize.layout.coarsen`).
+        in a worker that it takes, more than one if it is several that are joined
+        (`stormwright.optimize.layout.coarsen`).
     links
         Of `LINK`: what an executor exchanges with which other whatever the placement, by number of the other.
     pull

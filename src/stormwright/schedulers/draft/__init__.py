@@ -1,0 +1,1 @@
+"""A placement in the making, and what may not be together in it."""

@@ -1,0 +1,157 @@
+"""Schedulers by name: ours, and those of other packages (entry-point group `stormwright.schedulers`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from typing import Protocol, cast
+
+from stormwright.errors import Fault, InputError, MissingDependencyError
+from stormwright.model import Assignment, Problem
+from stormwright.schedulers.kit.isolating import Isolating
+from stormwright.schedulers.kit.params import Params
+
+ENTRY_POINT_GROUP = "stormwright.schedulers"
+
+#: Name → where its class is; imported when asked for.
+SCHEDULERS: Mapping[str, str] = {
+    "annealing": "stormwright.schedulers.annealing:AnnealingScheduler",
+    "ant_colony": "stormwright.schedulers.ant_colony:AntColonyScheduler",
+    "binpack": "stormwright.schedulers.binpack:BinpackScheduler",
+    "cost_aware": "stormwright.schedulers.cost_aware:CostAwareScheduler",
+    "d_storm": "stormwright.schedulers.d_storm:DStormScheduler",
+    "dynamic_weighted_round_robin": "stormwright.schedulers.dynamic_weighted_round_robin:DynamicWeightedScheduler",
+    "even": "stormwright.schedulers.even:EvenScheduler",
+    "genetic": "stormwright.schedulers.genetic:GeneticScheduler",
+    "least_executors": "stormwright.schedulers.least_executors:LeastExecutorsScheduler",
+    "metis": "stormwright.schedulers.metis:MetisScheduler",
+    "nearest_average_load": "stormwright.schedulers.nearest_average_load:NearestAverageLoadScheduler",
+    "offline": "stormwright.schedulers.offline:OfflineScheduler",
+    "online": "stormwright.schedulers.online:OnlineScheduler",
+    "optimizer": "stormwright.schedulers.optimizer:OptimizerScheduler",
+    "p_scheduler": "stormwright.schedulers.p_scheduler:PSchedulerScheduler",
+    "predictive": "stormwright.schedulers.predictive:PredictiveScheduler",
+    "r_storm": "stormwright.schedulers.r_storm:RStormScheduler",
+    "random": "stormwright.schedulers.random:RandomScheduler",
+    "round_robin": "stormwright.schedulers.round_robin:RoundRobinScheduler",
+    "spread": "stormwright.schedulers.spread:SpreadScheduler",
+    "t_storm": "stormwright.schedulers.t_storm:TStormScheduler",
+    "tag_aware": "stormwright.schedulers.tag_aware:TagAwareScheduler",
+    "top_storm": "stormwright.schedulers.top_storm:TopStormScheduler",
+    "toss": "stormwright.schedulers.toss:TossScheduler",
+    "weighted_round_robin": "stormwright.schedulers.weighted_round_robin:WeightedRoundRobinScheduler",
+}
+
+#: Storm's own, which isolates nothing.
+_KNOWS_NO_LIMITS = "even"
+
+
+class Scheduler(Protocol):
+    """A placement policy: pure, deterministic for its parameters, without I/O or clock."""
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place every executor of `problem` or say why not."""
+        ...
+
+
+class SchedulerType(Protocol):
+    """What a registered name stands for: a class whose parameters are a `Params` dataclass."""
+
+    params_type: type[Params]
+
+    def __call__(self, params: Params) -> Scheduler:
+        """The scheduler with these parameters."""
+        ...
+
+
+def scheduler_names() -> tuple[str, ...]:
+    """Every name that `make_scheduler` knows, ours first."""
+    return (*SCHEDULERS, *(name for name in sorted(_plugins()) if name not in SCHEDULERS))
+
+
+def scheduler_type(name: str) -> SchedulerType:
+    """The class that `name` stands for.
+
+    Raises
+    ------
+    InputError
+        There is none of this name.
+    MissingDependencyError
+        It is another package's, and cannot be imported.
+    """
+    if name in SCHEDULERS:
+        module, _, attribute = SCHEDULERS[name].partition(":")
+        return cast(SchedulerType, getattr(import_module(module), attribute))
+    plugin = _plugins().get(name)
+    if plugin is None:
+        raise InputError("scheduler", [Fault(_unknown(name), name)])
+    try:
+        return cast(SchedulerType, plugin.load())
+    except (ImportError, AttributeError) as error:
+        raise MissingDependencyError(f"scheduler {name!r} ({plugin.value}) cannot be loaded: {error}") from error
+
+
+def make_scheduler(
+    name: str, settings: Mapping[str, object] | Sequence[str] = (), seed: int | None = None
+) -> Scheduler:
+    """The scheduler `name`.
+
+    Parameters
+    ----------
+    settings
+        Parameters by name, or as ``key=value`` texts.
+    seed
+        The parameter `seed` of a scheduler that draws random numbers; others have no use for it.
+
+    Raises
+    ------
+    InputError
+        An unknown name, or parameters that are unknown or out of range; all faults at once.
+    MissingDependencyError
+        The scheduler is another package's, and cannot be imported.
+    """
+    kind = scheduler_type(name)
+    values = dict(settings) if isinstance(settings, Mapping) else parse_settings(settings)
+    if seed is not None and any(field.name == "seed" for field in fields(kind.params_type)):
+        values["seed"] = seed
+    params = kind.params_type.from_settings(values)
+    scheduler = kind(params)
+    return Isolating(scheduler, params) if name in SCHEDULERS and name != _KNOWS_NO_LIMITS else scheduler
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, object]:
+    """``key=value`` texts as a mapping; the last of equal keys counts.
+
+    Raises
+    ------
+    InputError
+        A text without ``=``.
+    """
+    faults = [Fault("should be key=value", text) for text in settings if "=" not in text]
+    if faults:
+        raise InputError("--set", faults)
+    return {key.strip(): value.strip() for key, _, value in (text.partition("=") for text in settings)}
+
+
+def _plugins() -> Mapping[str, EntryPoint]:
+    return _found(entry_points)
+
+
+@cache
+def _found(look: Callable[..., EntryPoints]) -> Mapping[str, EntryPoint]:
+    """Looked for once: it opens a file of every installed package, and none comes while this process runs."""
+    return {point.name: point for point in look(group=ENTRY_POINT_GROUP)}
+
+
+def _unknown(name: str) -> str:
+    names = scheduler_names()
+    close = get_close_matches(name, names, n=1)
+    return (
+        f"unknown scheduler; did you mean {close[0]!r}?"
+        if close
+        else f"unknown scheduler; there are {', '.join(names)}"
+    )

@@ -1,0 +1,70 @@
+"""When the online scheduler's authors reschedule, as a pure function.
+
+Aniello, Baldoni, Querzoni, "Adaptive online scheduling in Storm", DEBS 2013, §3.2.1,
+https://doi.org/10.1145/2488222.2488267.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stormwright.schedulers.kit.params import Params, param
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggerParams(Params):
+    """X, P, R and T of the paper; a controller uses them, a single call of the scheduler does not."""
+
+    overload_s: float = param(30.0, "X: seconds for which a node is over its capacity before that triggers", low=0)
+    period_s: float = param(60.0, "P: seconds from one look for a better placement to the next", low=0)
+    min_gain_percent: float = param(
+        20.0, "R: by how much inter-node traffic must fall for such a look to trigger", low=0, high=100
+    )
+    cool_down_s: float = param(60.0, "T: seconds after a change in which nothing triggers", low=0)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What the triggers look at.
+
+    Parameters
+    ----------
+    since_change_s, since_look_s
+        Seconds since the last change of the placement, and since a better one was last looked for.
+    overload_s
+        Supervisor id → seconds for which its CPU has been at or over its capacity without a break.
+    inter_node_now_tps, inter_node_new_tps
+        Traffic between nodes under the placement at hand, and under the one that the scheduler proposes.
+    drifted
+        How the load has changed since the last change of the placement; empty where it has not.
+    """
+
+    since_change_s: float
+    since_look_s: float
+    overload_s: Mapping[str, float]
+    inter_node_now_tps: float
+    inter_node_new_tps: float
+    drifted: str = ""
+
+
+def should_reschedule(params: TriggerParams, seen: Observation) -> str | None:
+    """Why to change to the proposed placement now, or None to leave everything where it is.
+
+    1. Never within T seconds after a change.
+    2. At once, whatever it gains, if a node has been over its capacity for more than X seconds.
+    3. Every P seconds, if the proposed placement lowers inter-node traffic by at least R percent; at once where the
+       load has drifted, which is not in the paper.
+    """
+    if seen.since_change_s < params.cool_down_s:  # 1
+        return None
+    overloaded = sorted(node for node, seconds in seen.overload_s.items() if seconds > params.overload_s)
+    if overloaded:  # 2
+        return f"{', '.join(overloaded)}: over CPU capacity for more than {params.overload_s:g} s"
+    if (seen.since_look_s < params.period_s and not seen.drifted) or seen.inter_node_now_tps <= 0:
+        return None
+    gain = 100 * (seen.inter_node_now_tps - seen.inter_node_new_tps) / seen.inter_node_now_tps
+    if gain < params.min_gain_percent or gain <= 0:  # 3
+        return None
+    why = f"{seen.drifted}; " if seen.drifted else ""
+    return f"{why}inter-node traffic falls by {gain:.0f} %, at least {params.min_gain_percent:g} % wanted"

@@ -1,0 +1,1 @@
+"""What is not valid is made valid by few small steps."""

@@ -1,0 +1,194 @@
+"""What wants a place, what of it the cluster has room for, and the counted reasons for the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.texts import amount, counted
+from stormwright.schedulers.draft.apart import apart_shortages
+from stormwright.schedulers.draft.draft import Draft
+from stormwright.schedulers.kit.limits import max_executors_per_worker, num_workers
+from stormwright.schedulers.placing.joining import MayJoin, anybody, join_running
+from stormwright.schedulers.placing.staying import running_workers
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Executors of a topology (by index) that want as many workers as `workers` says."""
+
+    topology: int
+    executors: IndexArray
+    workers: int
+
+
+def find_wanted(draft: Draft, keep_running: bool, may_join: MayJoin = anybody) -> list[Wanted]:
+    """Which executors want workers; of topologies that run first, then in the problem's order.
+
+    To keep what runs, live workers are fixed in the draft, and a topology that lost executors wants only these placed:
+    in as many workers as it lacks. What these do not take joins live workers that it `may_join`, or the topology is
+    left out but for what runs.
+    """
+    problem = draft.problem
+    running = running_workers(problem)
+    first: list[Wanted] = []
+    then: list[Wanted] = []
+    for index, topology in enumerate(problem.topologies):
+        own = problem.executors_of(index)
+        executors = np.arange(own.start, own.stop)
+        slots = problem.current_slot[executors]
+        live = np.unique(slots[slots != UNPLACED]).tolist()
+        kept = live if keep_running else []
+        for slot in kept:
+            draft.add_worker(index, running[slot], int(problem.slot_node[slot]), fixed=True)
+        waiting = executors[slots == UNPLACED] if keep_running else executors
+        workers = min(max(num_workers(topology) - len(kept), 0), len(waiting))
+        if len(waiting):
+            (first if live else then).append(Wanted(index, waiting, workers))
+    return list(_joined(draft, first, may_join)) + then
+
+
+def _joined(draft: Draft, wanted: Iterable[Wanted], may_join: MayJoin) -> Iterator[Wanted]:
+    """What is still wanted once live workers have taken what new ones do not."""
+    for group in wanted:
+        waiting = join_running(draft, group.topology, group.executors, group.workers, may_join)
+        if waiting is not None and len(waiting):
+            yield replace(group, executors=waiting)
+
+
+def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True, soft_cpu: bool = False) -> list[Wanted]:
+    """Those of `wanted`, in order, that the cluster as a whole has room for; the draft notes why not the others.
+
+    With `backfill` one that fits goes ahead of one that does not; without, it waits. With `soft_cpu` what a node is
+    loaded beyond its CPU counts as taken from the others, so that there is as much left as before that was placed.
+    """
+    least = np.zeros((len(draft.problem.resources) + 1, 1))
+    if soft_cpu:
+        least[0] = -np.inf
+    left = np.maximum(draft.capacity - draft.node_use(), least)[:, draft.usable].sum(axis=1)
+    admitted: list[Wanted] = []
+    groups = list(wanted)
+    for group, demand, most in zip(groups, *_demands(draft.problem, groups), strict=True):
+        reasons = tuple(_shortages(draft, group, left, demand, most)) or tuple(_too_large(draft, group, soft_cpu))
+        if reasons:
+            draft.reasons[group.topology] = (*reasons, *_unusable(draft))
+        elif draft.reasons and not backfill:
+            first = draft.problem.topologies[next(iter(draft.reasons))].id
+            draft.reasons[group.topology] = (
+                f"waits behind {counted(len(draft.reasons), 'topology')}, the first of them {first}",
+            )
+        else:
+            left = left - demand
+            admitted.append(group)
+    return admitted
+
+
+def _demands(problem: Problem, groups: Sequence[Wanted]) -> tuple[FloatArray, FloatArray]:
+    """What every group uses of each resource, and of slots, shape (G, K + 1); the most that one executor does, (G, K).
+
+    All groups at once: there may be thousands.
+    """
+    kinds = len(problem.resources)
+    if not groups:
+        return np.empty((0, kinds + 1)), np.empty((0, kinds))
+    asked = problem.executor_demand[:, np.concatenate([group.executors for group in groups])]
+    sizes = [len(group.executors) for group in groups]
+    first = np.cumsum([0, *sizes[:-1]])
+    used = np.vstack([np.add.reduceat(asked, first, axis=1), [group.workers for group in groups]])
+    return used.T, np.maximum.reduceat(asked, first, axis=1).T
+
+
+def _shortages(
+    draft: Draft, wanted: Wanted, left: FloatArray, demand: FloatArray, most_asked: FloatArray
+) -> Iterator[str]:
+    problem = draft.problem
+    limit = max_executors_per_worker(problem.topologies[wanted.topology])
+    if wanted.workers * limit < len(wanted.executors):
+        enough = f"{counted(wanted.workers, 'worker')} of at most {counted(limit, 'executor')}"
+        yield f"{enough} cannot take {len(wanted.executors)}"
+    if np.any(demand > left) or np.any(most_asked > draft.largest[:-1]):
+        yield from _lacking(draft, wanted.workers, left, demand, most_asked)
+    yield from apart_shortages(draft, wanted.topology, wanted.executors, wanted.workers)
+
+
+def _lacking(draft: Draft, workers: int, left: FloatArray, demand: FloatArray, most_asked: FloatArray) -> Iterator[str]:
+    """What the cluster, or its largest node, has too little of."""
+    problem, short_by = draft.problem, demand - left
+    nodes = f"on {counted(int(np.count_nonzero(draft.usable)), 'usable node')} together"
+    if short_by[-1] > 0:
+        yield f"{counted(workers, 'worker slot')} wanted, {int(left[-1])} free {nodes}"
+    for resource, short, asked in zip(problem.resources, short_by[:-1], demand[:-1], strict=True):
+        if short > 0 and asked > 0:  # an overdrawn cluster lacks nothing for what asks for none
+            yield f"{resource.name} short by {amount(short, resource.unit)} {nodes}"
+    for resource, asked, most in zip(problem.resources, most_asked, draft.largest[:-1], strict=True):
+        if asked > most:
+            wants = f"one executor asks for {amount(asked, resource.unit)} of {resource.name}"
+            yield f"{wants}, the largest usable node has {amount(most, resource.unit)}"
+
+
+def _too_large(draft: Draft, wanted: Wanted, soft_cpu: bool) -> Iterator[str]:
+    """Why no node has room for the worker with most executors, even if it has those that ask for least."""
+    problem = draft.problem
+    fewest = -(-len(wanted.executors) // max(wanted.workers, 1))
+    least = np.sort(problem.executor_demand[:, wanted.executors], axis=1)[:, :fewest].sum(axis=1)
+    for number, (resource, asked, most) in enumerate(zip(problem.resources, least, draft.largest[:-1], strict=True)):
+        if asked > most and not (soft_cpu and number == 0):
+            has = f"a worker has at least {fewest} of {len(wanted.executors)} executors"
+            short_by = amount(asked - most, resource.unit)
+            yield f"{has}: {resource.name} short by at least {short_by} on the largest usable node"
+
+
+def _unusable(draft: Draft) -> Iterator[str]:
+    """Nodes ruled out, counted by why."""
+    total = len(draft.usable)
+    for why, count in sorted(
+        Counter(_why_unusable(draft, node) for node in np.flatnonzero(~draft.usable).tolist()).items()
+    ):
+        yield f"{count} of {total} nodes: {why}"
+
+
+def _why_unusable(draft: Draft, node: int) -> str:
+    host = draft.problem.supervisors[node].host
+    return "blacklisted" if host in draft.problem.blacklisted_hosts else "greylisted"
+
+
+def movable_workers(draft: Draft, topology: int) -> list[int]:
+    """The workers of a topology that are on nodes and not fixed."""
+    found = enumerate(zip(draft.topology, draft.node, draft.fixed, strict=True))
+    return [worker for worker, (t, node, fixed) in found if t == topology and node != UNPLACED and not fixed]
+
+
+def _largest(sums: FloatArray, workers: Sequence[int]) -> int:
+    """The worker that asks for most of the generic resources, the first of them first, then of CPU."""
+    return max(workers, key=lambda w: (*sums[2:, w], sums[0, w]))
+
+
+def leave_out(draft: Draft, topologies: Iterable[int]) -> None:
+    """Take topologies out of the draft and note what the nodes lack for the largest worker of each, counted."""
+    problem = draft.problem
+    sums = np.array([draft.worker_sum(demand) for demand in problem.executor_demand])
+    fixed = np.array([*draft.fixed, True])
+    waiting = {}
+    for topology in topologies:
+        workers = np.unique(draft.worker[problem.executors_of(topology)])
+        waiting[topology] = workers[~fixed[workers]].tolist()
+        draft.take_out(topology)
+    room = (draft.capacity - draft.node_use())[:, draft.usable]
+    for topology, workers in waiting.items():
+        largest = sums[:, _largest(sums, workers)]
+        fits = room[-1] >= 1
+        counts = [(~fits, "no free worker slot")]
+        for resource, lacking in zip(problem.resources, largest[:, None] - room[:-1], strict=True):
+            short = fits & (lacking > 0)
+            least = amount(lacking[short].min(initial=np.inf), resource.unit)
+            counts.append((short, f"{resource.name} short by at least {least}"))
+            fits = fits & ~short
+        counts.append((fits, f"room for its largest worker, but not for all {len(workers)} together"))
+        of_nodes = f"of {len(draft.usable)} nodes"
+        found = [f"{np.count_nonzero(nodes)} {of_nodes}: {why}" for nodes, why in counts if nodes.any()]
+        draft.reasons[topology] = (*found, *_unusable(draft))

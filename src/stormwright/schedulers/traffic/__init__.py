@@ -1,0 +1,1 @@
+"""What executors exchange, in the forms that schedulers walk through: rates, rows, graphs, parts."""

@@ -1,0 +1,202 @@
+"""Limits on components: a bound on workers, what nodes admit, and the search that moves executors apart."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from stormwright.model import Component, Problem, Topology, default_executor_runs, violations
+from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.draft.apart import Crowd, fewest_workers, runs_apart
+from stormwright.schedulers.draft.draft import Draft
+from stormwright.schedulers.mend.moving_apart import keep_apart
+from stormwright.testing import oracles
+from stormwright.testing.strategies import component_limits
+from tests.schedulers.builders import nodes, running
+
+CONSTRAINTS = "topology.ras.constraints"
+
+
+def constrained(parallelism: list[int], workers: int, supervisors=None, **conf) -> Problem:
+    """One topology of components ``a``, ``b``, …, that ask for 0.3 GHz each, on roomy nodes."""
+    components = tuple(Component("abcd"[n], "spout", count) for n, count in enumerate(parallelism))
+    topology = Topology("t", "t", workers, components, default_executor_runs(components), conf=conf)
+    return Problem(supervisors or nodes(9.0, 9.0, 9.0), (topology,))
+
+
+def apart(*rules: tuple[str, str]) -> dict[str, object]:
+    return {CONSTRAINTS: [list(pair) for pair in rules]}
+
+
+def spread(**most: int) -> dict[str, object]:
+    return {CONSTRAINTS: {name: {"maxNodeCoLocationCnt": count} for name, count in most.items()}}
+
+
+@st.composite
+def small_problems(draw: st.DrawFn) -> Problem:
+    """So small that all placements can be tried; CPU and memory never matter."""
+    parallelism = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3).filter(lambda counts: sum(counts) <= 6))
+    ports = draw(st.lists(st.integers(1, 2), min_size=1, max_size=3))
+    supervisors = tuple(
+        node for n, count in enumerate(ports) for node in nodes(*[99.0] * (n + 1), ports=count)[n : n + 1]
+    )
+    conf = draw(component_limits(["abcd"[n] for n in range(len(parallelism))]))
+    return constrained(parallelism, draw(st.integers(1, 5)), supervisors, **conf)
+
+
+def is_feasible(of: Problem) -> bool:
+    """Whether any of all placements keeps every limit."""
+    return any(oracles.is_valid(of, slots) for slots in product(range(len(of.slots)), repeat=of.num_executors))
+
+
+@pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "offline", "genetic", "optimizer"])
+@settings(max_examples=40, deadline=None)
+@given(of=small_problems())
+def test_places_exactly_what_some_placement_satisfies(name, of):
+    assume(len(of.slots) ** of.num_executors <= 5000)
+    answer = make_scheduler(name, {"iterations": 2000} if name == "optimizer" else {}).schedule(of)
+    assert (not answer.unplaced) == is_feasible(of)
+
+
+@settings(deadline=None)
+@given(of=small_problems())
+def test_the_bound_on_workers_leaves_out_nothing_that_has_a_placement(of):
+    assume(len(of.slots) ** of.num_executors <= 5000)
+    limits = of.component_limits.get(0)
+    assume(limits is not None)
+    (topology,) = of.topologies
+    counts = np.bincount(topology.executor_component, minlength=len(topology.components))
+    if fewest_workers(limits, counts, of.num_executors) > min(topology.num_workers, of.num_executors):
+        assert not is_feasible(of)
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "conf", "most", "fewest"),
+    [
+        ([4, 4], spread(a=1), 8, 4),
+        ([4, 4], spread(a=3), 8, 2),
+        ([4, 4], apart(("a", "b")), 8, 2),
+        ([4, 4], apart(("a", "b")), 2, 4),
+        ([1, 1, 1], apart(("a", "b"), ("b", "c")), 3, 2),
+        ([1, 1, 1], apart(("a", "b"), ("b", "c"), ("a", "c")), 3, 3),
+        ([3, 1], apart(("a", "a")), 4, 3),
+        ([3, 3], {CONSTRAINTS: {"a": {"maxNodeCoLocationCnt": 1, "incompatibleComponents": ["b"]}}}, 6, 4),
+    ],
+)
+def test_fewest_workers(parallelism, conf, most, fewest):
+    of = constrained(parallelism, 8, **conf)
+    assert fewest_workers(of.component_limits[0], np.array(parallelism), most) == fewest
+
+
+def test_a_node_admits_as_many_of_a_component_as_its_limit_says():
+    of = constrained([3, 2], 3, **spread(a=2))
+    crowd = Crowd.of(of, 0, np.array([0, -1, -1, 1, 0]))
+    assert crowd.admits([1]).tolist() == [True, True, True]
+    assert crowd.admits([1, 2]).tolist() == [False, True, True]
+    crowd.add([1], 0)
+    assert crowd.admits([2]).tolist() == [False, True, True]
+    assert crowd.admits([3, 4]).all()
+    assert Crowd.of(constrained([3, 2], 3), 0, np.zeros(5, np.int64)) is None
+
+
+def test_what_runs_apart():
+    of = constrained([2, 1], 2, **apart(("a", "b")))
+    assert runs_apart(running(of, [0, 0, 1]), 0)
+    assert not runs_apart(running(of, [0, 1, 1]), 0)
+    of = constrained([2, 1], 2, **spread(a=1))
+    assert runs_apart(running(of, [0, 4, 0]), 0)
+    assert not runs_apart(running(of, [0, 1, 0]), 0)
+
+
+def draft_of(of: Problem, workers: list[list[int]], on_nodes: list[int], fixed=()) -> Draft:
+    draft = Draft.empty(of, of.node_usable)
+    for number, (executors, node) in enumerate(zip(workers, on_nodes, strict=True)):
+        draft.add_worker(0, executors, node, fixed=number in fixed)
+    return draft
+
+
+def test_an_arrangement_that_keeps_its_limits_is_left_alone():
+    of = constrained([2, 2], 2, **apart(("a", "b")))
+    draft = draft_of(of, [[0, 1], [2, 3]], [2, 2])
+    keep_apart(draft)
+    assert (draft.worker.tolist(), draft.node, draft.reasons) == ([0, 0, 1, 1], [2, 2], {})
+
+
+def test_executors_change_workers():
+    of = constrained([2, 2], 2, **apart(("a", "b")))
+    draft = draft_of(of, [[0, 2], [1, 3]], [0, 0])
+    keep_apart(draft)
+    assert draft.worker[0] == draft.worker[1] != draft.worker[2] == draft.worker[3]
+    assert draft.node == [0, 0]
+
+
+def test_workers_go_to_other_nodes():
+    of = constrained([3], 3, **spread(a=1))
+    draft = draft_of(of, [[0], [1], [2]], [1, 1, 1])
+    keep_apart(draft)
+    assert sorted(draft.node) == [0, 1, 2]
+    assert draft.worker.tolist() == [0, 1, 2]
+
+
+def test_what_runs_stays_and_the_rest_goes_elsewhere():
+    of = constrained([3], 3, **spread(a=1))
+    draft = draft_of(of, [[0], [1], [2]], [1, 1, 1], fixed={0})
+    keep_apart(draft)
+    assert draft.node[0] == 1
+    assert sorted(draft.node[1:]) == [0, 2]
+
+
+@pytest.mark.parametrize("soft_cpu", [False, True])
+def test_cpu_holds_unless_it_is_soft(soft_cpu):
+    """Both nodes are needed, and the second has room for one of the two executors only if CPU is soft."""
+    of = constrained([2], 2, nodes(9.0, 0.1), **spread(a=1))
+    draft = draft_of(of, [[0], [1]], [0, 0])
+    keep_apart(draft, soft_cpu=soft_cpu)
+    assert (draft.reasons == {}) == soft_cpu
+    if not soft_cpu:
+        text = "limits on components do not hold: 2 of 2 executors would be with others that they may not be with"
+        assert draft.reasons == {0: (text,)}
+        assert draft.worker.tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize(
+    ("of", "reason"),
+    [
+        (constrained([4], 4, **spread(a=1)), "4 executors of a, at most 1 a node: 3 usable nodes take 3"),
+        (
+            constrained([2, 2], 1, **apart(("a", "b"))),
+            "components that may not be together need at least 2 workers, 1 wanted",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["online", "binpack", "metis", "annealing"])
+def test_what_no_placement_satisfies_has_counted_reasons(name, of, reason):
+    answer = make_scheduler(name).schedule(of)
+    assert len(answer.unplaced) == of.num_executors
+    assert answer.unplaced[0].reasons == (reason,)
+
+
+def test_tag_aware_leaves_out_what_its_rule_puts_together():
+    answer = make_scheduler("tag_aware").schedule(constrained([2, 2], 2, **apart(("a", "b"))))
+    assert answer.status["t"].startswith("tag_aware: limits on components do not hold: 4 of 4 executors")
+
+
+def test_lost_executors_come_back_around_what_runs():
+    of = running(constrained([3, 3], 3, **spread(a=1)), [0, -1, 4, 0, 4, -1])
+    for name in ("online", "round_robin", "t_storm"):
+        slots = make_scheduler(name).schedule(of).slot_of_executor
+        assert slots[[0, 2, 3, 4]].tolist() == [0, 4, 0, 4]
+        assert slots[1] == slots[5] == 8
+
+
+def test_a_search_leaves_topologies_with_limits_where_they_are():
+    of = constrained([3, 3], 3, **spread(a=1))
+    start = make_scheduler("online").schedule(of).slot_of_executor
+    for name in ("annealing", "genetic", "ant_colony"):
+        slots = make_scheduler(name).schedule(of).slot_of_executor
+        assert violations(of, slots) == []
+        assert np.array_equal(slots, start)
