@@ -31,12 +31,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from results import write_results
 
-from stormwright.pipeline.batch import Stretch
 from stormwright.pipeline.history.reports import topology_reports
 from stormwright.pipeline.history.store import ParquetStore
 from stormwright.pipeline.history.tables import FACTS
-from stormwright.pipeline.session import batch_session
-from stormwright.pipeline.target import SparkTarget
+from stormwright.pipeline.run.batch import Stretch
+from stormwright.pipeline.spark.session import batch_session
+from stormwright.pipeline.spark.target import SparkTarget
 from tests.spark import clusters
 
 #: Executors compile what is hot as a local Spark does.

@@ -94,7 +94,7 @@ def fill(options: argparse.Namespace) -> int:
 
 def stream_part(options: argparse.Namespace) -> dict[str, Any]:
     """All that has landed, through a stream from its cold start on."""
-    from stormwright.pipeline.stream import LoadStream
+    from stormwright.pipeline.run.stream import LoadStream
 
     total = options.records // options.workers * options.workers
     begun = Spent.now()
@@ -127,7 +127,7 @@ def stream_part(options: argparse.Namespace) -> dict[str, Any]:
 
 def live_part(options: argparse.Namespace) -> dict[str, Any]:
     """Records that land as they are written, several times a second."""
-    from stormwright.pipeline.stream import LoadStream
+    from stormwright.pipeline.run.stream import LoadStream
 
     directory = options.directory / "live"
     with LoadStream(directory / "landing", directory / "state", LIVE) as stream:
@@ -178,10 +178,10 @@ def batch_part(options: argparse.Namespace) -> dict[str, Any]:
     from pipeline_duckdb import panes_sql
     from pyspark.sql import functions as F  # noqa: N812
 
-    from stormwright.pipeline.batch import backfill
-    from stormwright.pipeline.derive import panes
-    from stormwright.pipeline.session import spark_session
-    from stormwright.pipeline.source import read_landed, read_records
+    from stormwright.pipeline.lines.source import read_landed, read_records
+    from stormwright.pipeline.panes.derive import panes
+    from stormwright.pipeline.run.batch import backfill
+    from stormwright.pipeline.spark.session import spark_session
 
     spark = spark_session(options.directory / "spark", BULK)
     landing, into = options.directory / "landing", options.directory / "backfill"
@@ -229,7 +229,7 @@ def _sorted(table: Any) -> Any:
     """The table in a known order; the sums of floats to the nanosecond, as they depend on the order of adding up."""
     import pyarrow.compute as pc
 
-    from stormwright.pipeline.windows import PANES
+    from stormwright.pipeline.panes.windows import PANES
 
     table = table.select(PANES.names).cast(PANES)
     table = table.set_column(PANES.get_field_index("cpu_ns"), "cpu_ns", pc.round(table["cpu_ns"]))

@@ -24,8 +24,8 @@ from stormwright.experiments.sweep.cells import Sweep
 from stormwright.experiments.sweep.run import run_cells
 from stormwright.experiments.sweep.spec import read_cells
 from stormwright.experiments.sweep.table import open_table
-from stormwright.pipeline.session import batch_session
-from stormwright.pipeline.target import SparkTarget
+from stormwright.pipeline.spark.session import batch_session
+from stormwright.pipeline.spark.target import SparkTarget
 from tests.experiments import stand_in
 from tests.spark import clusters
 from tests.spark.programs import write_spec

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stormwright.pipeline import remote, session
+from stormwright.pipeline.spark import remote, session
 
 SPEC = {"schema": "stormwright-sweep/1", "problems": ["ready:top-storm-word-count-1"], "schedulers": {"even": None}}
 

@@ -13,7 +13,7 @@ from stormwright.controller.policy import Clock, decide
 from stormwright.controller.setbacks import Setbacks
 from stormwright.model import Assignment, LoadProfile, Problem, Topology
 from stormwright.model.load import assumed_load
-from stormwright.pipeline.drift import Drift
+from stormwright.pipeline.watch.drift import Drift
 from stormwright.schedulers.kit.triggers import TriggerParams
 from tests.controller.builders import on, problem, topology
 

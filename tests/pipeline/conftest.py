@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from stormwright.pipeline.session import spark_session
 from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.spark.session import spark_session
 
 
 @pytest.fixture(scope="session")

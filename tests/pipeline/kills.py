@@ -16,9 +16,9 @@ from random import Random
 
 import orjson
 
-from stormwright.pipeline import state_files
-from stormwright.pipeline.measurement import measure
-from stormwright.pipeline.windows import worker_seconds
+from stormwright.pipeline.measure.measurement import measure
+from stormwright.pipeline.panes.windows import worker_seconds
+from stormwright.pipeline.run import state_files
 from tests.pipeline.generator import World, deliver, land, make_world, records
 from tests.pipeline.oracle import Line, Outcome, assert_equal, expected_outcome, expected_profile, found_profile
 from tests.pipeline.victim import SETTINGS

@@ -10,8 +10,8 @@ import pytest
 
 import stormwright.pipeline
 from stormwright.errors import InputError, MissingDependencyError
-from stormwright.pipeline.session import require_java
 from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.spark.session import require_java
 
 
 def test_all_faults_are_reported_at_once() -> None:

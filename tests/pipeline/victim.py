@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stormwright.pipeline import sink, state_files
-from stormwright.pipeline.quarantine import Quarantine
+from stormwright.pipeline.lines.quarantine import Quarantine
+from stormwright.pipeline.run import sink, state_files
+from stormwright.pipeline.run.stream import LoadStream
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.stream import LoadStream
 
 #: All panes stay open, so that in the end there is a place to look for every record.
 SETTINGS = StreamSettings(window_s=600, trigger_s=0.1, max_files_per_batch=8)

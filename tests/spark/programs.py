@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.dataset as ds
 
-from stormwright.pipeline.quarantine import QUARANTINE
+from stormwright.pipeline.lines.quarantine import QUARANTINE
 from tests.spark.clusters import environment, settings
 
 _HERE = Path(__file__).parent

@@ -78,7 +78,7 @@ def opened(where: Place, to_read: bool = True) -> Iterator[tuple[SparkSession, S
     from stormwright.pipeline.history.session import history_session
     from stormwright.pipeline.history.store import open_store, tables_below
     from stormwright.pipeline.history.tables import TABLES
-    from stormwright.pipeline.target import SparkTarget
+    from stormwright.pipeline.spark.target import SparkTarget
 
     with history_session(kind, SparkTarget.parsed(where.master, where.spark_conf)) as spark:
         place = uri or tables_below(state_dir or Path())

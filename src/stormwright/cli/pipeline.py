@@ -19,7 +19,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.model.texts import in_utc
 
 if TYPE_CHECKING:
-    from stormwright.pipeline.location import Location
+    from stormwright.pipeline.spark.location import Location
 
 #: Up to a hundred years.
 _SECONDS = click.IntRange(1, 100 * 366 * 86_400)
@@ -66,11 +66,11 @@ def backfill(
     """
     stretch_ms = _moments({"--from": start, "--to": end})
     files = _landed_in(directories)
-    from stormwright.pipeline.batch import Stretch
-    from stormwright.pipeline.batch import backfill as run
-    from stormwright.pipeline.session import working_session
+    from stormwright.pipeline.run.batch import Stretch
+    from stormwright.pipeline.run.batch import backfill as run
     from stormwright.pipeline.settings import StreamSettings
-    from stormwright.pipeline.target import SparkTarget
+    from stormwright.pipeline.spark.session import working_session
+    from stormwright.pipeline.spark.target import SparkTarget
 
     settings = StreamSettings(window_s=window_s, slide_s=slide_s, late_s=late_s)
     target = SparkTarget.parsed(master, spark_conf)
@@ -96,7 +96,7 @@ def quarantine(directory: Path, shown: int, as_json: bool) -> None:
 
     DIRECTORY is the state directory of a service, or where a backfill wrote its tables.
     """
-    from stormwright.pipeline.quarantine import kept_below
+    from stormwright.pipeline.lines.quarantine import kept_below
 
     if not directory.is_dir():
         raise InputError("quarantine", [Fault("no such directory", str(directory))])
@@ -143,7 +143,7 @@ def _moment_ms(text: str) -> int:
 
 def _landed_in(directories: Sequence[str]) -> list[Location]:
     """Where landed files are: directories and URIs themselves, or those directories in which a service has them."""
-    from stormwright.pipeline.location import is_uri
+    from stormwright.pipeline.spark.location import is_uri
 
     found: list[Location] = []
     faults = []
@@ -164,7 +164,7 @@ def _landed_in(directories: Sequence[str]) -> list[Location]:
 
 def _require_directory(into: str) -> None:
     """Fail before the work where nothing could be written after it."""
-    from stormwright.pipeline.location import is_uri
+    from stormwright.pipeline.spark.location import is_uri
 
     if is_uri(into):
         return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stormwright.experiments.sweep.cells import Sweep
     from stormwright.experiments.sweep.summary import Row, Summary
     from stormwright.experiments.sweep.table import CellTable
-    from stormwright.pipeline.target import SparkTarget
+    from stormwright.pipeline.spark.target import SparkTarget
 
 _SOME_FAILED = 1
 
@@ -69,7 +69,7 @@ def command(
     """
     from stormwright.experiments.sweep.spec import read_cells
     from stormwright.experiments.sweep.summary import own_cells, summaries
-    from stormwright.pipeline.target import SparkTarget
+    from stormwright.pipeline.spark.target import SparkTarget
 
     target = SparkTarget.parsed(master, spark_conf)
     sweep = read_cells(spec)
@@ -123,7 +123,7 @@ def _run(
 ) -> tuple[int, Any]:
     """Decide what is missing; how many cells that were, and the whole table."""
     from stormwright.experiments.sweep.run import run_cells, to_do
-    from stormwright.pipeline.session import working_session
+    from stormwright.pipeline.spark.session import working_session
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     shown = Progress(*columns, console=Console(stderr=True), transient=True)

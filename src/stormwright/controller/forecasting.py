@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from stormwright.model import LoadProfile, Problem
-from stormwright.pipeline.forecasts import FORECASTS, SEASONS, forecast_minutes, with_forecast
-from stormwright.pipeline.minutes import MinuteTable
+from stormwright.pipeline.watch.forecasts import FORECASTS, SEASONS, forecast_minutes, with_forecast
+from stormwright.pipeline.watch.minutes import MinuteTable
 
 #: From one forecast to the next, in seconds; as often the minutes are saved.
 REFRESH_S = 300.0

@@ -24,7 +24,7 @@ from stormwright.model import Problem
 from stormwright.pipeline.history.ingest import ingest
 from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.history.store import check_format, open_store, tables_below
-from stormwright.pipeline.target import MASTER_VARIABLE
+from stormwright.pipeline.spark.target import MASTER_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,14 +10,14 @@ from typing import Any
 import orjson
 
 from stormwright.formats import problem_from_dict
-from stormwright.pipeline.batch import Stretch
-from stormwright.pipeline.episodes import FOREVER_S, Capacity, episodes
 from stormwright.pipeline.history.looks import clusters
 from stormwright.pipeline.history.reports import within
 from stormwright.pipeline.history.store import Store
 from stormwright.pipeline.history.tables import FACTS
-from stormwright.pipeline.nodes import capacity_cores
+from stormwright.pipeline.measure.nodes import capacity_cores
+from stormwright.pipeline.run.batch import Stretch
 from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.watch.episodes import FOREVER_S, Capacity, episodes
 
 #: The service's own: what it raises alarms by is what is reported.
 _SETTINGS = StreamSettings()
@@ -28,7 +28,7 @@ _PANE_BEFORE_MS = (_SETTINGS.watermark_s + _SETTINGS.window_s) * 1000
 
 @dataclass(frozen=True)
 class Episode:
-    """A node at or over its capacity without a break, as `stormwright.pipeline.episodes` defines it.
+    """A node at or over its capacity without a break, as `stormwright.pipeline.watch.episodes` defines it.
 
     Parameters
     ----------

@@ -16,9 +16,9 @@ from stormwright.controller.policy import inter_node_tps, without_assumed_traffi
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, cost_of, diff
 from stormwright.model.texts import in_utc
-from stormwright.pipeline.batch import Stretch
 from stormwright.pipeline.history.looks import answers, look_moments
 from stormwright.pipeline.history.store import Store
+from stormwright.pipeline.run.batch import Stretch
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.resolve import resolve_scheduler
 

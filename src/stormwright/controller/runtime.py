@@ -28,9 +28,9 @@ from stormwright.experiments.obstacles import status_texts
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import Rejected, parse_lines
-from stormwright.pipeline.alarm_log import Alarm
-from stormwright.pipeline.drift import Drift, DriftWatch
-from stormwright.pipeline.stream import LoadStream, StreamSettings
+from stormwright.pipeline.run.stream import LoadStream, StreamSettings
+from stormwright.pipeline.watch.alarm_log import Alarm
+from stormwright.pipeline.watch.drift import Drift, DriftWatch
 from stormwright.schedulers import Scheduler, make_scheduler, scheduler_type
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.schedulers.kit.warm_up import warm_up

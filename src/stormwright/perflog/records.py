@@ -1,6 +1,6 @@
 """Records in plain Python: one line to a record or to the reason why it is none, and back.
 
-`stormwright.pipeline.clean` says the same of the same lines in Spark.
+`stormwright.pipeline.lines.clean` says the same of the same lines in Spark.
 """
 
 from __future__ import annotations

@@ -8,18 +8,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.test_stream import wait_for, wait_until_read
 
-from stormwright.pipeline import state_files
-from stormwright.pipeline.batch import backfill
 from stormwright.pipeline.history.ingest import ingest
 from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.history.store import ParquetStore
 from stormwright.pipeline.history.tables import FACTS
-from stormwright.pipeline.live import LiveState
-from stormwright.pipeline.stream import LoadStream, StreamSettings
+from stormwright.pipeline.run import state_files
+from stormwright.pipeline.run.batch import backfill
+from stormwright.pipeline.run.live import LiveState
+from stormwright.pipeline.run.stream import LoadStream, StreamSettings
 from tests.pipeline.generator import deliver, dice, land, make_world, records
 from tests.pipeline.history.samples import START_MS, by_key, stored
-from tests.pipeline.test_stream import wait_for, wait_until_read
 
 pytestmark = pytest.mark.spark
 

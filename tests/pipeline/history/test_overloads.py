@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from stormwright.controller.overloads import overload_episodes
 from stormwright.controller.recorder import Recorder
 from stormwright.model import Problem
-from stormwright.pipeline.batch import Stretch
 from stormwright.pipeline.history.ingest import ingest
 from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.history.store import ParquetStore
 from stormwright.pipeline.history.tables import FACTS
+from stormwright.pipeline.run.batch import Stretch
 from tests.controller.builders import problem, topology
 from tests.pipeline.generator import dice
 from tests.pipeline.history.recorded import START_MS, Clockwork

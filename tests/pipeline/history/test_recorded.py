@@ -17,12 +17,12 @@ from stormwright.controller.replay import replay
 from stormwright.errors import InputError
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem
-from stormwright.pipeline.batch import Stretch
 from stormwright.pipeline.history.ingest import ingest
 from stormwright.pipeline.history.reports import decisions
 from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.history.store import ParquetStore
 from stormwright.pipeline.history.tables import PROFILES
+from stormwright.pipeline.run.batch import Stretch
 from tests.pipeline.history.recorded import START_MS, Clockwork, look, record_looks
 
 pytestmark = pytest.mark.spark

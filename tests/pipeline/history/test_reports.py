@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from stormwright.errors import InputError
 from stormwright.perflog.schema import LATENCY_EDGES_MS
-from stormwright.pipeline.activity import LatencyHistogram
-from stormwright.pipeline.batch import Stretch
 from stormwright.pipeline.history.reports import run_sql, table_summaries, topology_reports
 from stormwright.pipeline.history.store import ParquetStore, day_at
 from stormwright.pipeline.history.tables import FACTS, TABLES
+from stormwright.pipeline.measure.activity import LatencyHistogram
+from stormwright.pipeline.run.batch import Stretch
 from tests.pipeline.history.samples import DAY_MS, START_MS, Row, facts, frame
 
 pytestmark = pytest.mark.spark

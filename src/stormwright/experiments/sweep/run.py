@@ -61,8 +61,8 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[Cell], table: C
     StormwrightError
         Spark cannot run any cell.
     """
-    from stormwright.pipeline.keeper import GONE, cause
-    from stormwright.pipeline.spread import cores, spread
+    from stormwright.pipeline.spark.keeper import GONE, cause
+    from stormwright.pipeline.spark.spread import cores, spread
 
     def decided(part_cells: Sequence[Cell]) -> pa.Table:
         parts = [part(sweep, part_cells[n::tasks]) for n in range(min(tasks, len(part_cells)) or 1)]

@@ -9,10 +9,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from stormwright.pipeline.batch import Stretch
 from stormwright.pipeline.history.reports import within
 from stormwright.pipeline.history.store import Days, Store, day_at
 from stormwright.pipeline.history.tables import DECISIONS, PROFILES, SNAPSHOTS, Table
+from stormwright.pipeline.run.batch import Stretch
 
 #: Tasks of one job.
 PARTITIONS = 8

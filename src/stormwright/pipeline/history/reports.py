@@ -17,10 +17,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import Fault, InputError
 from stormwright.perflog.schema import LATENCY_EDGES_MS
-from stormwright.pipeline.activity import LatencyHistogram
-from stormwright.pipeline.batch import Stretch
 from stormwright.pipeline.history.store import DAY, Days, Store, day_at
 from stormwright.pipeline.history.tables import DECISIONS, FACTS, JUDGEMENTS, TABLES, Table
+from stormwright.pipeline.measure.activity import LatencyHistogram
+from stormwright.pipeline.run.batch import Stretch
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from stormwright.errors import MissingDependencyError, StormwrightError
 from stormwright.pipeline.history.delta import delta_conf
 from stormwright.pipeline.history.store import check_format
-from stormwright.pipeline.remote import failures_told
-from stormwright.pipeline.session import batch_session
-from stormwright.pipeline.target import SparkTarget
+from stormwright.pipeline.spark.remote import failures_told
+from stormwright.pipeline.spark.session import batch_session
+from stormwright.pipeline.spark.target import SparkTarget
 
 #: What Spark's log says of jars that it did not get.
 _NO_JARS = ("FAILED DOWNLOADS", "UNRESOLVED DEPENDENCIES")

@@ -1,0 +1,184 @@
+"""Which lines are records that count, and what becomes of the others.
+
+The rules are those of `stormwright.perflog.records`, in its words, and one more about lateness. Spark is more lenient
+in one point: it reads a number as a text where a text is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from stormwright.perflog.records import (
+    CLOCK_AHEAD,
+    CPU_IMPOSSIBLE,
+    MAX_CLOCK_AHEAD_MS,
+    NOT_A_RECORD,
+    STREAM_UNKNOWN,
+    TASKS_REVERSED,
+    missing,
+)
+from stormwright.perflog.schema import (
+    CPU_SLACK_NS,
+    EDGE_TOLERANCE,
+    IDENTITY,
+    MAX_CPU_PER_WALL,
+    RECORD,
+    Constants,
+    Field,
+    Listing,
+    Row,
+    Share,
+    Structure,
+    Text,
+    Type,
+    Whole,
+)
+from stormwright.pipeline.lines.source import CORRUPT
+
+#: A record that is right but no longer of use to who watches: it is history only.
+LATE = "late: the interval began too long before the record was landed"
+
+#: What a record is known by, and where that is: two rows with the same are one record that was delivered twice.
+RECORD_KEYS = {f"worker_{name}": f"worker.{name}" for name in IDENTITY} | {"seq": "seq", "start_ms": "start_ms"}
+
+
+def judged(lines: DataFrame, late_s: int) -> DataFrame:
+    """Add `reason`: why a line does not count, null where it is a record that does.
+
+    That follows from the line and from when its file landed alone, so a stream and files at rest agree about it. A
+    record counts if it landed within `late_s` of the beginning of its interval.
+    """
+    checks = [
+        F.when(F.col(CORRUPT).isNotNull(), NOT_A_RECORD),
+        *(F.when(~_valid(field.type, F.col(field.name)), missing(field.name)) for field in RECORD.fields),
+        F.when(F.exists("executors", lambda e: e.first_task > e.last_task), TASKS_REVERSED),
+        F.when(F.exists("executors", lambda e: e.cpu_ns > _most_cpu_ns()), CPU_IMPOSSIBLE),
+        F.when(F.exists("pairs", lambda pair: pair[2] >= F.size("streams")), STREAM_UNKNOWN),
+        F.when(
+            F.col("start_ms") + F.col("length_ns") / 1e6 > F.col("landed_ms") + MAX_CLOCK_AHEAD_MS,
+            CLOCK_AHEAD,
+        ),
+        F.when(F.col("start_ms") < F.col("landed_ms") - late_s * 1000, LATE),
+    ]
+    return lines.withColumn("reason", F.coalesce(*checks))
+
+
+def accepted(lines: DataFrame) -> DataFrame:
+    """The records among judged lines, one delivered twice still being there twice."""
+    return lines.where(F.col("reason").isNull()).select(*(field.name for field in RECORD.fields))
+
+
+def distinct(records: DataFrame) -> DataFrame:
+    """Each record once, however often it was delivered."""
+    identity = F.struct(*(F.col(place).alias(name) for name, place in RECORD_KEYS.items()))
+    return records.withColumn("identity", identity).dropDuplicates(["identity"]).drop("identity")
+
+
+def audited(lines: DataFrame) -> DataFrame:
+    """One short row per judged line, for the books: which record it is or why it is none, and where it was."""
+    return lines.select(*(column.alias(name) for name, column in audit_columns().items()))
+
+
+def audit_columns() -> dict[str, Column]:
+    """The columns of `audited`."""
+    whole = F.struct(*(field.name for field in RECORD.fields))
+    rejected = F.col("reason").isNotNull()
+    return {
+        **{name: F.when(~rejected, F.col(place)) for name, place in RECORD_KEYS.items()},
+        **{name: F.col(name) for name in ("written_ms", "landed_ms", "reason", "file", "block", "row")},
+        "line": F.when(rejected, F.coalesce(CORRUPT, F.to_json(whole))),
+    }
+
+
+def _most_cpu_ns() -> Column:
+    return F.col("length_ns") * MAX_CPU_PER_WALL + CPU_SLACK_NS
+
+
+def _valid(kind: Type, value: Column) -> Column:
+    """Whether a value is there and in its range all the way down; never null."""
+    return F.coalesce(_in_range(kind, value), F.lit(False))
+
+
+def _in_range(kind: Type, value: Column) -> Column:
+    match kind:
+        case Whole(minimum, maximum):
+            return value.between(minimum, maximum)
+        case Share():
+            return value.between(0.0, 1.0)
+        case Text():
+            return value.isNotNull()
+        case Constants(values):
+            same = F.lit(np.array(values))
+            near = F.zip_with(value, same, lambda v, w: F.abs(v - w) <= w * EDGE_TOLERANCE)
+            # As a rule they are the same to the last digit, which is seen at once.
+            return (value == same) | F.forall(near, lambda same: F.coalesce(same, F.lit(False)))
+        case Row(columns):
+            parts = [(number, value[place]) for place, (_, number) in enumerate(columns)]
+            return (F.size(value) == len(columns)) & _all_in_range(parts)
+        case Listing(element, shortest, longest):
+            fits = F.size(value) >= shortest if longest is None else F.size(value).between(shortest, longest)
+            return fits & F.when(_seen_at_once(element, value), True).otherwise(
+                F.forall(value, lambda v: _valid(element, v))
+            )
+        case Structure(fields):
+            optional = [
+                value[field.name].isNull() | _in_range(field.type, value[field.name])
+                for field in fields
+                # A text has no range to be out of.
+                if field.nullable and field.type != Text()
+            ]
+            required = [(field.type, value[field.name]) for field in fields if not field.nullable]
+            return reduce(and_, optional, _all_in_range(required))
+
+
+def _seen_at_once(element: Type, values: Column) -> Column:
+    """True only where every element of a list is in its range, as far as that can be told of all of them together.
+
+    A function of one element Spark does not compile: of six rows it takes 13 µs, and seeing them at once takes 2 µs.
+    """
+    match element:
+        case Whole():
+            return _all_there(values, element.minimum - 1) & _all_between(values, element)
+        case Row(columns):
+            common = Whole(max(n.minimum for _, n in columns), min(n.maximum for _, n in columns))
+            return _seen_at_once(common, F.flatten(values)) & F.forall(values, lambda row: F.size(row) == len(columns))
+        case Structure(fields):
+            return reduce(and_, (_field_seen(field, values[field.name]) for field in fields))
+        case Text():
+            return _all_there(values, "")
+        case _:
+            return F.lit(False)
+
+
+def _field_seen(field: Field, values: Column) -> Column:
+    """What `_seen_at_once` says of a field of all elements."""
+    match field.type:
+        case Whole() as number if field.nullable:
+            return F.coalesce(_all_between(values, number), F.lit(True))
+        case Text() if field.nullable:
+            return F.lit(True)
+        case Share() if field.nullable:
+            return F.coalesce((F.array_min(values) >= 0.0) & (F.array_max(values) <= 1.0), F.lit(True))
+        case kind:
+            return _seen_at_once(kind, values)
+
+
+def _all_there(values: Column, impossible: int | str) -> Column:
+    # That a list does not hold something is null where it holds a null.
+    return ~F.array_contains(values, impossible)
+
+
+def _all_between(values: Column, number: Whole) -> Column:
+    # Nulls count for neither.
+    return (F.array_min(values) >= number.minimum) & (F.array_max(values) <= number.maximum)
+
+
+def _all_in_range(parts: Sequence[tuple[Type, Column]]) -> Column:
+    """Whether all are there and in their range; null, or false, where one is not."""
+    return reduce(and_, (_in_range(kind, value) for kind, value in parts))

@@ -1,0 +1,1 @@
+"""From the facts of a window to what executors, topologies and nodes do."""

@@ -1,0 +1,157 @@
+"""Facts of one window and the structure of a topology → its load."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from stormwright.model import Topology, TopologyLoad, assumed_load
+from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.model.flows import is_local
+from stormwright.model.topology import PLACEMENT_FOLLOWING
+from stormwright.pipeline.panes.windows import kind_of, numbers
+from stormwright.pipeline.settings import StreamSettings
+
+UNKNOWN = -1
+
+_GROUPINGS = sorted(PLACEMENT_FOLLOWING)
+
+
+def topology_load(
+    topology: Topology, facts: pa.Table, settings: StreamSettings, core_hz: float
+) -> tuple[TopologyLoad, int]:
+    """Load of one topology, and how many tuples of the window went from or to no known executor of it.
+
+    Rates are per second of the time that an executor's records cover, so a lost record does not lower them.
+    An executor without a record gets the CPU of its component's others on average, or else what it asks for. Memory
+    is what the executors ask for: nothing measures it per executor.
+    """
+    executors, pairs, flows = (kind_of(facts, kind) for kind in ("executor", "pair", "flow"))
+    index = _executor_of_run(topology, executors)
+    covered_s = _sum_by(index, numbers(executors, "length_ns") / 1e9, topology.num_executors)
+    core_speeds = np.array([settings.core_hz_at(s, core_hz) for s in executors["supervisor"].to_pylist()])
+    cycles = _sum_by(index, numbers(executors, "cpu_ns") / 1e9 * core_speeds, topology.num_executors)
+
+    pair_keys = (_executor_of_task(topology, pairs["first"]), _executor_of_task(topology, pairs["second"]))
+    bytes_per_tuple = _bytes_per_tuple(pa.concat_tables([pairs, flows]))
+    (pair_source, pair_target), paired = _rates(pair_keys, pairs, covered_s, bytes_per_tuple)
+    flow_keys = (
+        _executor_of_task(topology, flows["first"]),
+        np.array([topology.component_index.get(c, UNKNOWN) for c in flows["component"].to_pylist()], np.int32),
+        np.array([_GROUPINGS.index(g) for g in flows["grouping"].to_pylist()], np.int32),
+    )
+    (flow_source, flow_component, grouping), flowing = _rates(flow_keys, flows, covered_s, bytes_per_tuple)
+    assumed = assumed_load(topology, core_hz)
+    received = _sum_by(index, numbers(executors, "received"), topology.num_executors)
+    load = TopologyLoad(
+        cpu_hz=_cpu_hz(topology, cycles, covered_s, assumed.cpu_hz),
+        memory_mb=assumed.memory_mb,
+        pair_source=pair_source,
+        pair_target=pair_target,
+        pair_tps=paired.tps,
+        flow_source=flow_source,
+        flow_component=flow_component,
+        flow_tps=flowing.tps,
+        flow_grouping=tuple(_GROUPINGS[g] for g in grouping),
+        bytes_per_tuple=bytes_per_tuple,
+        pair_bytes_per_s=paired.bytes_per_s,
+        flow_bytes_per_s=flowing.bytes_per_s,
+    )
+    load = replace(load, flow_limit_tps=_flow_limit_tps(topology, load, cycles, received, covered_s, core_hz))
+    return load, paired.unknown + flowing.unknown
+
+
+def _executor_of_task(topology: Topology, tasks: pa.ChunkedArray) -> IntArray:
+    """Index of the executor that runs each task, `UNKNOWN` where the topology has no such task."""
+    wanted = tasks.to_numpy()
+    order = np.argsort(topology.executor_start_task)
+    place = np.searchsorted(topology.executor_start_task[order], wanted, side="right") - 1
+    executor = order[np.maximum(place, 0)]
+    return np.where((place >= 0) & (wanted <= topology.executor_end_task[executor]), executor, UNKNOWN).astype(np.int32)
+
+
+def _executor_of_run(topology: Topology, executors: pa.Table) -> IntArray:
+    """Index of each measured executor, `UNKNOWN` where the topology has none with exactly its tasks."""
+    index = _executor_of_task(topology, executors["first"])
+    first, last = executors["first"].to_numpy(), executors["second"].to_numpy()
+    same = (topology.executor_start_task[index] == first) & (topology.executor_end_task[index] == last)
+    return np.where(same, index, UNKNOWN).astype(np.int32)
+
+
+def _sum_by(index: IntArray, values: FloatArray, length: int) -> FloatArray:
+    known = index != UNKNOWN
+    return np.bincount(index[known], weights=values[known], minlength=length).astype(np.float64)
+
+
+class _Rates(NamedTuple):
+    """Traffic by some combinations of keys in tuples/s and, where a size is known, bytes/s; and the tuples left out."""
+
+    tps: FloatArray
+    bytes_per_s: FloatArray | None
+    unknown: int
+
+
+def _rates(
+    keys: tuple[IntArray, ...], facts: pa.Table, covered_s: FloatArray, bytes_per_tuple: float | None
+) -> tuple[tuple[IntArray, ...], _Rates]:
+    """The combinations of keys, whose first one is the source executor, and their traffic.
+
+    Tuples of which no size was sampled are taken to be as large as `bytes_per_tuple`.
+    """
+    table, tuples = np.stack(keys), numbers(facts, "tuples")
+    known = np.all(table != UNKNOWN, axis=0) & (covered_s[keys[0]] > 0)
+    counted = known & (tuples > 0)
+    combinations, inverse = np.unique(table[:, counted], axis=1, return_inverse=True)
+
+    def totals(amounts: FloatArray) -> FloatArray:
+        weights = amounts[counted]
+        return np.bincount(inverse.ravel(), weights=weights, minlength=combinations.shape[1]).astype(np.float64)
+
+    tps = totals(tuples) / covered_s[combinations[0]]
+    size, sampled = totals(numbers(facts, "bytes")), totals(numbers(facts, "sampled"))
+    bytes_per_s = None
+    if bytes_per_tuple is not None:
+        bytes_per_s = tps * np.where(sampled > 0, size / np.maximum(sampled, 1), bytes_per_tuple)
+    return tuple(combinations), _Rates(tps, bytes_per_s, int(tuples[~known].sum()))
+
+
+def _cpu_hz(topology: Topology, cycles: FloatArray, covered_s: FloatArray, assumed_hz: FloatArray) -> FloatArray:
+    measured = covered_s > 0
+    cpu_hz = np.where(measured, cycles / np.where(measured, covered_s, 1.0), assumed_hz)
+    for executor in np.flatnonzero(~measured):
+        others = measured & (topology.executor_component == topology.executor_component[executor])
+        if others.any():
+            cpu_hz[executor] = cpu_hz[others].mean()
+    return cpu_hz
+
+
+def _flow_limit_tps(
+    topology: Topology,
+    load: TopologyLoad,
+    cycles: FloatArray,
+    received: FloatArray,
+    covered_s: FloatArray,
+    core_hz: float,
+) -> FloatArray | None:
+    """What one executor of each component can take of flows: what its one thread can, less what else it gets."""
+    count = len(topology.components)
+    of_component = topology.executor_component
+    cycles, received, covered_s = (
+        np.bincount(of_component, each, count).astype(np.float64) for each in (cycles, received, covered_s)
+    )
+    follows = ~is_local(load)
+    flowing_tps = np.bincount(load.flow_component[follows], load.flow_tps[follows], count)
+    executors = np.bincount(of_component, minlength=count)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        other_tps = np.nan_to_num(received / covered_s) - flowing_tps / executors
+        limit = core_hz * received / cycles - np.maximum(other_tps, 0.0)
+    known = (received > 0) & (cycles > 0) & (covered_s > 0)
+    return np.where(known, np.maximum(limit, 0.0), np.inf) if known.any() else None
+
+
+def _bytes_per_tuple(traffic: pa.Table) -> float | None:
+    sampled = numbers(traffic, "sampled").sum()
+    return float(numbers(traffic, "bytes").sum() / sampled) if sampled else None

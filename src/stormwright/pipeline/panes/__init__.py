@@ -1,0 +1,1 @@
+"""From records to facts, summed over panes, which sliding windows are made of."""

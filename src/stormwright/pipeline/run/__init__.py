@@ -1,0 +1,1 @@
+"""What runs the pipeline: as a stream beside this process, or over files at rest."""

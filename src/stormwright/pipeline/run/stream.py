@@ -1,0 +1,304 @@
+"""The running pipeline: landed files in, the newest `LoadProfile` out, from inside another process."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from stormwright.errors import StormwrightError
+from stormwright.model import LoadProfile, Problem
+from stormwright.perflog import VERSION, Landing, encode
+from stormwright.perflog.landing import SUFFIX
+from stormwright.pipeline.history.staging import Staging
+from stormwright.pipeline.lines.source import prune, read_files, read_stream
+from stormwright.pipeline.measure.measurement import Measurement
+from stormwright.pipeline.measure.nodes import capacity_cores
+from stormwright.pipeline.plan import prepared
+from stormwright.pipeline.run.poison import set_poison_aside
+from stormwright.pipeline.run.sink import ProfileSink
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.spark.keeper import GONE, KeptQuery
+from stormwright.pipeline.spark.listener import QueryFigures
+from stormwright.pipeline.spark.location import local_path
+from stormwright.pipeline.spark.session import spark_session
+from stormwright.pipeline.watch.alarm_log import Alarm
+from stormwright.pipeline.watch.alarms import AlarmStream
+
+__all__ = ["LoadStream", "StreamSettings"]
+
+#: After so many batches the query is started anew, and with it what Spark notes about what it has read.
+BATCHES_A_QUERY = 10_000
+
+
+class LoadStream:
+    """Keeps the newest `LoadProfile` while records land; a context manager.
+
+    Every method may be called from any thread; `start` and `stop` take seconds.
+
+    Parameters
+    ----------
+    landing
+        Directory that `stormwright.perflog.Landing` writes to. Files are deleted once they are processed.
+    state_dir
+        For checkpoint, panes, ledger, quarantine, ``latest.json`` and Spark's log. A stream started again over the
+        same directory goes on where the last one ended, even if that one was killed.
+    spark
+        A session to use; without it the stream starts its own and stops it.
+    history
+        Takes the panes that are complete.
+    tell_alarm
+        Called with every alarm that is raised, from a thread of the stream.
+    """
+
+    def __init__(
+        self,
+        landing: Path,
+        state_dir: Path,
+        settings: StreamSettings | None = None,
+        spark: SparkSession | None = None,
+        history: Staging | None = None,
+        tell_alarm: Callable[[Alarm], None] = lambda _: None,
+    ) -> None:
+        self.settings = settings or StreamSettings()
+        self._landing = local_path(landing, "landing directory")
+        self._state_dir = local_path(state_dir, "state directory")
+        self._given_spark = spark
+        self._history = history
+        self._own_spark: SparkSession | None = None
+        self._figures = QueryFigures()
+        self._listening: SparkSession | None = None
+        self._tell_alarm = tell_alarm
+        self._alarms: AlarmStream | None = None
+        self._query: KeptQuery | None = None
+        self._sink: ProfileSink | None = None
+        self._unknown_tuples: dict[str, int] = {}
+
+    @property
+    def raw(self) -> Path:
+        """Where processed files are kept for `StreamSettings.keep_raw_s`."""
+        return self._state_dir / "raw"
+
+    @property
+    def spark(self) -> SparkSession | None:
+        """The session that the stream runs in; None where it has none yet, or no more."""
+        return self._given_spark or self._own_spark
+
+    def closed_panes_error(self) -> str | None:
+        """Why panes that are complete have not reached the history."""
+        return self._sink.closed.error if self._sink and self._sink.closed else None
+
+    def start(self) -> None:
+        """Start Spark and the stream; profiles follow as records land.
+
+        Raises
+        ------
+        MissingDependencyError
+            There is no Java, or it is too old.
+        StormwrightError
+            Spark did not come up.
+        """
+        self._landing.mkdir(parents=True, exist_ok=True)
+        directory = self._state_dir / self.settings.state_name
+        if self.settings.alarm_after_s is not None:
+            self._alarms = AlarmStream(
+                directory / "alarms", self.settings.alarm_after_s, self.settings, self._tell_alarm
+            )
+        self._sink = sink = ProfileSink(
+            self._landing,
+            self.raw,
+            directory,
+            self._state_dir / "latest.json",
+            self.settings,
+            history=self._history,
+            feed=self._alarms.feed if self._alarms else None,
+        )
+        spark = self._given_spark or self._start_spark()
+        self._listening = spark
+        spark.streams.addListener(self._figures)
+        begun = 0
+
+        def begin() -> StreamingQuery:
+            nonlocal begun
+            begun = sink.state.batch
+            writer = _writer(spark, self._landing, directory / "checkpoint", sink, self.settings)
+            return writer.trigger(processingTime=f"{self.settings.trigger_s} seconds").start()
+
+        def tidy() -> bool:
+            prune(self.raw, self.settings.keep_raw_s)
+            due = sink.state.batch - begun >= BATCHES_A_QUERY
+            if due:
+                sink.end()
+            return due
+
+        try:
+            self._rebuild(spark, sink)
+            self._query = KeptQuery(
+                begin, examine=lambda: set_poison_aside(spark, self._landing, sink.quarantine, self.settings), tidy=tidy
+            )
+            if self._alarms:
+                self._alarms.start(spark)
+        except PySparkException as error:
+            self.stop()
+            raise StormwrightError(f"the stream over {self._landing} did not start: {error}") from error
+
+    def stop(self) -> None:
+        """Stop the stream, and Spark if it is the stream's own; what was measured last can still be read."""
+        if self._alarms is not None:
+            self._alarms.stop()
+        if self._query is not None:
+            self._query.stop()
+        if self._sink is not None:
+            self._sink.end()
+            self._sink.write_latest()
+        with suppress(*GONE):
+            if self._listening is not None:
+                self._listening.streams.removeListener(self._figures)
+        with suppress(*GONE):
+            if self._own_spark is not None:
+                self._own_spark.stop()
+        self._query = self._own_spark = self._listening = None
+
+    def require_running(self) -> None:
+        """Look whether the stream that was started still runs.
+
+        Raises
+        ------
+        StormwrightError
+            Its Spark has ended, which no restart of the query cures.
+        """
+        if self._query is not None and not self._query.running:
+            raise StormwrightError(f"{self._query.error}; start the service again, it goes on where it was")
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.stop()
+
+    def measurement(self) -> Measurement | None:
+        """What was measured last, by name; None before the first record."""
+        return self._sink.measurement if self._sink else None
+
+    def latest(self, problem: Problem) -> LoadProfile | None:
+        """What was measured last, in the problem's numbering; None before the first record.
+
+        What the nodes of the problem have is remembered, for their headroom and alarms.
+        """
+        if self._sink:
+            self._sink.capacity_cores = capacity_cores(problem, self.settings)
+        measurement = self.measurement()
+        if measurement is None:
+            return None
+        profiled = measurement.profile(problem)
+        self._unknown_tuples = dict(profiled.unknown_tuples)
+        return profiled.load
+
+    def progress(self) -> dict[str, Any]:
+        """Where the stream stands.
+
+        ``running``, ``error`` (why it does not run, or why a batch failed that is being repeated), ``restarts`` after
+        failed batches, ``files_set_aside`` because batches failed over them, ``batch`` (the last one) and ``batch_ms``
+        (how long it took), ``profile_age_s`` (since the last profile), ``lag_ms`` (p50 and p95 of the time from a
+        record's writing until a profile held it), ``ledger`` (lines by what became of them), ``unknown_tuples`` (per
+        topology, in the last profile: tuples from or to tasks of no known executor), ``nodes`` (CPU and headroom in
+        cores, heap of the workers), ``complete_latency_ms`` (quantiles, by topology), ``alarms`` (those that are up and
+        that ended last; None where none are wanted), ``queries`` (Spark's figures of the last batches, and restarts).
+        """
+        sink, query = self._sink, self._query
+        if sink is None:
+            return {"running": False, "error": None, "batch": -1}
+        return {
+            "running": query is not None and query.running,
+            "error": query.error if query else None,
+            "restarts": query.restarts if query else 0,
+            "files_set_aside": sink.quarantine.files_set_aside(),
+            "batch": sink.state.batch,
+            "batch_ms": query.batch_ms() if query else None,
+            "profile_age_s": time.time() - sink.updated if sink.updated else None,
+            "lag_ms": sink.lag_ms(),
+            "ledger": asdict(sink.state.ledger),
+            "unknown_tuples": self._unknown_tuples,
+            **_seen(sink),
+            "queries": self._figures.as_dict(),
+            "alarms": self._alarms.status() if self._alarms else None,
+        }
+
+    def _rebuild(self, spark: SparkSession, sink: ProfileSink) -> None:
+        """Begin a new state with what was measured last, from the files that are kept, if there are any."""
+        if sink.state.batch >= 0:
+            return
+        kept = sorted(self.raw.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
+        recent_ns = (self.settings.window_s + self.settings.watermark_s) * 10**9
+        recent = [path for path in kept if path.stat().st_mtime_ns > kept[-1].stat().st_mtime_ns - recent_ns]
+        if recent:
+            # Where they cannot be read it begins empty: no service stays down over old files.
+            with suppress(PySparkException, StormwrightError, OverflowError):
+                sink.take(prepared(read_files(spark, recent), self.settings), again=True)
+
+    def _start_spark(self) -> SparkSession:
+        self._own_spark = spark_session(self._state_dir / "spark", self.settings)
+        # Where records wait already, a batch of them costs as much as the one that it would spare them.
+        if not any(self._landing.glob(f"*{SUFFIX}")):
+            _warm_up(self._own_spark, self.settings)
+        return self._own_spark
+
+
+def _seen(sink: ProfileSink) -> dict[str, Any]:
+    measurement = sink.measurement
+    loads = measurement.nodes(sink.capacity_cores) if measurement else {}
+    return {
+        "nodes": {node: load.as_dict() for node, load in loads.items()},
+        "complete_latency_ms": measurement.complete_latency_ms if measurement else {},
+    }
+
+
+def _writer(
+    spark: SparkSession, landing: Path, checkpoint: Path, sink: ProfileSink, settings: StreamSettings
+) -> DataStreamWriter:
+    # What Spark notes there is needed while a query runs only; its list of files ever read would grow for ever.
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    take = sink.begin()
+    rows = prepared(read_stream(spark, landing, settings), settings)
+    return rows.writeStream.queryName("loads").option("checkpointLocation", str(checkpoint)).foreachBatch(take)
+
+
+def _warm_up(spark: SparkSession, settings: StreamSettings) -> None:
+    """Take a record through a stream of its own.
+
+    A JVM's first batch costs some ten times as much CPU as a later one; this way not when the first records come.
+    """
+    with TemporaryDirectory(prefix="stormwright-warm-up-") as name:
+        directory = Path(name)
+        landing = Landing(directory / "landing")
+        landing.write([encode(_sample(round(time.time() * 1000)))])
+        sink = ProfileSink(
+            landing.directory, directory / "raw", directory / "state", directory / "latest.json", settings
+        )
+        writer = _writer(spark, landing.directory, directory / "checkpoint", sink, settings)
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def _sample(now_ms: int) -> dict[str, Any]:
+    """A record with something of everything."""
+    worker = {"topology": "t", "supervisor": "s", "host": "h", "port": 1, "pid": 1, "start_ms": now_ms, "last": 0}
+    counts = dict.fromkeys(("cpu_ns", "received", "emitted", "trees", "acked", "failed", "execute_ns"), 1)
+    return {
+        "version": VERSION, "worker": worker, "seq": 0, "start_ms": now_ms - 1000, "length_ns": 1_000_000_000,
+        "written_ms": now_ms, "process_cpu_ns": 1, "heap_bytes": 1,
+        "executors": [{"component": "a", "first_task": 1, "last_task": 1, **counts}],
+        "streams": [["a", "default", "b", "shuffle"]], "pairs": [[1, 2, 0, 1, 1]],
+        "complete_latency": {"counts": [0, 1]},
+    }  # fmt: skip

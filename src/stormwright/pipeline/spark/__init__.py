@@ -1,0 +1,1 @@
+"""Where Spark runs, and everything that is said to it."""

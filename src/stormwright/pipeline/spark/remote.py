@@ -1,0 +1,132 @@
+"""Sessions on a standalone cluster or a Spark Connect server: what is not there is said within seconds, or a minute."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
+from stormwright.pipeline.spark.options import EVERYWHERE
+from stormwright.pipeline.spark.target import SparkTarget
+
+#: How long a master may take to accept a connection, and a Connect server to answer.
+ANSWERS_S = 10.0
+
+#: How long the first row may take, for which executors have to start.
+FIRST_ROW_S = 60.0
+
+
+def connect_session(target: SparkTarget) -> SparkSession:
+    """A session on the Connect server that `target` names; it needs no Java here.
+
+    Raises
+    ------
+    InputError
+        Its address is malformed, or a setting cannot be made in a session.
+    MissingDependencyError
+        The packages that Spark Connect needs are not installed.
+    StormwrightError
+        No server answers, or this process has another kind of session.
+    """
+    url = target.master or ""
+    _require_server(url)
+    try:
+        spark = SparkSession.builder.remote(url).getOrCreate()
+    except PySparkException as error:
+        raise StormwrightError(f"no session on {_address(url)}: {first_line(error)}") from error
+    faults = []
+    for key, value in {**EVERYWHERE, **target.conf}.items():
+        try:
+            spark.conf.set(key, value)
+        except PySparkException as error:
+            faults.append(Fault(f"{key} cannot be set over Spark Connect: {first_line(error)}", "--spark-conf"))
+    if faults:
+        spark.stop()
+        raise InputError("where Spark runs", faults)
+    require_row(spark, target)
+    return spark
+
+
+def require_master(target: SparkTarget) -> None:
+    """Raise unless one of a standalone cluster's masters accepts connections: Spark takes a minute to give up."""
+    failures = []
+    for host, port in target.addresses:
+        try:
+            socket.create_connection((host, port), timeout=ANSWERS_S).close()
+            return
+        except OSError as error:
+            failures.append(f"{host}:{port}: {error.strerror or error}")
+    raise StormwrightError(f"no Spark master answers at {target.master}: {'; '.join(failures)}")
+
+
+def require_row(spark: SparkSession, target: SparkTarget) -> None:
+    """Raise, and stop the session, unless Spark finds cores for one row: it would wait for them without end."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="stormwright-first-row")
+    try:
+        pool.submit(spark.range(1).count).result(FIRST_ROW_S)
+    except (PySparkException, Py4JError) as error:
+        spark.stop()
+        raise StormwrightError(f"{_address(target.master or '')} runs nothing: {first_line(error)}") from error
+    except TimeoutError as error:
+        spark.stop()
+        why = "has it workers with free cores and memory?"
+        raise StormwrightError(
+            f"{_address(target.master or '')} ran nothing within {FIRST_ROW_S:g} s: {why}"
+        ) from error
+    finally:
+        pool.shutdown(wait=False)
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, without the stack of a JVM behind it."""
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
+    # Of a JVM's exception the first line names nothing but the call.
+    said = (line for line in lines if line and not line.startswith("An error occurred while calling"))
+    return next(said, type(error).__name__)
+
+
+@contextmanager
+def failures_told() -> Iterator[None]:
+    """What Spark fails at inside the block as one sentence.
+
+    Raises
+    ------
+    StormwrightError
+        In the place of Spark's own error.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise StormwrightError(f"Spark failed: {first_line(error)}") from error
+
+
+def _require_server(url: str) -> None:
+    """Raise unless a server answers: Spark's client would try for minutes."""
+    try:
+        import grpc
+        from pyspark.sql.connect.client import DefaultChannelBuilder
+    except ImportError as error:
+        wanted = "Spark Connect needs packages of its own: pip install 'stormwright[connect]'"
+        raise MissingDependencyError(f"{wanted} ({first_line(error)})") from error
+    try:
+        channel = DefaultChannelBuilder(url).toChannel()
+    except (PySparkException, ValueError) as error:
+        raise InputError("where Spark runs", [Fault(first_line(error), "--master")]) from error
+    try:
+        grpc.channel_ready_future(channel).result(timeout=ANSWERS_S)
+    except grpc.FutureTimeoutError as error:
+        raise StormwrightError(f"no Spark Connect server answers at {_address(url)} within {ANSWERS_S:g} s") from error
+    finally:
+        channel.close()
+
+
+def _address(url: str) -> str:
+    """Scheme and host, without what else may be in a URL, such as a token."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"

@@ -1,0 +1,188 @@
+"""The Spark session: one JVM beside this process, small and nice, or what a user names."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.spark import options as spark_options
+from stormwright.pipeline.spark import remote
+from stormwright.pipeline.spark.target import SparkTarget
+
+OLDEST_JAVA = 17
+
+#: Set by spark-submit in the programs that it starts: the JVM is there already.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+
+#: Lines of a JVM's log that say why it ended: what was wrong, and that it therefore ends.
+_LAST_LINES = 3
+
+#: Sourced by Spark's launcher before it becomes the JVM, so the JVM inherits all of it.
+_SPARK_ENV = """\
+exec 2>>"{log}"
+renice -n {niceness} -p $$ >/dev/null
+"""
+
+_LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d %p %c{{1}}: %m%n%ex
+appender.file.policies.type = SizeBasedTriggeringPolicy
+appender.file.policies.size = 4MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 1
+"""
+
+
+def spark_session(directory: Path, settings: StreamSettings) -> SparkSession:
+    """Start the live stream's Spark in a JVM of its own, or join the one that this process already has.
+
+    Parameters
+    ----------
+    directory
+        For Spark's own configuration, temporary files and log (``spark.log``).
+
+    Raises
+    ------
+    MissingDependencyError
+        There is no Java, or it is too old.
+    StormwrightError
+        The JVM did not come up.
+    """
+    require_java()
+    log = _configure(directory.absolute(), settings.niceness)
+    return _started("local[1]", spark_options.live(directory.absolute(), settings), lambda: f"see {log}")
+
+
+def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSession:
+    """Start Spark for work on much data, or join what is there: what spark-submit or this process has started.
+
+    Parameters
+    ----------
+    directory
+        For Spark's own configuration, temporary files and log (``spark.log``), where it runs on this machine.
+    target
+        Where it runs; all cores of this machine by default.
+
+    Raises
+    ------
+    InputError
+        A setting that cannot be made there, or ``--master`` under spark-submit.
+    MissingDependencyError
+        There is no Java, or it is too old; a Connect server needs none here, but packages of its own.
+    StormwrightError
+        There is nothing at the address, or Spark did not come up.
+    """
+    target = target or SparkTarget()
+    if target.connect:
+        return remote.connect_session(target)
+    require_java()
+    if _SUBMITTED in os.environ:
+        if target.master is not None:
+            raise InputError("where Spark runs", [Fault("is for spark-submit to say, which runs this", "--master")])
+        return _started(None, {**spark_options.CLUSTER, **target.conf}, lambda: "spark-submit's output says more")
+    if target.local:
+        log = _configure(directory.absolute(), niceness=0)
+        options = {**spark_options.batch(directory.absolute()), **target.conf}
+        # The directory may not outlive the error.
+        return _started(target.master or "local[*]", options, lambda: _last_words(log))
+    remote.require_master(target)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if not os.environ.keys() & {"SPARK_CONF_DIR", "SPARK_HOME"}:
+        # Without a configuration of the user's own, Spark would write its warnings between our lines.
+        os.environ["SPARK_CONF_DIR"] = str(_write_logging(directory.absolute()).parent)
+    options = {**spark_options.CLUSTER, **target.conf}
+    spark = _started(target.master, options, lambda: f"is there a Spark at {target.master}?")
+    remote.require_row(spark, target)
+    return spark
+
+
+@contextmanager
+def working_session(target: SparkTarget | None = None) -> Iterator[SparkSession]:
+    """A `batch_session` that ends with the block, without a trace on this machine.
+
+    Raises
+    ------
+    StormwrightError
+        As `batch_session`, and where Spark fails inside the block.
+    """
+    with TemporaryDirectory(prefix="stormwright-spark-") as directory:
+        spark = batch_session(Path(directory), target)
+        try:
+            with remote.failures_told():
+                yield spark
+        finally:
+            spark.stop()
+
+
+def _started(master: str | None, options: Mapping[str, str], hint: Callable[[], str]) -> SparkSession:
+    builder = SparkSession.builder.appName("stormwright")
+    if master is not None:
+        builder = builder.master(master)
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise StormwrightError(f"Spark did not start: {remote.first_line(error)}; {hint()}") from error
+
+
+def _last_words(log: Path) -> str:
+    """What a JVM said last before it ended."""
+    lines = log.read_text("utf-8", errors="replace").splitlines() if log.exists() else []
+    said = [line.strip() for line in lines if line.strip()][-_LAST_LINES:]
+    return "; ".join(said) or "it said nothing"
+
+
+def require_java() -> None:
+    """Raise MissingDependencyError unless the Java that Spark would run is recent enough."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    where = f"JAVA_HOME is {home}" if home else "JAVA_HOME is not set, no java on PATH"
+    wanted = f"Spark needs Java {OLDEST_JAVA} or later, for instance Debian's openjdk-17-jre-headless"
+    if java is None or not os.access(java, os.X_OK):
+        raise MissingDependencyError(f"{wanted}: none found ({where})")
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    if version is None:
+        raise MissingDependencyError(f"{wanted}: {java} -version says {said.strip()[:100]!r}")
+    if int(version[1]) < OLDEST_JAVA:
+        raise MissingDependencyError(f"{wanted}: {java} is version {version[1]}")
+
+
+def _configure(directory: Path, niceness: int) -> Path:
+    """Prepare what the JVM finds in its environment when it starts; return the path of its log."""
+    log = directory / "spark.log"
+    conf = _write_logging(directory).parent
+    (conf / "spark-env.sh").write_text(_SPARK_ENV.format(log=log, niceness=niceness), encoding="utf-8")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = spark_options.LOOPBACK
+    os.environ["SPARK_CONF_DIR"] = str(conf)
+    return log
+
+
+def _write_logging(directory: Path) -> Path:
+    """Send Spark's log to ``spark.log`` of the directory."""
+    conf = directory / "conf"
+    conf.mkdir(parents=True, exist_ok=True)
+    settings = conf / "log4j2.properties"
+    settings.write_text(_LOG4J.format(log=directory / "spark.log"), encoding="utf-8")
+    return settings

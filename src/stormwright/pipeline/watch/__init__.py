@@ -1,0 +1,1 @@
+"""What is noticed over time: overloads, drift of loads, what they will be."""

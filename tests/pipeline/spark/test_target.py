@@ -1,0 +1,181 @@
+"""Where Spark runs: what is refused before anything starts, and what is tried in vain only for a while."""
+
+from __future__ import annotations
+
+import ast
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import stormwright
+from stormwright.errors import InputError, MissingDependencyError, StormwrightError
+from stormwright.pipeline.run.stream import LoadStream
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.spark import options as spark_options
+from stormwright.pipeline.spark import remote
+from stormwright.pipeline.spark.location import address, exists, inside, is_uri, local_path
+from stormwright.pipeline.spark.session import batch_session
+from stormwright.pipeline.spark.target import SparkTarget
+
+ROOT = Path(stormwright.__file__).parent
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        None,
+        "local",
+        "local[*]",
+        "local[2]",
+        "local[4,3]",
+        "spark://host:7077",
+        "spark://a:7077,b:7077",
+        "spark://[::1]:7077",
+        "sc://host",
+        "sc://host:15002",
+        "sc://host:443/;use_ssl=true;token=x",
+    ],
+)
+def test_masters(master: str | None) -> None:
+    target = SparkTarget.parsed(master, ["spark.sql.shuffle.partitions=8", "spark.x=a=b"])
+    assert target.conf == {"spark.sql.shuffle.partitions": "8", "spark.x": "a=b"}
+    kinds = [target.local, bool(target.addresses), target.connect]
+    assert kinds.count(True) == 1
+
+
+def test_addresses() -> None:
+    assert SparkTarget("spark://a:1,[::1]:2").addresses == [("a", 1), ("::1", 2)]
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        "",
+        "lokal",
+        "local[0]",
+        "local[x]",
+        "spark://host",
+        "spark://:7077",
+        "sc://",
+        "http://x",
+        "yarn",
+        "k8s://https://x",
+    ],
+)
+def test_no_masters(master: str) -> None:
+    with pytest.raises(InputError, match="--master: should be local") as caught:
+        SparkTarget(master)
+    assert ("spark-submit" in str(caught.value)) == master.startswith(("yarn", "k8s"))
+
+
+def test_all_faults_name_their_option() -> None:
+    settings = ["spark.master=local", "spark.sql.x", "heap=3", "spark.y="]
+    with pytest.raises(InputError) as caught:
+        SparkTarget.parsed("lokal", settings)
+    assert sorted(fault.path for fault in caught.value.faults) == ["--master", *["--spark-conf"] * 4]
+
+
+def test_nobody_listens() -> None:
+    with pytest.raises(StormwrightError, match=r"no Spark master answers at spark://127\.0\.0\.1:9.*refused"):
+        remote.require_master(SparkTarget("spark://127.0.0.1:9"))
+
+
+def test_one_of_several_masters_is_enough() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        remote.require_master(SparkTarget(f"spark://127.0.0.1:9,127.0.0.1:{server.getsockname()[1]}"))
+
+
+def test_what_listens_is_no_connect_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "ANSWERS_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"sc://127.0.0.1:{server.getsockname()[1]}/;token=secret"
+        with pytest.raises(
+            StormwrightError, match=r"no Spark Connect server answers at sc://127.* within 0\.5 s"
+        ) as told:
+            remote.connect_session(SparkTarget(url))
+    assert "secret" not in str(told.value)
+
+
+def test_a_malformed_connect_address_names_the_option() -> None:
+    with pytest.raises(InputError, match="--master"):
+        remote.connect_session(SparkTarget("sc://host:port"))
+
+
+def test_without_java_every_classic_master_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    for master in (None, "local[2]", "spark://127.0.0.1:9"):
+        with pytest.raises(MissingDependencyError, match="Java 17 or later"):
+            batch_session(tmp_path, SparkTarget(master))
+
+
+def test_spark_submit_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    with pytest.raises(InputError, match="--master: is for spark-submit to say"):
+        batch_session(tmp_path, SparkTarget("local[2]"))
+
+
+class _Waits:
+    """A session that never finds cores for its rows."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+
+    def range(self, _: int) -> _Waits:
+        return self
+
+    def count(self) -> int:
+        self.stopped.wait()
+        return 0
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+
+def test_a_cluster_without_free_cores_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "FIRST_ROW_S", 0.1)
+    session = _Waits()
+    with pytest.raises(StormwrightError, match=r"spark://x:1 ran nothing within 0\.1 s: has it workers"):
+        remote.require_row(session, SparkTarget("spark://x:1"))  # type: ignore[arg-type]
+    assert session.stopped.is_set()
+
+
+def test_batches_have_generated_code_and_streams_do_not(tmp_path: Path) -> None:
+    live = spark_options.live(tmp_path, StreamSettings())
+    batch = spark_options.batch(tmp_path)
+    assert live["spark.sql.shuffle.partitions"] == "1"
+    assert batch["spark.sql.shuffle.partitions"] == "4"
+    assert "spark.sql.codegen.wholeStage" in live
+    assert "spark.sql.codegen.wholeStage" not in batch
+
+
+def test_locations(tmp_path: Path) -> None:
+    assert is_uri("hdfs://name/x")
+    assert is_uri("file:///x")
+    assert not is_uri("x/y")
+    assert not is_uri(tmp_path)
+    assert inside("s3a://bucket/x/", "panes") == "s3a://bucket/x/panes"
+    assert address(inside(tmp_path, "panes")) == str(tmp_path / "panes")
+    assert address("s3a://bucket/x") == "s3a://bucket/x"
+    assert local_path(str(tmp_path), "state") == tmp_path
+
+
+def test_what_a_stream_writes_itself_is_local(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has to be a path on this machine"):
+        LoadStream(tmp_path, Path("hdfs://name/state"))
+
+
+@pytest.mark.spark
+def test_spark_sees_what_exists(spark: SparkSession, tmp_path: Path) -> None:
+    assert exists(spark, tmp_path)
+    assert exists(spark, tmp_path.as_uri())
+    assert not exists(spark, tmp_path / "missing")
+    assert not exists(spark, f"{tmp_path.as_uri()}/missing")
+
+
+@pytest.mark.parametrize("module", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_of_ours_uses_what_spark_connect_does_not_know(module: Path) -> None:
+    names = {node.attr for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.Attribute)}
+    assert not names & {"rdd", "sparkContext", "_jvm", "_sc", "_jdf", "_jsparkSession"}
