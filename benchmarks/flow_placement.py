@@ -23,12 +23,12 @@ from results import write_results
 
 from stormwright.controller.plan import MoveBudget, plan_moves
 from stormwright.controller.policy import Decision
-from stormwright.controller.runtime import Runtime, RuntimeSettings
 from stormwright.experiments.demo import DemoSettings, demo_cluster, measured_problem, submit
 from stormwright.experiments.measure import measure
 from stormwright.experiments.topologies import parse_submissions
 from stormwright.model import Assignment, Problem, cost_of, violations
 from stormwright.schedulers import make_scheduler
+from stormwright.service.runtime import Runtime, RuntimeSettings
 from stormwright.storm.local import LocalCluster
 from stormwright.testing.pipelines import shuffled_pipelines
 

@@ -31,9 +31,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from results import write_results
 
-from stormwright.pipeline.history.reports import topology_reports
-from stormwright.pipeline.history.store import ParquetStore
-from stormwright.pipeline.history.tables import FACTS
+from stormwright.history.asked.reports import topology_reports
+from stormwright.history.tables.definitions import FACTS
+from stormwright.history.tables.store import ParquetStore
 from stormwright.pipeline.run.batch import Stretch
 from stormwright.pipeline.spark.session import batch_session
 from stormwright.pipeline.spark.target import SparkTarget

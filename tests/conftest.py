@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Two busy cores make any deadline of a single example a coin toss; in CI the examples are the same every time.
 # The contract suite is inherited: its tests run for several schedulers, and an example of one harms no other.
@@ -16,3 +22,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.differing_executors],
 )
 settings.load_profile("stormwright")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One Spark session for all tests that need it."""
+    # Others are not to wait for the import.
+    from stormwright.pipeline.settings import StreamSettings
+    from stormwright.pipeline.spark.session import spark_session
+
+    session = spark_session(tmp_path_factory.mktemp("spark"), StreamSettings(niceness=0))
+    yield session
+    session.stop()

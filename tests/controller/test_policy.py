@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stormwright.controller.drift_text import drift_text
 from stormwright.controller.plan import MoveBudget
 from stormwright.controller.policy import Clock, decide
 from stormwright.controller.setbacks import Setbacks
@@ -15,6 +14,7 @@ from stormwright.model import Assignment, LoadProfile, Problem, Topology
 from stormwright.model.load import assumed_load
 from stormwright.pipeline.watch.drift import Drift
 from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.service.drift_text import drift_text
 from tests.controller.builders import on, problem, topology
 
 TRIGGERS = TriggerParams(overload_s=10, period_s=60, min_gain_percent=20, cool_down_s=30)

@@ -11,8 +11,8 @@ import pytest
 from stormwright.experiments.sweep.noted import NotedTable
 from stormwright.experiments.sweep.table import LocalTable
 from stormwright.experiments.sweep.work import ROW
-from stormwright.pipeline.history.staging import Staging
-from stormwright.pipeline.history.tables import EXPERIMENTS
+from stormwright.history.tables.definitions import EXPERIMENTS
+from stormwright.history.tables.staging import Staging
 
 
 class Killed(BaseException):

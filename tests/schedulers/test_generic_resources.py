@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from stormwright.experiments.obstacles import status_texts
+from stormwright.explain.obstacles import status_texts
 from stormwright.model import UNPLACED, Component, Problem, Supervisor, Topology, default_executor_runs, violations
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.registry import SCHEDULERS

@@ -16,8 +16,8 @@ from stormwright.formats import read_assignment
 from stormwright.model.texts import counted
 
 if TYPE_CHECKING:
-    from stormwright.experiments.explain import Explanation, NodeVerdict
-    from stormwright.experiments.overloads import Overload
+    from stormwright.explain.explain import Explanation, NodeVerdict
+    from stormwright.explain.overloads import Overload
 
 _MAX_EXPLANATIONS, _MAX_NODES, _MAX_SHARES = 20, 20, 4
 
@@ -38,8 +38,8 @@ def command(file: Path, assignment: Path, topology: str | None, executor: int | 
     Nodes are ruled out by the limits of a placement, whatever the scheduler looked at. Of an executor without a slot
     the first line is Storm's status text: what the scheduler said itself, then how many nodes are ruled out by what.
     """
-    from stormwright.experiments.explain import explain
-    from stormwright.experiments.overloads import overloads
+    from stormwright.explain.explain import explain
+    from stormwright.explain.overloads import overloads
 
     problem = read_problem(file)
     answer = read_assignment(assignment, problem)
@@ -84,7 +84,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
 
 
 def _moves(explanation: Explanation) -> Iterator[str]:
-    from stormwright.experiments.explain import BEST
+    from stormwright.explain.explain import BEST
 
     best = explanation.open_nodes[:BEST]
     nodes = f"{len(explanation.open_nodes)} of {counted(len(explanation.nodes), 'other node')}"

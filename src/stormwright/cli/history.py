@@ -21,7 +21,7 @@ from stormwright.model.texts import counted, in_utc, size_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from stormwright.pipeline.history.store import Store
+    from stormwright.history.tables.store import Store
 
 #: Rows of a table that people read; --json has all.
 MAX_ROWS = 200
@@ -75,9 +75,9 @@ def opened(where: Place, to_read: bool = True) -> Iterator[tuple[SparkSession, S
         raise InputError("history", [Fault("is needed to tell where the tables are", "--state or --history")])
     if state_dir is not None and not state_dir.is_dir():
         raise InputError("--state", [Fault("no such directory", str(state_dir))])
-    from stormwright.pipeline.history.session import history_session
-    from stormwright.pipeline.history.store import open_store, tables_below
-    from stormwright.pipeline.history.tables import TABLES
+    from stormwright.history.tables.definitions import TABLES
+    from stormwright.history.tables.session import history_session
+    from stormwright.history.tables.store import open_store, tables_below
     from stormwright.pipeline.spark.target import SparkTarget
 
     with history_session(kind, SparkTarget.parsed(where.master, where.spark_conf)) as spark:
@@ -102,7 +102,7 @@ def command() -> None:
 @options.as_json("Print it as JSON.")
 def tables(where: Place, as_json: bool) -> None:
     """Tell which tables there are: rows, days, bytes."""
-    from stormwright.pipeline.history.reports import table_summaries
+    from stormwright.history.asked.reports import table_summaries
 
     with opened(where) as (_, store):
         summaries = table_summaries(store)
@@ -123,7 +123,7 @@ def tables(where: Place, as_json: bool) -> None:
 @options.as_json("Print it as JSON.")
 def report(stretch: str, where: Place, by_day: bool, as_json: bool) -> None:
     """Tell traffic and load by topology over a RANGE of time."""
-    from stormwright.pipeline.history.reports import topology_reports
+    from stormwright.history.asked.reports import topology_reports
 
     wanted = parse_stretch(stretch)
     with opened(where) as (_, store):
@@ -155,7 +155,7 @@ def report(stretch: str, where: Place, by_day: bool, as_json: bool) -> None:
 @options.as_json("Print them as JSON.")
 def decisions(stretch: str, where: Place, moving: bool, as_json: bool) -> None:
     """List the decisions in a RANGE of time: cost and traffic between nodes before and after, and what came of them."""
-    from stormwright.pipeline.history.reports import decisions as decisions_of
+    from stormwright.history.asked.reports import decisions as decisions_of
 
     wanted = parse_stretch(stretch)
     with opened(where) as (_, store):
@@ -204,7 +204,7 @@ def _judged(judgement: dict[str, Any]) -> str:
 @options.as_json("Print them as JSON.")
 def overloads(stretch: str, where: Place, after_s: float, as_json: bool) -> None:
     """List when nodes were at or over their CPU capacity in a RANGE of time, for more than X seconds on end."""
-    from stormwright.controller.overloads import overload_episodes
+    from stormwright.history.asked.overloads import overload_episodes
 
     wanted = parse_stretch(stretch)
     with opened(where) as (_, store):
@@ -231,7 +231,7 @@ def overloads(stretch: str, where: Place, after_s: float, as_json: bool) -> None
 @options.as_json("Print the rows as JSON.")
 def sql(statement: str, where: Place, as_json: bool) -> None:
     """Answer a query in SQL over the tables, each of which has a column `day`."""
-    from stormwright.pipeline.history.reports import documents, run_sql
+    from stormwright.history.asked.reports import documents, run_sql
 
     with opened(where) as (spark, store):
         answer = run_sql(spark, store, statement)
@@ -255,8 +255,8 @@ def sql(statement: str, where: Place, as_json: bool) -> None:
 @options.as_json("Print the problem.")
 def at(moment: str, where: Place, output: Path | None, as_json: bool) -> None:
     """Tell what the scheduler knew at a TIME (2026-11-21T10:30, in UTC): a problem file for `schedule` and others."""
-    from stormwright.controller.known import known_at
     from stormwright.formats import problem_to_dict, write_problem
+    from stormwright.history.asked.known import known_at
 
     moment_ms = parse_moment(moment)
     prepare_output(output)
@@ -279,9 +279,9 @@ def at(moment: str, where: Place, output: Path | None, as_json: bool) -> None:
 @options.as_json("Print it as JSON.")
 def ingest(where: Place, as_json: bool) -> None:
     """Take what is staged below the state directory into the tables; a running service does so by itself."""
-    from stormwright.controller.history import DIRECTORY
-    from stormwright.pipeline.history.ingest import ingest as take_in
-    from stormwright.pipeline.history.staging import Staging
+    from stormwright.history.tables.ingest import ingest as take_in
+    from stormwright.history.tables.staging import Staging
+    from stormwright.service.history import DIRECTORY
 
     if where.state_dir is None:
         raise InputError("history ingest", [Fault("is needed: rows are staged there", "--state")])
@@ -301,7 +301,7 @@ def ingest(where: Place, as_json: bool) -> None:
 @options.as_json("Print how many days were made; progress goes to standard error.")
 def compact(where: Place, as_json: bool) -> None:
     """Make each past day one set of sorted files; a running service does so by itself, and only one may."""
-    from stormwright.pipeline.history.ingest import compact as tidy
+    from stormwright.history.tables.ingest import compact as tidy
 
     with opened(where, to_read=False) as (_, store), _alone(where):
         made = tidy(store, say=lambda line: click.echo(line, err=as_json))
@@ -314,7 +314,7 @@ def compact(where: Place, as_json: bool) -> None:
 @options.as_json("Print how many days were deleted; progress goes to standard error.")
 def retain(keep: tuple[str, ...], where: Place, as_json: bool) -> None:
     """Delete what is older than so many DAYS, of all tables or of one (facts=30)."""
-    from stormwright.pipeline.history.ingest import retain as delete_older
+    from stormwright.history.tables.ingest import retain as delete_older
 
     keep_days = _keep_days(keep)
     with opened(where, to_read=False) as (_, store), _alone(where):
@@ -324,8 +324,8 @@ def retain(keep: tuple[str, ...], where: Place, as_json: bool) -> None:
 
 def _alone(where: Place) -> AbstractContextManager[None]:
     """Wards off the service, and others, where it is known which state directory the tables belong to."""
-    from stormwright.controller.history import DIRECTORY
-    from stormwright.pipeline.history.staging import Staging
+    from stormwright.history.tables.staging import Staging
+    from stormwright.service.history import DIRECTORY
 
     return nullcontext() if where.state_dir is None else Staging(where.state_dir / DIRECTORY).alone()
 
@@ -338,7 +338,7 @@ def _tell_days(count: int, done: str, as_json: bool) -> None:
 
 
 def _keep_days(keep: tuple[str, ...]) -> dict[str, int]:
-    from stormwright.pipeline.history.tables import TABLES
+    from stormwright.history.tables.definitions import TABLES
 
     found: dict[str, int] = {}
     faults = []

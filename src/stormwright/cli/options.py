@@ -49,7 +49,7 @@ def as_json(text: str) -> Callable[[Function], Function]:
 
 
 def spark(function: Function) -> Function:
-    """``--master`` and ``--spark-conf``: `stormwright.pipeline.spark.target.SparkTarget.parsed` makes one thing of them."""
+    """``--master`` and ``--spark-conf``; `stormwright.pipeline.spark.target.SparkTarget.parsed` makes one of them."""
     master = click.option(
         "--master",
         envvar="STORMWRIGHT_SPARK_MASTER",

@@ -111,13 +111,13 @@ def command(
     Storm needs `storm.scheduler: stormwright.PlacementScheduler` and `stormwright.service.url` in storm.yaml, and
     topologies the probe in `topology.auto.task.hooks`.
     """
-    from stormwright.controller.history import HistorySettings
-    from stormwright.controller.hook_program import load_hook
     from stormwright.controller.plan import MoveBudget
-    from stormwright.controller.runtime import Runtime, RuntimeSettings
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.kit.triggers import TriggerParams
+    from stormwright.service.history import HistorySettings
+    from stormwright.service.hooks.hook_program import load_hook
+    from stormwright.service.runtime import Runtime, RuntimeSettings
     from stormwright.storm.gateway import gateway_command
 
     settings = RuntimeSettings(

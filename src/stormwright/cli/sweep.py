@@ -111,9 +111,9 @@ def _table(where: str, spark: SparkSession, state_dir: Path | None, name: str) -
     table = open_table(where, spark)
     if state_dir is None:
         return table
-    from stormwright.controller.history import DIRECTORY
     from stormwright.experiments.sweep.noted import NotedTable
-    from stormwright.pipeline.history.staging import Staging
+    from stormwright.history.tables.staging import Staging
+    from stormwright.service.history import DIRECTORY
 
     return NotedTable(table, Staging(state_dir / DIRECTORY), where, name)
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from stormwright.controller.move import MoveReport
 from stormwright.controller.policy import Decision
-from stormwright.controller.runtime import Runtime, RuntimeSettings
 from stormwright.controller.tally import Tally
 from stormwright.errors import ClusterError
 from stormwright.experiments.measure import Measurement, longest_silence_s, measure
@@ -20,6 +19,7 @@ from stormwright.experiments.topologies import Submission
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.service.runtime import Runtime, RuntimeSettings
 from stormwright.storm.local import LocalCluster, LocalClusterConfig, RunningCluster
 
 Say = Callable[[str], None]

@@ -23,7 +23,7 @@ def metrics_text(status: Mapping[str, Any]) -> bytes:
     ----------
     status
         ``counts``, ``drift``, ``history``, ``evaluation`` and ``pipeline``, as
-        `stormwright.controller.runtime.Runtime.status` gives them.
+        `stormwright.service.runtime.Runtime.status` gives them.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Once([*_of_controller(status), *_of_history(status), *_of_pipeline(status["pipeline"])]))

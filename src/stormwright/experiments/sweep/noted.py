@@ -7,8 +7,8 @@ import hashlib
 import pyarrow as pa
 
 from stormwright.experiments.sweep.table import CellTable
-from stormwright.pipeline.history.staging import Staging
-from stormwright.pipeline.history.tables import EXPERIMENTS
+from stormwright.history.tables.definitions import EXPERIMENTS
+from stormwright.history.tables.staging import Staging
 
 
 class NotedTable:

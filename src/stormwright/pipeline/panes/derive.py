@@ -1,8 +1,8 @@
 """Records to facts, and facts summed over panes, which sliding windows are made of.
 
 A window that slides by 3 s and holds 15 s is the sum of five panes of 3 s. Spark keeps the panes, so a fact is in one
-place only; adding five of them up is left to `stormwright.pipeline.panes.windows`. (Li, Maier, Tufte, Papadimos, Tucker,
-"No pane, no gain", SIGMOD Record 34(1), 2005, https://doi.org/10.1145/1058150.1058158.)
+place only; adding five of them up is left to `stormwright.pipeline.panes.windows`. (Li, Maier, Tufte, Papadimos,
+Tucker, "No pane, no gain", SIGMOD Record 34(1), 2005, https://doi.org/10.1145/1058150.1058158.)
 
 A record unfolds into facts of six kinds; what a kind leaves out is null.
 

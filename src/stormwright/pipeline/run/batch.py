@@ -75,8 +75,9 @@ def backfill(
         Where landed files are, with the modification times that they had when they landed: the landing directory and
         where a stream keeps what it has processed (`LoadStream.raw`). Paths, or URIs of a file system of Hadoop.
     into
-        For the tables ``records`` (Parquet: what is used, as columns, for `stormwright.pipeline.lines.source.read_records`),
-        ``panes`` (Parquet, as `stormwright.pipeline.panes.derive.panes`) and ``quarantine`` (JSON lines, as
+        For the tables ``records`` (Parquet: what is used, as columns, for
+        `stormwright.pipeline.lines.source.read_records`), ``panes`` (Parquet, as
+        `stormwright.pipeline.panes.derive.panes`) and ``quarantine`` (JSON lines, as
         `stormwright.pipeline.lines.quarantine.QUARANTINE`). Tables that are there are replaced.
     stretch
         Everything by default. It begins and ends with a pane.

@@ -15,14 +15,13 @@ import numpy as np
 import orjson
 from pyspark.sql import DataFrame
 
-from stormwright.pipeline.history.panes import ClosedPanes
-from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.lines.quarantine import Quarantine
 from stormwright.pipeline.lines.source import take_away
 from stormwright.pipeline.measure.measurement import Measurement, measure
 from stormwright.pipeline.panes.windows import with_more, worker_seconds
 from stormwright.pipeline.plan import batch_of
 from stormwright.pipeline.run import state_files
+from stormwright.pipeline.run.closed import ClosedPaneKeeper
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.watch.alarm_feed import SecondsFeed
 
@@ -61,7 +60,7 @@ class ProfileSink:
         directory: Path,
         latest: Path,
         settings: StreamSettings,
-        history: Staging | None = None,
+        history: ClosedPaneKeeper | None = None,
         feed: SecondsFeed | None = None,
     ) -> None:
         self._settings = settings
@@ -74,7 +73,9 @@ class ProfileSink:
         self.quarantine = Quarantine(directory / "quarantine")
         self._lags_ms: deque[float] = deque(maxlen=LAGS_KEPT)
         self.state = state_files.load(self._panes)
-        self.closed = ClosedPanes(history, self.state.batch) if history else None
+        self.closed = history
+        if history:
+            history.begin(self.state.batch)
         self._seconds = worker_seconds(self.state.facts())
         self.measurement: Measurement | None = measure(self.state.facts(), self._seconds, settings)
         self.updated: float | None = None

@@ -21,11 +21,11 @@ from stormwright.errors import StormwrightError
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog import VERSION, Landing, encode
 from stormwright.perflog.landing import SUFFIX
-from stormwright.pipeline.history.staging import Staging
 from stormwright.pipeline.lines.source import prune, read_files, read_stream
 from stormwright.pipeline.measure.measurement import Measurement
 from stormwright.pipeline.measure.nodes import capacity_cores
 from stormwright.pipeline.plan import prepared
+from stormwright.pipeline.run.closed import ClosedPaneKeeper
 from stormwright.pipeline.run.poison import set_poison_aside
 from stormwright.pipeline.run.sink import ProfileSink
 from stormwright.pipeline.settings import StreamSettings
@@ -68,7 +68,7 @@ class LoadStream:
         state_dir: Path,
         settings: StreamSettings | None = None,
         spark: SparkSession | None = None,
-        history: Staging | None = None,
+        history: ClosedPaneKeeper | None = None,
         tell_alarm: Callable[[Alarm], None] = lambda _: None,
     ) -> None:
         self.settings = settings or StreamSettings()

@@ -36,8 +36,8 @@ class BatchFigures:
 class QueryFigures(StreamingQueryListener):
     """Keeps the newest figures of every query that has a name; may be read from other threads.
 
-    Rows are counted by ourselves (`stormwright.pipeline.lines.ledger`): Spark's own count is wrong where it reads less than
-    all columns.
+    Rows are counted by ourselves (`stormwright.pipeline.lines.ledger`): Spark's own count is wrong where it reads less
+    than all columns.
     """
 
     def __init__(self) -> None:

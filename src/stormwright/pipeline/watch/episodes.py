@@ -154,7 +154,8 @@ def episodes(
     Parameters
     ----------
     panes
-        As `stormwright.pipeline.panes.derive.panes` or, from files, `stormwright.pipeline.run.batch.backfill` gives them.
+        As `stormwright.pipeline.panes.derive.panes` or, from files, `stormwright.pipeline.run.batch.backfill` gives
+        them.
     capacities
         Of nodes; those of one node do not overlap. Where there is none a node has no episode.
     after_s

@@ -1,0 +1,153 @@
+"""What another scheduler would have decided at each look of recorded days, on Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stormwright.controller.policy import inter_node_tps, without_assumed_traffic
+from stormwright.errors import Fault, InputError
+from stormwright.history.asked.known import problem_of
+from stormwright.history.asked.looks import answers, look_moments
+from stormwright.history.tables.store import Store
+from stormwright.model import UNPLACED, cost_of, diff
+from stormwright.model.texts import in_utc
+from stormwright.pipeline.run.batch import Stretch
+from stormwright.schedulers import Scheduler
+from stormwright.schedulers.kit.resolve import resolve_scheduler
+
+#: Looks that one job replays: progress is told in between.
+LOOKS_A_JOB = 64
+
+
+@dataclass(frozen=True)
+class ReplayedLook:
+    """One look at the placement, and what a scheduler would have made of it; costs by the cost model.
+
+    Parameters
+    ----------
+    at_ms, scheduler
+        When it was, and who decided.
+    cost_before, inter_node_before_tps
+        Of what ran.
+    cost_decided, inter_node_decided_tps, moved_decided
+        Of what was wanted then; executors that were to move within the budget.
+    cost, inter_node_tps, moved_executors, unplaced
+        Of what the replayed scheduler wants, from the same start; None where it failed.
+    seconds
+        How long it took.
+    error
+        Why it failed.
+    """
+
+    at_ms: int
+    scheduler: str
+    cost_before: float
+    inter_node_before_tps: float
+    cost_decided: float
+    inter_node_decided_tps: float
+    moved_decided: int
+    cost: float | None
+    inter_node_tps: float | None
+    moved_executors: int | None
+    unplaced: int | None
+    seconds: float | None
+    error: str | None
+
+
+_ARROW_TYPES = {"int": pa.int64(), "float": pa.float64(), "str": pa.string()}
+_ARROW = pa.schema([(f.name, _ARROW_TYPES[str(f.type).partition(" ")[0]]) for f in fields(ReplayedLook)])
+
+
+def replay(
+    store: Store,
+    stretch: Stretch,
+    name: str,
+    settings: Sequence[str] = (),
+    seed: int | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _of: None,
+) -> list[ReplayedLook]:
+    """Ask a scheduler at each recorded look, oldest first. Each look begins with what really ran then.
+
+    Parameters
+    ----------
+    name, settings, seed
+        As for `resolve_scheduler`.
+    progress
+        Told how many looks of how many are done.
+
+    Raises
+    ------
+    InputError
+        There is no such scheduler, its settings are wrong, or no look was recorded in the stretch.
+    """
+    resolve_scheduler(name, settings, seed)
+    moments = look_moments(store, stretch)
+    if not moments:
+        raise InputError("replay", [Fault("no look at the placement is recorded in it", _range_of(stretch))])
+    found: list[ReplayedLook] = []
+    for begin in range(0, len(moments), LOOKS_A_JOB):
+        progress(begin, len(moments))
+        some = moments[begin : begin + LOOKS_A_JOB]
+        rows = answers(store, Stretch(some[0], some[-1] + 1), _asking(name, tuple(settings), seed), _ARROW)
+        found += sorted((ReplayedLook(**row) for row in rows), key=lambda look: look.at_ms)
+    progress(len(moments), len(moments))
+    return found
+
+
+def _asking(
+    name: str, settings: tuple[str, ...], seed: int | None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that Spark calls with the looks of one task."""
+
+    def ask(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        scheduler = resolve_scheduler(name, settings, seed)
+        for batch in batches:
+            yield pa.RecordBatch.from_pylist([_asked(scheduler, look) for look in batch.to_pylist()], _ARROW)
+
+    return ask
+
+
+def _asked(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
+    row = {
+        "at_ms": look["at_ms"],
+        "scheduler": look["scheduler"],
+        "cost_before": look["cost_before"],
+        "inter_node_before_tps": look["inter_node_before_tps"],
+        "cost_decided": look["cost_wanted"],
+        "inter_node_decided_tps": look["inter_node_wanted_tps"],
+        "moved_decided": sum(json.loads(look["moves"]).values()),
+    }
+    try:
+        return row | _answer(scheduler, look)
+    except Exception as error:  # of a scheduler that may be anybody's: the other looks go on
+        return row | {"error": f"{type(error).__name__}: {error}"}
+
+
+def _answer(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
+    if look["document"] is None or look["profile"] is None:
+        raise InputError("history", [Fault("snapshot or profile of this look is not there", in_utc(look["at_ms"]))])
+    profile = {"document": look["profile"], "start_ms": look["start_ms"], "end_ms": look["end_ms"]}
+    problem = without_assumed_traffic(problem_of(look["document"], profile, in_utc(look["at_ms"])))
+    begin = time.perf_counter()
+    slots = scheduler.schedule(problem).slot_of_executor
+    seconds = time.perf_counter() - begin
+    cost = cost_of(problem, slots)
+    return {
+        "cost": cost.total,
+        "inter_node_tps": inter_node_tps(cost),
+        "moved_executors": len(diff(problem, problem.current_slot, slots).moved_executors),
+        "unplaced": int(np.count_nonzero(slots == UNPLACED)),
+        "seconds": seconds,
+    }
+
+
+def _range_of(stretch: Stretch) -> str:
+    begin, end = ("" if ms is None else in_utc(ms) for ms in (stretch.start_ms, stretch.end_ms))
+    return f"{begin}..{end}"

@@ -1,0 +1,1 @@
+"""What came of moves: windows before and after them, judged."""

@@ -1,0 +1,182 @@
+"""The one definition of each table of the history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from stormwright.pipeline.panes.derive import KEYS, VALUES
+
+#: Rows of version n of a table → the same as rows of version n + 1.
+Migration = Callable[[DataFrame], DataFrame]
+
+_ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64(), "boolean": pa.bool_()}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the history; it is kept by day.
+
+    Parameters
+    ----------
+    columns
+        Name → Spark type, of the newest version.
+    key
+        What is there once.
+    moment
+        The column that tells the day: milliseconds since 1970.
+    order
+        What the rows of a past day are sorted by.
+    migrations
+        The first leads from version 1 to 2. Rows keep the version that they were written in until their day is
+        compacted; whoever reads them gets the newest.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    key: tuple[str, ...]
+    moment: str = "at_ms"
+    order: tuple[str, ...] = ()
+    migrations: tuple[Migration, ...] = ()
+
+    @property
+    def version(self) -> int:
+        """The newest version, which new rows are written in."""
+        return len(self.migrations) + 1
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The columns in Arrow's types."""
+        return pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in self.columns.items()])
+
+    @property
+    def ddl(self) -> str:
+        """The columns as Spark writes a schema."""
+        return ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
+
+    def migrated(self, rows: DataFrame, version: int) -> DataFrame:
+        """Rows of an older version as rows of the newest one; other columns than the table's are kept."""
+        for migration in self.migrations[version - 1 :]:
+            rows = migration(rows)
+        return rows
+
+
+#: Facts per pane of 3 s (`stormwright.pipeline.panes.derive`), each pane once, when no record can reach it any more.
+FACTS = Table(
+    "facts",
+    {"pane_ms": "long", **KEYS, **VALUES},
+    key=("pane_ms", *KEYS),
+    moment="pane_ms",
+    # Each pair's panes follow each other: the keys then take next to no room, and a topology's rows lie together.
+    order=("kind", "topology", "component", "stream", "first", "second", "supervisor", "grouping", "pane_ms"),
+)
+
+#: The cluster and what ran on it, without load, whenever that changed. `document` is a `stormwright-problem/1`, `id`
+#: its hash.
+SNAPSHOTS = Table("snapshots", {"at_ms": "long", "id": "string", "document": "string"}, key=("at_ms",))
+
+#: Measured loads: `document` has `topologies` as the `load` of a `stormwright-problem/1` whose snapshot is `snapshot`,
+#: and `node_cpu_hz` and `overload_s` by supervisor.
+PROFILES = Table(
+    "profiles",
+    {"at_ms": "long", "snapshot": "string", "start_ms": "long", "end_ms": "long", "document": "string"},
+    key=("at_ms",),
+)
+
+#: Each look at the placement. Costs are of what ran, of what the scheduler wanted, and of what the planned moves lead
+#: to within the budget; `inter_node` is in tuples/s. `moves` is a JSON object, topology id → executors that move;
+#: `snapshot` and `profile_ms` lead to the rows that the decision was made on.
+DECISIONS = Table(
+    "decisions",
+    {
+        "at_ms": "long",
+        "scheduler": "string",
+        "parameters": "string",
+        "reason": "string",
+        "dry_run": "boolean",
+        "moves": "string",
+        "cost_before": "double",
+        "cost_wanted": "double",
+        "cost_after": "double",
+        "inter_node_before_tps": "double",
+        "inter_node_wanted_tps": "double",
+        "inter_node_after_tps": "double",
+        "snapshot": "string",
+        "profile_ms": "long",
+    },
+    key=("at_ms",),
+)
+
+#: Each move that was tried; of one that failed there is `failure` and no times.
+MOVES = Table(
+    "moves",
+    {
+        "at_ms": "long",
+        "decision_ms": "long",
+        "topology": "string",
+        "moved_executors": "long",
+        "started_workers": "long",
+        "stopped_workers": "long",
+        "kept_workers": "long",
+        "drain_s": "double",
+        "swap_s": "double",
+        "resume_s": "double",
+        "started_ms": "long",
+        "ended_ms": "long",
+        "complete": "boolean",
+        "failure": "string",
+    },
+    key=("decision_ms", "topology"),
+)
+
+#: What came of a move (`stormwright.history.judged.judging`): values after it as multiples of those before.
+JUDGEMENTS = Table(
+    "judgements",
+    {
+        "at_ms": "long",
+        "decision_ms": "long",
+        "topology": "string",
+        "quantity": "string",
+        "predicted": "double",
+        "measured": "double",
+        "low": "double",
+        "high": "double",
+        "windows_before": "long",
+        "windows_after": "long",
+        "verdict": "string",
+    },
+    key=("decision_ms", "topology", "quantity"),
+)
+
+#: Cells of sweeps that were told of this history (`stormwright sweep --state`): `name` is the sweep's, `cell` the key,
+#: and the other columns those of `stormwright.experiments.sweep.work.ROW`. One that failed may have been decided again.
+EXPERIMENTS = Table(
+    "experiments",
+    {
+        "at_ms": "long",
+        "name": "string",
+        "cell": "string",
+        "problem": "string",
+        "scheduler": "string",
+        "parameters": "string",
+        "seed": "long",
+        "repeat": "long",
+        "version": "string",
+        "error": "string",
+        "seconds": "double",
+        "cost": "double",
+        "inter_node": "double",
+        "valid": "boolean",
+        "unplaced": "long",
+        "nodes": "long",
+        "moved_executors": "long",
+    },
+    key=("name", "cell", "at_ms"),
+)
+
+TABLES: Mapping[str, Table] = {
+    table.name: table for table in (FACTS, SNAPSHOTS, PROFILES, DECISIONS, MOVES, JUDGEMENTS, EXPERIMENTS)
+}

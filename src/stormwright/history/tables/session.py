@@ -1,0 +1,54 @@
+"""A Spark session for questions to the history: few large jobs, where the stream has many small ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import SparkSession
+
+from stormwright.errors import MissingDependencyError, StormwrightError
+from stormwright.history.tables.delta import delta_conf
+from stormwright.history.tables.store import check_format
+from stormwright.pipeline.spark.remote import failures_told
+from stormwright.pipeline.spark.session import batch_session
+from stormwright.pipeline.spark.target import SparkTarget
+
+#: What Spark's log says of jars that it did not get.
+_NO_JARS = ("FAILED DOWNLOADS", "UNRESOLVED DEPENDENCIES")
+
+
+@contextmanager
+def history_session(kind: str = "parquet", target: SparkTarget | None = None) -> Iterator[SparkSession]:
+    """A session for tables of a format, which ends with the block; on all cores of this machine by default.
+
+    Raises
+    ------
+    InputError
+        There is no such format.
+    MissingDependencyError
+        There is no Java, or it is too old; or what the format needs is not installed, or cannot be had.
+    StormwrightError
+        Spark does not start, or fails inside the block.
+    """
+    check_format(kind)
+    conf = delta_conf() if kind == "delta" else {}
+    with TemporaryDirectory(prefix="stormwright-history-") as name:
+        try:
+            target = target or SparkTarget()
+            session = batch_session(Path(name), replace(target, conf={**conf, **target.conf}))
+        except StormwrightError as error:
+            log = Path(name, "spark.log")
+            if log.exists() and any(mark in log.read_text(encoding="utf-8") for mark in _NO_JARS):
+                raise MissingDependencyError(
+                    f"{conf['spark.jars.packages']} cannot be had from any Maven repository that Spark knows"
+                ) from error
+            raise
+        try:
+            with failures_told():
+                yield session
+        finally:
+            session.stop()

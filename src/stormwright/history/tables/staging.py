@@ -1,0 +1,197 @@
+"""Rows that wait on local disk to be taken into the tables: many small files, no Spark.
+
+::
+
+    DIRECTORY/staging/TABLE/vVERSION/NAME.parquet     rows as they came
+    DIRECTORY/chunks/TABLE/vVERSION/NUMBER/           rows that become chunk NUMBER of the table
+    DIRECTORY/damaged/                                files that cannot be read
+
+A chunk's rows are decided on by renaming files, before Spark is asked to write any. So a chunk that was interrupted
+anywhere is written again from the same files, in the place of what may be there of it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stormwright.errors import StormwrightError
+from stormwright.history.tables.definitions import TABLES, Table
+
+#: Rows that become one chunk: they pass through the driver's memory, and as one task through the session of the stream,
+#: whose batches wait meanwhile.
+MAX_CHUNK_ROWS = 500_000
+
+_SUFFIX = ".parquet"
+
+#: A file that is being written, or that does not count yet.
+_HIDDEN = "."
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows of one version of a table that are written, or written again, together."""
+
+    table: Table
+    version: int
+    number: int
+    directory: Path
+
+    def rows(self) -> pa.Table:
+        """All rows, as they were staged."""
+        return pa.concat_tables([pq.read_table(path, partitioning=None) for path in _visible(self.directory)])
+
+    def remove(self) -> None:
+        """Forget the rows: they are in the table."""
+        shutil.rmtree(self.directory)
+
+
+class Staging:
+    """Files of rows below a directory; safe to write to from several threads."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def write(
+        self, table: Table, name: str, rows: pa.Table | Sequence[Mapping[str, Any]], hidden: bool = False
+    ) -> None:
+        """Stage rows of the newest version as one file, which appears whole; the same name replaces it.
+
+        Parameters
+        ----------
+        hidden
+            They are not taken before `publish`.
+        """
+        if not isinstance(rows, pa.Table):
+            rows = pa.Table.from_pylist([dict(row) for row in rows], table.arrow)
+        path = self._staged(table) / f"{_HIDDEN if hidden else ''}{name}{_SUFFIX}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{_HIDDEN}{name}.partial")
+        with temporary.open("wb") as file:
+            pq.write_table(rows.select(table.arrow.names).cast(table.arrow), file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+    def hidden(self, table: Table) -> list[str]:
+        """Names of the hidden files."""
+        found = self._staged(table).glob(f"{_HIDDEN}*{_SUFFIX}")
+        return sorted(path.name.removeprefix(_HIDDEN).removesuffix(_SUFFIX) for path in found)
+
+    def publish(self, table: Table, name: str) -> None:
+        """Let a hidden file count from now on."""
+        path = self._staged(table) / f"{_HIDDEN}{name}{_SUFFIX}"
+        path.rename(path.with_name(path.name.removeprefix(_HIDDEN)))
+
+    def discard(self, table: Table, name: str) -> None:
+        """Delete a hidden file."""
+        (self._staged(table) / f"{_HIDDEN}{name}{_SUFFIX}").unlink()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes that work on the tables of this directory from it until the block ends.
+
+        Two that take rows in would give the same number to different rows, and one that compacts a day deletes what
+        another one writes to it meanwhile.
+
+        Raises
+        ------
+        StormwrightError
+            Another one is at it.
+        """
+        self._directory.mkdir(parents=True, exist_ok=True)
+        with (self._directory / "lock").open("w") as file:
+            try:
+                # A process that ends, however it does, lets go of it.
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                told = f"another process is working on the tables of {self._directory}; try again when it has ended"
+                raise StormwrightError(told) from error
+            yield
+
+    def waiting(self) -> tuple[int, int]:
+        """How many files wait to be taken in, and their size in bytes."""
+        sizes = []
+        for path in [*self._files("staging"), *self._files("chunks")]:
+            with suppress(FileNotFoundError):  # it is being taken in
+                sizes.append(path.stat().st_size)
+        return len(sizes), sum(sizes)
+
+    def chunks(self, table: Table) -> Iterator[Chunk]:
+        """What is to be written, one chunk after the other: those that were begun earlier, then all that is staged."""
+        for directory in sorted(self._directory.glob(f"chunks/{table.name}/v*/*"), key=lambda path: int(path.name)):
+            yield from self._chunk(table, directory)
+        for staged in sorted(self._directory.glob(f"staging/{table.name}/v*")):
+            while files := self._some(_visible(staged)):
+                directory = self._new_chunk(table, staged.name)
+                for path in files:
+                    path.rename(directory / path.name)
+                yield from self._chunk(table, directory)
+
+    def _chunk(self, table: Table, directory: Path) -> Iterator[Chunk]:
+        for path in _visible(directory):
+            if _rows_in(path) is None:
+                self._set_aside(path)
+        chunk = Chunk(table, int(directory.parent.name.removeprefix("v")), int(directory.name), directory)
+        if _visible(directory):
+            yield chunk
+        else:
+            chunk.remove()
+
+    def _some(self, files: list[Path]) -> list[Path]:
+        """The first files that make up a chunk; one at least."""
+        rows, number = 0, 0
+        for path in files:
+            rows += _rows_in(path) or 0
+            if number and rows > MAX_CHUNK_ROWS:
+                break
+            number += 1
+        return files[:number]
+
+    def _new_chunk(self, table: Table, version: str) -> Path:
+        """A directory whose number is greater than any before, though the clock was set back.
+
+        It begins with the time of day because the tables may outlive this directory.
+        """
+        last = self._directory / "last-chunk"
+        number = max(time.time_ns() // 1_000_000, int(last.read_text("ascii")) + 1 if last.exists() else 0)
+        temporary = last.with_name(f"{_HIDDEN}{last.name}")
+        temporary.write_text(str(number), "ascii")
+        temporary.replace(last)
+        directory = self._directory / "chunks" / table.name / version / str(number)
+        directory.mkdir(parents=True)
+        return directory
+
+    def _set_aside(self, path: Path) -> None:
+        damaged = self._directory / "damaged"
+        damaged.mkdir(exist_ok=True)
+        path.rename(damaged / f"{path.parent.name}-{path.name}")
+
+    def _staged(self, table: Table) -> Path:
+        return self._directory / "staging" / table.name / f"v{table.version}"
+
+    def _files(self, part: str) -> Iterator[Path]:
+        for name in TABLES:
+            yield from self._directory.glob(f"{part}/{name}/**/[!.]*{_SUFFIX}")
+
+
+def _visible(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.glob(f"*{_SUFFIX}") if not path.name.startswith(_HIDDEN))
+
+
+def _rows_in(path: Path) -> int | None:
+    """How many rows a file holds; None where it is none of ours, or damaged."""
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except pa.ArrowException:
+        return None

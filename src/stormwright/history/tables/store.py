@@ -1,0 +1,288 @@
+"""Where the tables are: any Hadoop file system, reached through Spark alone."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import reduce
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from stormwright.errors import Fault, InputError
+from stormwright.history.tables.definitions import Table
+
+#: Rows of one file of a compacted day, about.
+ROWS_A_FILE = 16_000_000
+
+#: What Spark says of a directory that is not there.
+NOT_FOUND = "PATH_NOT_FOUND"
+
+#: Column that tells the day of a row, in UTC; it is there in whatever is read.
+DAY = "day"
+
+
+@dataclass(frozen=True)
+class Days:
+    """Days from `first` up to and with `last`, open where that is None."""
+
+    first: date | None = None
+    last: date | None = None
+
+    def __contains__(self, day: date) -> bool:
+        return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
+
+
+class Store(Protocol):
+    """Tables by name. Whatever is interrupted can be done again, and nothing is there twice or missing then."""
+
+    def write(self, table: Table, rows: DataFrame, chunk: int) -> None:
+        """Add rows as one chunk, in the place of what was written of that chunk before."""
+
+    def read(self, table: Table, days: Days | None = None) -> DataFrame:
+        """The rows of some days, in the newest version, and their `DAY`."""
+
+    def days(self, table: Table) -> list[date]:
+        """Days of which there is anything."""
+
+    def fragmented(self, table: Table) -> list[date]:
+        """Days that `compact` would make into one set of sorted files."""
+
+    def compact(self, table: Table, day: date) -> None:
+        """Make all that there is of a day one set of sorted files of the newest version."""
+
+    def drop(self, table: Table, day: date) -> None:
+        """Delete a day."""
+
+    def size_bytes(self, table: Table) -> int:
+        """What the files take."""
+
+
+class _Part(NamedTuple):
+    """A directory of files: chunk `number`, or all of a day up to and with chunk `number`."""
+
+    root: str
+    day: date
+    version: int
+    number: int
+
+
+_CHUNKS, _WHOLE = "chunks", "days"
+_NUMBER = {_CHUNKS: "chunk", _WHOLE: "through"}
+_PART = re.compile(r"/(chunks|days)/day=(\d{4}-\d\d-\d\d)/version=(\d+)/(?:chunk|through)=(\d+)/[^/]+$")
+
+#: Partitions that are written are replaced, all others stay; and no marker files.
+_REPLACING = {"partitionOverwriteMode": "dynamic", "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+_CLEARING = {"partitionOverwriteMode": "static", "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+
+
+class ParquetStore:
+    """Plain Parquet files.
+
+    ::
+
+        URI/TABLE/chunks/day=2026-11-21/version=1/chunk=NUMBER/    as taken in
+        URI/TABLE/days/day=2026-11-21/version=1/through=NUMBER/    the day, up to and with that chunk, sorted
+
+    1. Spark writes beside the tables and renames a directory when all of it is there.
+    2. Numbers of chunks grow. Where a day is there as a whole, its chunks up to that number are not read, nor is an
+       older whole: compacting counts from the one rename on, and what it replaces is deleted later.
+
+    Parameters
+    ----------
+    uri
+        A directory that Spark can write to, such as ``file:///var/lib/…`` or ``hdfs://…``.
+    """
+
+    def __init__(self, spark: SparkSession, uri: str) -> None:
+        self._spark = spark
+        self._uri = uri.rstrip("/")
+        keep_order(spark)
+
+    def write(self, table: Table, rows: DataFrame, chunk: int) -> None:
+        """See `Store`."""
+        self._write(table, rows.withColumn(DAY, day_of(table)), _CHUNKS, chunk)
+
+    def read(self, table: Table, days: Days | None = None) -> DataFrame:
+        """See `Store`."""
+        return self._read(table, [part for part in self._visible(table) if days is None or part.day in days])
+
+    def days(self, table: Table) -> list[date]:
+        """See `Store`."""
+        return sorted({part.day for part in self._visible(table)})
+
+    def fragmented(self, table: Table) -> list[date]:
+        """See `Store`."""
+        parts = self._parts(table)
+        alone = {day for day, count in Counter(part.day for part in parts).items() if count == 1}
+        return sorted({p.day for p in parts if p.day not in alone or p.root == _CHUNKS or p.version != table.version})
+
+    def compact(self, table: Table, day: date) -> None:
+        """See `Store`."""
+        visible = [part for part in self._visible(table) if part.day == day]
+        whole = len(visible) == 1 and visible[0].root == _WHOLE and visible[0].version == table.version
+        through = max(part.number for part in visible)
+        if not whole:
+            rows = self._read(table, visible)
+            files = max(1, round(rows.count() / ROWS_A_FILE))
+            order = table.order or table.key
+            rows = rows.repartitionByRange(files, *order).sortWithinPartitions(*order)
+            self._write(table, rows, _WHOLE, through)
+        # Also what an earlier compaction did not come to delete.
+        kept = _Part(_WHOLE, day, table.version, through)
+        if any(part.root == _CHUNKS for part in self._parts(table, day)):
+            self._clear(f"{table.name}/{_CHUNKS}/day={day}")
+        for part in set(self._parts(table, day)) - {kept}:
+            self._clear(f"{table.name}/{_WHOLE}/day={day}/version={part.version}/through={part.number}")
+
+    def drop(self, table: Table, day: date) -> None:
+        """See `Store`."""
+        for root in {part.root for part in self._parts(table, day)}:
+            self._clear(f"{table.name}/{root}/day={day}")
+
+    def size_bytes(self, table: Table) -> int:
+        """See `Store`."""
+        files = self._spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+        try:
+            (row,) = files.load(self._path(table.name)).agg(F.sum("length").alias("bytes")).collect()
+        except AnalysisException as error:
+            if error.getCondition() != NOT_FOUND:
+                raise
+            return 0
+        return row["bytes"] or 0
+
+    def write_day(self, table: Table, day: date, rows: DataFrame, through: int = 0) -> None:
+        """Make sorted rows all that there is of a day, as `compact` leaves it."""
+        self._write(table, rows.withColumn(DAY, F.lit(day)), _WHOLE, through)
+
+    def _path(self, *steps: str) -> str:
+        return "/".join([self._uri, *steps])
+
+    def _write(self, table: Table, rows: DataFrame, root: str, number: int) -> None:
+        numbered = rows.withColumns({"version": F.lit(table.version), _NUMBER[root]: F.lit(number)})
+        writer = numbered.write.mode("overwrite").options(**_REPLACING).partitionBy(DAY, "version", _NUMBER[root])
+        writer.parquet(self._path(table.name, root))
+
+    def _clear(self, path: str) -> None:
+        """Empty a directory: Spark deletes what it overwrites, and writes nothing where there are no rows."""
+        nothing = self._spark.createDataFrame([], "nothing string, of string")
+        nothing.write.mode("overwrite").options(**_CLEARING).partitionBy("of").parquet(self._path(path))
+
+    def _parts(self, table: Table, day: date | None = None) -> list[_Part]:
+        files = self._spark.read.schema(table.ddl).option("recursiveFileLookup", "true")
+        try:
+            paths = files.parquet(self._path(table.name)).inputFiles()
+        except AnalysisException as error:
+            if error.getCondition() != NOT_FOUND:
+                raise
+            return []
+        found = {_part(match) for path in paths if (match := _PART.search(path))}
+        return sorted(part for part in found if day is None or part.day == day)
+
+    def _visible(self, table: Table) -> list[_Part]:
+        """What counts (2)."""
+        parts = self._parts(table)
+        through = {part.day: part.number for part in sorted(parts, key=lambda p: p.number) if part.root == _WHOLE}
+        counting = [
+            part
+            for part in parts
+            if (part.number > through.get(part.day, -1) if part.root == _CHUNKS else part.number == through[part.day])
+        ]
+        # What was written again after an upgrade, in the place of what an older version of this code had written.
+        newest = {(part.root, part.day, part.number): part for part in sorted(counting, key=lambda p: p.version)}
+        return list(newest.values())
+
+    def _read(self, table: Table, parts: Collection[_Part]) -> DataFrame:
+        frames = [
+            self._read_alike(table, root, version, [p for p in parts if (p.root, p.version) == (root, version)])
+            for root, version in sorted({(part.root, part.version) for part in parts})
+        ]
+        if not frames:
+            return self._spark.createDataFrame([], f"{table.ddl}, {DAY} date")
+        return reduce(DataFrame.unionByName, frames)
+
+    def _read_alike(self, table: Table, root: str, version: int, parts: Iterable[_Part]) -> DataFrame:
+        """Rows of directories of one kind and version, in the newest version."""
+        number = _NUMBER[root]
+        reader = self._spark.read.option("basePath", self._path(table.name, root))
+        if version == table.version:
+            reader = reader.schema(f"{table.ddl}, {DAY} date, version int, {number} long")
+        paths = [
+            self._path(table.name, root, f"{DAY}={part.day}", f"version={version}", f"{number}={part.number}")
+            for part in parts
+        ]
+        return table.migrated(reader.parquet(*paths), version).select(*table.columns, DAY)
+
+
+def _part(match: re.Match[str]) -> _Part:
+    root, day, version, number = match.groups()
+    return _Part(root, date.fromisoformat(day), int(version), int(number))
+
+
+def keep_order(spark: SparkSession) -> None:
+    """Let Spark write rows in the order in which they are: otherwise it sorts them by day, and loses that within."""
+    spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", "8")
+
+
+def day_of(table: Table) -> Column:
+    """The day of a row."""
+    return F.to_date(F.timestamp_millis(table.moment))
+
+
+def day_at(moment_ms: int) -> date:
+    """The day of a moment."""
+    return datetime.fromtimestamp(moment_ms / 1000, UTC).date()
+
+
+FORMATS = ("parquet", "delta")
+
+
+def as_uri(place: str) -> str:
+    """A directory of this machine, or what is a URI already, as a URI.
+
+    Raises
+    ------
+    InputError
+        It is empty.
+    """
+    if not place:
+        raise InputError("history", [Fault("no place", place)])
+    return place if re.match(r"[a-z][a-z0-9+.-]*:", place) else _file_uri(Path(place))
+
+
+def tables_below(state_dir: Path) -> str:
+    """Where the tables of a service are if it was told nothing else."""
+    return _file_uri(state_dir / "history" / "tables")
+
+
+def _file_uri(directory: Path) -> str:
+    # As Hadoop reads it: a blank stands for itself, and %20 would be a part of the name.
+    return f"file://{directory.absolute()}"
+
+
+def check_format(kind: str) -> None:
+    """Raise InputError unless tables can have this format."""
+    if kind not in FORMATS:
+        raise InputError("history format", [Fault(f"unknown; there are {', '.join(FORMATS)}", kind)])
+
+
+def open_store(spark: SparkSession, uri: str, kind: str = "parquet") -> Store:
+    """The tables at a URI, or below a directory of this machine.
+
+    Raises
+    ------
+    InputError
+        There is no such format, or the place is empty.
+    """
+    check_format(kind)
+    if kind == "delta":
+        from stormwright.history.tables.delta import DeltaStore
+
+        return DeltaStore(spark, as_uri(uri))
+    return ParquetStore(spark, as_uri(uri))

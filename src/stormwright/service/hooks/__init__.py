@@ -1,0 +1,1 @@
+"""What outside programs are told: of topologies without slots."""

@@ -1,0 +1,66 @@
+"""Storm's status text: what Nimbus is told is what ``stormwright explain`` prints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stormwright import cli
+from stormwright.explain.explain import explain
+from stormwright.explain.obstacles import status_texts
+from stormwright.formats import write_assignment, write_problem
+from stormwright.model import Assignment, Component, Problem, Topology, default_executor_runs
+from stormwright.schedulers import make_scheduler
+from stormwright.service.runtime import Runtime, RuntimeSettings
+from tests.schedulers.builders import load, nodes, problem, topology
+
+
+def tagged_problem() -> Problem:
+    """Three nodes, two with the tag that the topology wants, of which one is blacklisted and the other too small."""
+    components = (Component("parse", "spout", 2), Component("score", "bolt", 2, tags=("gpu",)))
+    wanted = Topology("t-1-0", "t", 2, components, default_executor_runs(components))
+    of = problem(nodes(4, 4, 4, memory_mb=512), (wanted, load(4, memory_mb=[100, 100, 1024, 1024])))
+    tags = [None, {"tags": "gpu"}, {"tags": "gpu"}]
+    supervisors = tuple(replace(node, scheduler_meta=own) for node, own in zip(of.supervisors, tags, strict=True))
+    return replace(of, supervisors=supervisors, blacklisted_hosts=frozenset({"h1"}))
+
+
+@pytest.fixture
+def told_by_nimbus(tmp_path):
+    """The status texts that the service, as `serve` wires it, answers Nimbus with."""
+
+    def ask(of: Problem, initial: str) -> dict[str, str]:
+        settings = RuntimeSettings(tmp_path / "state", "127.0.0.1", 0, initial)
+        runtime = Runtime(settings, make_scheduler("online"), "online", [], print)
+        return dict(runtime.bridge.answer(of).status)
+
+    return ask
+
+
+@pytest.mark.parametrize("initial", ["tag_aware", "online", "even"])
+def test_explain_prints_what_nimbus_is_told(initial, told_by_nimbus, tmp_path, capsys):
+    of = tagged_problem()
+    if initial == "even":  # it looks at slots alone
+        of = replace(of, supervisors=tuple(replace(node, ports=()) for node in of.supervisors))
+    write_problem(tmp_path / "problem.json", of)
+    write_assignment(tmp_path / "answer.json", of, make_scheduler(initial).schedule(of))
+    assert cli.run(["explain", str(tmp_path / "problem.json"), str(tmp_path / "answer.json")]) == 0
+    assert f"\n  {told_by_nimbus(of, initial)['t-1-0']}\n" in capsys.readouterr().out
+
+
+def test_the_text_counts_nodes_after_what_the_scheduler_said(told_by_nimbus):
+    assert told_by_nimbus(tagged_problem(), "tag_aware")["t-1-0"] == (
+        'tag_aware: no room found on 2 nodes with tag "gpu" for 1 workers with 2 executors; '
+        'score: 1 of 3 nodes: tag "gpu" missing; 1 of 3: blacklisted; 1 of 3: memory short by 512 MB'
+    )
+
+
+def test_the_text_is_about_the_executor_that_most_nodes_are_ruled_out_for():
+    asked = load(3, cpu_ghz=[0.1, 3, 5])
+    of = problem(nodes(4, 2), (topology("t", 3, 1), asked))
+    answer = Assignment(np.full(3, -1, np.int32), status={"t": "mine: too large"}, scheduler="mine")
+    [text] = status_texts(of, answer, ["t"]).values()
+    assert text == "mine: too large; c: 2 of 2 nodes: CPU short by 1.0 to 3.0 GHz"
+    assert text in [explanation.status_text for explanation in explain(of, answer)]

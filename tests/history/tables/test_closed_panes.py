@@ -1,0 +1,69 @@
+"""What the stream leaves in the history is what a batch makes of the same files, each pane once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.test_stream import wait_for, wait_until_read
+
+from stormwright.history.tables.definitions import FACTS
+from stormwright.history.tables.ingest import ingest
+from stormwright.history.tables.panes import ClosedPanes
+from stormwright.history.tables.staging import Staging
+from stormwright.history.tables.store import ParquetStore
+from stormwright.pipeline.run import state_files
+from stormwright.pipeline.run.batch import backfill
+from stormwright.pipeline.run.live import LiveState
+from stormwright.pipeline.run.stream import LoadStream, StreamSettings
+from tests.history.samples import START_MS, by_key, stored
+from tests.pipeline.generator import deliver, dice, land, make_world, records
+
+pytestmark = pytest.mark.spark
+
+SETTINGS = StreamSettings(trigger_s=0.1, window_s=6, late_s=5, max_files_per_batch=2, keep_raw_s=10**9)
+
+
+def rounded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The one sum of floats may come out otherwise in another order."""
+    return [row | {"cpu_ns": pytest.approx(row["cpu_ns"] or 0.0, rel=1e-12)} for row in rows]
+
+
+def test_each_pane_is_in_the_history_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch fails between the panes' writing and the state's; rows are taken in before the stream is started anew."""
+    rng, world = dice(21), make_world(21)
+    delivery = deliver(records(world, START_MS, 40, rng), rng)
+    files, read = delivery.in_files(40), 0
+    landing, state, staging = tmp_path / "landing", tmp_path / "state", Staging(tmp_path / "history")
+    store = ParquetStore(spark, (tmp_path / "tables").as_uri())
+    saves: list[int] = []
+
+    def failing(saved: LiveState, directory: Path) -> None:
+        saves.append(saved.batch)
+        if len(saves) == 3:
+            raise OSError("no space left on device")
+        save(saved, directory)
+
+    save = state_files.save
+    monkeypatch.setattr(state_files, "save", failing)
+    half = len(files) * 3 // 4
+    for some in (files[:half], files[half:]):
+        with LoadStream(landing, state, SETTINGS, spark, ClosedPanes(staging)) as stream:
+            for file in some:
+                land(landing, (line.body for line in file), file[-1].arrived_ms)
+                read += len(file)
+            wait_until_read(stream, read)
+            wait_for(stream, lambda: stream.progress()["error"] is None)
+            assert stream.closed_panes_error() is None
+        ingest(spark, store, staging)
+    assert len(saves) > len(set(saves)) > 3, "a batch was repeated"
+    found = stored(store, FACTS)
+    still_open = state_files.load(state / SETTINGS.state_name / "panes").facts()
+    everything = [row | {"cpu_ns": row["cpu_ns"] or 0.0} for row in by_key(found + still_open.to_pylist(), FACTS)]
+    backfill(spark, [landing, stream.raw], tmp_path / "batch", settings=SETTINGS)
+    in_batch: pa.Table = spark.read.parquet(str(tmp_path / "batch" / "panes")).toArrow()
+    assert everything == rounded(by_key(in_batch.to_pylist(), FACTS))
+    assert len(found) > 200

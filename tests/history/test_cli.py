@@ -1,0 +1,130 @@
+"""The verbs `history` and `replay`, on what a service has staged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stormwright.cli import BAD_INPUT, run
+from stormwright.formats import read_problem
+from stormwright.history.tables import session as session_module
+from stormwright.history.tables.definitions import FACTS, JUDGEMENTS
+from stormwright.history.tables.staging import Staging
+from tests.history.recorded import START_MS, Clockwork, record_looks
+from tests.history.samples import facts
+
+LOOKS = 3
+
+
+@pytest.fixture
+def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verbs use the session of the tests, and leave it as it is."""
+    monkeypatch.setattr(session_module, "batch_session", lambda *_: spark)
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    capsys.readouterr()
+    found, told = run(arguments), capsys.readouterr()
+    assert found == code, told.err
+    return told.out if code == 0 else told.err
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("shared_session")
+def test_from_what_is_staged_to_what_people_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Hadoop and a shell have their own ideas of such a name.
+    state_dir = tmp_path / "the state, 100 %"
+    staging = Staging(state_dir / "history")
+    staging.write(FACTS, "facts", facts(2, 2, seed=1))
+    with monkeypatch.context() as patch:
+        looks = record_looks(state_dir / "history", Clockwork(patch), LOOKS)
+    judgement = {"decision_ms": looks[1][0], "topology": "measured-1-0", "quantity": "throughput", "predicted": 1.0}
+    staging.write(
+        JUDGEMENTS, "judged", [{"at_ms": START_MS + 600_000, "measured": 1.02, "verdict": "as predicted", **judgement}]
+    )
+    state = ["--state", str(state_dir)]
+
+    def as_json(*arguments: str) -> Any:
+        return json.loads(printed(capsys, *arguments, *state, "--json"))
+
+    assert "nothing is recorded there" in printed(capsys, "history", "report", *state, code=BAD_INPUT)
+    assert as_json("history", "ingest")["rows"]["facts"] == 72
+    assert [path.name for path in tmp_path.iterdir()] == [state_dir.name]
+    assert {path.name for path in (state_dir / "history" / "tables").iterdir()} >= {"facts", "decisions"}
+    assert printed(capsys, "history", "ingest", *state) == "nothing was staged\n"
+    summaries = {table["table"]: table["rows"] for table in as_json("history", "tables")["tables"]}
+    assert summaries == {
+        "facts": 72, "snapshots": 2, "profiles": LOOKS, "decisions": LOOKS, "moves": 0, "judgements": 1,
+        "experiments": 0,
+    }  # fmt: skip
+    reports = as_json("history", "report", "2023-07-22", "--by-day")["topologies"]
+    assert [(found["topology"], found["day"]) for found in reports] == [
+        ("clicks", "2023-07-22"),
+        ("words", "2023-07-22"),
+    ]
+    assert "clicks" in printed(capsys, "history", "report", "..2023-07-23", *state)
+    decisions = as_json("history", "decisions")["decisions"]
+    assert [found["at_ms"] for found in decisions] == [at_ms for at_ms, _, _ in looks]
+    assert [len(found["judgements"]) for found in decisions] == [0, 1, 0]
+    assert "throughput × 1.02 (1.00 predicted): as predicted" in printed(capsys, "history", "decisions", *state)
+    count = as_json("history", "sql", "SELECT kind, count(*) AS rows FROM facts GROUP BY kind ORDER BY kind")["rows"]
+    assert count[0] == {"kind": "executor", "rows": 16}
+    assert printed(capsys, "history", "sql", "SELECT max(at_ms) FROM decisions", *state).split()[-1] == str(
+        looks[-1][0]
+    )
+
+    for statement, why in (
+        ("SELECT nothing FROM facts", "UNRESOLVED_COLUMN"),
+        ("SELECT 1 / sum(0) FROM facts", "Spark failed: [DIVIDE_BY_ZERO]"),
+    ):
+        assert why in printed(capsys, "history", "sql", statement, *state, code=BAD_INPUT)
+    overloads = as_json("history", "overloads", "2023-07-22", "--after", "0")["overloads"]
+    assert overloads == []  # of those days no capacity is known
+
+    output = tmp_path / "then.json"
+    printed(capsys, "history", "at", "2026-11-21T00:30", *state, "--output", str(output))
+    assert read_problem(output).current == looks[-1][1].current
+    replayed = as_json("replay", "2026-11-20..2026-11-21", "--scheduler", "online")
+    assert [look["cost"] for look in replayed["looks"]] == pytest.approx(
+        [look["cost_decided"] for look in replayed["looks"]]
+    )
+    assert "mean of 3 looks" in printed(capsys, "replay", "2026-11-20..", "--scheduler", "online", *state)
+
+    assert "facts of 2023-07-22: compacted" in printed(capsys, "history", "compact", *state)
+    assert "deleted" in printed(capsys, "history", "retain", "facts=1", *state)
+    assert as_json("history", "report")["topologies"] == []
+
+    (damaged, *_) = (state_dir / "history" / "tables" / "decisions").rglob("*.parquet")
+    damaged.write_bytes(damaged.read_bytes()[:200])
+    told = printed(capsys, "history", "decisions", *state, code=BAD_INPUT)
+    assert damaged.name in told
+    assert "Exception" not in told.partition("Encountered")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["history", "tables"], "--state or --history: is needed"),
+        (["history", "tables", "--state", "/no/such/place"], "no such directory"),
+        (["history", "report", "2026-13-01", "--history", "file:///somewhere"], "no day or time"),
+        (["history", "report", "2026-11-02..2026-11-01", "--history", "file:///somewhere"], "ends before it begins"),
+        (["history", "report", "9999-12-31", "--history", "file:///somewhere"], "no day or time"),
+        (["history", "overloads", "0001-01-01..", "--history", "file:///somewhere"], "no day or time"),
+        (["history", "at", "noon", "--history", "file:///somewhere"], "no day or time"),
+        (["history", "retain", "facts=", "ten", "--history", "file:///somewhere"], "2 faults"),
+        (["history", "ingest", "--history", "file:///somewhere"], "--state: is needed"),
+        (["history", "tables", "--history", "file:///somewhere", "--history-format", "orc"], "orc: unknown"),
+        (["replay", "yesterday", "--history", "file:///somewhere"], "no day or time"),
+    ],
+)
+def test_what_is_wrong_is_said_before_spark_is_started(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in printed(capsys, *arguments, code=BAD_INPUT)

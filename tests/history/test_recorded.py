@@ -1,0 +1,121 @@
+"""Time travel, decisions and replay: what is read from the history is what a scheduler saw and did."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stormwright.controller.policy import inter_node_tps
+from stormwright.errors import InputError
+from stormwright.experiments.replay import replay
+from stormwright.formats import problem_to_dict
+from stormwright.history.asked.known import known_at
+from stormwright.history.asked.reports import decisions
+from stormwright.history.tables.definitions import PROFILES
+from stormwright.history.tables.ingest import ingest
+from stormwright.history.tables.staging import Staging
+from stormwright.history.tables.store import ParquetStore
+from stormwright.model import Problem
+from stormwright.pipeline.run.batch import Stretch
+from tests.history.recorded import START_MS, Clockwork, look, record_looks
+
+pytestmark = pytest.mark.spark
+
+LOOKS = 4
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("recorded") / "tables"
+
+
+@pytest.fixture(scope="module")
+def history(spark: SparkSession, tables: Path) -> tuple[ParquetStore, list[Any]]:
+    state = tables.with_name("state")
+    with pytest.MonkeyPatch.context() as patch:
+        looks = record_looks(state, Clockwork(patch), LOOKS)
+    store = ParquetStore(spark, tables.as_uri())
+    taken = ingest(spark, store, Staging(state))
+    # The cluster changed once, and a day began.
+    assert taken == {"snapshots": 3, "profiles": LOOKS, "decisions": LOOKS}
+    return store, looks
+
+
+def seen_by_scheduler(problem: Problem) -> dict[str, Any]:
+    assert problem.load is not None
+    about = (problem.load.node_cpu_hz, problem.load.overload_s, problem.load.start_ms, problem.load.end_ms)
+    return {**problem_to_dict(problem), "name": "", "about": about}
+
+
+def test_what_was_known_is_what_the_scheduler_saw(history: tuple[ParquetStore, list[Any]]) -> None:
+    store, looks = history
+    for at_ms, problem, _ in looks:
+        assert seen_by_scheduler(known_at(store, at_ms)) == seen_by_scheduler(problem)
+    later = known_at(store, START_MS + 10**9)
+    assert seen_by_scheduler(later) == seen_by_scheduler(looks[-1][1])
+    with pytest.raises(InputError, match="nothing is recorded"):
+        known_at(store, START_MS - 1)
+
+
+def test_decisions_tell_their_effect(history: tuple[ParquetStore, list[Any]]) -> None:
+    store, looks = history
+    found = decisions(store, Stretch())
+    assert [row["at_ms"] for row in found] == [at_ms for at_ms, _, _ in looks]
+    for row, (_, _, decision) in zip(found, looks, strict=True):
+        assert row["cost_before"] == decision.before.total
+        assert row["inter_node_wanted_tps"] == inter_node_tps(decision.after)
+        assert json.loads(row["moves"]) == {move.topology.id: move.moved_executors for move in decision.plan.moves}
+        assert json.loads(row["parameters"]) == decision.assignment.parameters
+    moving = [row for row in found if row["moves"] != "{}"]
+    assert moving
+    assert decisions(store, Stretch(), moving_only=True) == moving
+    middle_ms = looks[2][0]
+    assert decisions(store, Stretch(start_ms=middle_ms)) == found[2:]
+    assert decisions(store, Stretch(end_ms=middle_ms)) == found[:2]
+
+
+def test_the_same_scheduler_decides_the_same_again(history: tuple[ParquetStore, list[Any]]) -> None:
+    store, looks = history
+    told: list[tuple[int, int]] = []
+    again = replay(store, Stretch(), "online", progress=lambda *step: told.append(step))
+    assert [(found.at_ms, found.error) for found in again] == [(at_ms, None) for at_ms, _, _ in looks]
+    for found in again:
+        assert found.cost == pytest.approx(found.cost_decided, rel=1e-12)
+        assert found.inter_node_tps == pytest.approx(found.inter_node_decided_tps, rel=1e-12)
+    assert told == [(0, LOOKS), (LOOKS, LOOKS)]
+
+
+def test_another_scheduler_decides_as_it_would_have(history: tuple[ParquetStore, list[Any]]) -> None:
+    store, looks = history
+    some = replay(store, Stretch(end_ms=looks[3][0]), "binpack")
+    assert len(some) == 3
+    for found, (_, problem, _) in zip(some, looks, strict=False):
+        expected = look(problem, "binpack").after
+        assert expected is not None
+        assert (found.cost, found.inter_node_tps) == (expected.total, inter_node_tps(expected))
+
+
+def test_a_look_that_cannot_be_replayed_is_a_row_with_its_error(
+    history: tuple[ParquetStore, list[Any]], spark: SparkSession, tables: Path, tmp_path: Path
+) -> None:
+    _, looks = history
+    store = ParquetStore(spark, shutil.copytree(tables, tmp_path / "tables").as_uri())
+    store.drop(PROFILES, date(2026, 11, 20))
+    found = replay(store, Stretch(), "online")
+    assert [row.error is not None for row in found] == [True, False, False, False]
+    assert "not there" in str(found[0].error)
+    assert found[0].cost_before == looks[0][2].before.total
+
+
+def test_what_cannot_be_asked_is_said(history: tuple[ParquetStore, list[Any]]) -> None:
+    store, _ = history
+    with pytest.raises(InputError, match="no look"):
+        replay(store, Stretch(end_ms=START_MS), "online")
+    with pytest.raises(InputError, match="beta"):
+        replay(store, Stretch(), "online", ["no_such_beta=1"])

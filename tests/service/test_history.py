@@ -1,0 +1,180 @@
+"""The history of a running service: complete as long as it can be, and never in the way."""
+
+from __future__ import annotations
+
+import errno
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.controller.test_evaluation import seconds
+
+from stormwright.controller.move import MoveReport
+from stormwright.errors import InputError, StormwrightError
+from stormwright.history.tables import staging as staging_module
+from stormwright.history.tables.store import as_uri, tables_below
+from stormwright.service import history as history_module
+from stormwright.service.history import History, HistorySettings
+from tests.history.recorded import START_MS, cluster, look
+
+TOPOLOGY = "measured-1-0"
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def history(tmp_path: Path, said: list[str]) -> History:
+    return History(HistorySettings(ingest_every_s=0.02), tmp_path, "online", said.append)
+
+
+def staged(directory: Path, table: str) -> list[dict[str, Any]]:
+    files = sorted((directory / "history" / "staging" / table).rglob("*.parquet"))
+    return [row for file in files for row in pq.read_table(file, partitioning=None).to_pylist()]
+
+
+def report(start_s: int, complete: bool = True) -> MoveReport:
+    return MoveReport(TOPOLOGY, 2, 1, 1, 1, 1.0, 2.0, 0.5, start_s * 1000, (start_s + 4) * 1000, complete)
+
+
+def wait_for(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_look_its_move_and_what_came_of_it_are_staged(history: History, tmp_path: Path, said: list[str]) -> None:
+    seen = cluster(1, START_MS)
+    decision = look(seen)
+    assert [move.topology.id for move in decision.plan.moves] == [TOPOLOGY]
+    history.start(lambda: None)
+    try:
+        begin_s = 1000
+        of_topology = lambda records: [r | {"worker": r["worker"] | {"topology": TOPOLOGY}} for r in records]  # noqa: E731
+        history.count(of_topology(seconds(begin_s, begin_s + 300, 400, 6)))
+        history.observe(seen)
+        history.decide(seen, decision, dry_run=False)
+        history.move(TOPOLOGY, report(begin_s + 300))
+        history.move("silent-1-0", None, "it did not drain")
+        assert history.judged()["pending"] == [TOPOLOGY]
+        history.count(of_topology(seconds(begin_s + 330, begin_s + 500, 400, 3)))
+        history.observe(seen)
+    finally:
+        history.stop()
+    (row,) = staged(tmp_path, "decisions")
+    moves = staged(tmp_path, "moves")
+    assert [(move["topology"], move["decision_ms"], move["failure"]) for move in moves] == [
+        (TOPOLOGY, row["at_ms"], None),
+        ("silent-1-0", row["at_ms"], "it did not drain"),
+    ]
+    assert (moves[0]["swap_s"], moves[1]["swap_s"]) == (2.0, None)
+    judgements = staged(tmp_path, "judgements")
+    assert {judgement["quantity"]: judgement["verdict"] for judgement in judgements}["throughput"] == "as predicted"
+    assert {judgement["decision_ms"] for judgement in judgements} == {row["at_ms"]}
+    measured = {judgement["quantity"]: judgement["measured"] for judgement in judgements}
+    assert measured["inter-node tuples per tree"] == pytest.approx(0.5, rel=0.02)
+    assert history.judged()["calibration"] is not None
+    assert len(said) == 2
+    assert len(staged(tmp_path, "snapshots")) == len(staged(tmp_path, "profiles")) == 1
+    assert history.status()["staged_files"] == 7
+    assert history.status()["errors"] == {}
+
+
+def test_a_full_disk_is_said_once_and_stops_nothing(
+    history: History, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(staging_module.os, "fsync", full)
+    seen = cluster(1, START_MS)
+    for _ in range(3):
+        history.observe(seen)
+        history.decide(seen, look(seen), dry_run=False)
+        history.move(TOPOLOGY, report(5))
+    assert len(said) == 1
+    assert "No space left" in said[0]
+    assert "No space left" in history.status()["errors"]["records"]["error"]
+    monkeypatch.undo()
+    history.decide(seen, look(seen), dry_run=False)
+    assert history.status()["staged_files"] > 0
+
+
+def test_tables_that_cannot_be_reached_are_said_once(
+    history: History, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    monkeypatch.setattr(history, "tidy", lambda: None)
+
+    class Gone:
+        """A session whose JVM has ended."""
+
+        @property
+        def conf(self) -> None:
+            asked.append(1)
+            raise ConnectionRefusedError("Spark has ended")
+
+    history.start(lambda: Gone())  # type: ignore[arg-type,return-value]
+    try:
+        wait_for(lambda: len(asked) > 2)
+    finally:
+        history.stop()
+    assert said == ["history: tables: ConnectionRefusedError: Spark has ended; the placement goes on without"]
+    assert history.status()["errors"].keys() == {"tables"}
+
+
+def test_old_days_are_tidied_once_a_day_in_another_process(
+    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python"
+    # Where other verbs run is not where the service's own do.
+    monkeypatch.setenv("STORMWRIGHT_SPARK_MASTER", "sc://elsewhere:15002")
+    program.write_text(f"#!/bin/sh\necho $* $STORMWRIGHT_SPARK_MASTER >> {tmp_path}/called\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(history_module.sys, "executable", str(program))
+    history.tidy()
+    history.tidy()
+    place = f"--state {tmp_path} --history {tables_below(tmp_path)} --history-format parquet"
+    assert (tmp_path / "called").read_text(encoding="utf-8").splitlines() == [
+        f"-m stormwright history compact {place}",
+        f"-m stormwright history retain 90 {place}",
+    ]
+
+
+def test_what_fails_in_the_other_process_is_passed_on(
+    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho some lines >&2; echo the reason >&2; exit 2\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(history_module.sys, "executable", str(program))
+    with pytest.raises(StormwrightError, match="history compact: the reason"):
+        history.tidy()
+
+
+def test_damaged_notes_on_moves_are_put_aside(history: History, tmp_path: Path, said: list[str]) -> None:
+    notes = tmp_path / "history" / "judging.json"
+    notes.parent.mkdir()
+    notes.write_text(json.dumps({"pending": [{"no": "move"}]}), encoding="utf-8")
+    history.start(lambda: None)
+    history.stop()
+    assert history.judged() == {"calibration": None, "pending": [], "judgements": []}
+    assert notes.with_suffix(".damaged").exists()
+
+
+def test_the_tables_are_where_they_are_said_to_be(tmp_path: Path) -> None:
+    assert tables_below(tmp_path) == f"file://{tmp_path}/history/tables"
+    assert as_uri("hdfs://nimbus/stormwright") == "hdfs://nimbus/stormwright"
+    assert as_uri(str(tmp_path)) == f"file://{tmp_path}"
+    with pytest.raises(InputError, match="no place"):
+        as_uri("")
+    with pytest.raises(InputError, match="iceberg"):
+        HistorySettings(format="iceberg")
