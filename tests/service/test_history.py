@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.controller.test_evaluation import seconds
 
 from stormwright.controller.move import MoveReport
 from stormwright.errors import InputError, StormwrightError
@@ -19,6 +18,7 @@ from stormwright.history.tables import staging as staging_module
 from stormwright.history.tables.store import as_uri, tables_below
 from stormwright.service import history as history_module
 from stormwright.service.history import History, HistorySettings
+from tests.history.judged.test_evaluation import seconds
 from tests.history.recorded import START_MS, cluster, look
 
 TOPOLOGY = "measured-1-0"

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.optimize.test_layout import placed_layout, slots_of
 
 from stormwright.model import cost_of, violations
 from stormwright.optimize.layout import start
@@ -14,6 +13,7 @@ from stormwright.optimize.search.refine import refine
 from stormwright.schedulers import make_scheduler
 from stormwright.testing.pipelines import shuffled_pipelines
 from stormwright.testing.strategies import problems
+from tests.optimize.layout.test_layout import placed_layout, slots_of
 
 
 @given(problems(running=False), st.integers(0, 3), st.sampled_from([0.0, 0.5, 5.0]))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.optimize.test_layout import layout_of, placed_layout, slots_of
 
 from stormwright.model import CostWeights, Problem, cost_under, measured_traffic
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
@@ -20,6 +19,7 @@ from stormwright.optimize.search.budget import Budget
 from stormwright.optimize.search.levels import has_levels, search_levels
 from stormwright.optimize.search.refine import refine
 from tests.case_files import case_files, case_name, case_problem
+from tests.optimize.layout.test_layout import layout_of, placed_layout, slots_of
 from tests.schedulers.builders import load, nodes, problem, topology
 
 #: Steps that are enough for levels of every case.

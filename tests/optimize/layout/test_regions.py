@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.optimize.test_layout import placed_layout, slots_of
 
 from stormwright.model import CostWeights, cost_of, cost_under, measured_traffic
 from stormwright.optimize.layout.links import Links
@@ -16,6 +15,7 @@ from stormwright.optimize.search import threads
 from stormwright.optimize.search.budget import Budget
 from stormwright.optimize.search.refine import relieve
 from tests.case_files import case_files, case_name, case_problem
+from tests.optimize.layout.test_layout import placed_layout, slots_of
 from tests.schedulers.builders import load, nodes, problem, topology
 
 LARGE = next(path for path in case_files("placement") if case_name(path).startswith("l04"))

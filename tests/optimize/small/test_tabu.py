@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.optimize.test_layout import placed_layout, slots_of
 
 from stormwright.model import CostWeights, cost_under, measured_traffic
 from stormwright.optimize.small.dense import MOST_DENSE, Dense, restore
 from stormwright.optimize.small.tabu import improve_small, is_small, search
 from tests.case_files import case_files, case_name, case_problem, read_case
+from tests.optimize.layout.test_layout import placed_layout, slots_of
 from tests.schedulers.builders import load, nodes, problem, topology
 
 CASES = [path for path in case_files("placement") if case_name(path)[0] == "s"]

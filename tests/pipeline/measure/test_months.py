@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from tests.pipeline.test_stream import SETTINGS, START_MS, assert_profile, wait_until_read
 
 from stormwright.pipeline.panes.windows import PANES, in_panes, with_more, worker_seconds
 from stormwright.pipeline.run import state_files, stream
@@ -21,6 +20,7 @@ from stormwright.pipeline.run.stream import LoadStream
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark import keeper
 from tests.pipeline.generator import dice, encoded, land, make_world, records
+from tests.pipeline.run.test_stream import SETTINGS, START_MS, assert_profile, wait_until_read
 
 BATCHES = 1200
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.test_episodes import CAPACITY, episodes_of
 
 from stormwright.model import Problem, Supervisor
 from stormwright.pipeline.measure.overload import NodeSeries
@@ -25,6 +24,7 @@ from tests.perflog.samples import RECORD
 from tests.pipeline.generator import Record, dice, encoded, land
 from tests.pipeline.oracle import without_short_gaps
 from tests.pipeline.waiting import wait, wait_for, wait_until_read
+from tests.pipeline.watch.test_episodes import CAPACITY, episodes_of
 
 START_S = 1_690_000_000
 AFTER_S = 6
