@@ -11,9 +11,9 @@ and measured again; without ackers, whose traffic is fixed.
 from __future__ import annotations
 
 import argparse
+import logging
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ from stormwright.experiments.measure import measure
 from stormwright.experiments.topologies import parse_submissions
 from stormwright.model import Assignment, Problem, cost_of, violations
 from stormwright.schedulers import make_scheduler
-from stormwright.service.runtime import Runtime, RuntimeSettings
+from stormwright.service.settings import ServiceSettings
+from stormwright.service.wiring import Service
 from stormwright.storm.local import LocalCluster
 from stormwright.testing.pipelines import shuffled_pipelines
 
@@ -38,6 +39,8 @@ NODES = 4
 
 #: Seconds before a look or a measurement, so that windows hold nothing of a move; seconds measured.
 WARM_UP_S, MEASURE_S = 25.0, 20.0
+
+log = logging.getLogger("flow_placement")
 
 SEARCHES = {"fixed": {"follow_flows": False}, "following": {}}
 
@@ -60,12 +63,8 @@ def main() -> None:
         rows.append((what, "≤ 0.5", f"{ratio:.3f} (beside online {beside:.3f})"))
         details[f"{number} pipelines"] = found
     if not options.no_storm:
-        begin = time.monotonic()
-
-        def say(line: str) -> None:
-            print(f"{time.monotonic() - begin:7.1f} s  {line}", flush=True)
-
-        runs = [on_storm(say) for _ in range(options.runs)]
+        logging.basicConfig(format="%(asctime)s  %(message)s", level=logging.INFO)
+        runs = [on_storm() for _ in range(options.runs)]
         shown = "; ".join(f"{run['fixed']:.0f} → {run['following']:.0f}" for run in runs)
         rows.append(("real cluster: inter-node tuples/s, fixed → following, each run", "≤ half", shown))
         details["storm"] = runs
@@ -92,27 +91,27 @@ def by_model(number: int, name: str, seconds: float) -> dict[str, Any]:
     }
 
 
-def on_storm(say: Callable[[str], None]) -> dict[str, float]:
+def on_storm() -> dict[str, float]:
     """Inter-node tuples/s of the topology with its stages apart, and where either search puts it, on a cluster."""
     cluster_config = demo_cluster(nodes=NODES)
     settings = DemoSettings(cluster_config, parse_submissions([TOPOLOGY]), make_scheduler("optimizer"), "optimizer")
-    with LocalCluster(cluster_config, say) as cluster, tempfile.TemporaryDirectory() as state:
-        service = RuntimeSettings(Path(state), cluster.service_host, cluster.service_port, keep_records=True)
+    with LocalCluster(cluster_config) as cluster, tempfile.TemporaryDirectory() as state:
+        service_settings = ServiceSettings(Path(state), cluster.service_host, cluster.service_port, keep_records=True)
         gateway = cluster.gateway_command()
-        with Runtime(service, settings.scheduler, settings.scheduler_name, gateway, say) as runtime:
-            submit(settings, cluster, runtime, say)
-            found = {"apart": moved_and_measured(runtime, "apart", stages_apart(measured(runtime)), say)}
-            problem = with_small_nodes(measured(runtime))
+        with Service(service_settings, settings.scheduler, settings.scheduler_name, gateway) as service:
+            submit(settings, cluster, service)
+            found = {"apart": moved_and_measured(service, "apart", stages_apart(measured(service)))}
+            problem = with_small_nodes(measured(service))
             for name, parameters in SEARCHES.items():
                 wanted = make_scheduler("optimizer", parameters).schedule(problem.with_current({}))
-                found[name] = moved_and_measured(runtime, name, wanted, say)
+                found[name] = moved_and_measured(service, name, wanted)
             return found
 
 
-def measured(runtime: Runtime) -> Problem:
+def measured(service: Service) -> Problem:
     """The cluster and the load of the last seconds."""
     time.sleep(WARM_UP_S)
-    return measured_problem(runtime, since_ms=time.time() * 1000)
+    return measured_problem(service, since_ms=time.time() * 1000)
 
 
 def stages_apart(problem: Problem) -> Assignment:
@@ -122,18 +121,20 @@ def stages_apart(problem: Problem) -> Assignment:
     return Assignment(first_slot[node])
 
 
-def moved_and_measured(runtime: Runtime, name: str, wanted: Assignment, say: Callable[[str], None]) -> float:
+def moved_and_measured(service: Service, name: str, wanted: Assignment) -> float:
     """Move the topology, and count what crosses between nodes then."""
-    problem = measured(runtime)
+    problem = measured(service)
     plan = plan_moves(problem, wanted, MoveBudget())
     crossing = cost_of(problem, wanted.slot_of_executor)
-    say(f"{name}: {len(plan.moves)} moves; the model says {crossing.inter_node + crossing.inter_rack:.0f} tuples/s")
-    runtime.act(Decision(looked=True, reason=f"measuring {name}", plan=plan))
+    log.info(
+        f"{name}: {len(plan.moves)} moves; the model says {crossing.inter_node + crossing.inter_rack:.0f} tuples/s"
+    )
+    service.act(Decision(looked=True, reason=f"measuring {name}", plan=plan))
     time.sleep(WARM_UP_S)
     start_ms = time.time() * 1000
     time.sleep(MEASURE_S)
-    found = measure(runtime.tally.records(), problem.topologies[0].id, start_ms, time.time() * 1000)
-    say(f"{name}: {found.inter_node_tps:.0f} of {found.acked_tps:.0f} tuples/s cross between {found.nodes} nodes")
+    found = measure(service.tally.records(), problem.topologies[0].id, start_ms, time.time() * 1000)
+    log.info(f"{name}: {found.inter_node_tps:.0f} of {found.acked_tps:.0f} tuples/s cross between {found.nodes} nodes")
     return found.inter_node_tps
 
 

@@ -30,7 +30,7 @@ from results import ROOT, write_results
 
 from stormwright.experiments.demo import demo_cluster
 from stormwright.schedulers import make_scheduler
-from stormwright.service.app import HttpServer, make_app
+from stormwright.service.http import HttpServer, make_app
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
 from stormwright.storm.local import LocalCluster, RunningCluster
@@ -70,7 +70,7 @@ def main() -> None:
     config = demo_cluster(link=None)
     app = make_app(Bridge(make_scheduler("even"), "even"), lambda _: None, dict)
     runs: dict[str, list[Run]] = {PROBE: [], NOTHING: []}
-    with LocalCluster(config, print) as cluster:
+    with LocalCluster(config) as cluster:
         _add_test_classes(cluster)
         server = HttpServer(app, cluster.service_host, config.service_port)
         with server, NimbusGateway(cluster.gateway_command()) as nimbus:

@@ -13,7 +13,8 @@ from stormwright.explain.obstacles import status_texts
 from stormwright.formats import write_assignment, write_problem
 from stormwright.model import Assignment, Component, Problem, Topology, default_executor_runs
 from stormwright.schedulers import make_scheduler
-from stormwright.service.runtime import Runtime, RuntimeSettings
+from stormwright.service.settings import ServiceSettings
+from stormwright.service.wiring import Service
 from tests.schedulers.builders import load, nodes, problem, topology
 
 
@@ -32,9 +33,9 @@ def told_by_nimbus(tmp_path):
     """The status texts that the service, as `serve` wires it, answers Nimbus with."""
 
     def ask(of: Problem, initial: str) -> dict[str, str]:
-        settings = RuntimeSettings(tmp_path / "state", "127.0.0.1", 0, initial)
-        runtime = Runtime(settings, make_scheduler("online"), "online", [], print)
-        return dict(runtime.bridge.answer(of).status)
+        settings = ServiceSettings(tmp_path / "state", "127.0.0.1", 0, initial)
+        service = Service(settings, make_scheduler("online"), "online", [])
+        return dict(service.bridge.answer(of).status)
 
     return ask
 

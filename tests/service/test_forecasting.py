@@ -10,17 +10,17 @@ from stormwright.model import LoadProfile
 from stormwright.model.load import assumed_load
 from stormwright.schedulers import make_scheduler
 from stormwright.service.forecasting import Forecasting
-from stormwright.service.runtime import Runtime, RuntimeSettings
+from stormwright.service.settings import ServiceSettings
+from stormwright.service.wiring import Service
 from tests.controller.builders import problem, topology
 
 
 @pytest.mark.parametrize(("name", "kept"), [("predictive", True), ("online", False)])
 def test_only_for_a_scheduler_that_uses_them(tmp_path: Path, name: str, kept: bool) -> None:
-    settings = RuntimeSettings(tmp_path, "127.0.0.1", 0, forecast_min=7)
-    runtime = Runtime(settings, make_scheduler(name), name, [], print)
-    assert bool(runtime._forecasting) is kept  # noqa: SLF001
-    status = runtime.status()
-    assert (status["drift"], status["counts"]["looks"]) == ([], 0)
+    service = Service(ServiceSettings(tmp_path, "127.0.0.1", 0, forecast_min=7), make_scheduler(name), name, [])
+    assert bool(service._view._forecasting) is kept  # noqa: SLF001
+    status = service.status()
+    assert (status.drift, status.counts.looks) == ((), 0)
 
 
 def test_what_rises_is_expected_to_be_higher_and_a_restart_knows_it(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from stormwright.cli.progress import shown
 from stormwright.controller.move import MoveReport
 from stormwright.errors import InputError, StormwrightError
 from stormwright.history.tables import staging as staging_module
@@ -25,13 +26,15 @@ TOPOLOGY = "measured-1-0"
 
 
 @pytest.fixture
-def said() -> list[str]:
-    return []
+def said() -> Iterator[list[str]]:
+    lines: list[str] = []
+    with shown(tell=lines.append):
+        yield lines
 
 
 @pytest.fixture
 def history(tmp_path: Path, said: list[str]) -> History:
-    return History(HistorySettings(ingest_every_s=0.02), tmp_path, "online", said.append)
+    return History(HistorySettings(ingest_every_s=0.02), tmp_path, "online")
 
 
 def staged(directory: Path, table: str) -> list[dict[str, Any]]:

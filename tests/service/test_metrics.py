@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from stormwright.pipeline.watch.drift import Drift
+from stormwright.service.memory import Counts
 from stormwright.service.metrics import metrics_text
+from stormwright.service.status import ServiceStatus
 
-STATUS: dict[str, Any] = {
-    "counts": {"looks": 7, "decisions": 2, "moves": 3, "failed_moves": 1},
-    "drift": [{"topology": 'odd "name"\n', "what": "CPU", "executor": 3, "change": -0.4, "since_ms": 5}],
-    "history": {
+STATUS = ServiceStatus(
+    scheduler="online",
+    initial="even",
+    decision=None,
+    moves=[],
+    counts=Counts(looks=7, decisions=2, moves=3, failed_moves=1),
+    drift=[Drift(topology='odd "name"\n', what="CPU", executor=3, change=-0.4, since_ms=5)],
+    history={
         "staged_files": 3,
         "staged_bytes": 4000,
         "taken": {"at_ms": 1_795_219_140_500, "rows": None},
         "errors": {"old days": {"error": "no room", "at_ms": 1_795_219_000_000}},
     },
-    "evaluation": {"calibration": 0.75, "pending": [], "judgements": []},
-    "pipeline": {
+    evaluation={"calibration": 0.75, "pending": [], "judgements": []},
+    pipeline={
         "running": True,
         "error": None,
         "files_set_aside": 1,
@@ -42,12 +49,12 @@ STATUS: dict[str, Any] = {
             }
         },
     },
-}
+)
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def read(status: dict[str, Any]) -> Samples:
+def read(status: ServiceStatus) -> Samples:
     families = list(text_string_to_metric_families(metrics_text(status).decode()))
     assert all(family.documentation and family.type in ("gauge", "counter") for family in families)
     return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
@@ -87,13 +94,9 @@ def test_every_part_of_the_status_is_there() -> None:
 
 def test_before_the_first_record_there_is_little_to_tell() -> None:
     nothing = {"staged_files": 0, "staged_bytes": 0, "taken": {}, "errors": {}}
-    status = {
-        **STATUS,
-        "drift": [],
-        "history": nothing,
-        "evaluation": {},
-        "pipeline": {"running": False, "error": None, "batch": -1},
-    }
+    status = replace(
+        STATUS, drift=[], history=nothing, evaluation={}, pipeline={"running": False, "error": None, "batch": -1}
+    )
     found = read(status)
     assert value(found, "pipeline_running") == 0
     assert value(found, "history_staged_files") == 0

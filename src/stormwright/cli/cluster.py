@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stormwright.cli import options
+from stormwright.cli.progress import shown
 
 _NONE = "no local cluster is up"
 
@@ -39,8 +40,8 @@ def up(nodes: int, slots: int, link: str, cores_per_node: float, service_port: i
         cores_per_node=cores_per_node,
         service_port=service_port,
     )
-    local = LocalCluster(config, lambda line: click.echo(line, err=as_json))
-    with local as cluster:
+    local = LocalCluster(config)
+    with shown(err=as_json), local as cluster:
         status = describe(cluster)
         local.keep()
     if as_json:

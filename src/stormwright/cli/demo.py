@@ -9,9 +9,11 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from stormwright.cli import options
+from stormwright.cli.progress import shown
 
 
 @click.command()
@@ -73,11 +75,12 @@ def command(
     progress = Console(stderr=as_json, highlight=False)
     begin = time.monotonic()
 
-    def say(line: str) -> None:
-        progress.print(f"[dim]{time.monotonic() - begin:6.1f} s[/dim]  {line}", soft_wrap=True)
+    def tell(line: str) -> None:
+        progress.print(f"[dim]{time.monotonic() - begin:6.1f} s[/dim]  {escape(line)}", soft_wrap=True)
 
-    say(demo_report.network_line(settings))
-    result = run_demo(settings, say)
+    tell(demo_report.network_line(settings))
+    with shown(tell=tell):
+        result = run_demo(settings)
     output.mkdir(parents=True, exist_ok=True)
     document = demo_report.as_dict(result)
     (output / "result.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -15,6 +15,7 @@ from rich.markup import escape
 from stormwright.cli import options
 from stormwright.cli.moments import RANGE_HELP, parse_moment, parse_stretch
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table, text_table
+from stormwright.cli.progress import shown
 from stormwright.errors import Fault, InputError
 from stormwright.model.texts import counted, in_utc, size_of
 
@@ -303,8 +304,8 @@ def compact(where: Place, as_json: bool) -> None:
     """Make each past day one set of sorted files; a running service does so by itself, and only one may."""
     from stormwright.history.tables.ingest import compact as tidy
 
-    with opened(where, to_read=False) as (_, store), _alone(where):
-        made = tidy(store, say=lambda line: click.echo(line, err=as_json))
+    with opened(where, to_read=False) as (_, store), _alone(where), shown(err=as_json):
+        made = tidy(store)
     _tell_days(made, "compacted", as_json)
 
 
@@ -317,8 +318,8 @@ def retain(keep: tuple[str, ...], where: Place, as_json: bool) -> None:
     from stormwright.history.tables.ingest import retain as delete_older
 
     keep_days = _keep_days(keep)
-    with opened(where, to_read=False) as (_, store), _alone(where):
-        deleted = delete_older(store, keep_days, say=lambda line: click.echo(line, err=as_json))
+    with opened(where, to_read=False) as (_, store), _alone(where), shown(err=as_json):
+        deleted = delete_older(store, keep_days)
     _tell_days(deleted, "deleted", as_json)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from stormwright.cli import options
+from stormwright.cli.progress import shown
 
 
 @click.command()
@@ -117,10 +118,11 @@ def command(
     from stormwright.schedulers.kit.triggers import TriggerParams
     from stormwright.service.history import HistorySettings
     from stormwright.service.hooks.hook_program import load_hook
-    from stormwright.service.runtime import Runtime, RuntimeSettings
+    from stormwright.service.settings import ServiceSettings
+    from stormwright.service.wiring import Service
     from stormwright.storm.gateway import gateway_command
 
-    settings = RuntimeSettings(
+    settings = ServiceSettings(
         state_dir=state_dir,
         host=host,
         port=port,
@@ -137,9 +139,9 @@ def command(
     )
     stop = threading.Event()
     scheduler = make_scheduler(scheduler_name, assignments)
-    with Runtime(settings, scheduler, scheduler_name, gateway_command(storm_home), click.echo) as runtime:
+    with shown(), Service(settings, scheduler, scheduler_name, gateway_command(storm_home)) as service:
         # Spark has set a handler of its own meanwhile.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
         click.echo(f"serving at http://{host}:{port}, deciding with {scheduler_name}")
-        runtime.run(stop)
+        service.run(stop)

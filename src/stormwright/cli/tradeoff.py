@@ -9,6 +9,7 @@ import click
 
 from stormwright.cli import options
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table
+from stormwright.cli.progress import shown
 from stormwright.experiments.ready import read_problem
 from stormwright.model.texts import counted, size_of
 
@@ -52,7 +53,8 @@ def command(
         from stormwright.experiments.tradeoff_report import write_tradeoff
 
         check_report()
-    found = tradeoff(problem, *numbers, seconds=seconds, seed=seed, say=lambda line: click.echo(line, err=True))
+    with shown(err=True):
+        found = tradeoff(problem, *numbers, seconds=seconds, seed=seed)
     if output:
         write_tradeoff(output, found)
     if as_json:

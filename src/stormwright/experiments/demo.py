@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ from stormwright.experiments.topologies import Submission
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.triggers import TriggerParams
-from stormwright.service.runtime import Runtime, RuntimeSettings
+from stormwright.service.settings import ServiceSettings
+from stormwright.service.wiring import Service
 from stormwright.storm.local import LocalCluster, LocalClusterConfig, RunningCluster
 
-Say = Callable[[str], None]
+log = logging.getLogger(__name__)
 
 #: Seconds within which all workers of a new topology report, also on a machine that is busy with other things.
 FIRST_REPORT_S = 180.0
@@ -107,7 +109,7 @@ def demo_cluster(*, slots: int = 6, **sizes: Any) -> LocalClusterConfig:
         return LocalClusterConfig(slots=slots, **sizes, service_port=probing.getsockname()[1])
 
 
-def run_demo(settings: DemoSettings, say: Say) -> DemoResult:
+def run_demo(settings: DemoSettings) -> DemoResult:
     """Boot a cluster and run the demonstration on it.
 
     Raises
@@ -117,36 +119,36 @@ def run_demo(settings: DemoSettings, say: Say) -> DemoResult:
     MoveError
         A topology could not be drained.
     """
-    with LocalCluster(settings.cluster, say) as cluster:
-        return run_demo_on(cluster, settings, say)
+    with LocalCluster(settings.cluster) as cluster:
+        return run_demo_on(cluster, settings)
 
 
-def run_demo_on(cluster: RunningCluster, settings: DemoSettings, say: Say) -> DemoResult:
+def run_demo_on(cluster: RunningCluster, settings: DemoSettings) -> DemoResult:
     """Run the demonstration on a cluster that is up; it raises what `run_demo` raises."""
     with tempfile.TemporaryDirectory(prefix="stormwright-demo-") as state:
-        runtime_settings = RuntimeSettings(Path(state), cluster.service_host, cluster.service_port, keep_records=True)
+        service_settings = ServiceSettings(Path(state), cluster.service_host, cluster.service_port, keep_records=True)
         gateway = cluster.gateway_command()
-        with Runtime(runtime_settings, settings.scheduler, settings.scheduler_name, gateway, say) as runtime:
-            return _run(settings, cluster, runtime, say)
+        with Service(service_settings, settings.scheduler, settings.scheduler_name, gateway) as service:
+            return _run(settings, cluster, service)
 
 
-def _run(settings: DemoSettings, cluster: RunningCluster, runtime: Runtime, say: Say) -> DemoResult:
+def _run(settings: DemoSettings, cluster: RunningCluster, service: Service) -> DemoResult:
     start_ms = _now_ms()
-    ids = submit(settings, cluster, runtime, say)
-    before = _observe("before, under even", settings, say)
-    problem = measured_problem(runtime, since_ms=before[0])
-    say(f"deciding with {settings.scheduler_name}")
-    decision = runtime.look(TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=5))
-    say(decision.reason)
+    ids = submit(settings, cluster, service)
+    before = _observe("before, under even", settings)
+    problem = measured_problem(service, since_ms=before[0])
+    log.info("deciding with %s", settings.scheduler_name)
+    decision = service.look(TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=5))
+    log.info(decision.reason)
     moving_ms = _now_ms()
-    moves = runtime.act(decision)
-    after = _observe(f"after, under {settings.scheduler_name}", settings, say)
+    moves = service.act(decision)
+    after = _observe(f"after, under {settings.scheduler_name}", settings)
     end_ms = _now_ms()
-    placement_after = dict(_snapshot(runtime).current)
-    _finish(runtime, list(ids), say)
-    records = runtime.tally.records()
+    placement_after = dict(_snapshot(service).current)
+    _finish(service, list(ids))
+    records = service.tally.records()
     results = [
-        _result(runtime.tally, ids[name], name, before, after, (moving_ms, after[0] + settings.warm_up_s * 1000))
+        _result(service.tally, ids[name], name, before, after, (moving_ms, after[0] + settings.warm_up_s * 1000))
         for name in ids
     ]
     return DemoResult(
@@ -160,14 +162,14 @@ def _run(settings: DemoSettings, cluster: RunningCluster, runtime: Runtime, say:
         end_ms=end_ms,
         spans_ms=((*before, "measured before"), (*after, "measured after")),
         network=cluster.describe_network(),
-        pipeline=runtime.stream_progress(),
+        pipeline=service.stream.progress(),
     )
 
 
-def submit(settings: DemoSettings, cluster: RunningCluster, runtime: Runtime, say: Say) -> dict[str, str]:
+def submit(settings: DemoSettings, cluster: RunningCluster, service: Service) -> dict[str, str]:
     """Submit the topologies; their names → ids, once every executor reports."""
     for submission in settings.submissions:
-        say(f"submitting {submission.name}")
+        log.info("submitting %s", submission.name)
         args = {"name": submission.name, **submission.args}
         conf = {
             "stormwright.probe.service.url": cluster.service_url,
@@ -177,66 +179,66 @@ def submit(settings: DemoSettings, cluster: RunningCluster, runtime: Runtime, sa
     wanted = {submission.name for submission in settings.submissions}
     deadline = time.monotonic() + FIRST_REPORT_S
     while time.monotonic() < deadline:
-        snapshot = runtime.bridge.snapshot()
-        running = [t for t in snapshot.topologies if t.name in wanted and _reports(runtime, t.id)] if snapshot else []
+        snapshot = service.bridge.snapshot()
+        running = [t for t in snapshot.topologies if t.name in wanted and _reports(service, t.id)] if snapshot else []
         if len(running) == len(wanted):
-            say("all workers report")
+            log.info("all workers report")
             return {topology.name: topology.id for topology in running}
-        runtime.tally.wait(1.0)
+        service.tally.wait(1.0)
     raise ClusterError(f"not every worker of {', '.join(sorted(wanted))} reported within {FIRST_REPORT_S:g} s")
 
 
-def _reports(runtime: Runtime, topology_id: str) -> bool:
-    placement = _snapshot(runtime).current.get(topology_id)
+def _reports(service: Service, topology_id: str) -> bool:
+    placement = _snapshot(service).current.get(topology_id)
     return placement is not None and all(
-        runtime.tally.reports(topology_id, slot.supervisor, slot.port, frozenset(), 0.0) for slot in placement.slots
+        service.tally.reports(topology_id, slot.supervisor, slot.port, frozenset(), 0.0) for slot in placement.slots
     )
 
 
-def measured_problem(runtime: Runtime, since_ms: float) -> Problem:
+def measured_problem(service: Service, since_ms: float) -> Problem:
     """The problem under a load measured since then; on a busy machine the pipeline may lag."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        problem = runtime.problem()
+        problem = service.problem()
         if problem is not None and problem.load is not None and problem.load.end_ms > since_ms:
             return problem
         time.sleep(0.5)
-    raise ClusterError(f"the pipeline has produced no load profile: {runtime.stream_progress()}")
+    raise ClusterError(f"the pipeline has produced no load profile: {service.stream.progress()}")
 
 
-def _snapshot(runtime: Runtime) -> Problem:
-    snapshot = runtime.bridge.snapshot()
+def _snapshot(service: Service) -> Problem:
+    snapshot = service.bridge.snapshot()
     if snapshot is None:
         raise ClusterError("Nimbus has not asked for a placement yet")
     return snapshot
 
 
-def _observe(phase: str, settings: DemoSettings, say: Say) -> tuple[float, float]:
+def _observe(phase: str, settings: DemoSettings) -> tuple[float, float]:
     """Let the topologies warm up, then run; the measured stretch in epoch ms."""
-    say(f"{phase}: warming up for {settings.warm_up_s:g} s")
+    log.info("%s: warming up for %g s", phase, settings.warm_up_s)
     time.sleep(settings.warm_up_s)
-    say(f"{phase}: measuring for {settings.measure_s:g} s")
+    log.info("%s: measuring for %g s", phase, settings.measure_s)
     start_ms = _now_ms()
     time.sleep(settings.measure_s)
     return start_ms, _now_ms()
 
 
-def _finish(runtime: Runtime, names: list[str], say: Say) -> None:
+def _finish(service: Service, names: list[str]) -> None:
     """Pause all spouts and let every tuple tree end, so that what is still pending is lost."""
-    say("pausing all spouts to count every tuple")
+    log.info("pausing all spouts to count every tuple")
     for name in names:
-        runtime.nimbus.deactivate(name)
+        service.nimbus.deactivate(name)
     begin = time.monotonic()
-    ids = [topology.id for topology in _snapshot(runtime).topologies if topology.name in names]
+    ids = [topology.id for topology in _snapshot(service).topologies if topology.name in names]
     while time.monotonic() < begin + LAST_DRAIN_S and any(
-        _unsettled(runtime, topology_id, begin) for topology_id in ids
+        _unsettled(service, topology_id, begin) for topology_id in ids
     ):
-        runtime.tally.wait(1.0)
+        service.tally.wait(1.0)
 
 
-def _unsettled(runtime: Runtime, topology_id: str, since: float) -> bool:
-    slots = [(slot.supervisor, slot.port) for slot in _snapshot(runtime).current[topology_id].slots]
-    return runtime.tally.pending(topology_id, slots) != 0 or not runtime.tally.quiet(topology_id, slots, since)
+def _unsettled(service: Service, topology_id: str, since: float) -> bool:
+    slots = [(slot.supervisor, slot.port) for slot in _snapshot(service).current[topology_id].slots]
+    return service.tally.pending(topology_id, slots) != 0 or not service.tally.quiet(topology_id, slots, since)
 
 
 def _result(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
@@ -15,6 +16,8 @@ from stormwright.model import UNPLACED, Problem, cost_of, diff, violations
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
+
+log = logging.getLogger(__name__)
 
 #: Numbers that are tried, and ten times as many, a hundred times and so on.
 _STEPS = (1, 2, 5)
@@ -154,7 +157,6 @@ def tradeoff(
     *,
     seconds: float = 1.0,
     seed: int = 0,
-    say: Callable[[str], None] = lambda _: None,
 ) -> Tradeoff:
     """Search once for every limit, and once without any.
 
@@ -165,8 +167,6 @@ def tradeoff(
         looked at; given neither, `steps_up_to` all of either.
     seconds
         Time of every search.
-    say
-        Takes a line of progress.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def tradeoff(
     points: list[Point] = []
     every = [*wanted, Limits()]
     for number, limits in enumerate(every, start=1):
-        say(f"{number} of {len(every)}: {limits} …")
+        log.info("%d of %d: %s …", number, len(every), limits)
         points.append(_point(problem, limits, seconds, seed))
     staying = cost_of(problem, now).total
     best = tuple(_best_within(point, points) for point in points)

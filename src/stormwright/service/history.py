@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -28,6 +29,8 @@ from stormwright.service.recorder import Recorder, predicted_effect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 #: Below the state directory: what waits to be taken in, and the tables where nothing else is said.
 DIRECTORY = "history"
@@ -73,17 +76,9 @@ class History:
         Of the service.
     scheduler
         Who decides.
-    say
-        Takes a line of progress.
     """
 
-    def __init__(
-        self,
-        settings: HistorySettings,
-        state_dir: Path,
-        scheduler: str,
-        say: Callable[[str], None],
-    ) -> None:
+    def __init__(self, settings: HistorySettings, state_dir: Path, scheduler: str) -> None:
         self._settings = settings
         directory = state_dir / DIRECTORY
         self._state_dir = state_dir
@@ -93,7 +88,6 @@ class History:
         self._recorder = Recorder(self.staging, scheduler)
         self._evaluation: Evaluation | None = None
         self._judging = directory / "judging.json"
-        self._say = say
         self._errors: dict[str, dict[str, Any]] = {}
         self._decision_ms = 0
         self._predicted: dict[str, float | None] = {}
@@ -239,9 +233,13 @@ class History:
             self._recorder.judge(judged)
             judgement = judged.judgement
             measured = "unknown" if judgement.measured is None else f"{judgement.measured:.2f}"
-            self._say(
-                f"{judged.topology}: {judgement.quantity} {measured} of what it was before the move, "
-                f"{judgement.predicted:.2f} predicted: {judgement.verdict}"
+            log.info(
+                "%s: %s %s of what it was before the move, %.2f predicted: %s",
+                judged.topology,
+                judgement.quantity,
+                measured,
+                judgement.predicted,
+                judgement.verdict,
             )
 
     def _guarded(self, part: str, work: Callable[[], None]) -> None:
@@ -255,5 +253,5 @@ class History:
         told = "; ".join(str(error).splitlines()[: None if isinstance(error, StormwrightError) else 1])
         text = f"{type(error).__name__}: {told}"
         if self._errors.get(part, {}).get("error") != text:
-            self._say(f"history: {part}: {text}; the placement goes on without")
+            log.warning("history: %s: %s; the placement goes on without", part, text)
         self._errors[part] = {"error": text, "at_ms": round(time.time() * 1000)}

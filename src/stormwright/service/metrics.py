@@ -9,6 +9,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from stormwright.service.status import ServiceStatus
+
 #: What Prometheus is told the text is.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -16,17 +18,10 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Samples = Mapping[Any, float | None]
 
 
-def metrics_text(status: Mapping[str, Any]) -> bytes:
-    """A status, as the service gives it, in Prometheus' text format; what is not known yet is left out.
-
-    Parameters
-    ----------
-    status
-        ``counts``, ``drift``, ``history``, ``evaluation`` and ``pipeline``, as
-        `stormwright.service.runtime.Runtime.status` gives them.
-    """
+def metrics_text(status: ServiceStatus) -> bytes:
+    """A status in Prometheus' text format; what is not known yet is left out."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Once([*_of_controller(status), *_of_history(status), *_of_pipeline(status["pipeline"])]))
+    registry.register(_Once([*_of_controller(status), *_of_history(status), *_of_pipeline(status.pipeline)]))
     return generate_latest(registry)
 
 
@@ -38,18 +33,18 @@ class _Once(Collector):
         yield from self._metrics
 
 
-def _of_controller(status: Mapping[str, Any]) -> Iterator[Metric]:
-    counts = status["counts"]
-    yield _counter("looks", "Looks for a better placement.", (), {(): counts["looks"]})
-    yield _counter("decisions", "Looks after which something was to move.", (), {(): counts["decisions"]})
-    moves = {("done",): counts["moves"], ("failed",): counts["failed_moves"]}
+def _of_controller(status: ServiceStatus) -> Iterator[Metric]:
+    counts = status.counts
+    yield _counter("looks", "Looks for a better placement.", (), {(): counts.looks})
+    yield _counter("decisions", "Looks after which something was to move.", (), {(): counts.decisions})
+    moves = {("done",): counts.moves, ("failed",): counts.failed_moves}
     yield _counter("moves", "Moves of topologies.", ("result",), moves)
-    drifted = {(drift["topology"],): drift["change"] for drift in status["drift"]}
+    drifted = {(drift.topology,): drift.change for drift in status.drift}
     yield _gauge("load_drift_ratio", "Relative change of a load that has drifted.", ("topology",), drifted)
 
 
-def _of_history(status: Mapping[str, Any]) -> Iterator[Metric]:
-    history, evaluation = status["history"], status["evaluation"]
+def _of_history(status: ServiceStatus) -> Iterator[Metric]:
+    history, evaluation = status.history, status.evaluation
     for key in ("staged_files", "staged_bytes"):
         yield _gauge(f"history_{key}", "What waits to be taken into the tables.", (), {(): history[key]})
     taken_ms = history["taken"].get("at_ms")

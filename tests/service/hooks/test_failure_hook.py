@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from stormwright.cli.progress import shown
 from stormwright.errors import HookError
 from stormwright.model import Topology
 from stormwright.schedulers import make_scheduler
@@ -55,7 +56,7 @@ class Calls:
 
 def test_each_failure_is_told_once() -> None:
     calls = Calls()
-    with FailureHook(calls, print) as hook:
+    with FailureHook(calls) as hook:
         hook.update([A])
         assert calls.next() == A
         hook.update([A])
@@ -65,7 +66,7 @@ def test_each_failure_is_told_once() -> None:
 
 def test_other_reasons_are_news() -> None:
     calls = Calls()
-    with FailureHook(calls, print) as hook:
+    with FailureHook(calls) as hook:
         for told in (A, A_LATER, A):
             hook.update([told])
             assert calls.next() == told
@@ -80,7 +81,7 @@ def test_other_reasons_are_news() -> None:
 )
 def test_other_numbers_alone_are_no_news(first: str, other: str) -> None:
     calls = Calls()
-    with FailureHook(calls, print) as hook:
+    with FailureHook(calls) as hook:
         hook.update([failure("a", first)])
         assert calls.next().reasons == (first,)
         hook.update([failure("a", other), B])
@@ -93,7 +94,7 @@ def test_other_numbers_alone_are_no_news(first: str, other: str) -> None:
 )
 def test_a_number_in_a_name_is_news(first: str, other: str) -> None:
     calls = Calls()
-    with FailureHook(calls, print) as hook:
+    with FailureHook(calls) as hook:
         for reason in (first, other):
             hook.update([failure("a", reason)])
             assert calls.next().reasons == (reason,)
@@ -101,7 +102,7 @@ def test_a_number_in_a_name_is_news(first: str, other: str) -> None:
 
 def test_what_was_placed_and_fails_again_is_news() -> None:
     calls = Calls()
-    with FailureHook(calls, print) as hook:
+    with FailureHook(calls) as hook:
         hook.update([A])
         assert calls.next() == A
         hook.update([])
@@ -111,7 +112,7 @@ def test_what_was_placed_and_fails_again_is_news() -> None:
 
 def test_while_the_hook_is_slow_only_the_newest_waits_and_nothing_that_is_over() -> None:
     calls = Calls()
-    with FailureHook(calls, print) as hook:
+    with FailureHook(calls) as hook:
         calls.hold()
         hook.update([A])
         assert calls.next() == A
@@ -127,7 +128,7 @@ def test_while_the_hook_is_slow_only_the_newest_waits_and_nothing_that_is_over()
 @pytest.mark.parametrize("error", [ValueError("no such server"), SystemExit("no such server")])
 def test_what_it_raises_is_told_and_the_next_failure_comes_through(error: BaseException) -> None:
     calls, said = Calls(error), queue.Queue[str]()
-    with FailureHook(calls, said.put) as hook:
+    with shown(tell=said.put), FailureHook(calls) as hook:
         hook.update([A])
         hook.update([A, B])
         assert [calls.next(), calls.next()] == [A, B]
@@ -138,17 +139,17 @@ def test_what_it_raises_is_told_and_the_next_failure_comes_through(error: BaseEx
 
 def test_a_call_that_failed_is_told_in_a_line() -> None:
     calls, said = Calls(HookError("exit code 3")), queue.Queue[str]()
-    with FailureHook(calls, said.put) as hook:
+    with shown(tell=said.put), FailureHook(calls) as hook:
         hook.update([A])
         assert said.get(timeout=SOON_S) == "--on-failure, told of a: exit code 3"
 
 
 def test_where_nothing_can_be_said_the_next_failure_still_comes_through() -> None:
-    def say(_: str) -> None:
+    def broken(_: str) -> None:
         raise BrokenPipeError
 
     calls = Calls(HookError("exit code 3"))
-    with FailureHook(calls, say) as hook:
+    with shown(tell=broken), FailureHook(calls) as hook:
         hook.update([A])
         assert calls.next() == A
         hook.update([A, B])
@@ -158,7 +159,7 @@ def test_where_nothing_can_be_said_the_next_failure_still_comes_through() -> Non
 def test_a_hook_that_does_not_return_does_not_keep_the_service_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failure_hook, "FAREWELL_S", 0.0)
     calls = Calls()
-    with FailureHook(calls, print) as hook:
+    with FailureHook(calls) as hook:
         calls.hold()
         hook.update([A])
         assert calls.next() == A
@@ -170,7 +171,7 @@ def test_nimbus_has_its_answer_while_the_hook_is_busy() -> None:
     gpu, plain = tagged("gpu", "gpu"), topology("plain")
     cluster = problem([gpu, plain])
     calls = Calls()
-    with FailureHook(calls, print) as hook:
+    with FailureHook(calls) as hook:
         bridge = Bridge(make_scheduler("tag_aware"), "tag_aware", hook.update)
         calls.hold()
         for _ in range(3):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 
 from pyspark.sql import SparkSession
@@ -11,6 +12,8 @@ from stormwright.errors import Fault, InputError
 from stormwright.history.tables.definitions import TABLES
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import Store
+
+log = logging.getLogger(__name__)
 
 
 def ingest(spark: SparkSession, store: Store, staging: Staging) -> dict[str, int]:
@@ -33,21 +36,19 @@ def ingest(spark: SparkSession, store: Store, staging: Staging) -> dict[str, int
     return taken
 
 
-def compact(store: Store, today: date | None = None, say: Callable[[str], None] = lambda _: None) -> int:
+def compact(store: Store, today: date | None = None) -> int:
     """Make each past day of each table one set of sorted files; how many were made."""
     today, made = today or _today(), 0
     for table in TABLES.values():
         for day in store.fragmented(table):
             if day < today:
                 store.compact(table, day)
-                say(f"{table.name} of {day}: compacted")
+                log.info("%s of %s: compacted", table.name, day)
                 made += 1
     return made
 
 
-def retain(
-    store: Store, keep_days: Mapping[str, int], today: date | None = None, say: Callable[[str], None] = lambda _: None
-) -> int:
+def retain(store: Store, keep_days: Mapping[str, int], today: date | None = None) -> int:
     """Delete days that are more than so many days ago, by table; how many were deleted.
 
     Raises
@@ -65,7 +66,7 @@ def retain(
         for day in store.days(TABLES[name]):
             if day < first:
                 store.drop(TABLES[name], day)
-                say(f"{name} of {day}: deleted")
+                log.info("%s of %s: deleted", name, day)
                 deleted += 1
     return deleted
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import traceback
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Collection
 from types import TracebackType
 from typing import Self
 
 from stormwright.errors import HookError
 from stormwright.service.hooks.hook_program import LIMIT_S, Hook
 from stormwright.storm.bridge import Failure
+
+log = logging.getLogger(__name__)
 
 #: Seconds that a call under way has to finish when the service ends: a little more than its process has.
 FAREWELL_S = LIMIT_S + 2
@@ -29,13 +31,12 @@ class FailureHook:
     1. A topology that is placed, or gone, is forgotten: if it fails later, that is news.
     2. However slow the hook is, nothing piles up: of each topology only the newest failure waits, and none of one that
        is over.
-    3. What the hook raises is told by `say`, if it can be told, and the failure counts as told.
+    3. What the hook raises is logged, and the failure counts as told.
     4. Reasons that differ in numbers alone are the same: those measured are others in every answer.
     """
 
-    def __init__(self, hook: Hook, say: Callable[[str], None]) -> None:
+    def __init__(self, hook: Hook) -> None:
         self._hook = hook
-        self._say = say
         self._failing: dict[str, Failure] = {}
         self._told: dict[str, tuple[str, ...]] = {}
         self._closing = False
@@ -70,10 +71,7 @@ class FailureHook:
                 self._complain(failure, traceback.format_exc())
 
     def _complain(self, failure: Failure, text: str) -> None:
-        with suppress(
-            Exception
-        ):  # nobody may read standard output any more; the next failure is to be told all the same
-            self._say(f"--on-failure, told of {failure.topology_name}: {text}")
+        log.warning("--on-failure, told of %s: %s", failure.topology_name, text)
 
     def _next(self) -> Failure | None:
         """Waits for a failure that the hook does not know of yet; None once the service ends."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -22,7 +23,7 @@ from stormwright.storm.local.plan import ClusterPlan, make_plan
 from stormwright.storm.local.processes import kill, wait_until_ended
 from stormwright.storm.local.running import RunningCluster
 
-Say = Callable[[str], None]
+log = logging.getLogger(__name__)
 
 _POLL_S = 0.1
 _END_S = 15.0
@@ -37,8 +38,6 @@ class LocalCluster:
     ----------
     config
         Size and limits.
-    say
-        Called with a line for people whenever something has been reached.
 
     Raises
     ------
@@ -48,9 +47,8 @@ class LocalCluster:
         On entering: no Java, or Storm's jars are not built.
     """
 
-    def __init__(self, config: LocalClusterConfig, say: Say = lambda _: None) -> None:
+    def __init__(self, config: LocalClusterConfig) -> None:
         self._config = config
-        self._say = say
         self._keeper: subprocess.Popen[bytes] | None = None
         self._plan: ClusterPlan | None = None
 
@@ -103,9 +101,9 @@ class LocalCluster:
         finally:
             os.close(lock)  # from here on, only the warden holds it
         state.save(state.Running(keeper_pid=self._keeper.pid, owner_pid=os.getpid(), started_s=time.time()))
-        self._say("nodes are " + RunningCluster(plan, self._keeper.pid).describe_network())
+        log.info("nodes are %s", RunningCluster(plan, self._keeper.pid).describe_network())
         self._wait_until_up(plan, self._keeper, begun + self._config.start_timeout_s)
-        self._say(f"local cluster is up after {time.monotonic() - begun:.1f} s")
+        log.info("local cluster is up after %.1f s", time.monotonic() - begun)
         return RunningCluster(plan, self._keeper.pid)
 
     def _make_plan(self, java: str) -> ClusterPlan:
@@ -120,12 +118,12 @@ class LocalCluster:
             wait.until("the network is laid", lambda: any("network" in event for event in read_events(plan)))
             network.lay_host(plan.host_link, plan.service_host, keeper.pid)
         wait.until("ZooKeeper answers", lambda: _answers(plan.nimbus_host, plan.zookeeper_port), daemons.ZOOKEEPER)
-        self._say("ZooKeeper answers")
+        log.info("ZooKeeper answers")
         wait.until("Nimbus answers", lambda: _answers(plan.nimbus_host, plan.nimbus_port), daemons.NIMBUS)
-        self._say(f"Nimbus answers at {plan.nimbus_host}:{plan.nimbus_port}")
+        log.info("Nimbus answers at %s:%d", plan.nimbus_host, plan.nimbus_port)
         running = RunningCluster(plan, keeper.pid)
         wait.until("all supervisors are registered", lambda: _registered(running) == len(plan.nodes), daemons.NIMBUS)
-        self._say(f"{len(plan.nodes)} supervisors are registered, {plan.config.slots} worker slots each")
+        log.info("%d supervisors are registered, %d worker slots each", len(plan.nodes), plan.config.slots)
 
 
 class _Wait:

@@ -17,7 +17,7 @@ import pytest
 from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler
-from stormwright.service.app import MAX_DELIVERY_BYTES, HttpServer, make_app
+from stormwright.service.http import MAX_DELIVERY_BYTES, HttpServer, make_app
 from stormwright.service.metrics import CONTENT_TYPE, metrics_text
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import problem, topology
@@ -77,7 +77,7 @@ def test_a_worker_that_ends_within_a_delivery_is_no_error(port, delivered, caplo
 
 def test_status_and_metrics(port):
     with urllib.request.urlopen(f"http://{HOST}:{port}/v1/status") as answer:
-        assert orjson.loads(answer.read()) == STATUS
+        assert orjson.loads(answer.read()) == STATUS.as_dict()
     with urllib.request.urlopen(f"http://{HOST}:{port}/metrics") as answer:
         assert answer.headers["content-type"] == CONTENT_TYPE
         assert answer.read() == metrics_text(STATUS)

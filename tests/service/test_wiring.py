@@ -9,7 +9,8 @@ import pytest
 
 from stormwright.errors import StormwrightError
 from stormwright.schedulers import make_scheduler
-from stormwright.service.runtime import Runtime, RuntimeSettings
+from stormwright.service.settings import ServiceSettings
+from stormwright.service.wiring import Service
 
 
 class EndedQuery:
@@ -19,7 +20,7 @@ class EndedQuery:
 
 def test_the_service_ends_when_spark_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It could only look on while records pile up; what supervises it starts it again."""
-    runtime = Runtime(RuntimeSettings(tmp_path, "127.0.0.1", 0), make_scheduler("online"), "online", [], print)
-    monkeypatch.setattr(runtime._stream, "_query", EndedQuery())  # noqa: SLF001
+    service = Service(ServiceSettings(tmp_path, "127.0.0.1", 0), make_scheduler("online"), "online", [])
+    monkeypatch.setattr(service.stream, "_query", EndedQuery())
     with pytest.raises(StormwrightError, match=r"Spark has ended: connection refused; start the service again"):
-        runtime.run(threading.Event(), every_s=0)
+        service.run(threading.Event(), every_s=0)

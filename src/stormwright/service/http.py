@@ -19,6 +19,7 @@ from stormwright.errors import ClusterError, InputError
 from stormwright.formats import placement_to_dict, problem_to_dict, snapshot_from_dict
 from stormwright.model import Problem
 from stormwright.service.metrics import CONTENT_TYPE, metrics_text
+from stormwright.service.status import ServiceStatus
 from stormwright.storm.bridge import Bridge
 
 #: Takes the body of a perflog delivery; returns once it is safe on disk.
@@ -31,7 +32,7 @@ MAX_DELIVERY_BYTES = 64 * 2**20
 def make_app(
     bridge: Bridge,
     ingest: Ingest,
-    status: Callable[[], dict[str, Any]],
+    status: Callable[[], ServiceStatus],
     problem: Callable[[], Problem | None] = lambda: None,
 ) -> Starlette:
     """The service's routes.
@@ -59,7 +60,7 @@ def make_app(
         return Response(status_code=204)
 
     async def show_status(_: Request) -> Response:
-        return _json(await run_in_threadpool(status))
+        return _json((await run_in_threadpool(status)).as_dict())
 
     async def show_metrics(_: Request) -> Response:
         return Response(await run_in_threadpool(lambda: metrics_text(status())), media_type=CONTENT_TYPE)

@@ -1,0 +1,45 @@
+"""What long work tells while it goes on: what the rooms log, as lines for people."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+
+import click
+
+LOGGER = logging.getLogger("stormwright")
+
+
+@contextmanager
+def shown(err: bool = False, tell: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Show what is logged while the block runs, a line for each message.
+
+    Parameters
+    ----------
+    err
+        On standard error, for standard output has JSON.
+    tell
+        Takes the lines instead.
+    """
+    handler = _Lines(tell or partial(click.echo, err=err))
+    level = LOGGER.level
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOGGER.removeHandler(handler)
+        LOGGER.setLevel(level)
+
+
+class _Lines(logging.Handler):
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # Nobody may read standard output any more: no reason for a service to end.
+        with suppress(OSError):
+            self._tell(record.getMessage())

@@ -1,0 +1,83 @@
+"""What a service does each second: look, and move what a decision says."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from stormwright.controller.policy import Decision
+from stormwright.errors import StormwrightError
+from stormwright.service.acting import Acting
+from stormwright.service.looking import Looking
+
+log = logging.getLogger(__name__)
+
+
+class Loop:
+    """Keeps the placement good.
+
+    Parameters
+    ----------
+    require_running
+        Raises where the service cannot go on.
+    resume
+        Activates what earlier moves left paused.
+    dry_run
+        Tell what would move, and move nothing.
+    """
+
+    def __init__(
+        self,
+        looking: Looking,
+        acting: Acting,
+        require_running: Callable[[], None],
+        resume: Callable[[], None],
+        dry_run: bool,
+    ) -> None:
+        self._looking = looking
+        self._acting = acting
+        self._require_running = require_running
+        self._resume = resume
+        self._dry_run = dry_run
+        self._said = ""
+
+    def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
+        """Keep the placement good until `stop` is set.
+
+        Raises
+        ------
+        StormwrightError
+            Spark has ended. What supervises this process starts it again.
+        """
+        while not stop.wait(every_s):
+            self._require_running()
+            try:
+                self._once(stop)
+            except StormwrightError as error:
+                # Nimbus may be restarting, or a bolt hold its tuples: the next look is another try.
+                self._tell(str(error))
+            except Exception as error:
+                # A bug, or a full disk. Nimbus gets its answers as long as this process lives.
+                self._tell(f"the look failed, and is tried again: {type(error).__name__}: {error}", error)
+
+    def _once(self, stop: threading.Event) -> None:
+        self._resume()
+        decision = self._looking.look()
+        self._tell(self._told(decision))
+        if not self._dry_run:
+            self._acting.act(decision, stop)
+
+    def _told(self, decision: Decision) -> str:
+        if not decision.looked or not (self._dry_run and decision.plan.moves):
+            return decision.reason if decision.looked else ""
+        names = ", ".join(move.topology.name for move in decision.plan.moves)
+        return f"dry run, {names} would move: {decision.reason}"
+
+    def _tell(self, text: str, error: Exception | None = None) -> None:
+        """Each second may end in the same: it is told once, and again when something else has come between."""
+        if text and text != self._said:
+            log.info(text)
+            if error:
+                log.debug("what failed", exc_info=error)
+            self._said = text

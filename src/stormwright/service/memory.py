@@ -1,0 +1,55 @@
+"""What a service remembers of its looks and moves: when the next is due, and what the status shows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from stormwright.controller.move import MoveReport
+from stormwright.controller.policy import Clock, Decision
+from stormwright.controller.setbacks import Setbacks
+from stormwright.pipeline.watch.drift import Drift, DriftWatch
+
+
+@dataclass
+class Counts:
+    """How often what has happened since the start."""
+
+    looks: int = 0
+    decisions: int = 0
+    moves: int = 0
+    failed_moves: int = 0
+
+
+@dataclass
+class Memory:
+    """Moments are those of `time.monotonic`.
+
+    A service that has just come up knows nothing yet: the first look waits a whole period.
+    """
+
+    counts: Counts = field(default_factory=Counts)
+    setbacks: Setbacks = field(default_factory=Setbacks)
+    drift_watch: DriftWatch = field(default_factory=DriftWatch)
+    drifts: Sequence[Drift] = ()
+    decision: Decision | None = None
+    moves: Sequence[MoveReport] = ()
+    last_look_s: float = field(default_factory=time.monotonic)
+    last_change_s: float = float("-inf")
+    last_idle_look_s: float = float("-inf")
+    last_alarm_s: float = float("-inf")
+
+    def clock(self) -> Clock:
+        """The moments that triggers go by."""
+        return Clock(time.monotonic(), self.last_change_s, self.last_look_s, self.last_idle_look_s, self.last_alarm_s)
+
+    def looked(self, decision: Decision, now_s: float) -> None:
+        """A look was made; if it moves nothing the next one waits."""
+        self.last_look_s = now_s
+        self.decision = decision
+        self.counts.looks += 1
+        if decision.plan.moves:
+            self.counts.decisions += 1
+        else:
+            self.last_idle_look_s = now_s

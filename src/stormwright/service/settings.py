@@ -1,0 +1,50 @@
+"""What a running service is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stormwright.controller.move import MoveLimits
+from stormwright.controller.plan import MoveBudget
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.service.history import HistorySettings
+from stormwright.service.hooks.hook_program import Hook
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """What a running service is told.
+
+    Parameters
+    ----------
+    state_dir
+        Landing directory, checkpoints and profiles.
+    host, port
+        Where Nimbus and the probes reach the service.
+    initial
+        Scheduler for topologies without a slot; Storm's own by default.
+    dry_run
+        Decide and tell, but move nothing.
+    on_failure
+        Called, in a thread of its own, for every topology that `initial` finds no slots for.
+    keep_records
+        Keep the newest records in memory, for measurements.
+    forecast_min
+        How many minutes ahead the load is forecast, for a scheduler that uses that.
+    """
+
+    state_dir: Path
+    host: str
+    port: int
+    initial: str = "even"
+    dry_run: bool = False
+    on_failure: Hook | None = None
+    keep_records: bool = False
+    forecast_min: int = 10
+    triggers: TriggerParams = field(default_factory=TriggerParams)
+    budget: MoveBudget = field(default_factory=MoveBudget)
+    limits: MoveLimits = field(default_factory=MoveLimits)
+    stream: StreamSettings = field(default_factory=StreamSettings)
+    history: HistorySettings = field(default_factory=HistorySettings)

@@ -1,0 +1,49 @@
+"""What a service shows of itself: the one document behind its status page and its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from stormwright.controller.move import MoveReport
+from stormwright.pipeline.watch.drift import Drift
+from stormwright.service.memory import Counts
+
+
+@dataclass(frozen=True)
+class ServiceStatus:
+    """A moment of a service.
+
+    Parameters
+    ----------
+    scheduler, initial
+        Who decides about what runs, and who places what has no slot.
+    decision
+        Why something was to move at the last look, or why nothing was; None before the first.
+    moves
+        Those of the last decision.
+    drift
+        Loads that are no longer those that were decided by.
+    pipeline
+        As `stormwright.pipeline.run.stream.LoadStream.progress` gives it.
+    history
+        As `stormwright.service.history.History.status` gives it, with ``closed_panes``: why panes that are complete
+        have not reached it.
+    evaluation
+        What came of moves, as `stormwright.service.history.History.judged` gives it.
+    """
+
+    scheduler: str
+    initial: str
+    decision: str | None
+    moves: Sequence[MoveReport]
+    counts: Counts
+    drift: Sequence[Drift]
+    pipeline: Mapping[str, Any]
+    history: Mapping[str, Any]
+    evaluation: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)

@@ -1,0 +1,46 @@
+"""The cluster as it is known now: Nimbus's last snapshot, under the load that was measured last."""
+
+from __future__ import annotations
+
+from stormwright.model import LoadProfile, Problem
+from stormwright.pipeline.run.stream import LoadStream
+from stormwright.service.forecasting import Forecasting
+from stormwright.storm.bridge import Bridge
+
+
+class View:
+    """Puts together what Nimbus, the pipeline and the forecasts tell; may be asked from any thread.
+
+    Parameters
+    ----------
+    forecasting
+        For a scheduler that uses forecasts; else None.
+    """
+
+    def __init__(self, bridge: Bridge, stream: LoadStream, forecasting: Forecasting | None) -> None:
+        self._bridge = bridge
+        self._stream = stream
+        self._forecasting = forecasting
+
+    def problem(self) -> Problem | None:
+        """The last snapshot under the newest measured load, without one where none was measured; None if unknown."""
+        snapshot = self._bridge.snapshot()
+        if snapshot is None:
+            return None
+        load: LoadProfile | None = self._stream.latest(snapshot)
+        if load is None:
+            return snapshot
+        return snapshot.with_load(self._forecasting.added_to(load, snapshot) if self._forecasting else load)
+
+    def age_s(self) -> float:
+        """Seconds since Nimbus asked last."""
+        return self._bridge.snapshot_age_s()
+
+    def unfit(self) -> dict[str, str]:
+        """Topology → why Nimbus's description of it cannot be used."""
+        return dict(self._bridge.unfit())
+
+    def note(self, problem: Problem) -> None:
+        """Take note of a load for later forecasts."""
+        if self._forecasting:
+            self._forecasting.note(problem)

@@ -1,0 +1,167 @@
+"""Who is connected to whom: everything that runs beside a Storm cluster."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import fields
+from types import TracebackType
+from typing import Self
+
+from stormwright.controller.move import MoveReport, safe_move
+from stormwright.controller.pauses import Pauses
+from stormwright.controller.plan import TopologyMove
+from stormwright.controller.policy import Decision
+from stormwright.controller.tally import Tally
+from stormwright.explain.obstacles import status_texts
+from stormwright.history.tables.panes import ClosedPanes
+from stormwright.model import Problem
+from stormwright.perflog.landing import Landing
+from stormwright.pipeline.run.stream import LoadStream
+from stormwright.pipeline.watch.alarm_log import Alarm
+from stormwright.schedulers import Scheduler, make_scheduler, scheduler_type
+from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.kit.warm_up import warm_up
+from stormwright.service.acting import Acting
+from stormwright.service.forecasting import Forecasting
+from stormwright.service.history import History
+from stormwright.service.hooks.failure_hook import FailureHook
+from stormwright.service.http import HttpServer, make_app
+from stormwright.service.intake import Intake
+from stormwright.service.looking import Looking
+from stormwright.service.loop import Loop
+from stormwright.service.memory import Memory
+from stormwright.service.settings import ServiceSettings
+from stormwright.service.status import ServiceStatus
+from stormwright.service.view import View
+from stormwright.storm.bridge import Bridge
+from stormwright.storm.gateway import NimbusGateway
+
+log = logging.getLogger(__name__)
+
+
+class Service:
+    """The service; a context manager, and it runs inside the `with` block.
+
+    ::
+
+        Nimbus ◀─▶ bridge ─▶ view ─▶ looking ─▶ acting ─▶ Nimbus
+        probes ─▶ intake ─▶ landing ─▶ stream ─▲      (drain, swap, resume: seen by the tally)
+
+    Parameters
+    ----------
+    scheduler, scheduler_name
+        Decides about placements.
+    gateway_command
+        Starts the Nimbus gateway.
+    """
+
+    def __init__(
+        self, settings: ServiceSettings, scheduler: Scheduler, scheduler_name: str, gateway_command: list[str]
+    ) -> None:
+        self.settings = settings
+        state = settings.state_dir
+        self.memory = Memory()
+        self.tally = Tally(keep_records=settings.keep_records)
+        self._initial = _placing_only(settings.initial)
+        self._failure_hook = FailureHook(settings.on_failure) if settings.on_failure else None
+        tell_failures = self._failure_hook.update if self._failure_hook else None
+        self.bridge = Bridge(self._initial, settings.initial, tell_failures, status_texts)
+        self._history = History(settings.history, state, scheduler_name)
+        landing = Landing(state / "landing")
+        self.stream = LoadStream(
+            landing.directory,
+            state / "stream",
+            settings.stream,
+            history=ClosedPanes(self._history.staging),
+            tell_alarm=self._hear_alarm,
+        )
+        self._scheduler_name = scheduler_name
+        forecasts = getattr(scheduler, "uses_forecast", False)
+        forecasting = Forecasting(state / "minutes.arrow", settings.forecast_min) if forecasts else None
+        self._view = View(self.bridge, self.stream, forecasting)
+        self._pauses = Pauses(state / "paused.json")
+        self._looking = Looking(settings, scheduler, self._view, self.memory, self._history)
+        self._acting = Acting(self._move, self.memory, self._history, scheduler_name, settings.triggers.cool_down_s)
+        self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, settings.dry_run)
+        intake = Intake(landing, self.tally, self._history)
+        self._http = HttpServer(
+            make_app(self.bridge, intake.take, self.status, self._view.problem), settings.host, settings.port
+        )
+        self._gateway_command = gateway_command
+        self._closing = ExitStack()
+
+    def __enter__(self) -> Self:
+        warm_up(self._initial)  # Nimbus waits 1.5 s for an answer
+        with ExitStack() as starting:
+            if self._failure_hook:
+                starting.enter_context(self._failure_hook)
+            starting.enter_context(self._http)
+            self.nimbus = starting.enter_context(NimbusGateway(self._gateway_command))
+            self.nimbus.cluster()  # says at once if Nimbus cannot be reached
+            self._resume()
+            starting.enter_context(self.stream)
+            # Before the stream ends Spark.
+            self._history.start(lambda: self.stream.spark)
+            starting.callback(self._history.stop)
+            self._closing = starting.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._closing.close()
+
+    def problem(self) -> Problem | None:
+        """The cluster as it is known now, under the load measured last; None before Nimbus has asked."""
+        return self._view.problem()
+
+    def look(self, triggers: TriggerParams | None = None) -> Decision:
+        """Decide once whether anything should move."""
+        return self._looking.look(triggers)
+
+    def act(self, decision: Decision) -> list[MoveReport]:
+        """Make the moves of a decision; it raises what `Acting.act` raises."""
+        return self._acting.act(decision)
+
+    def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
+        """Keep the placement good until `stop` is set; it raises what `Loop.run` raises."""
+        self._loop.run(stop, every_s)
+
+    def status(self) -> ServiceStatus:
+        """What the status page and the metrics show."""
+        memory, history = self.memory, self._history.status()
+        return ServiceStatus(
+            scheduler=self._scheduler_name,
+            initial=self.settings.initial,
+            decision=memory.decision.reason if memory.decision else None,
+            moves=memory.moves,
+            counts=memory.counts,
+            drift=memory.drifts,
+            pipeline=self.stream.progress(),
+            history=history | {"closed_panes": self.stream.closed_panes_error()},
+            evaluation=self._history.judged(),
+        )
+
+    def _move(self, move: TopologyMove, reason: str, stop: threading.Event | None) -> MoveReport:
+        limits = self.settings.limits
+        return safe_move(move, reason, self.nimbus, self.bridge, self.tally, self._pauses, limits, log.info, stop)
+
+    def _resume(self) -> None:
+        self._pauses.resume(self.nimbus.activate, log.info)
+
+    def _hear_alarm(self, alarm: Alarm) -> None:
+        self.memory.last_alarm_s = time.monotonic()
+        log.warning(
+            "%s: at or over its %g cores for more than %g s (up to %.2f cores in use)",
+            alarm.supervisor,
+            alarm.capacity_cores,
+            self.settings.stream.alarm_after_s,
+            alarm.peak_cores,
+        )
+
+
+def _placing_only(name: str) -> Scheduler:
+    """A scheduler for what has no slot, told to leave alone what runs if it can be told."""
+    told = any(field.name == "keep_running" for field in fields(scheduler_type(name).params_type))
+    return make_scheduler(name, {"keep_running": True} if told else {})
