@@ -32,7 +32,8 @@ from placement_cases import add_cases_argument, case_files, read_case
 from results import DIRECTORY, write_results
 from scipy.sparse import csr_array
 
-from stormwright.experiments.report import COLOURS, blank_figure, svg_of
+from stormwright.experiments.report import blank_figure, svg_of
+from stormwright.explain.drawing import COLOURS
 from stormwright.model import UNPLACED, Assignment, Problem, cost_of, measured_traffic, violations
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stormwright.errors import MissingDependencyError
+from stormwright.explain.drawing import COLOURS
 from stormwright.model import Problem, TopologyAssignment
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from matplotlib.figure import Figure
-
-#: Distinct on screen and in print, also for most colour-blind readers (Okabe and Ito's palette).
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class ThroughputCurve:
 
 
 @dataclass(frozen=True)
-class WorkerBox:
+class PlacedWorker:
     """A worker as drawn: whose it is, its port, and its executors with their number."""
 
     topology: str
@@ -39,18 +37,18 @@ class WorkerBox:
 
 
 @dataclass(frozen=True)
-class NodeBox:
+class PlacedNode:
     """A node as drawn; free slots are only counted."""
 
     host: str
     supervisor: str
-    workers: Sequence[WorkerBox]
+    workers: Sequence[PlacedWorker]
     free_slots: int
 
 
-def draw_placement(problem: Problem, placement: Mapping[str, TopologyAssignment]) -> list[NodeBox]:
+def draw_placement(problem: Problem, placement: Mapping[str, TopologyAssignment]) -> list[PlacedNode]:
     """Arrange a placement for drawing: nodes in the problem's order, workers by port."""
-    workers: dict[str, list[WorkerBox]] = {node.id: [] for node in problem.supervisors}
+    workers: dict[str, list[PlacedWorker]] = {node.id: [] for node in problem.supervisors}
     for index, topology in enumerate(problem.topologies):
         assignment = placement.get(topology.id)
         if assignment is None:
@@ -61,10 +59,10 @@ def draw_placement(problem: Problem, placement: Mapping[str, TopologyAssignment]
                 if chosen == number:
                     name = topology.components[topology.executor_component[executor]].id
                     components[name] = components.get(name, 0) + 1
-            box = WorkerBox(topology.name, COLOURS[index % len(COLOURS)], slot.port, sorted(components.items()))
+            box = PlacedWorker(topology.name, COLOURS[index % len(COLOURS)], slot.port, sorted(components.items()))
             workers.setdefault(slot.supervisor, []).append(box)
     return [
-        NodeBox(
+        PlacedNode(
             node.host,
             node.id,
             sorted(workers[node.id], key=lambda worker: worker.port),

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from stormwright.experiments.compare import Figures, measure
-from stormwright.experiments.compare_report import component_colours, component_legend, draw
-from stormwright.experiments.placement_svg import placement_svg
+from stormwright.explain.drawing import component_colours, component_legend, draw
+from stormwright.explain.placement_svg import placement_svg
 from stormwright.formats import read_problem
 from stormwright.model import CostWeights, Problem
 from stormwright.model.arrays import IntArray

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import orjson
 
-from stormwright.experiments.report import COLOURS, blank_figure, svg_of, write_report
+from stormwright.experiments.report import blank_figure, svg_of, write_report
 from stormwright.experiments.sweep.summary import Row, Summary, label, relative_costs
+from stormwright.explain.drawing import COLOURS
 from stormwright.model.texts import counted
 
 #: Rows of the first plot; the table has all.

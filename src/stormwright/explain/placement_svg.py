@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from stormwright.experiments.compare_report import Drawing, NodeBox, WorkerBox
+from stormwright.explain.drawing import Drawing, NodeBox, WorkerBox
 
 #: Component → colour, under the name of their topology.
 Legend = Sequence[tuple[str, Sequence[tuple[str, str]]]]
