@@ -6,7 +6,8 @@ SHELL := bash
 .DELETE_ON_ERROR:
 
 BIN := .venv/bin
-JAR := java/target/stormwright-storm-0.1.0.jar
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/stormwright/__init__.py)
+JAR := java/target/stormwright-storm-$(VERSION).jar
 JAVA_SOURCES := $(shell find java/src -type f)
 
 # What each step of the set-up leaves when it has completed; an interrupted step is done again.

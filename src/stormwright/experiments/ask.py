@@ -11,6 +11,7 @@ from typing import Any
 from stormwright.experiments import compare as comparing
 from stormwright.experiments import ready
 from stormwright.experiments import tradeoff as tradeoffs
+from stormwright.experiments.compare import Comparison
 from stormwright.explain.placement import Placement
 from stormwright.model import Problem
 from stormwright.schedulers import Scheduler, scheduler_names
@@ -61,9 +62,7 @@ def place(
     return Placement.of(problem, answer)
 
 
-def compare(
-    problem: Problem, schedulers: str | Iterable[str] | Mapping[str, Scheduler] = "all"
-) -> comparing.Comparison:
+def compare(problem: Problem, schedulers: str | Iterable[str] | Mapping[str, Scheduler] = "all") -> Comparison:
     """What several schedulers' placements cost, use and move, best first; it prints and draws as a table.
 
     Parameters

@@ -50,12 +50,14 @@ class Placement(Assignment):
         problem, slots = self.problem, self.slot_of_executor
         placed = slots[slots != UNPLACED]
         nodes = np.unique(problem.slot_node[placed])
+        cost, workers = self.cost, counted(len(np.unique(placed)), "worker")
+        across = f"{cost.inter_node + cost.inter_rack:,.1f} tuples/s between nodes"
+        near = f"{cost.inter_worker:,.1f} between workers of a node, {cost.same_worker:,.1f} within workers"
+        used = f"{len(nodes)} of {counted(len(problem.supervisors), 'node')}"
         lines = [
             f"{self.scheduler or 'a placement'} of {problem.name or 'a problem'}: {size_of(problem)}",
-            f"cost {self.cost.total:,.1f}: {self.cost.inter_node + self.cost.inter_rack:,.1f} tuples/s between nodes, "
-            f"{self.cost.inter_worker:,.1f} between workers of a node, {self.cost.same_worker:,.1f} within workers",
-            f"{counted(len(placed), 'executor')} in {counted(len(np.unique(placed)), 'worker')} "
-            f"on {counted(len(nodes), 'node')} of {len(problem.supervisors)}",
+            f"cost {cost.total:,.1f}: {across}, {near}",
+            f"{counted(len(placed), 'executor')} in {workers} on {used}",
         ]
         if self.unplaced:
             lines.append(f"{counted(len(self.unplaced), 'executor')} without a slot:")

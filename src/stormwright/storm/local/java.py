@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from stormwright import __version__
 from stormwright.errors import MissingDependencyError
 
 #: The clone that this file lies in: Storm's jars and ours are built there, not shipped in the Python package.
@@ -19,7 +20,7 @@ STORM_HOME = _CLONE / "build" / "storm"
 WORKER_ARCHIVE = STORM_HOME / "worker.jsa"
 
 #: Scheduler plugin, probe, Nimbus gateway and benchmark topologies.
-STORMWRIGHT_JAR = _CLONE / "java" / "target" / "stormwright-storm-0.1.0.jar"
+STORMWRIGHT_JAR = _CLONE / "java" / "target" / f"stormwright-storm-{__version__}.jar"
 
 # A JVM that is killed leaves the perf data file behind that it keeps in /tmp for jps.
 _FLAGS = ("-XX:+UseSerialGC", "-XX:-UsePerfData")
