@@ -1,0 +1,21 @@
+"""A problem by hand, placed by three schedulers, and how near the best of them is to what is possible.
+
+Run it: ``python examples/first_steps.py``.
+"""
+
+import stormwright as sw
+
+problem = sw.sketch(
+    {"words": "lines 2 -> split 4 -> count 4 fields", "clicks": "clicks 3 -> parse 6 -> join 3 fields -> store 3"},
+    nodes=4,
+    cores=2,
+    rate_tps=500,
+)
+
+print(sw.compare(problem, "even,online,optimizer"))
+print()
+placement = sw.place(problem, "optimizer")
+print(placement.summary())
+print()
+proven = sw.bound(problem, placement, seconds=5)
+print(f"no valid placement costs less than {proven['bound']:,.1f}; this one costs {proven['cost']:,.1f}")
