@@ -15,7 +15,8 @@ __version__ = "0.1.0"
 
 #: Name → the module that has it.
 _HOMES = {
-    **dict.fromkeys(("bound", "compare", "place", "read_problem", "schedulers", "tradeoff"), "experiments.ask"),
+    **dict.fromkeys(("bound", "compare", "place", "read_problem", "tradeoff"), "experiments.ask"),
+    "schedulers": "schedulers",
     "sketch": "formats.sketch",
     "write_problem": "formats",
     "Placement": "explain.placement",
@@ -48,7 +49,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    home = import_module(f"{__name__}.{_HOMES[name]}")
+    value = getattr(home, name, home)  # `schedulers` is a package, which can be called
     globals()[name] = value
     return value
 

@@ -14,9 +14,8 @@ from stormwright.experiments import tradeoff as tradeoffs
 from stormwright.experiments.compare import Comparison
 from stormwright.explain.placement import Placement
 from stormwright.model import Problem
-from stormwright.schedulers import Scheduler, scheduler_names
-from stormwright.schedulers.kit.describe import Description
-from stormwright.schedulers.kit.resolve import describe_scheduler, resolve_scheduler
+from stormwright.schedulers import Scheduler
+from stormwright.schedulers.kit.resolve import resolve_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
 
 #: Searches longest and best; what every question without a scheduler's name asks.
@@ -42,7 +41,8 @@ def place(
     Parameters
     ----------
     scheduler
-        A name, as `schedulers` lists them, or ``java:CLASS``; or anything with a method ``schedule(problem)``.
+        A name, as `stormwright.schedulers()` lists them, or ``java:CLASS``; or anything with a method
+        ``schedule(problem)``.
     seed
         For those that draw random numbers.
     settings
@@ -117,11 +117,6 @@ def tradeoff(problem: Problem, *, seconds: float = 1.0, seed: int = 0) -> tradeo
         Nothing runs.
     """
     return tradeoffs.tradeoff(problem, seconds=seconds, seed=seed)
-
-
-def schedulers() -> dict[str, Description]:
-    """Every scheduler there is, by name, with its rule, its source and its parameters."""
-    return {name: describe_scheduler(name) for name in scheduler_names()}
 
 
 def _texts(settings: Mapping[str, Any]) -> list[str]:

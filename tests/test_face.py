@@ -1,0 +1,50 @@
+"""`import stormwright as sw`: the names that people type."""
+
+from __future__ import annotations
+
+import pytest
+
+import stormwright as sw
+from stormwright.errors import InputError
+from stormwright.formats import write_problem
+from stormwright.schedulers import scheduler_names
+
+
+def test_every_name_is_there_and_told():
+    assert set(sw.__all__) <= set(dir(sw))
+    for name in sw.__all__:
+        assert getattr(sw, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = sw.nothing
+
+
+def test_a_file_is_read_by_its_path_in_either_form(tmp_path):
+    problem = sw.sketch("a 2 -> b 3")
+    write_problem(tmp_path / "p.json", problem)
+    for path in (tmp_path / "p.json", str(tmp_path / "p.json")):
+        assert sw.read_problem(path).num_executors == 5
+    assert sw.read_problem("ready:top-storm-word-count-1").num_executors > 0
+
+
+def test_place_takes_names_parameters_and_schedulers_of_ones_own():
+    problem = sw.sketch("a 2 -> b 3")
+    assert sw.place(problem, "online", alpha=0.5).parameters["alpha"] == 0.5
+    assert sw.place(problem, "random", seed=3).parameters["seed"] == 3
+    with pytest.raises(InputError, match="unknown scheduler"):
+        sw.place(problem, "onlin")
+
+    class Own:
+        def schedule(self, problem: sw.Problem) -> sw.Assignment:
+            return sw.place(problem, "even")
+
+    assert sw.place(problem, Own()).cost == sw.place(problem, "even").cost
+
+
+def test_compare_takes_names_in_any_form():
+    problem = sw.sketch("a 2 -> b 3")
+    for names in ("even,online", ["even", "online"]):
+        assert {row.name for row in sw.compare(problem, names).rows} == {"even", "online"}
+
+
+def test_schedulers_tells_of_all():
+    assert set(sw.schedulers()) == set(scheduler_names())
