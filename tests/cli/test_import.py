@@ -12,6 +12,7 @@ import pytest
 from stormwright.errors import MissingDependencyError
 from stormwright.formats import read_problem
 from stormwright.storm import installation
+from stormwright.storm.gateway import gateway_command
 from stormwright.storm.local.java import STORM_HOME, STORMWRIGHT_JAR
 from tests.formats.documents import small
 
@@ -295,5 +296,18 @@ def test_our_jar_is_missing(monkeypatch, home):
     monkeypatch.setattr(installation, "find_java", lambda: "java")
     (home / "extlib-daemon" / STORMWRIGHT_JAR.name).unlink()
     monkeypatch.setattr(installation, "STORMWRIGHT_JAR", home / STORMWRIGHT_JAR.name)
-    with pytest.raises(MissingDependencyError, match=r"copy stormwright-storm-.* into .*extlib-daemon"):
+    message = f"^{STORMWRIGHT_JAR.name} is missing in {home}: copy it into {home / 'extlib-daemon'} "
+    with pytest.raises(MissingDependencyError, match=message):
         installation.storm_command(home, "x")
+    with pytest.raises(MissingDependencyError, match=message):
+        gateway_command(home)
+
+
+def test_serve_says_that_our_jar_is_missing(run, monkeypatch, home, tmp_path):
+    monkeypatch.setattr(installation, "find_java", lambda: "java")
+    (home / "extlib-daemon" / STORMWRIGHT_JAR.name).unlink()
+    monkeypatch.setattr(installation, "STORMWRIGHT_JAR", home / STORMWRIGHT_JAR.name)
+    code, out, err = run("serve", "--state", tmp_path / "state", "--storm-home", home)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"stormwright: {STORMWRIGHT_JAR.name} is missing in {home}: copy it into")
+    assert "Traceback" not in err

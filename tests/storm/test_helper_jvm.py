@@ -41,6 +41,29 @@ os.rename(sys.argv[1] + ".new", sys.argv[1])
 time.sleep(600)
 """
 
+#: Starts a child that shares its standard output, in a session of its own or not; ends at once, or when it is told.
+LEAVES = """
+import os, pathlib, subprocess, sys
+mark, session, end = sys.argv[1:]
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=session == "own")
+pathlib.Path(mark).write_text(str(child.pid))
+print("left one behind", file=sys.stderr, flush=True)
+if end == "at once":
+    print('{"id": 1, "half', flush=True)
+    os._exit(4)
+print('{"id": 1}', flush=True)
+sys.stdin.read()
+"""
+
+#: Answers with many bytes on one line, after as many that are no answer.
+FLOOD = """
+import sys
+sys.stdin.readline()
+sys.stdout.write("-" * 20_000_000 + '\\n{"id": 1, "text": "' + "x" * 20_000_000 + '"}\\n')
+sys.stdout.flush()
+sys.stdin.readline()
+"""
+
 #: Waits for a stand-in in its main thread, as the command line does.
 CALLER = """
 import sys
@@ -118,6 +141,33 @@ def test_the_time_limit_ends_children_too(tmp_path: Path) -> None:
         jvm.ask({}, 2.0)
     assert time.monotonic() - begin < SOON_S
     assert all_gone(tmp_path / "pids")
+
+
+@pytest.mark.parametrize("session", ["same", "own"])
+def test_a_child_that_is_left_behind_keeps_nobody_waiting(tmp_path: Path, session: str) -> None:
+    """It has the standard output open long after the JVM has ended; with a session of its own nobody can kill it."""
+    pids, begin = tmp_path / "pids", time.monotonic()
+    with (
+        Jvm([sys.executable, "-c", LEAVES, str(pids), session, "at once"]) as jvm,
+        pytest.raises(JvmEndedError, match=r"^exit code 4: left one behind$"),
+    ):
+        jvm.ask({}, 60.0)
+    assert time.monotonic() - begin < SOON_S
+    if session == "own":
+        os.kill(int(pids.read_text()), signal.SIGKILL)
+    assert all_gone(pids)
+
+
+def test_a_child_that_is_left_behind_after_an_answer_goes_with_the_jvm(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    with Jvm([sys.executable, "-c", LEAVES, str(pids), "same", "when told"]) as jvm:
+        jvm.ask({}, SOON_S)
+    assert all_gone(pids)
+
+
+def test_a_long_answer_is_read_in_no_long_time() -> None:
+    with Jvm([sys.executable, "-c", FLOOD]) as jvm:
+        jvm.ask({}, SOON_S)
 
 
 def test_closing_ends_a_jvm_that_another_thread_waits_for(tmp_path: Path) -> None:

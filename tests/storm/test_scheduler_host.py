@@ -195,6 +195,11 @@ SCHEDULERS = {
             Thread.sleep(600000);
         } catch (Exception e) { }""",
     "Ends": 'System.err.println("that was it"); Runtime.getRuntime().halt(3);',
+    "Leaves": """
+        try {
+            new ProcessBuilder("sleep", "600").inheritIO().start();
+        } catch (java.io.IOException e) { }
+        System.exit(5);""",
     "NoSuchSlot": """
         TopologyDetails topology = topologies.getTopologies().iterator().next();
         cluster.assign(new WorkerSlot("nowhere", 1), topology.getId(), topology.getExecutors());""",
@@ -266,6 +271,11 @@ def test_a_jvm_that_ends_is_told_and_the_next_request_has_a_new_one(mine: Schedu
     ):
         JavaScheduler("mine.Ends", host=mine).schedule(case_problem(SMALL))
     assert JavaScheduler("mine.OneSlot", host=mine).schedule(case_problem(SMALL)).status
+
+
+def test_a_child_that_is_left_behind_keeps_nobody_waiting(mine: SchedulerHost) -> None:
+    with pytest.raises(SchedulerError, match=r"^java:mine.Leaves: the JVM that runs it has ended: exit code 5"):
+        JavaScheduler("mine.Leaves", conf={TIME_LIMIT_CONF: 60}, host=mine).schedule(case_problem(SMALL))
 
 
 def test_threads_that_are_left_behind_do_not_keep_a_jvm_that_cannot_answer(mine: SchedulerHost) -> None:
@@ -393,6 +403,10 @@ def test_a_class_that_throws_is_one_message(capsys: pytest.CaptureFixture[str], 
         (
             ["--scheduler", "java:EvenScheduler", "--set", f"{TIME_LIMIT_CONF}=no"],
             "should be a number of seconds, got 'no'",
+        ),
+        (
+            ["--scheduler", "java:EvenScheduler", "--set", f"{TIME_LIMIT_CONF}=true"],
+            "should be a number of seconds, got True",
         ),
         (["--scheduler", "java:EvenScheduler", "--jar", "none.jar"], "none.jar: no such jar or directory of classes"),
         (["--scheduler", "even", "--jar", "none.jar"], "even is none: the name of a Java scheduler begins with java:"),

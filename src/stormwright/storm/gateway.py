@@ -6,13 +6,13 @@ operator already maintains; the price is one small JVM.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 from stormwright.errors import NimbusError
 from stormwright.model import Supervisor
 from stormwright.storm.helper_jvm import HelperJvm, JvmEndedError, NoAnswerError
+from stormwright.storm.installation import storm_command
 
 #: Key in a supervisor's `supervisor.scheduler.meta`: the port of its Thrift server where storm.yaml of Nimbus has
 #: another, as when several supervisors share a machine.
@@ -26,14 +26,16 @@ _LONG_LIMIT_S = {"problem": 600.0}
 
 
 def gateway_command(storm_home: Path) -> list[str]:
-    """Argument vector that starts the gateway from a Storm installation, with the storm.yaml in its ``conf/``."""
-    parts = ("lib/*", "extlib/*", "extlib-daemon/*", "conf")
-    class_path = ":".join(str(storm_home / part) for part in parts)
+    """Argument vector that starts the gateway from a Storm installation, with the storm.yaml in its ``conf/``.
+
+    Raises
+    ------
+    MissingDependencyError
+        Java, Storm's jars or our jar are missing.
+    """
     # A JVM prints warnings to standard output, which is for responses here.
-    log = ("-Xlog:disable", "-Xlog:all=warning:stderr")
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else "java"
-    return [java, "-Xmx256m", *log, f"-Dstorm.home={storm_home}", "-cp", class_path, "stormwright.NimbusGateway"]
+    flags = ("-Xmx256m", "-Xlog:disable", "-Xlog:all=warning:stderr")
+    return storm_command(storm_home, "stormwright.NimbusGateway", flags=flags)
 
 
 class NimbusGateway(HelperJvm):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -20,6 +22,10 @@ _LAST_BYTES = 4096
 
 #: A log that has grown beyond so many bytes is begun anew with the next request.
 _LOG_BYTES = 2**20
+
+#: So often it is looked whether a JVM that says nothing still runs, and so much is read at once: all that a pipe holds.
+_LOOK_MS = 100
+_READ_BYTES = 2**16
 
 
 class JvmEndedError(Exception):
@@ -96,7 +102,7 @@ class HelperJvm:
             process = self._running()
             try:
                 with _killed_after(process, limit_s) as expired:
-                    response = _exchange(process, line, self._last_id)
+                    response = _exchange(process, line, self._last_id, expired)
             except BaseException:  # what is half written, or still at work, would be in the way of the next request
                 self._end(at_once=True)
                 raise
@@ -136,8 +142,7 @@ class HelperJvm:
             with suppress(BrokenPipeError):  # it has ended already
                 process.stdin.close()
         try:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=5)
+            _await_end(process, 5)
         finally:  # also when Ctrl-C ends the wait
             _kill(process)
             process.wait()
@@ -181,8 +186,10 @@ def _killed_after(process: subprocess.Popen[bytes], limit_s: float) -> Iterator[
         timer.join()
 
 
-def _exchange(process: subprocess.Popen[bytes], request: bytes, request_id: int) -> dict[str, Any] | None:
-    """The response to a request; None if the process has ended."""
+def _exchange(
+    process: subprocess.Popen[bytes], request: bytes, request_id: int, expired: threading.Event
+) -> dict[str, Any] | None:
+    """The response to a request; None if the process has ended, or its time."""
     if process.stdin is None or process.stdout is None:  # both are pipes; the type checker cannot know
         return None
     try:
@@ -190,9 +197,44 @@ def _exchange(process: subprocess.Popen[bytes], request: bytes, request_id: int)
         process.stdin.flush()
     except BrokenPipeError:
         return None
-    for line in process.stdout:
+    for line in _printed(process, process.stdout.fileno(), expired):
         with suppress(orjson.JSONDecodeError):  # the JVM's own warnings, too, go to standard output
             response = orjson.loads(line)
             if isinstance(response, dict) and response.get("id") == request_id:
                 return response
     return None
+
+
+def _printed(process: subprocess.Popen[bytes], pipe: int, expired: threading.Event) -> Iterator[bytes]:
+    """Lines that a process prints, until it ends: a child that it leaves behind may keep the pipe open for longer."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    rest = bytearray()
+    while not expired.is_set():
+        ended = _has_ended(process)  # asked first: then all that it has printed is in the pipe
+        if ended:
+            _kill(process)
+        if poll.poll(0 if ended else _LOOK_MS):
+            part = os.read(pipe, _READ_BYTES)
+            if not part:
+                return
+            rest += part
+            if b"\n" in part:
+                *lines, last = rest.split(b"\n")
+                yield from map(bytes, lines)
+                rest = last
+        elif ended:
+            return
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a process has ended; its number stays its own and its group's, so that what is left can be killed."""
+    if process.returncode is not None:
+        return True
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _await_end(process: subprocess.Popen[bytes], limit_s: float) -> None:
+    until = time.monotonic() + limit_s
+    while not _has_ended(process) and time.monotonic() < until:
+        time.sleep(0.01)

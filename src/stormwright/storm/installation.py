@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from stormwright.storm.local.java import STORM_HOME, STORMWRIGHT_JAR, find_java
 
 #: Where daemons and clients have their jars, and storm.yaml.
 _PARTS = ("lib", "extlib", "extlib-daemon")
+
+_FLAGS = ("-Xmx2g", "-XX:+UseSerialGC")
 
 
 def find_storm_home(given: Path | None = None) -> Path:
@@ -33,7 +36,7 @@ def find_storm_home(given: Path | None = None) -> Path:
     raise MissingDependencyError("no Storm installation: give --storm-home DIR, or set STORM_HOME")
 
 
-def storm_command(storm_home: Path, main: str, *args: str) -> list[str]:
+def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] = _FLAGS) -> list[str]:
     """Argument vector that starts one of our Java classes on a Storm installation, with the storm.yaml in ``conf/``.
 
     Raises
@@ -48,9 +51,9 @@ def storm_command(storm_home: Path, main: str, *args: str) -> list[str]:
     ours = next(jars, STORMWRIGHT_JAR)
     if not ours.exists():
         raise MissingDependencyError(
-            f"our jar is missing: copy {STORMWRIGHT_JAR.name} into {storm_home / 'extlib-daemon'}, "
-            "or run `make setup` in the clone"
+            f"{STORMWRIGHT_JAR.name} is missing in {storm_home}: copy it into {storm_home / 'extlib-daemon'} "
+            "(`make setup` in a clone builds it, in java/target)"
         )
     conf = os.environ.get("STORM_CONF_DIR", str(storm_home / "conf"))  # as bin/storm
     class_path = ":".join([str(ours), *(f"{storm_home / part}/*" for part in _PARTS), conf])
-    return [java, "-Xmx2g", "-XX:+UseSerialGC", f"-Dstorm.home={storm_home}", "-cp", class_path, main, *args]
+    return [java, *flags, f"-Dstorm.home={storm_home}", "-cp", class_path, main, *args]

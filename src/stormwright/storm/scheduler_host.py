@@ -209,7 +209,9 @@ class JavaScheduler:
     def schedule(self, problem: Problem) -> Assignment:
         """What the class makes of `problem`; `seconds` is the time in its method ``schedule``."""
         limit = {**problem.conf, **self.conf}.get(TIME_LIMIT_CONF, TIME_LIMIT_S)
-        if not isinstance(limit, (int, float)) or not 0 < limit <= threading.TIMEOUT_MAX:
+        # True is an int to Python, but no number of seconds.
+        is_number = isinstance(limit, (int, float)) and not isinstance(limit, bool)
+        if not is_number or not 0 < limit <= threading.TIMEOUT_MAX:
             raise InputError(self.name, [Fault(f"should be a number of seconds, got {limit!r}", TIME_LIMIT_CONF)])
         document = problem_to_dict(replace(problem, load=None))  # Nimbus knows no load
         try:

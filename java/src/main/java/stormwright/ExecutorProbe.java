@@ -43,8 +43,16 @@ public final class ExecutorProbe extends BaseTaskHook {
 
     @Override
     public void cleanup() {
-        if (worker != null) {
+        if (worker == null) {
+            return;
+        }
+        try {
             worker.taskEnded();
+            if (counts.uncounted() > 0) {
+                LOG.warn("{} calls of this task were not counted", counts.uncounted());
+            }
+        } catch (Throwable e) {
+            LOG.error("the last record may be missing", e);
         }
     }
 

@@ -58,7 +58,7 @@ public final class PlacementScheduler implements IScheduler {
             nimbusHost = hostname();
             service = new ServiceClient(URI.create(url + "/v1/schedule"), deadlineMs);
             LOG.info("placements come from {} within {} ms", url, deadlineMs);
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             lastFailure = "not usable as configured: " + e.getMessage();
             LOG.error("{} and {} make no service", SERVICE_URL, DEADLINE_MS, e);
         }
@@ -115,7 +115,7 @@ public final class PlacementScheduler implements IScheduler {
             Answer answer = Answer.read(service.post(Snapshot.of(cluster, conf, nimbusHost)), cluster);
             breaker.succeeded();
             return answer;
-        } catch (ServiceException | RuntimeException | LinkageError e) {
+        } catch (Throwable e) {
             breaker.failed();
             lastFailure = e instanceof ServiceException ? e.getMessage() : e.toString();
             LOG.warn("{}{}: {} ({})", OUTAGE, url, lastFailure, breaker.describe());

@@ -3,7 +3,11 @@ package stormwright;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.codahale.metrics.Gauge;
+import com.codahale.metrics.MetricRegistry;
+import com.codahale.metrics.SharedMetricRegistries;
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -12,6 +16,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.storm.Constants;
 import org.apache.storm.hooks.info.BoltAckInfo;
 import org.apache.storm.hooks.info.BoltFailInfo;
 import org.apache.storm.hooks.info.EmitInfo;
@@ -21,7 +28,9 @@ import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import stormwright.probe.TaskCounts;
 import stormwright.probe.TestTopology;
+import stormwright.probe.WorkerProbe;
 
 class ExecutorProbeTest {
     @TempDir
@@ -192,6 +201,88 @@ class ExecutorProbeTest {
         Map<?, ?> record = record();
         assertEquals(5, executor(record, 4).get("emitted"));
         assertEquals(Map.of("4 default 2", List.of(1, 0)), pairs(record));
+    }
+
+    @Test
+    void aTupleThatCannotBeSizedCounts() throws Exception {
+        List<Object> endless = new ArrayList<>();
+        endless.add(endless); // serializing it takes all of the stack; inside one worker Storm does not
+        runAs("Thread-9-split-executor[4, 4]", () -> {
+            probes.get(4).emit(TestTopology.emit("default", 4, endless, 2));
+            probes.get(4).emit(TestTopology.emit("default", 4, "x", 2));
+        });
+        Map<?, ?> record = record();
+        assertEquals(2, executor(record, 4).get("emitted"));
+        assertEquals(Map.of("4 default 2", List.of(2, 0)), pairs(record));
+    }
+
+    @Test
+    void nothingOfOursLeavesACallback() throws Exception {
+        ExecutorProbe probe = probes.get(4);
+        Field field = ExecutorProbe.class.getDeclaredField("counts");
+        field.setAccessible(true);
+        TaskCounts counts = (TaskCounts) field.get(probe);
+        // A fault of ours that nobody has thought of.
+        Field counters = TaskCounts.class.getDeclaredField("counters");
+        counters.setAccessible(true);
+        Object right = counters.get(counts);
+        counters.set(counts, null);
+        for (int i = 0; i < 2; i++) {
+            probe.emit(TestTopology.emit("default", 4, "x", 2));
+            probe.boltExecute(topology.executed(6, 4, 2));
+            probe.boltAck(new BoltAckInfo(null, 4, null));
+            probe.boltFail(new BoltFailInfo(null, 4, null));
+            probe.spoutAck(new SpoutAckInfo(1L, 4, 20L));
+            probe.spoutFail(new SpoutFailInfo(2L, 4, null));
+        }
+        assertEquals(12, counts.uncounted());
+        counters.set(counts, right);
+        probe.emit(TestTopology.emit("default", 4, "x", 2));
+        probe.boltExecute(null);
+        probe.spoutAck(null);
+        assertEquals(14, counts.uncounted());
+        assertEquals(1, executor(record(), 4).get("emitted"));
+    }
+
+    @Test
+    void nothingOfOursLeavesTheEndOfATask() throws Exception {
+        Field worker = ExecutorProbe.class.getDeclaredField("worker");
+        worker.setAccessible(true);
+        Field timer = WorkerProbe.class.getDeclaredField("timer");
+        timer.setAccessible(true);
+        Object of = worker.get(probes.get(1));
+        Object right = timer.get(of);
+        timer.set(of, null);
+        probes.values().forEach(ExecutorProbe::cleanup);
+        ((ScheduledThreadPoolExecutor) right).shutdown();
+    }
+
+    @Test
+    void recordsGoOnAfterAnError() throws Exception {
+        TestTopology quick = new TestTopology(spool);
+        quick.conf.put("stormwright.probe.interval.ms", "100");
+        probes.values().forEach(ExecutorProbe::cleanup);
+        AtomicInteger reads = new AtomicInteger();
+        MetricRegistry registry = SharedMetricRegistries.getOrCreate(Constants.WORKER_METRICS_REGISTRY);
+        registry.register("storm.worker." + TestTopology.ID + ".host.spout.6.6700-receive-queue-pct_full",
+                (Gauge<Double>) () -> {
+                    if (reads.incrementAndGet() == 1) {
+                        throw new StackOverflowError();
+                    }
+                    return 0.5;
+                });
+        ExecutorProbe probe = new ExecutorProbe();
+        try {
+            probe.prepare(quick.conf, quick.context(6));
+            long deadline = System.nanoTime() + 10_000_000_000L;
+            while (reads.get() < 3 && System.nanoTime() < deadline) {
+                Thread.sleep(10);
+            }
+            assertTrue(reads.get() >= 3, "records " + reads.get());
+        } finally {
+            probe.cleanup();
+            SharedMetricRegistries.remove(Constants.WORKER_METRICS_REGISTRY);
+        }
     }
 
     @Test

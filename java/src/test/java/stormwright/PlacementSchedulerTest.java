@@ -9,6 +9,9 @@ import java.io.IOException;
 import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
@@ -177,7 +180,7 @@ class PlacementSchedulerTest {
             }
             assertEquals(3, service.requests.size());
             String status = cluster.getStatusMap().get("new");
-            assertTrue(status.contains("HTTP 503 (3 failures, next try in 20 s)"), status);
+            assertTrue(status.matches(".* HTTP 503 \\(3 failures, next try in (20|1\\d) s\\).*"), status);
         }
     }
 
@@ -188,6 +191,46 @@ class PlacementSchedulerTest {
         Cluster cluster = schedule(scheduler, nodes());
         assertEquals(evenAlone(nodes()), TestCluster.placements(cluster));
         assertTrue(cluster.getStatusMap().get("new").contains("not usable as configured"));
+    }
+
+    /** As where a part of the JVM is missing that the client needs. */
+    @Test
+    void anErrorWhilePreparingDoesNotReachNimbus() {
+        Map<String, Object> hostile = new HashMap<>() {
+            private static final long serialVersionUID = 1L;
+
+            @Override
+            public Object get(Object key) {
+                throw new NoClassDefFoundError("java/net/http/HttpClient");
+            }
+        };
+        PlacementScheduler scheduler = new PlacementScheduler();
+        scheduler.prepare(hostile, new StormMetricsRegistry());
+        Cluster cluster = schedule(scheduler, nodes());
+        assertEquals(evenAlone(nodes()), TestCluster.placements(cluster));
+        String status = cluster.getStatusMap().get("new");
+        assertTrue(status.contains("not usable as configured: java/net/http/HttpClient"), status);
+    }
+
+    /** What cannot be told at all is a failure like any other: it is said as it is, and after three it rests. */
+    @Test
+    void anErrorWhileAskingIsAFailure() {
+        List<Object> endless = new ArrayList<>();
+        endless.add(endless);
+        try (FakeService service = FakeService.saying(200, "{}")) {
+            PlacementScheduler scheduler = new PlacementScheduler();
+            scheduler.prepare(
+                    Map.of("stormwright.service.url", service.url(), "stormwright.service.deadline.ms",
+                            LONG_DEADLINE_MS, "stormwright.endless", endless),
+                    new StormMetricsRegistry());
+            Cluster cluster = null;
+            for (int round = 0; round < 3; round++) {
+                cluster = schedule(scheduler, nodes());
+            }
+            assertEquals(0, service.requests.size());
+            String status = cluster.getStatusMap().get("new");
+            assertTrue(status.matches(".*StackOverflowError \\(3 failures, next try in (20|1\\d) s\\).*"), status);
+        }
     }
 
     private static String answer(String topology, String slots, String slotOfExecutor) {

@@ -1,9 +1,12 @@
 package stormwright.bridge;
 
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -62,31 +65,28 @@ public final class Placement {
         return supervisor != null && cluster.getAssignablePorts(supervisor).contains(slot.getPort());
     }
 
-    /** Refusing one topology leaves it in its slots, which may be what another one counts on: hence the loop. */
+    /** Refusing one topology leaves it in its slots, which may be what another one counts on. */
     private void refuseOccupiedSlots() {
-        boolean changed = true;
-        while (changed) {
-            changed = false;
-            Map<WorkerSlot, String> owners = new HashMap<>();
-            for (TopologyDetails topology : cluster.getTopologies()) {
-                if (!wanted.containsKey(topology.getId())) {
-                    current(topology.getId()).values().forEach(slot -> owners.put(slot, topology.getId()));
-                }
+        Map<WorkerSlot, Set<String>> claims = new HashMap<>();
+        for (TopologyDetails topology : cluster.getTopologies()) {
+            String id = topology.getId();
+            for (WorkerSlot slot : wanted.getOrDefault(id, current(id)).values()) {
+                claims.computeIfAbsent(slot, key -> new LinkedHashSet<>()).add(id);
             }
-            for (String topology : List.copyOf(wanted.keySet())) {
-                for (WorkerSlot slot : new HashSet<>(wanted.get(topology).values())) {
-                    String other = owners.putIfAbsent(slot, topology);
-                    if (other != null && !other.equals(topology)) {
-                        refuse(topology, "slot " + slot + " would belong to " + other + " as well");
-                        if (wanted.containsKey(other)) {
-                            refuse(other, "slot " + slot + " would belong to " + topology + " as well");
-                        }
-                        changed = true;
-                        break;
+        }
+        Deque<WorkerSlot> toCheck = new ArrayDeque<>(claims.keySet());
+        while (!toCheck.isEmpty()) {
+            WorkerSlot slot = toCheck.remove();
+            List<String> claimants = List.copyOf(claims.get(slot));
+            for (String topology : claimants.size() > 1 ? claimants : List.<String>of()) {
+                if (wanted.containsKey(topology)) {
+                    wanted.get(topology).values().forEach(given -> claims.get(given).remove(topology));
+                    for (WorkerSlot kept : new HashSet<>(current(topology).values())) {
+                        claims.computeIfAbsent(kept, key -> new LinkedHashSet<>()).add(topology);
+                        toCheck.add(kept);
                     }
-                }
-                if (changed) {
-                    break;
+                    String other = claimants.get(claimants.get(0).equals(topology) ? 1 : 0);
+                    refuse(topology, "slot " + slot + " would belong to " + other + " as well");
                 }
             }
         }
@@ -97,7 +97,7 @@ public final class Placement {
         wanted.keySet().forEach(topology -> before.put(topology, new HashMap<>(current(topology))));
         try {
             replace(wanted);
-        } catch (RuntimeException e) {
+        } catch (RuntimeException | Error e) {
             replace(before);
             Set.copyOf(wanted.keySet()).forEach(topology -> refuse(topology, "Storm refused it: " + e.getMessage()));
         }

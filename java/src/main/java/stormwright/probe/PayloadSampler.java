@@ -27,8 +27,9 @@ final class PayloadSampler {
         }
         try {
             return serializer.serialize(values).length;
-        } catch (RuntimeException | LinkageError e) {
+        } catch (Throwable e) {
             // A topology may keep objects that cannot be serialized inside one worker: no reason to try each again.
+            // One that holds itself takes the whole stack.
             giveUp(e);
             return UNKNOWN;
         }

@@ -7,12 +7,18 @@ import java.net.HttpURLConnection;
 import java.net.Proxy;
 import java.net.URI;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.Set;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Delivers what is in the spool to the service, on a thread of its own; what was not delivered stays in the spool. */
+/**
+ * Delivers what is in the spool to the service, on a thread of its own; what was not delivered stays in the spool.
+ *
+ * <p>A segment that the service will never take is set aside: trying it again and again would help nobody.
+ */
 final class Shipper {
     private static final Logger LOG = LoggerFactory.getLogger(Shipper.class);
     private static final int CONNECT_TIMEOUT_MS = 1_000;
@@ -20,9 +26,13 @@ final class Shipper {
     private static final int LONGEST_ANSWER = 1 << 16;
     private static final long SHORTEST_PAUSE_MS = 250;
     private static final long LONGEST_PAUSE_MS = 5_000;
+    private static final int NO_ANSWER = -1;
     private static final long ADOPT_EVERY_NS = 30_000_000_000L;
 
-    private enum Outcome { DELIVERED, REFUSED, UNREACHABLE }
+    /** Answers that are about what was sent: bad request, too large, unsupported type, unprocessable. */
+    private static final Set<Integer> REFUSALS = Set.of(400, 413, 415, 422);
+
+    private enum Outcome { DONE, KEPT, UNREACHABLE }
 
     private final Spool spool;
     private final URI service;
@@ -30,6 +40,9 @@ final class Shipper {
     private boolean work;
     private boolean ending;
     private boolean reachable = true;
+    private String lastTrouble = "";
+    private long refusedSegments;
+    private volatile long refusedRecords;
 
     Shipper(Spool spool, URI service) {
         this.spool = spool;
@@ -57,6 +70,11 @@ final class Shipper {
         thread.join(timeoutMs);
     }
 
+    /** Records that the service would not take. */
+    long refusedRecords() {
+        return refusedRecords;
+    }
+
     private void run() {
         long pauseMs = 0;
         long adoptedNs = System.nanoTime() - ADOPT_EVERY_NS;
@@ -68,22 +86,30 @@ final class Shipper {
                     adoptedNs = System.nanoTime();
                     spool.adoptOrphans();
                 }
-                boolean delivered = shipAll();
-                pauseMs = delivered ? 0 : Math.min(LONGEST_PAUSE_MS, Math.max(SHORTEST_PAUSE_MS, pauseMs * 2));
-            } catch (IOException e) {
-                LOG.warn("the spool cannot be read: {}", e.toString());
-                pauseMs = LONGEST_PAUSE_MS;
+                pauseMs = shipAll() ? 0 : longer(pauseMs);
             } catch (InterruptedException e) {
                 last = true;
-            } catch (RuntimeException e) {
-                LOG.error("shipping goes on after an error", e);
-                pauseMs = LONGEST_PAUSE_MS;
+            } catch (Throwable e) { // Storm ends a worker when one leaves a thread
+                complain(e);
+                pauseMs = longer(pauseMs);
             }
         }
         try {
             spool.close();
-        } catch (IOException e) {
-            LOG.warn("the spool was not closed: {}", e.toString());
+        } catch (Throwable e) {
+            complain(e);
+        }
+    }
+
+    private static long longer(long pauseMs) {
+        return Math.min(LONGEST_PAUSE_MS, Math.max(SHORTEST_PAUSE_MS, pauseMs * 2));
+    }
+
+    /** Once as long as it is the same trouble. */
+    private void complain(Throwable trouble) {
+        if (!trouble.toString().equals(lastTrouble)) {
+            lastTrouble = trouble.toString();
+            LOG.warn("records wait in the spool", trouble);
         }
     }
 
@@ -100,7 +126,7 @@ final class Shipper {
         return ending;
     }
 
-    /** Whether the spool is empty now. A segment that the service refuses does not keep the others from it. */
+    /** Whether the spool is empty now. A segment that is no good does not keep the others from the service. */
     private boolean shipAll() throws IOException {
         boolean all = true;
         for (Path segment : spool.takeSegments()) {
@@ -108,18 +134,44 @@ final class Shipper {
             if (outcome == Outcome.UNREACHABLE) {
                 return false;
             }
-            all &= outcome == Outcome.DELIVERED;
+            all &= outcome == Outcome.DONE;
         }
         return all;
     }
 
     private Outcome ship(Path segment) throws IOException {
-        byte[] lines = wholeLines(Files.readAllBytes(segment));
-        Outcome outcome = lines.length == 0 ? Outcome.DELIVERED : post(lines, segment);
-        if (outcome == Outcome.DELIVERED) {
-            spool.delete(segment);
+        byte[] lines;
+        try {
+            lines = wholeLines(Files.readAllBytes(segment));
+        } catch (NoSuchFileException e) {
+            return Outcome.DONE; // it had to make room
+        } catch (IOException e) {
+            complain(e);
+            return Outcome.KEPT;
         }
-        return outcome;
+        int status = lines.length == 0 ? HttpURLConnection.HTTP_NO_CONTENT : post(lines);
+        if (status / 100 == 2) {
+            spool.delete(segment);
+        } else if (REFUSALS.contains(status)) {
+            refuse(segment, lines, status);
+        } else {
+            return Outcome.UNREACHABLE;
+        }
+        return Outcome.DONE;
+    }
+
+    private void refuse(Path segment, byte[] lines, int status) throws IOException {
+        spool.setAside(segment);
+        long records = 0;
+        for (byte b : lines) {
+            records += b == '\n' ? 1 : 0;
+        }
+        refusedRecords += records;
+        refusedSegments++;
+        if (Long.bitCount(refusedSegments) == 1) { // 1, 2, 4, …: a service that refuses all may do so for days
+            LOG.warn("{} answered {} to {}: its {} records are set aside, by now {} records of {} segments",
+                    service, status, segment.getFileName(), records, refusedRecords, refusedSegments);
+        }
     }
 
     /** A worker that was killed may have left half a line at the end. */
@@ -131,7 +183,8 @@ final class Shipper {
         return end == content.length ? content : Arrays.copyOf(content, end);
     }
 
-    private Outcome post(byte[] body, Path segment) {
+    /** The status that the service answers with; {@link #NO_ANSWER} without an answer. */
+    private int post(byte[] body) {
         try {
             HttpURLConnection connection = (HttpURLConnection) service.toURL().openConnection(Proxy.NO_PROXY);
             connection.setConnectTimeout(CONNECT_TIMEOUT_MS);
@@ -146,15 +199,11 @@ final class Shipper {
             }
             int status = connection.getResponseCode();
             finish(connection, status);
-            note(true, "it answers");
-            if (status / 100 == 2) {
-                return Outcome.DELIVERED;
-            }
-            LOG.warn("{} answered {} to {}; it is kept", service, status, segment.getFileName());
-            return status / 100 == 4 ? Outcome.REFUSED : Outcome.UNREACHABLE;
+            note(status / 100 == 2 || REFUSALS.contains(status), "it answers " + status);
+            return status;
         } catch (IOException e) {
             note(false, e.toString());
-            return Outcome.UNREACHABLE;
+            return NO_ANSWER;
         }
     }
 
@@ -170,7 +219,7 @@ final class Shipper {
     private void note(boolean nowReachable, String why) {
         if (nowReachable != reachable) {
             reachable = nowReachable;
-            LOG.info("{} is {}: {}", service, nowReachable ? "reachable" : "not reachable", why);
+            LOG.info("{} takes {}: {}", service, nowReachable ? "records" : "no records, they wait in the spool", why);
         }
     }
 }

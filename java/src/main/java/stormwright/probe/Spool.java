@@ -10,10 +10,13 @@ import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -22,21 +25,25 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Every worker has a directory below the common one and holds a lock in it while it lives. Records are appended to
  * a segment; a segment that is closed can be delivered and deleted. The directory of a worker that has died is free of
- * its lock: whoever finds it takes its segments over. All directories together stay below the limit: the oldest
- * segments go first.
+ * its lock: whoever finds it takes its segments over. What the service will never take is set aside in a directory that
+ * all have together. All directories together stay below the limit: what was set aside goes first, then the oldest
+ * segments.
  */
-final class Spool implements Closeable {
+class Spool implements Closeable {
     private static final Logger LOG = LoggerFactory.getLogger(Spool.class);
     private static final String SUFFIX = ".jsonl";
     private static final String LOCK = "worker.lock";
+    private static final String REFUSED = "refused";
     private static final long LARGEST_SEGMENT = 1 << 20;
     private static final int SEGMENTS_AT_LIMIT = 8;
     private static final int TRIES = 5;
 
     private final Path root;
     private final Path directory;
+    private final Path refused;
     private final long maxBytes;
     private final long segmentBytes;
+    private final Set<Path> hopeless = new HashSet<>();
     private FileChannel lockFile;
     private FileChannel active;
     private long segments;
@@ -44,6 +51,7 @@ final class Spool implements Closeable {
     Spool(Path root, String name, long maxBytes) {
         this.root = root;
         this.directory = root.resolve(name);
+        this.refused = root.resolve(REFUSED);
         this.maxBytes = maxBytes;
         this.segmentBytes = Math.max(1, Math.min(LARGEST_SEGMENT, maxBytes / SEGMENTS_AT_LIMIT));
     }
@@ -51,6 +59,9 @@ final class Spool implements Closeable {
     /** Adds a line; either all of it is on disk afterwards or, if this throws, nothing. */
     synchronized void append(byte[] line) throws IOException {
         open();
+        if (active != null && !active.isOpen()) {
+            active = null; // the thread that wrote to it was interrupted
+        }
         if (active != null && active.size() > 0 && active.size() + line.length > segmentBytes) {
             closeSegment();
         }
@@ -66,8 +77,21 @@ final class Spool implements Closeable {
                 active.write(rest);
             }
         } catch (IOException e) {
-            active.truncate(before);
+            takeBack(before, e);
             throw e;
+        }
+    }
+
+    private void takeBack(long before, IOException failure) {
+        try {
+            active.truncate(before);
+        } catch (IOException e) {
+            failure.addSuppressed(e);
+            try {
+                closeSegment(); // what may be half a line has to stay the last of it
+            } catch (IOException again) {
+                failure.addSuppressed(again);
+            }
         }
     }
 
@@ -84,14 +108,31 @@ final class Spool implements Closeable {
         Files.deleteIfExists(segment);
     }
 
+    /** Takes a segment out of delivery; it stays on disk as long as there is room. */
+    synchronized void setAside(Path segment) throws IOException {
+        Files.createDirectories(refused);
+        Files.move(segment, refused.resolve(segment.getFileName()), StandardCopyOption.REPLACE_EXISTING);
+    }
+
     /** Takes over what workers left behind that have died. */
     synchronized void adoptOrphans() throws IOException {
         open();
         try (DirectoryStream<Path> others = Files.newDirectoryStream(root, path -> !path.equals(directory))) {
             for (Path other : others) {
                 if (Files.exists(other.resolve(LOCK))) {
-                    adopt(other);
+                    tryToAdopt(other);
                 }
+            }
+        }
+    }
+
+    /** Workers of another user may leave what we may not read; that keeps nobody from the others. */
+    private void tryToAdopt(Path other) {
+        try {
+            adopt(other);
+        } catch (IOException e) {
+            if (hopeless.add(other)) {
+                LOG.warn("{} cannot be taken over: {}", other, e.toString());
             }
         }
     }
@@ -113,16 +154,19 @@ final class Spool implements Closeable {
     /** Ends the use of this spool; what is in it is left to whoever adopts it. */
     @Override
     public synchronized void close() throws IOException {
-        closeSegment();
-        if (lockFile == null) {
-            return;
-        }
-        if (segmentsIn(directory).isEmpty()) {
-            Files.deleteIfExists(directory.resolve(LOCK));
-            Files.deleteIfExists(directory);
-        }
-        lockFile.close();
+        FileChannel lock = lockFile;
         lockFile = null;
+        try {
+            closeSegment();
+            if (lock != null && segmentsIn(directory).isEmpty()) {
+                Files.deleteIfExists(directory.resolve(LOCK));
+                Files.deleteIfExists(directory);
+            }
+        } finally {
+            if (lock != null) {
+                lock.close();
+            }
+        }
     }
 
     private void open() throws IOException {
@@ -132,6 +176,8 @@ final class Spool implements Closeable {
             FileChannel channel = tryLock(directory);
             if (channel != null && Files.exists(directory.resolve(LOCK))) {
                 lockFile = channel;
+            } else if (channel != null) {
+                channel.close();
             }
         }
         if (lockFile == null) {
@@ -162,15 +208,17 @@ final class Spool implements Closeable {
     }
 
     private void closeSegment() throws IOException {
-        if (active != null) {
-            active.close();
-            active = null;
+        FileChannel segment = active;
+        active = null;
+        if (segment != null) {
+            segment.close();
         }
     }
 
-    /** Deletes our oldest segments until a new one fits below the limit. */
+    /** Deletes what was set aside and our oldest segments until a new one fits below the limit. */
     private void makeRoom(int lineBytes) throws IOException {
-        List<Path> own = segmentsIn(directory);
+        List<Path> candidates = segmentsIn(refused);
+        candidates.addAll(segmentsIn(directory));
         long total = Math.max(segmentBytes, lineBytes);
         try (DirectoryStream<Path> workers = Files.newDirectoryStream(root, Files::isDirectory)) {
             for (Path worker : workers) {
@@ -179,7 +227,7 @@ final class Spool implements Closeable {
                 }
             }
         }
-        for (Path oldest : own) {
+        for (Path oldest : candidates) {
             if (total <= maxBytes) {
                 break;
             }

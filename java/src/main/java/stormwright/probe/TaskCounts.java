@@ -6,6 +6,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.storm.hooks.info.BoltExecuteInfo;
 import org.apache.storm.hooks.info.EmitInfo;
 import org.apache.storm.hooks.info.SpoutAckInfo;
@@ -39,7 +40,7 @@ public final class TaskCounts {
     private final PayloadSampler sampler;
     private final boolean systemComponent;
     private final boolean tracksTrees;
-    private volatile boolean failedOnce;
+    private final AtomicLong uncounted = new AtomicLong();
 
     TaskCounts(int task, String component, List<Edge> edges, TopologyContext context, PayloadSampler sampler) {
         this.task = task;
@@ -154,30 +155,51 @@ public final class TaskCounts {
 
     /** Counts a tuple that a bolt has acked. */
     public void acked() {
-        counters.add(counters.ownedByCaller(), ACKED, 1);
+        add(ACKED);
     }
 
     /** Counts a tuple or a tree that has failed. */
     public void failed() {
-        counters.add(counters.ownedByCaller(), FAILED, 1);
+        add(FAILED);
+    }
+
+    private void add(int cell) {
+        try {
+            counters.add(counters.ownedByCaller(), cell, 1);
+        } catch (Throwable e) {
+            complain(e);
+        }
     }
 
     /** Counts a tree that is complete. */
     public void completed(SpoutAckInfo info) {
-        boolean owned = counters.ownedByCaller();
-        counters.add(owned, ACKED, 1);
-        counters.add(owned, RECEIVED, 1);
-        // Without ackers Storm calls every tuple complete at once, in 0 ms.
-        if (info.completeLatencyMs != null && tracksTrees) {
-            counters.add(owned, LATENCY + LatencyHistogram.bucketOf(info.completeLatencyMs), 1);
+        try {
+            boolean owned = counters.ownedByCaller();
+            counters.add(owned, ACKED, 1);
+            counters.add(owned, RECEIVED, 1);
+            // Without ackers Storm calls every tuple complete at once, in 0 ms.
+            if (info.completeLatencyMs != null && tracksTrees) {
+                counters.add(owned, LATENCY + LatencyHistogram.bucketOf(info.completeLatencyMs), 1);
+            }
+        } catch (Throwable e) {
+            complain(e);
         }
     }
 
+    /** Nothing leaves a callback: whoever called it is the topology. */
     private void complain(Throwable e) {
-        if (!failedOnce) {
-            failedOnce = true;
-            LOG.error("counts of task {} may be wrong", task, e);
+        try {
+            if (uncounted.getAndIncrement() == 0) {
+                LOG.error("counts of task {} may be wrong", task, e);
+            }
+        } catch (Throwable again) {
+            // Where a stack or the heap has no room, a logger finds none either; it is counted.
         }
+    }
+
+    /** Calls that were not counted, or not wholly, because something was thrown. */
+    public long uncounted() {
+        return uncounted.get();
     }
 
     StreamCells[] streams() {

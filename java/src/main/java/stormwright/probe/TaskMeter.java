@@ -68,8 +68,10 @@ final class TaskMeter {
         double meanBytes = samples == 0 ? 0 : (double) now[stream.sampledBytes] / samples;
         for (int target = stream.firstTarget; target <= stream.lastTarget; target++) {
             long tuples = grown(stream.cellOf(target));
-            if (tuples > 0) {
-                json.open('[').value(counts.task).value(target).value(byTarget.get(taskToComponent.get(target)))
+            Integer edge = byTarget.get(taskToComponent.get(target));
+            // null: a grouping of the user's has chosen a task that does not subscribe
+            if (tuples > 0 && edge != null) {
+                json.open('[').value(counts.task).value(target).value(edge)
                         .value(tuples).value(Math.round(tuples * meanBytes)).close(']');
             }
         }

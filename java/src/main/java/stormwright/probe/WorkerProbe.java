@@ -1,6 +1,5 @@
 package stormwright.probe;
 
-import java.io.IOException;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -108,7 +107,7 @@ public final class WorkerProbe {
             spool.append(meter.record(last));
             meter.commit();
             writable = true;
-        } catch (IOException | RuntimeException | LinkageError e) {
+        } catch (Throwable e) { // one that left here would end the timer
             if (writable) {
                 LOG.warn("records cannot be written, counting goes on", e);
             }
@@ -121,12 +120,15 @@ public final class WorkerProbe {
 
     private synchronized void end() {
         if (ended.getCount() > 0) {
-            writeRecord(true);
-            timer.shutdown();
-            if (shipper != null) {
-                shipper.end();
+            try {
+                writeRecord(true);
+                timer.shutdown();
+            } finally {
+                ended.countDown();
+                if (shipper != null) {
+                    shipper.end();
+                }
             }
-            ended.countDown();
         }
     }
 
@@ -139,7 +141,7 @@ public final class WorkerProbe {
             if (shipper != null) {
                 shipper.join((long) (haltMs * SHIPPING_SHARE));
             }
-        } catch (InterruptedException | RuntimeException e) {
+        } catch (Throwable e) { // Storm's own hooks run at the same time
             LOG.warn("the last record may wait in the spool: {}", e.toString());
         }
     }

@@ -8,10 +8,14 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.SchedulerAssignment;
 import org.apache.storm.scheduler.WorkerSlot;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class PlacementTest {
     private static final WorkerSlot A0 = new WorkerSlot("a", 6700);
@@ -51,6 +55,42 @@ class PlacementTest {
     }
 
     @Test
+    void noneOfThreeGetsTheSameSlot() {
+        TestCluster three = two().topology("u", 1);
+        Cluster cluster = three.build();
+        Map<String, String> refused = Placement.apply(
+                answer(Map.of("s", allIn(B1), "t", allIn(B1), "u", allIn(B1))), cluster);
+        assertEquals(Set.of("s", "t", "u"), refused.keySet());
+        assertEquals(TestCluster.placements(three.build()), TestCluster.placements(cluster));
+    }
+
+    /** Each of many topologies wants the slot of the one before, and the first wants one that is not there. */
+    @Test
+    void manyThatCountOnEachOtherAreLookedAtAFewTimesEach() {
+        int topologies = 100;
+        TestCluster many = new TestCluster().supervisor("a", topologies);
+        Map<String, Map<ExecutorDetails, WorkerSlot>> wanted = new HashMap<>();
+        for (int i = 0; i < topologies; i++) {
+            many.topology("t" + i, 1).running("t" + i, new WorkerSlot("a", 6700 + i));
+            wanted.put("t" + i, allIn(new WorkerSlot("a", 6700 + i - 1)));
+        }
+        AtomicInteger looks = new AtomicInteger();
+        Cluster cluster = new Cluster(many.build()) {
+            @Override
+            public SchedulerAssignment getAssignmentById(String topology) {
+                looks.incrementAndGet();
+                return super.getAssignmentById(topology);
+            }
+        };
+        looks.set(0);
+        Map<String, String> refused = Placement.apply(answer(wanted), cluster);
+        assertTrue(looks.get() <= 10 * topologies, "looks " + looks.get());
+        assertEquals(wanted.keySet(), refused.keySet());
+        assertEquals("there is no slot a:6699", refused.get("t0"));
+        assertEquals("slot a:6798 would belong to t98 as well", refused.get("t99"));
+    }
+
+    @Test
     void whoCountsOnTheSlotOfARefusedOneIsRefusedToo() {
         Cluster cluster = two().build();
         Map<String, String> refused = Placement.apply(
@@ -69,8 +109,9 @@ class PlacementTest {
         assertEquals(Map.of("s", allIn(A0), "t", allIn(B1)), TestCluster.placements(cluster));
     }
 
-    @Test
-    void whatFailsMidwayIsUndone() {
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void whatFailsMidwayIsUndone(boolean expected) {
         Cluster cluster = new Cluster(two().build()) {
             private boolean failed;
 
@@ -78,7 +119,10 @@ class PlacementTest {
             public void assign(WorkerSlot slot, String topology, Collection<ExecutorDetails> executors) {
                 if (topology.equals("t") && slot.equals(A0) && !failed) {
                     failed = true;
-                    throw new IllegalStateException("no");
+                    if (expected) {
+                        throw new IllegalStateException("no");
+                    }
+                    throw new NoSuchMethodError("no");
                 }
                 super.assign(slot, topology, executors);
             }

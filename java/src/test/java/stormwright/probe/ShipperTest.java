@@ -1,6 +1,7 @@
 package stormwright.probe;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
@@ -9,11 +10,15 @@ import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import stormwright.bridge.FakeService;
 
 class ShipperTest {
@@ -96,24 +101,101 @@ class ShipperTest {
         }
     }
 
-    @Test
-    void aRefusedSegmentDoesNotKeepOthersBack() throws Exception {
+    @ParameterizedTest
+    @ValueSource(ints = {400, 413})
+    void aRefusedSegmentIsSetAside(int status) throws Exception {
         try (FakeService service = new FakeService(exchange -> {
-            boolean bad = exchange.getRequestHeaders().getFirst("Content-Length").equals("4");
-            exchange.sendResponseHeaders(bad ? 400 : 200, -1);
+            boolean bad = exchange.getRequestHeaders().getFirst("Content-Length").equals("8");
+            exchange.sendResponseHeaders(bad ? status : 200, -1);
         })) {
             Spool spool = new Spool(root, "w", 1 << 20);
+            spool.append(line("bad"));
             spool.append(line("bad"));
             spool.takeSegments();
             spool.append(line("good one"));
             Shipper shipper = new Shipper(spool, URI.create(service.url()));
             shipper.start();
+            shipper.wake();
+            await(() -> service.requests.equals(List.of("bad\nbad\n", "good one\n")));
+            Thread.sleep(600); // more than the pause before a second try
+            spool.append(line("more"));
             shipper.end();
             shipper.join(5_000);
-            assertEquals(List.of("bad\n", "good one\n"), service.requests);
+            assertEquals(List.of("bad\nbad\n", "good one\n", "more\n"), service.requests);
+            assertEquals(2, shipper.refusedRecords());
             try (var left = Files.walk(root)) {
-                assertEquals(1, left.filter(path -> path.toString().endsWith(".jsonl")).count());
+                List<Path> files = left.filter(Files::isRegularFile).toList();
+                assertEquals(List.of(root.resolve("refused").resolve("w-000000000.jsonl")), files);
             }
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {302, 403, 404, 429, 500})
+    void whatIsNoFaultOfASegmentIsTriedAgain(int status) throws Exception {
+        AtomicInteger now = new AtomicInteger(status);
+        try (FakeService service = answering(now)) {
+            Spool spool = new Spool(root, "w", 1 << 20);
+            Shipper shipper = new Shipper(spool, URI.create(service.url()));
+            shipper.start();
+            spool.append(line("a"));
+            spool.takeSegments();
+            spool.append(line("b"));
+            shipper.wake();
+            await(() -> service.requests.size() >= 2);
+            now.set(204);
+            await(() -> service.requests.contains("b\n"));
+            shipper.end();
+            shipper.join(5_000);
+            int tries = service.requests.size() - 1;
+            assertTrue(tries >= 2, "tries " + tries);
+            assertEquals(Collections.nCopies(tries, "a\n"), service.requests.subList(0, tries));
+            assertEquals(0, shipper.refusedRecords());
+        }
+    }
+
+    @Test
+    void aSegmentThatIsGoneOrCannotBeReadDoesNotKeepOthersBack() throws Exception {
+        Spool spool = new Spool(root, "w", 1 << 20);
+        spool.append(line("good"));
+        Files.createDirectory(root.resolve("w").resolve("a-000.jsonl"));
+        Files.createSymbolicLink(root.resolve("w").resolve("b-000.jsonl"), Path.of("nowhere"));
+        try (FakeService service = answering(new AtomicInteger(200))) {
+            Shipper shipper = new Shipper(spool, URI.create(service.url()));
+            shipper.start();
+            shipper.end();
+            shipper.join(5_000);
+            assertEquals(List.of("good\n"), service.requests);
+        }
+    }
+
+    @Test
+    void anErrorOfOursDoesNotEndTheWorker() throws Exception {
+        AtomicReference<Throwable> left = new AtomicReference<>();
+        Thread.UncaughtExceptionHandler before = Thread.getDefaultUncaughtExceptionHandler();
+        // As in a worker, where Storm's handler ends the JVM.
+        Thread.setDefaultUncaughtExceptionHandler((thread, error) -> left.set(error));
+        try (FakeService service = answering(new AtomicInteger(200))) {
+            AtomicInteger tries = new AtomicInteger();
+            Spool spool = new Spool(root, "w", 1 << 20) {
+                @Override
+                synchronized List<Path> takeSegments() throws IOException {
+                    if (tries.getAndIncrement() == 0) {
+                        throw new NoClassDefFoundError("ours");
+                    }
+                    return super.takeSegments();
+                }
+            };
+            spool.append(line("kept"));
+            Shipper shipper = new Shipper(spool, URI.create(service.url()));
+            shipper.start();
+            shipper.wake();
+            await(() -> service.requests.equals(List.of("kept\n")));
+            shipper.end();
+            shipper.join(5_000);
+            assertNull(left.get());
+        } finally {
+            Thread.setDefaultUncaughtExceptionHandler(before);
         }
     }
 }

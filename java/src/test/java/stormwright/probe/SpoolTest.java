@@ -11,6 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -110,5 +111,100 @@ class SpoolTest {
         Files.delete(file);
         spool.append(line("kept"));
         assertEquals(List.of("kept"), lines(spool));
+    }
+
+    /** How many files below the root this JVM has open, those that are deleted included. */
+    private long open() throws IOException {
+        try (var descriptors = Files.list(Path.of("/proc/self/fd"))) {
+            return descriptors.filter(this::isBelowRoot).count();
+        }
+    }
+
+    private boolean isBelowRoot(Path descriptor) {
+        try {
+            return Files.readSymbolicLink(descriptor).startsWith(root.toRealPath());
+        } catch (IOException e) {
+            return false; // closed meanwhile
+        }
+    }
+
+    @Test
+    void aLockThatIsTakenAwayIsClosed() throws Exception {
+        Path lock = root.resolve("w").resolve("worker.lock");
+        AtomicBoolean over = new AtomicBoolean();
+        // As another worker does that takes the directory for an orphan before it is locked.
+        Thread taker = new Thread(() -> {
+            while (!over.get()) {
+                lock.toFile().delete();
+            }
+        });
+        taker.start();
+        try {
+            for (int i = 0; i < 500; i++) {
+                Spool spool = new Spool(root, "w", 1 << 20);
+                try {
+                    spool.adoptOrphans();
+                } catch (IOException e) {
+                    assertTrue(e.getMessage().startsWith("cannot lock"), e.toString());
+                }
+                spool.close();
+            }
+        } finally {
+            over.set(true);
+            taker.join();
+        }
+        assertEquals(0, open());
+    }
+
+    @Test
+    void theLockIsGivenUpWhateverIsInTheWay() throws IOException {
+        Spool spool = new Spool(root, "w", 1 << 20);
+        spool.adoptOrphans();
+        Files.createFile(root.resolve("w").resolve("not ours"));
+        assertThrows(IOException.class, spool::close);
+        assertEquals(0, open());
+    }
+
+    @Test
+    void anOrphanThatCannotBeHadIsPassedOver() throws IOException {
+        Spool dead = new Spool(root, "0002-dead", 1 << 20);
+        dead.append(line("left behind"));
+        dead.close();
+        for (String name : List.of("0001-bad", "0003-bad")) {
+            Files.createDirectories(root.resolve(name).resolve("worker.lock"));
+        }
+        Spool alive = new Spool(root, "0004-alive", 1 << 20);
+        alive.adoptOrphans();
+        assertEquals(List.of("left behind"), lines(alive));
+    }
+
+    @Test
+    void goesOnAfterAThreadWasInterrupted() throws IOException {
+        Spool spool = new Spool(root, "w", 1 << 20);
+        spool.append(line("before"));
+        Thread.currentThread().interrupt();
+        assertThrows(IOException.class, () -> spool.append(line("meanwhile")));
+        assertTrue(Thread.interrupted());
+        spool.append(line("after"));
+        assertEquals(List.of("before", "after"), lines(spool));
+    }
+
+    @Test
+    void whatIsSetAsideIsLostFirst() throws IOException {
+        Spool dead = new Spool(root, "0001-dead", 10_000);
+        dead.append(line("x".repeat(3_000)));
+        dead.setAside(dead.takeSegments().get(0));
+        assertEquals(List.of(), lines(dead));
+        dead.close();
+        Path aside = root.resolve("refused").resolve("0001-dead-000000000.jsonl");
+        assertEquals(List.of("x".repeat(3_000)), Files.readAllLines(aside));
+        Spool spool = new Spool(root, "0002-alive", 10_000);
+        spool.adoptOrphans();
+        assertEquals(List.of(), lines(spool));
+        for (int i = 0; Files.exists(aside); i++) {
+            assertTrue(i < 100, "more than the limit");
+            spool.append(line("%099d".formatted(i)));
+        }
+        assertEquals(0, Integer.parseInt(lines(spool).get(0)));
     }
 }
