@@ -6,6 +6,10 @@ SHELL := bash
 .DELETE_ON_ERROR:
 
 BIN := .venv/bin
+
+# Tests that share a Storm cluster or a Spark session run in one process, the others in whichever is free.
+JOBS := 2
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/stormwright/__init__.py)
 JAR := java/target/stormwright-storm-$(VERSION).jar
 JAVA_SOURCES := $(shell find java/src -type f)
@@ -16,29 +20,37 @@ JAVA := build/storm/.complete
 NETWORK := build/.network
 ARCHIVE := build/storm/worker.jsa
 
-.PHONY: help demo test lint docs setup clean missing
+.PHONY: help demo test test-all java-test lint docs fresh-docs setup clean missing
 
 help: ## show this
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: setup ## real Storm cluster: run, observe, decide, move, and show what was gained (options: ARGS="--nodes 3")
 	@$(BIN)/stormwright demo $(ARGS)
 
-test: setup ## Java and Python tests, some on a real Storm cluster (options for pytest: ARGS="-k cluster")
+test: java-test ## Java and Python tests, some on a real Storm cluster (options for pytest: ARGS="-k cluster")
+	@$(PYTEST) -m "not slow" $(ARGS)
+
+test-all: java-test ## the same, and what takes long and rarely breaks
+	@$(PYTEST) $(ARGS)
+
+java-test: setup
 	@echo "test: Java"
 	@mvn -q -B -f java/pom.xml test
 	@grep -h '^Tests run' java/target/surefire-reports/*.txt
-	@echo "test: Python"
-	@$(BIN)/python -m pytest $(ARGS)
+	@echo "test: Python, in $(JOBS) processes"
 
 lint: $(PYTHON) ## style and types
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 
-docs: $(PYTHON) ## the parts of docs that are made from the code: pages of the schedulers, JSON Schemas
+docs: setup ## the parts of docs that are made from the code: pages of the schedulers, JSON Schemas
 	@$(BIN)/python -m stormwright.experiments.scheduler_pages docs/schedulers
 	@$(BIN)/python -m stormwright.formats.schema docs/schemas
+
+fresh-docs: docs ## fails where these parts of docs, as committed, are not what the code says
+	@git diff --exit-code --stat docs/schedulers docs/schemas || { echo "docs are not fresh: make docs, and commit"; exit 1; }
 
 setup: $(PYTHON) $(JAVA) $(NETWORK) $(ARCHIVE) ## everything the other targets need
 

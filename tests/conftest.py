@@ -24,6 +24,14 @@ settings.register_profile(
 settings.load_profile("stormwright")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run in several processes, those that share a cluster or a session run in one: it is started once."""
+    for item in items:
+        shared = next((mark for mark in ("storm", "spark") if item.get_closest_marker(mark)), None)
+        if shared:
+            item.add_marker(pytest.mark.xdist_group(shared))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark session for all tests that need it."""
