@@ -23,7 +23,7 @@ ARCHIVE := build/storm/worker.jsa
 .PHONY: help demo test test-all java-test lint docs fresh-docs setup clean missing
 
 help: ## show this
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: setup ## real Storm cluster: run, observe, decide, move, and show what was gained (options: ARGS="--nodes 3")
 	@$(BIN)/stormwright demo $(ARGS)
