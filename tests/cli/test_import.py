@@ -160,7 +160,7 @@ def test_without_yaml_the_extra_is_named(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
     code, _, err = run("import", "flux", ORDERS, "--supervisors", 1)
     assert code == 2
-    assert "pip install 'stormwright[service]'" in err
+    assert "pip install 'stormwright[yaml]'" in err
 
 
 # Nimbus ------------------------------------------------------------------------------------------

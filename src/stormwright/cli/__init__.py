@@ -45,11 +45,12 @@ _EXTRAS = {
     "pandas": "spark",
     "pyarrow": "spark",
     "pyspark": "spark",
-    "jinja2": "service",
-    "matplotlib": "service",
+    "jinja2": "report",
+    "matplotlib": "report",
+    "prometheus_client": "service",
     "starlette": "service",
     "uvicorn": "service",
-    "yaml": "service",
+    "yaml": "yaml",
 }
 
 

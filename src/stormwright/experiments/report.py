@@ -98,7 +98,7 @@ def blank_figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingDependencyError("the report needs matplotlib: pip install 'stormwright[service]'") from error
+        raise MissingDependencyError("the report needs matplotlib: pip install 'stormwright[report]'") from error
     return Figure(figsize=(width, height), layout="constrained")
 
 
@@ -130,6 +130,6 @@ def _environment() -> Environment:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
-        raise MissingDependencyError("the report needs jinja2: pip install 'stormwright[service]'") from error
+        raise MissingDependencyError("the report needs jinja2: pip install 'stormwright[report]'") from error
     loader = PackageLoader("stormwright.experiments", "templates")
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
