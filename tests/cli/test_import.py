@@ -13,7 +13,7 @@ from stormwright.errors import MissingDependencyError
 from stormwright.formats import read_problem
 from stormwright.storm import installation
 from stormwright.storm.gateway import gateway_command
-from stormwright.storm.local.java import STORM_HOME, STORMWRIGHT_JAR
+from stormwright.storm.jvm import STORM_HOME, STORMWRIGHT_JAR
 from tests.formats.documents import small
 
 FLUX = Path(__file__).parents[1] / "formats" / "flux"
@@ -282,7 +282,7 @@ def test_where_storm_is(monkeypatch, home, tmp_path):
 
 
 def test_how_java_is_started(monkeypatch, home):
-    monkeypatch.setattr(installation, "find_java", lambda: "java")
+    monkeypatch.setattr(installation, "find_java", lambda _: "java")
     command = installation.storm_command(home, "stormwright.TopologyReader", "x")
     class_path = command[command.index("-cp") + 1].split(":")
     assert class_path[0] == str(home / "extlib-daemon" / STORMWRIGHT_JAR.name)
@@ -293,7 +293,7 @@ def test_how_java_is_started(monkeypatch, home):
 
 
 def test_our_jar_is_missing(monkeypatch, home):
-    monkeypatch.setattr(installation, "find_java", lambda: "java")
+    monkeypatch.setattr(installation, "find_java", lambda _: "java")
     (home / "extlib-daemon" / STORMWRIGHT_JAR.name).unlink()
     monkeypatch.setattr(installation, "STORMWRIGHT_JAR", home / STORMWRIGHT_JAR.name)
     message = f"^{STORMWRIGHT_JAR.name} is missing in {home}: copy it into {home / 'extlib-daemon'} "
@@ -304,7 +304,7 @@ def test_our_jar_is_missing(monkeypatch, home):
 
 
 def test_serve_says_that_our_jar_is_missing(run, monkeypatch, home, tmp_path):
-    monkeypatch.setattr(installation, "find_java", lambda: "java")
+    monkeypatch.setattr(installation, "find_java", lambda _: "java")
     (home / "extlib-daemon" / STORMWRIGHT_JAR.name).unlink()
     monkeypatch.setattr(installation, "STORMWRIGHT_JAR", home / STORMWRIGHT_JAR.name)
     code, out, err = run("serve", "--state", tmp_path / "state", "--storm-home", home)

@@ -27,7 +27,7 @@ from stormwright.model import (
     violations,
 )
 from stormwright.schedulers.kit.resolve import resolve_scheduler
-from stormwright.storm.local.java import STORM_HOME
+from stormwright.storm.jvm import STORM_HOME
 from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler, SchedulerHost, host_command
 from tests.case_files import case_files, case_name, case_problem, placed_by, placed_in, read_case
 from tests.storm.test_helper_jvm import eventually, runs

@@ -9,7 +9,8 @@ from itertools import chain
 from pathlib import Path
 
 from stormwright.errors import MissingDependencyError
-from stormwright.storm.local.java import STORM_HOME, STORMWRIGHT_JAR, find_java
+from stormwright.java import find_java
+from stormwright.storm.jvm import STORM_HOME, STORMWRIGHT_JAR
 
 #: Where daemons and clients have their jars, and storm.yaml.
 _PARTS = ("lib", "extlib", "extlib-daemon")
@@ -44,7 +45,7 @@ def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] 
     MissingDependencyError
         Java, Storm's jars or our jar are missing.
     """
-    java = find_java()
+    java = find_java("Storm")
     if not any((storm_home / "lib").glob("storm-*.jar")):
         raise MissingDependencyError(f"{storm_home} is no Storm installation: there is no lib/storm-….jar in it")
     jars = chain.from_iterable((storm_home / part).glob(STORMWRIGHT_JAR.name) for part in _PARTS)

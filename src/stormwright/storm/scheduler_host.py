@@ -26,7 +26,7 @@ from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
 from stormwright.model.isolation import MACHINES
 from stormwright.model.texts import counted
 from stormwright.storm.helper_jvm import HelperJvm, JvmEndedError, NoAnswerError
-from stormwright.storm.local.java import STORM_HOME, STORMWRIGHT_JAR, java_command, require_java
+from stormwright.storm.jvm import STORM_HOME, STORMWRIGHT_JAR, java_command, require_java
 
 #: What the name of a Java scheduler begins with.
 JAVA_PREFIX = "java:"

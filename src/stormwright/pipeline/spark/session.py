@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,13 +13,12 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
+from stormwright.errors import Fault, InputError, StormwrightError
+from stormwright.java import find_java
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark import options as spark_options
 from stormwright.pipeline.spark import remote
 from stormwright.pipeline.spark.target import SparkTarget
-
-OLDEST_JAVA = 17
 
 #: Set by spark-submit in the programs that it starts: the JVM is there already.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
@@ -67,7 +63,7 @@ def spark_session(directory: Path, settings: StreamSettings) -> SparkSession:
     StormwrightError
         The JVM did not come up.
     """
-    require_java()
+    find_java("Spark")
     log = _configure(directory.absolute(), settings.niceness)
     return _started("local[1]", spark_options.live(directory.absolute(), settings), lambda: f"see {log}")
 
@@ -94,7 +90,7 @@ def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSe
     target = target or SparkTarget()
     if target.connect:
         return remote.connect_session(target)
-    require_java()
+    find_java("Spark")
     if _SUBMITTED in os.environ:
         if target.master is not None:
             raise InputError("where Spark runs", [Fault("is for spark-submit to say, which runs this", "--master")])
@@ -150,22 +146,6 @@ def _last_words(log: Path) -> str:
     lines = log.read_text("utf-8", errors="replace").splitlines() if log.exists() else []
     said = [line.strip() for line in lines if line.strip()][-_LAST_LINES:]
     return "; ".join(said) or "it said nothing"
-
-
-def require_java() -> None:
-    """Raise MissingDependencyError unless the Java that Spark would run is recent enough."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    where = f"JAVA_HOME is {home}" if home else "JAVA_HOME is not set, no java on PATH"
-    wanted = f"Spark needs Java {OLDEST_JAVA} or later, for instance Debian's openjdk-17-jre-headless"
-    if java is None or not os.access(java, os.X_OK):
-        raise MissingDependencyError(f"{wanted}: none found ({where})")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(?:1\.)?(\d+)', said)
-    if version is None:
-        raise MissingDependencyError(f"{wanted}: {java} -version says {said.strip()[:100]!r}")
-    if int(version[1]) < OLDEST_JAVA:
-        raise MissingDependencyError(f"{wanted}: {java} is version {version[1]}")
 
 
 def _configure(directory: Path, niceness: int) -> Path:

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import TracebackType
 
 from stormwright.errors import ClusterError, NimbusError
+from stormwright.storm.jvm import require_java
 from stormwright.storm.local import daemons, network, state
 from stormwright.storm.local.config import LocalClusterConfig
 from stormwright.storm.local.events import exit_codes, log_tail, read_events, warden_tail
-from stormwright.storm.local.java import require_java
 from stormwright.storm.local.plan import ClusterPlan, make_plan
 from stormwright.storm.local.processes import kill, wait_until_ended
 from stormwright.storm.local.running import RunningCluster

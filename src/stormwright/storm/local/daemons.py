@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stormwright.storm.gateway import THRIFT_PORT_META
-from stormwright.storm.local.java import FULL, LIGHT, STORM_HOME, STORMWRIGHT_JAR, WORKER_ARCHIVE, java_command
+from stormwright.storm.jvm import FULL, LIGHT, STORM_HOME, STORMWRIGHT_JAR, WORKER_ARCHIVE, java_command
 from stormwright.storm.local.plan import ClusterPlan, Node
 
 #: Directory of the master's daemons, and of what runs beside them.

@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 from stormwright.errors import ClusterError
 from stormwright.storm.gateway import NimbusGateway
+from stormwright.storm.jvm import STORMWRIGHT_JAR
 from stormwright.storm.local import daemons, state
 from stormwright.storm.local.events import daemon_pids, exit_codes, namespace_holders, read_events
-from stormwright.storm.local.java import STORMWRIGHT_JAR
 from stormwright.storm.local.plan import ClusterPlan
 from stormwright.storm.local.processes import MARK, only_child, pids_seen_from_here
 

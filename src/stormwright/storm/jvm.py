@@ -1,17 +1,17 @@
-"""Where Java, Storm's jars and our own jar are, and how a JVM of the cluster is started."""
+"""Where Storm's jars and our own jar are, and how a JVM of ours is started."""
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stormwright import __version__
 from stormwright.errors import MissingDependencyError
+from stormwright.java import find_java
 
 #: The clone that this file lies in: Storm's jars and ours are built there, not shipped in the Python package.
-_CLONE = Path(__file__).resolve().parents[4]
+_CLONE = Path(__file__).resolve().parents[3]
 
 #: What bin/storm would call STORM_HOME: ``lib`` for daemons, ``lib-worker`` for workers and clients.
 STORM_HOME = _CLONE / "build" / "storm"
@@ -39,22 +39,6 @@ FULL = (
 )
 
 
-def find_java() -> str:
-    """The ``java`` to use.
-
-    Raises
-    ------
-    MissingDependencyError
-        If there is none.
-    """
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=f"{home}/bin" if home else None)
-    if java is None:
-        where = f"under JAVA_HOME={home}" if home else "on PATH"
-        raise MissingDependencyError(f"no java {where}: install a JDK 17 or later (Debian: openjdk-17-jdk-headless)")
-    return java
-
-
 def require_java() -> str:
     """The ``java`` to use for a local cluster.
 
@@ -63,7 +47,7 @@ def require_java() -> str:
     MissingDependencyError
         If there is none, or Storm's or our jars have not been built.
     """
-    java = find_java()
+    java = find_java("Storm")
     for path in (STORM_HOME / "lib", STORM_HOME / "lib-worker", STORMWRIGHT_JAR):
         if not path.exists():
             raise MissingDependencyError(f"{path} is missing: run `make setup` in the clone")

@@ -1,0 +1,41 @@
+"""The Java that everything here runs on: Spark, Storm, and helpers of ours."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+
+from stormwright.errors import MissingDependencyError
+
+#: Spark 4 and our own classes need it.
+OLDEST = 17
+
+
+def find_java(user: str) -> str:
+    """The ``java`` of JAVA_HOME if that is set, else of PATH.
+
+    Parameters
+    ----------
+    user
+        Who needs it, for the error.
+
+    Raises
+    ------
+    MissingDependencyError
+        There is none, or it is too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
+    wanted = f"{user} needs Java {OLDEST} or later, for instance Debian's openjdk-17-jdk-headless"
+    if java is None:
+        where = f"JAVA_HOME is {home}" if home else "JAVA_HOME is not set, no java on PATH"
+        raise MissingDependencyError(f"{wanted}: none found ({where})")
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    if version is None:
+        raise MissingDependencyError(f"{wanted}: {java} -version says {said.strip()[:100]!r}")
+    if int(version[1]) < OLDEST:
+        raise MissingDependencyError(f"{wanted}: {java} is version {version[1]}")
+    return java
