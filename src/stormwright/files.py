@@ -79,8 +79,10 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(number)
         partial.replace(target)
-    except BaseException:
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # a full disk tells no name
         raise
     sync_directory(target.parent)
 
