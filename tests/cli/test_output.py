@@ -86,7 +86,7 @@ def test_a_directory_is_no_output(run, tmp_path, small_file, verb):
 def test_output_below_a_file(run, small_file):
     code, _, err = run("schedule", small_file, "--output", small_file / "a" / "b")
     assert code == 2
-    assert f"cannot be written: {small_file} is a file, and no directory" in err
+    assert f"cannot be written: {small_file}: is a file, and no directory" in err
 
 
 # Standard streams --------------------------------------------------------------------------------

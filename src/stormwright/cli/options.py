@@ -17,7 +17,7 @@ class _OutputPath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """See click."""
-        if isinstance(value, str) and value.endswith("/"):
+        if isinstance(value, str) and value.endswith("/") and not Path(value).is_dir():
             self.fail(f"{value!r} is a directory, and a file is to be written", param, ctx)
         return super().convert(value, param, ctx)
 

@@ -60,7 +60,7 @@ def _wrong_output(path: Path, inputs: Sequence[Path]) -> str | None:
             return "is read here, and would be overwritten; choose another name"
         target = target_of(path)
         if above := next((above for above in target.parents if above.exists() and not above.is_dir()), None):
-            return f"cannot be written: {above} is a file, and no directory"
+            return f"cannot be written: {above}: is a file, and no directory"
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         return f"cannot be written: {error.filename or path.parent}: {error.strerror or error}"
