@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stormwright.printable import printable
+
 
 class StormwrightError(Exception):
     """Base of every error that stormwright raises on purpose."""
@@ -36,10 +38,11 @@ class Fault:
     path: str
 
     def __str__(self) -> str:
-        if self.path == "$":
-            return self.message
+        message, path = printable(self.message), printable(self.path)
+        if path == "$":
+            return message
         # What was given comes before what is wrong with it, which may be a long list of what there is.
-        return f"{self.message} @ {self.path}" if self.path.startswith("$") else f"{self.path}: {self.message}"
+        return f"{message} @ {path}" if path.startswith("$") else f"{path}: {message}"
 
 
 class InputError(StormwrightError):
@@ -50,14 +53,19 @@ class InputError(StormwrightError):
     source
         The file, option or endpoint that was read.
     faults
-        Everything found wrong with it.
+        What was found wrong with it.
+    more
+        How many faults there are besides those.
     """
 
-    def __init__(self, source: str, faults: Sequence[Fault]) -> None:
+    def __init__(self, source: str, faults: Sequence[Fault], more: int = 0) -> None:
         self.source = source
         self.faults = tuple(faults)
-        count = "1 fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
-        super().__init__("\n".join([f"{source}: {count}", *(f"  {fault}" for fault in self.faults)]))
+        self.more = more
+        number = len(self.faults) + more
+        count = "1 fault" if number == 1 else f"{number} faults"
+        rest = [f"  and {more:,} more"] if more else []
+        super().__init__("\n".join([f"{printable(source)}: {count}", *(f"  {fault}" for fault in self.faults), *rest]))
 
 
 class MissingDependencyError(StormwrightError):

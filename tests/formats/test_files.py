@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import orjson
 import pytest
@@ -22,6 +26,7 @@ from stormwright.formats import (
     write_json,
     write_problem,
 )
+from stormwright.formats.binary import problem_to_bytes
 from stormwright.schedulers import make_scheduler
 from tests.formats.documents import SMALL
 
@@ -130,3 +135,99 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
 def test_source_is_named():
     with pytest.raises(InputError, match=r"^body of the request: 1 fault\n  is empty"):
         parse_json(b"", "body of the request")
+
+
+# Links, standard input ---------------------------------------------------------------------------
+
+
+def test_links_are_written_through(tmp_path):
+    (tmp_path / "link").symlink_to("target.json")
+    write_json(tmp_path / "link", SMALL)
+    assert (tmp_path / "link").is_symlink()
+    assert read_json(tmp_path / "target.json") == SMALL
+
+
+@pytest.mark.parametrize("data", [WHOLE, ZIPPED, b"\xef\xbb\xbf" + WHOLE, problem_to_bytes(problem_from_dict(SMALL))])
+def test_standard_input(monkeypatch, data):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
+    assert problem_to_dict(read_problem(Path("-"))) == problem_to_dict(problem_from_dict(SMALL))
+
+
+def test_standard_input_is_named(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"{}"))))
+    with pytest.raises(InputError, match=r"^standard input: 3 faults"):
+        read_problem(Path("-"))
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InputError, match=r"^standard input: 1 fault\n  is closed"):
+        read_problem(Path("-"))
+
+
+# Sizes -------------------------------------------------------------------------------------------
+
+
+def test_gzip_data_is_unpacked_up_to_a_limit(tmp_path, monkeypatch):
+    path = tmp_path / "problem.json.gz"
+    path.write_bytes(ZIPPED)
+    monkeypatch.setattr("stormwright.formats.files.MOST_UNPACKED", len(WHOLE))
+    assert read_json(path) == SMALL
+    monkeypatch.setattr("stormwright.formats.files.MOST_UNPACKED", len(WHOLE) - 1)
+    with pytest.raises(InputError, match=f"unpacks to more than {len(WHOLE) - 1:,} bytes"):
+        read_json(path)
+
+
+LITTLE_MEMORY = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+from pathlib import Path
+from stormwright.errors import InputError
+from stormwright.formats import files, read_problem
+files.MOST_UNPACKED = 200 << 20
+try:
+    read_problem(Path(sys.argv[1]))
+except InputError as error:
+    print(error)
+"""
+
+
+def test_no_more_is_unpacked_than_the_limit(tmp_path):
+    """3 GB of blanks in 3 MB."""
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(gzip.compress(b" " * 10**8) * 30)
+    done = subprocess.run([sys.executable, "-c", LITTLE_MEMORY, path], capture_output=True, text=True, check=True)
+    assert "unpacks to more than 209,715,200 bytes" in done.stdout
+
+
+# Keys that come twice ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ('{"a": 1, "a": 1}', ["$.a"]),
+        ('{"a": {"b.c": [0, {"x": 1, "y": {}, "x": {"x": 1}}]}, "b": ":::"}', ['$.a["b.c"][1].x']),
+        ('{"a": 1, "b": 1, "a": {"z": 0, "z": 0}, "b": 2}', ["$.a", "$.b", "$.a.z"]),
+        ('{"x": 1' + "0" * 300 + ', "x": 1}', ["$.x"]),
+        ('{"a": 1, "b": {"a": 1}, "c": "\\"a\\": 1"}', []),
+        ('[":", {":": ":"}, {"a:": "b:"}]', []),
+        ('"\\u003a"', []),
+    ],
+)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_keys_given_twice_are_faults(tmp_path, text, places, zipped):
+    path = tmp_path / "file.json"
+    path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
+    if not places:
+        assert read_json(path) == orjson.loads(text)
+        return
+    with pytest.raises(InputError) as error:
+        read_json(path)
+    assert [(fault.path, fault.message) for fault in error.value.faults] == [(at, "is there twice") for at in places]
+
+
+def test_what_is_nested_deeper_than_it_can_be_written(tmp_path):
+    path = tmp_path / "file.json"
+    path.write_text("[" * 300 + '{"a:": 1}' + "]" * 300)
+    assert str(read_json(path)).startswith("[[[")
+    path.write_text("[" * 300 + '{"a": 1, "a": 2}' + "]" * 300)
+    with pytest.raises(InputError, match="is there twice"):
+        read_json(path)

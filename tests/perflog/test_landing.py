@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
 import time
 from pathlib import Path
@@ -80,3 +82,26 @@ def test_names_stay_in_order_when_the_clock_is_set_back(tmp_path: Path, monkeypa
     monkeypatch.setattr("time.time_ns", lambda: next(times))
     written = [landing.write([b"x"]) for _ in range(3)]
     assert landing.files() == written
+
+
+def test_the_name_of_a_file_is_on_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A probe forgets what it has delivered: a power failure after that may take nothing."""
+    landing = Landing(tmp_path)
+    synced: list[bool] = []
+    fsync = os.fsync
+
+    def noted(number: int) -> None:
+        synced.append(stat.S_ISDIR(os.fstat(number).st_mode))
+        fsync(number)
+
+    monkeypatch.setattr("os.fsync", noted)
+    landing.write([b"a"])
+    assert synced == [False, True]
+
+
+def test_what_a_killed_service_had_begun_is_deleted(tmp_path: Path) -> None:
+    begun = tmp_path / f".0001-1.jsonl.{'0' * 16}.partial"
+    begun.write_bytes(b"half")
+    os.utime(begun, (1, 1))
+    Landing(tmp_path)
+    assert list(tmp_path.iterdir()) == []

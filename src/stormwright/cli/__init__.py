@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -12,6 +13,7 @@ from typing import NoReturn
 import click
 
 from stormwright import __version__
+from stormwright.cli.lines import say_lines
 from stormwright.errors import StormwrightError
 
 #: Verb → what it does. Each is `command` in the module of its name, with ``_`` for ``-``.
@@ -81,16 +83,34 @@ def cli(debug: bool) -> None:
 
 def main() -> NoReturn:
     """Run the command line; every failure ends in one message and an exit code."""
+    _open_standard_streams()
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
     except OSError as error:  # standard output: nobody reads on, or its disk is full
         code = BROKEN_PIPE if isinstance(error, BrokenPipeError) else BAD_INPUT
         if code != BROKEN_PIPE:
-            click.echo(f"stormwright: {_told(error)[0]}", err=True)
+            say_lines(f"stormwright: {_told(error)[0]}", err=True)
         # Python flushes at exit, and must not fail there once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
+
+
+def _open_standard_streams() -> None:
+    """See that there are all three, and that standard output can hold any text.
+
+    Where one is closed, as ``>&-`` does, nobody reads it; but the next file that is opened would get its number, and
+    with it what child processes print.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: PTH123, SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -110,7 +130,7 @@ def run(arguments: Sequence[str]) -> int:
         raise
     except Exception as error:
         message, code = _told(error)
-        click.echo(traceback.format_exc() if debug else f"stormwright: {message}", err=True)
+        say_lines(traceback.format_exc() if debug else f"stormwright: {message}", err=True)
         return code
     return 0
 
@@ -126,4 +146,6 @@ def _told(error: Exception) -> tuple[str, int]:
         extra = _EXTRAS.get(error.name.partition(".")[0])
         if extra:
             return f"{error}; install it with: pip install 'stormwright[{extra}]'", BAD_INPUT
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this", BAD_INPUT
     return f"{type(error).__name__}: {error} (a bug; --debug shows the traceback)", BUG

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from stormwright.cli import options
+from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.experiments.ready import read_problem
 from stormwright.model.texts import proof_text, size_of
@@ -40,7 +41,7 @@ def command(file: Path, search: float, seconds: float, seed: int, as_json: bool)
     if as_json:
         print_json({"problem": problem.name, **figures, "unplaced": len(answer.unplaced), "seconds": took})
         return
-    click.echo(f"{problem.name or 'problem'}: {size_of(problem)}; the proof took {took:.2f} s")
+    say(f"{problem.name or 'problem'}: {size_of(problem)}; the proof took {took:.2f} s")
     if answer.unplaced:
-        click.echo(f"the search left {len(answer.unplaced):,} executors without a slot")
-    click.echo(proof_text(figures))
+        say(f"the search left {len(answer.unplaced):,} executors without a slot")
+    say(proof_text(figures))

@@ -7,10 +7,10 @@ import sys
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from stormwright.cli import options
+from stormwright.cli.lines import say, say_lines
+from stormwright.cli.output import print_table, text_table
 from stormwright.cli.progress import shown
 
 _NONE = "no local cluster is up"
@@ -47,8 +47,8 @@ def up(nodes: int, slots: int, link: str, cores_per_node: float, service_port: i
     if as_json:
         click.echo(json.dumps(status, indent=2))
     else:
-        click.echo(f"Nimbus: {status['nimbus']}; it looks for a stormwright service at {status['service']}")
-        click.echo("`stormwright cluster status` shows it, `stormwright cluster down` ends it")
+        say(f"Nimbus: {status['nimbus']}; it looks for a stormwright service at {status['service']}")
+        say("`stormwright cluster status` shows it, `stormwright cluster down` ends it")
 
 
 @command.command()
@@ -63,7 +63,7 @@ def status(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=2))
     elif found is None:
-        click.echo(_NONE)
+        say(_NONE)
     else:
         _show(found)
     if found is None or any(daemon["pid"] is None for daemon in found["daemons"]):
@@ -80,31 +80,29 @@ def down(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"was_up": was_up}))
     else:
-        click.echo("the local cluster is down; nothing of it is left" if was_up else _NONE)
+        say("the local cluster is down; nothing of it is left" if was_up else _NONE)
 
 
 def _show(found: dict[str, Any]) -> None:
-    console = Console()
-    console.print(
-        f"Nimbus {found['nimbus']}, service {found['service']}, logs under {found['work_dir']}", soft_wrap=True
-    )
-    console.print(found["network"], soft_wrap=True)
-    _table(console, "daemon", ["process"], [[d["name"], _process(d)] for d in found["daemons"]])
+    say(f"Nimbus {found['nimbus']}, service {found['service']}, logs under {found['work_dir']}")
+    say(found["network"])
+    _table("daemon", ["process"], [[d["name"], _process(d)] for d in found["daemons"]])
     nodes = [[n["name"], n["address"], _supervisor(n), _slots(n), _traffic(n)] for n in found["nodes"]]
-    _table(console, "node", ["address", "supervisor", "slots used", "sent / received"], nodes)
+    _table("node", ["address", "supervisor", "slots used", "sent / received"], nodes)
     if found["nimbus_error"]:
-        console.print(found["nimbus_error"], style="red", soft_wrap=True)
+        say_lines(found["nimbus_error"])
     topologies = [[t["id"], t["status"], str(t["num_workers"]), str(t["num_executors"])] for t in found["topologies"]]
-    _table(console, "topology", ["status", "workers", "executors"], topologies)
+    _table("topology", ["status", "workers", "executors"], topologies)
 
 
-def _table(console: Console, name: str, columns: list[str], rows: list[list[str]]) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in (name, *columns):
-        table.add_column(column)
+def _table(name: str, columns: list[str], rows: list[list[str]]) -> None:
+    if not rows:
+        say(f"no {name}")
+        return
+    table = text_table(name, *columns)
     for row in rows:
         table.add_row(*row)
-    console.print(table if rows else f"no {name}")
+    print_table(table)
 
 
 def _process(daemon: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stormwright.cli import options
+from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
 from stormwright.experiments.ready import read_problem
 from stormwright.model.texts import proof_text, size_of
@@ -83,7 +84,7 @@ def command(
         from stormwright.experiments.report import check_report
 
         check_report()
-    comparison = compare(problem, schedulers, lambda line: click.echo(line, err=True))
+    comparison = compare(problem, schedulers, lambda line: say(line, err=True))
     if output:
         write_comparison(output, comparison)
     if as_json:
@@ -91,7 +92,7 @@ def command(
     else:
         _print(comparison, names)
         if output:
-            click.echo(f"report: {output}")
+            say(f"report: {output}")
     if not comparison.complete:
         ctx.exit(_SOME_FAILED)
 
@@ -100,7 +101,7 @@ def _print(comparison: Comparison, asked: str) -> None:
     from stormwright.experiments.compare import ALL, MARK, MARK_MEANS
 
     problem, rows = comparison.problem, comparison.rows
-    click.echo(f"{problem.name or 'problem'}: {size_of(problem)}; traffic in tuples/s")
+    say(f"{problem.name or 'problem'}: {size_of(problem)}; traffic in tuples/s")
     found = [row.figures for row in rows if row.figures] + ([comparison.current] if comparison.current else [])
     columns = {name: value for name, value in _COLUMNS.items() if name == "cost" or any(map(value, found))}
     table = numbers_table("", *columns, "limits", "s")
@@ -111,11 +112,11 @@ def _print(comparison: Comparison, asked: str) -> None:
         table.add_row(row.label, *cells, f"{row.seconds:.3f}")
     print_table(table)
     if ALL in map(str.strip, asked.split(",")) and not any(row.name.startswith(JAVA_PREFIX) for row in rows):
-        click.echo(f"all has no Java schedulers: --schedulers all,{JAVA_PREFIX}ResourceAwareScheduler adds one")
+        say(f"all has no Java schedulers: --schedulers all,{JAVA_PREFIX}ResourceAwareScheduler adds one")
     if any(figures.mark for figures in found):
-        click.echo(f"{MARK} {MARK_MEANS}")
+        say(f"{MARK} {MARK_MEANS}")
     for line in _remarks(comparison):
-        click.echo(line)
+        say(line)
 
 
 def _cells(figures: Figures, columns: dict[str, Callable[[Figures], float | int | None]]) -> list[str]:
@@ -133,7 +134,7 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
     """What the table has no room for: broken limits, reasons, errors."""
     for row in comparison.rows:
         if row.error:
-            yield f"{row.label} failed: {row.error}"
+            yield from f"{row.label} failed: {row.error}".splitlines()
         if row.assignment and "proof" in row.assignment.parameters:
             yield f"{row.label}: {proof_text(row.assignment.parameters['proof'])}"
         lines = [f"{count} of {topology} unplaced: {'; '.join(why)}" for topology, count, why in row.reasons]

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from stormwright.cli import options
+from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import write_problem
@@ -15,7 +16,7 @@ from stormwright.model.texts import size_of
 
 @click.command()
 @options.problem_file
-@click.argument("out", type=options.PATH)
+@click.argument("out", type=options.OUTPUT_PATH)
 def command(file: Path, out: Path) -> None:
     """Write the problem in FILE to OUT: as a NumPy archive for *.npz, which is read ten times as fast, else as JSON
     (stormwright-problem/1), gzipped for *.gz.
@@ -25,4 +26,4 @@ def command(file: Path, out: Path) -> None:
     prepare_output(out, file, given_as="OUT")
     problem = read_problem(file)
     write_problem(out, problem)
-    click.echo(f"{problem.name or 'problem'}: {size_of(problem)}; written to {out}")
+    say(f"{problem.name or 'problem'}: {size_of(problem)}; written to {out}")

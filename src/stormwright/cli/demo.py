@@ -14,6 +14,7 @@ from rich.table import Table
 
 from stormwright.cli import options
 from stormwright.cli.progress import shown
+from stormwright.printable import printable
 
 
 @click.command()
@@ -62,6 +63,7 @@ def command(
     from stormwright.experiments import demo_report
     from stormwright.experiments.demo import DemoSettings, demo_cluster, run_demo
     from stormwright.experiments.topologies import parse_submissions
+    from stormwright.formats.files import write_bytes
     from stormwright.schedulers import make_scheduler
 
     settings = DemoSettings(
@@ -76,14 +78,14 @@ def command(
     begin = time.monotonic()
 
     def tell(line: str) -> None:
-        progress.print(f"[dim]{time.monotonic() - begin:6.1f} s[/dim]  {escape(line)}", soft_wrap=True)
+        progress.print(f"[dim]{time.monotonic() - begin:6.1f} s[/dim]  {escape(printable(line))}", soft_wrap=True)
 
     tell(demo_report.network_line(settings))
     with shown(tell=tell):
         result = run_demo(settings)
     output.mkdir(parents=True, exist_ok=True)
     document = demo_report.as_dict(result)
-    (output / "result.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write_bytes(output / "result.json", f"{json.dumps(document, indent=1)}\n".encode())
     demo_report.write_html(result, settings, output / "report.html")
     if as_json:
         click.echo(json.dumps(document))
@@ -92,11 +94,12 @@ def command(
         for column in table.columns[1:]:
             column.justify = "right"
         for row in demo_report.table(result):
-            table.add_row(row.label, row.before, row.after, f"[green]{row.ratio}[/green]" if row.better else row.ratio)
+            ratio = f"[green]{row.ratio}[/green]" if row.better else row.ratio
+            table.add_row(escape(printable(row.label)), row.before, row.after, ratio)
         progress.print(table)
         for line in demo_report.counts(result):
-            progress.print(line, soft_wrap=True)
-        progress.print(f"report: {output / 'report.html'}")
+            progress.print(escape(printable(line)), soft_wrap=True)
+        progress.print(escape(printable(f"report: {output / 'report.html'}")), soft_wrap=True)
     if result.lost or not result.improved:
         progress.print("tuples were lost" if result.lost else "nothing improved")
         sys.exit(1)

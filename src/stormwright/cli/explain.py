@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stormwright.cli import options
+from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, print_json
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_assignment
@@ -54,13 +55,14 @@ def command(file: Path, assignment: Path, topology: str | None, executor: int | 
         asked = (
             "no executor to explain" if topology else "every executor has a slot; --topology or --executor explain one"
         )
-        click.echo(asked)
+        say(asked)
     for line in cut_short([*_overloaded(over)], _MAX_NODES, "; --json has all"):
-        click.echo(line)
+        say(line)
     for explanation in found[:_MAX_EXPLANATIONS]:
-        click.echo("\n".join(_lines(explanation)))
+        for line in _lines(explanation):
+            say(line)
     if len(found) > _MAX_EXPLANATIONS:
-        click.echo(f"and {len(found) - _MAX_EXPLANATIONS} more; --executor picks one, --json has all")
+        say(f"and {len(found) - _MAX_EXPLANATIONS} more; --executor picks one, --json has all")
 
 
 def _overloaded(overloads: Sequence[Overload]) -> Iterator[str]:

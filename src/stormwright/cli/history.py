@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.markup import escape
 
 from stormwright.cli import options
+from stormwright.cli.lines import say
 from stormwright.cli.moments import RANGE_HELP, parse_moment, parse_stretch
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table, text_table
 from stormwright.cli.progress import shown
@@ -138,7 +138,7 @@ def report(stretch: str, where: Place, by_day: bool, as_json: bool) -> None:
     )  # fmt: skip
     for found in reports:
         table.add_row(
-            escape(found.topology),
+            found.topology,
             *([found.day] if by_day else []),
             f"{found.sent_tuples:,}",
             f"{found.sent_bytes / _MB:,.1f}",
@@ -168,11 +168,11 @@ def decisions(stretch: str, where: Place, moving: bool, as_json: bool) -> None:
     for row in found[-MAX_ROWS:]:
         table.add_row(
             in_utc(row["at_ms"]),
-            escape(row["scheduler"]) + (" (dry run)" if row["dry_run"] else ""),
+            row["scheduler"] + (" (dry run)" if row["dry_run"] else ""),
             f"{row['cost_before']:,.1f} → {row['cost_after']:,.1f}",
             f"{row['inter_node_before_tps']:,.0f} → {row['inter_node_after_tps']:,.0f}",
-            escape(row["reason"]),
-            escape("; ".join(_judged(judgement) for judgement in row["judgements"]) or "–"),
+            row["reason"],
+            "; ".join(_judged(judgement) for judgement in row["judgements"]) or "–",
         )
     print_table(table)
     _tell_last(len(found))
@@ -180,7 +180,7 @@ def decisions(stretch: str, where: Place, moving: bool, as_json: bool) -> None:
 
 def _tell_last(rows: int) -> None:
     if rows > MAX_ROWS:
-        click.echo(f"the last {MAX_ROWS} of {rows:,}; --json has all")
+        say(f"the last {MAX_ROWS} of {rows:,}; --json has all")
 
 
 def _judged(judgement: dict[str, Any]) -> str:
@@ -216,7 +216,7 @@ def overloads(stretch: str, where: Place, after_s: float, as_json: bool) -> None
     table = numbers_table("node", "from", "to", "seconds", "peak cores", "of")
     for episode in found[-MAX_ROWS:]:
         table.add_row(
-            escape(episode.supervisor),
+            episode.supervisor,
             *(in_utc(moment_s * 1000) for moment_s in (episode.start_s, episode.end_s)),
             f"{episode.end_s - episode.start_s:,}",
             f"{episode.peak_cores:,.2f}",
@@ -241,12 +241,12 @@ def sql(statement: str, where: Place, as_json: bool) -> None:
             return
         columns = answer.columns
         rows = answer.limit(MAX_ROWS + 1).collect()
-    table = text_table(*map(escape, columns))
+    table = text_table(*columns)
     for row in rows[:MAX_ROWS]:
-        table.add_row(*("–" if value is None else escape(str(value)) for value in row))
+        table.add_row(*("–" if value is None else str(value) for value in row))
     print_table(table)
     if len(rows) > MAX_ROWS:
-        click.echo(f"the first {MAX_ROWS}; --json has all")
+        say(f"the first {MAX_ROWS}; --json has all")
 
 
 @command.command()
@@ -270,9 +270,9 @@ def at(moment: str, where: Place, output: Path | None, as_json: bool) -> None:
         return
     load = problem.load
     measured = f"load of {counted(len(load.topologies), 'topology')} measured" if load else "no load measured yet"
-    click.echo(f"{problem.name}: {size_of(problem)}; {measured}")
+    say(f"{problem.name}: {size_of(problem)}; {measured}")
     if output:
-        click.echo(f"problem: {output}")
+        say(f"problem: {output}")
 
 
 @command.command()
@@ -292,9 +292,9 @@ def ingest(where: Place, as_json: bool) -> None:
         print_json({"rows": taken})
         return
     for name, rows in taken.items():
-        click.echo(f"{name}: {rows:,} rows")
+        say(f"{name}: {rows:,} rows")
     if not taken:
-        click.echo("nothing was staged")
+        say("nothing was staged")
 
 
 @command.command()
@@ -335,7 +335,7 @@ def _tell_days(count: int, done: str, as_json: bool) -> None:
     if as_json:
         print_json({done: count})
     elif not count:
-        click.echo(f"nothing had to be {done}")
+        say(f"nothing had to be {done}")
 
 
 def _keep_days(keep: tuple[str, ...]) -> dict[str, int]:

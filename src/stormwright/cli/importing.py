@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from stormwright.cli import options
+from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output, print_json
 from stormwright.errors import InputError
 from stormwright.formats import problem_from_dict, problem_to_dict, write_json
@@ -195,4 +196,4 @@ def _deliver(document: dict[str, Any], source: str, output: Path | None) -> None
         print_json(document)
         return
     write_json(output, document)
-    click.echo(f"{output}: {size_of(problem)}")
+    say(f"{output}: {size_of(problem)}")

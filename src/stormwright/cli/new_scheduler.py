@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from stormwright.cli.lines import say
+
 
 @click.command()
 @click.argument("name")
@@ -21,7 +23,5 @@ def command(name: str, directory: Path) -> None:
 
     written = write_skeleton(name, directory)
     for path in written:
-        click.echo(path)
-    click.echo(
-        f"next: cd {written[0].parent} && pip install -e '.[test]' && pytest; then `stormwright schedulers {name}`"
-    )
+        say(path)
+    say(f"next: cd {written[0].parent} && pip install -e '.[test]' && pytest; then `stormwright schedulers {name}`")

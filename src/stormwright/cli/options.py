@@ -11,7 +11,18 @@ import click
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
-PATH = click.Path(path_type=Path)
+
+class _OutputPath(click.Path):
+    """A file to write; a name that ends with ``/`` means a directory, which a `Path` would no longer tell."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """See click."""
+        if isinstance(value, str) and value.endswith("/") and not Path(value).is_dir():
+            self.fail(f"{value!r} is a directory, and a file is to be written", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH, OUTPUT_PATH = click.Path(path_type=Path), _OutputPath(path_type=Path)
 
 
 class FiniteRange(click.FloatRange):
@@ -25,12 +36,13 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+#: The problem's file; ``-`` is standard input.
 problem_file = click.argument("file", type=PATH)
 scheduler = click.option("--scheduler", "scheduler_name", default="online", show_default=True, help="Who decides.")
 parameters = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler."
 )
-seed = click.option("--seed", type=int, help="For schedulers that draw random numbers.")
+seed = click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), help="For schedulers that draw random numbers.")
 jars = click.option("--jar", "jars", multiple=True, type=PATH, help="Where Java classes are, besides Storm's jars.")
 nodes = click.option("--nodes", default=3, show_default=True, help="Supervisors.")
 cores_per_node = click.option(
@@ -40,7 +52,7 @@ cores_per_node = click.option(
 
 def output(text: str) -> Callable[[Function], Function]:
     """``--output``, a path; `text` says what is written there."""
-    return click.option("--output", type=PATH, help=text)
+    return click.option("--output", type=OUTPUT_PATH, help=text)
 
 
 def as_json(text: str) -> Callable[[Function], Function]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.markup import escape
 
 from stormwright.cli import options
+from stormwright.cli.lines import say
 from stormwright.cli.moments import from_iso, to_ms
 from stormwright.cli.output import numbers_table, print_json, print_table, text_table
 from stormwright.errors import Fault, InputError
@@ -108,15 +108,15 @@ def quarantine(directory: Path, shown: int, as_json: bool) -> None:
         return
     table = numbers_table("reason", "lines", "first landed", "last landed")
     for reason, kept in found.reasons.items():
-        table.add_row(escape(reason), f"{kept.lines:,}", in_utc(kept.first_ms), in_utc(kept.last_ms))
+        table.add_row(reason, f"{kept.lines:,}", in_utc(kept.first_ms), in_utc(kept.last_ms))
     print_table(table)
     if found.newest:
         newest = text_table("landed", "file", "line", "reason", "text")
         for row in found.newest:
             number = str(row["line_number"] or "")
             texts = [row["file"], number, row["reason"], (row["line"] or "")[:80]]
-            newest.add_row(in_utc(row["landed_ms"]), *(escape(text) for text in texts))
-        click.echo()
+            newest.add_row(in_utc(row["landed_ms"]), *texts)
+        say()
         print_table(newest)
 
 

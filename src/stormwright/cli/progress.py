@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 
-import click
+from stormwright.cli.lines import say_lines
 
 LOGGER = logging.getLogger("stormwright")
 
@@ -23,7 +23,7 @@ def shown(err: bool = False, tell: Callable[[str], None] | None = None) -> Itera
     tell
         Takes the lines instead.
     """
-    handler = _Lines(tell or partial(click.echo, err=err))
+    handler = _Lines(tell or partial(say_lines, err=err))
     level = LOGGER.level
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)

@@ -13,6 +13,7 @@ from rich.progress import Progress
 
 from stormwright.cli import options
 from stormwright.cli.history import Place, opened, place
+from stormwright.cli.lines import say, say_lines
 from stormwright.cli.moments import RANGE_HELP, parse_stretch
 from stormwright.cli.output import cut_short, numbers_table, print_json, print_table
 from stormwright.model.texts import counted, in_utc
@@ -81,12 +82,12 @@ def _print(looks: Sequence[ReplayedLook], name: str) -> None:
         table.add_row(f"mean of {len(done)} looks", *_cells(done))
     print_table(table)
     if len(looks) > _MAX_LOOKS:
-        click.echo(f"the first {_MAX_LOOKS} of {len(looks)} looks; --json has all")
+        say(f"the first {_MAX_LOOKS} of {len(looks)} looks; --json has all")
     failed = [f"{in_utc(look.at_ms)}: {look.error}" for look in looks if look.error]
     if failed:
-        click.echo(f"failed at {counted(len(failed), 'look')}:")
+        say(f"failed at {counted(len(failed), 'look')}:")
         for line in cut_short(failed, _MAX_LINES):
-            click.echo(f"  {line}")
+            say_lines(f"  {line}")
 
 
 def _cells(looks: Sequence[ReplayedLook]) -> list[str]:

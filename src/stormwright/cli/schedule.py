@@ -11,18 +11,10 @@ from pathlib import Path
 
 import click
 import numpy as np
-from rich.markup import escape
 
 from stormwright.cli import options
-from stormwright.cli.output import (
-    console,
-    cut_short,
-    numbers_table,
-    prepare_output,
-    print_json,
-    print_table,
-    text_table,
-)
+from stormwright.cli.lines import say
+from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table, text_table
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import assignment_to_dict, write_assignment
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
@@ -113,10 +105,7 @@ def command(
 
 
 def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None:
-    out = console()
-    out.print(
-        f"{problem.name or 'problem'}: {size_of(problem)}; {assignment.scheduler} took {assignment.seconds:.3f} s"
-    )
+    say(f"{problem.name or 'problem'}: {size_of(problem)}; {assignment.scheduler} took {assignment.seconds:.3f} s")
     after = assignment.slot_of_executor
     placements = {"after": (after, cost)}
     if np.any(problem.current_slot != UNPLACED):
@@ -128,13 +117,13 @@ def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None
             table.add_row(label, *(f"{value:,.1f}" for value in values))
     for label, count in _COUNTS.items():
         table.add_row(label, *(f"{count(problem, slots):,}" for slots, _ in placements.values()))
-    out.print(table)
+    print_table(table)
     if "before" in placements:
-        out.print(_moves(problem, after))
+        say(_moves(problem, after))
     if "proof" in assignment.parameters:
-        out.print(proof_text(assignment.parameters["proof"]))
+        say(proof_text(assignment.parameters["proof"]))
     for line in [*_broken_limits(problem, assignment), *_reasons(assignment)]:
-        out.print(line, markup=False)
+        say(line)
     _print_workers(problem, after)
 
 
@@ -145,13 +134,13 @@ def _print_workers(problem: Problem, slots: IntArray) -> None:
         return
     table = text_table("topology", "worker", "executors")
     for worker in found:
-        table.add_row(*map(escape, worker))
+        table.add_row(*worker)
     print_table(table)
     # A slot that several topologies share, which Storm does not allow, is a worker of each.
     placed = slots != UNPLACED
     left = len(set(zip(problem.executor_topology[placed].tolist(), slots[placed].tolist(), strict=True))) - len(found)
     if left:
-        click.echo(f"and {counted(left, 'worker')} more; --output writes all, --json prints them")
+        say(f"and {counted(left, 'worker')} more; --output writes all, --json prints them")
 
 
 def _workers(problem: Problem, slots: IntArray) -> Iterator[tuple[str, str, str]]:

@@ -8,6 +8,7 @@ from textwrap import fill, indent
 import click
 
 from stormwright.cli import options
+from stormwright.cli.lines import say, say_lines
 from stormwright.cli.output import print_json
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.kit.describe import Description, Parameter
@@ -36,7 +37,7 @@ def command(name: str | None, as_json: bool) -> None:
     rules[ANY_JAVA] = _rule(ANY_JAVA)
     width = max(map(len, rules))
     for known, rule in rules.items():
-        click.echo(f"{known:<{width}}  {rule}")
+        say(f"{known:<{width}}  {rule}")
 
 
 def _rule(name: str) -> str:
@@ -48,23 +49,23 @@ def _rule(name: str) -> str:
 
 
 def _print(description: Description) -> None:
-    click.echo(f"{description.name}: {description.rule}")
+    say(f"{description.name}: {description.rule}")
     if description.details:
-        click.echo(f"\n{description.details}")
+        say_lines(f"\n{description.details}")
     for title, text in (
         ("When to use", description.when_to_use),
         ("Ignores", description.ignores),
         ("Honours", ", ".join(description.honours)),
     ):
         if text:
-            click.echo("\n" + fill(f"{title}: {text}", _WIDTH, break_on_hyphens=False))
+            say_lines("\n" + fill(f"{title}: {text}", _WIDTH, break_on_hyphens=False))
     if description.errors:
-        click.echo(f"\nRaises:\n{indent(description.errors, '  ')}")
-    click.echo("\nParameters:" if description.parameters else "\nIt has no parameters.")
+        say_lines(f"\nRaises:\n{indent(description.errors, '  ')}")
+    say_lines("\nParameters:" if description.parameters else "\nIt has no parameters.")
     for parameter in description.parameters:
-        click.echo(f"  {parameter.name}={_default(parameter)}  ({parameter.allowed})\n      {parameter.text}")
-    click.echo("\n" + fill(f"Source: {description.source or 'none cited'}", _WIDTH, break_on_hyphens=False))
-    click.echo(f"Class: {description.implementation}")
+        say_lines(f"  {parameter.name}={_default(parameter)}  ({parameter.allowed})\n      {parameter.text}")
+    say_lines("\n" + fill(f"Source: {description.source or 'none cited'}", _WIDTH, break_on_hyphens=False))
+    say(f"Class: {description.implementation}")
 
 
 def _default(parameter: Parameter) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from stormwright.cli import options
+from stormwright.cli.lines import say
 from stormwright.cli.progress import shown
 
 
@@ -143,5 +144,5 @@ def command(
         # Spark has set a handler of its own meanwhile.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-        click.echo(f"serving at http://{host}:{port}, deciding with {scheduler_name}")
+        say(f"serving at http://{host}:{port}, deciding with {scheduler_name}")
         service.run(stop)

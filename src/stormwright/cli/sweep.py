@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from stormwright.cli import options
+from stormwright.cli.lines import say, say_lines
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
+from stormwright.formats.files import write_bytes
 from stormwright.model.texts import counted
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ _MAX_ERRORS = 10
     help="State directory of a service: its history gets the cells that are decided, too, as `experiments`.",
 )
 @click.option("--retry-failed", is_flag=True, help="Decide cells again that the table has with an error.")
-@click.option("--csv", "csv_file", type=options.PATH, help="Write the cells here as CSV.")
+@click.option("--csv", "csv_file", type=options.OUTPUT_PATH, help="Write the cells here as CSV.")
 @options.output("Write an HTML report here.")
 @options.spark
 @options.as_json("Print the summary as JSON.")
@@ -88,7 +90,9 @@ def command(
     if csv_file:
         from pyarrow import csv
 
-        csv.write_csv(cells, csv_file)
+        text = io.BytesIO()
+        csv.write_csv(cells, text)
+        write_bytes(csv_file, text.getvalue())
     if output:
         from stormwright.experiments.sweep.report import write_sweep_report
 
@@ -98,9 +102,9 @@ def command(
         print_json(_document(where, decided, rows, found, failed))
     else:
         _print(found, failed)
-        click.echo(f"{counted(len(rows), 'cell')}, {decided:,} of them decided now: {where}")
+        say(f"{counted(len(rows), 'cell')}, {decided:,} of them decided now: {where}")
         if output:
-            click.echo(f"report: {output}")
+            say(f"report: {output}")
     if failed:
         ctx.exit(_SOME_FAILED)
 
@@ -159,8 +163,8 @@ def _print(found: Sequence[Summary], failed: Sequence[Row]) -> None:
     for one in found:
         cost = "–" if one.relative_cost is None else f"{one.relative_cost:,.3f}"
         seconds = "–" if one.seconds is None else f"{one.seconds:,.4f}"
-        table.add_row(escape(one.label), cost, f"{one.valid_share:.0%}", seconds, f"{one.cells:,}", f"{one.failed:,}")
+        table.add_row(one.label, cost, f"{one.valid_share:.0%}", seconds, f"{one.cells:,}", f"{one.failed:,}")
     print_table(table)
     lines = [f"{row['scheduler']} {row['parameters']} on {row['problem']} failed: {row['error']}" for row in failed]
     for line in cut_short(lines, _MAX_ERRORS, "; the table has all"):
-        click.echo(line)
+        say_lines(line)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stormwright.cli import options
+from stormwright.cli.lines import say
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table
 from stormwright.cli.progress import shown
 from stormwright.experiments.ready import read_problem
@@ -62,7 +63,7 @@ def command(
         return
     _print(found)
     if output:
-        click.echo(f"report: {output}")
+        say(f"report: {output}")
 
 
 def _numbers(text: str) -> list[int]:
@@ -74,9 +75,9 @@ def _numbers(text: str) -> list[int]:
 
 def _print(found: Tradeoff) -> None:
     problem = found.problem
-    click.echo(f"{problem.name or 'problem'}: {size_of(problem)}")
+    say(f"{problem.name or 'problem'}: {size_of(problem)}")
     broken = f", {counted(found.broken, 'limit')} broken" if found.broken else ""
-    click.echo(f"staying costs {found.staying:,.1f}{broken}; the least found is {found.least:,.1f}")
+    say(f"staying costs {found.staying:,.1f}{broken}; the least found is {found.least:,.1f}")
     table = numbers_table("may move", "may restart", "moved", "workers restarted", "cost", "of the gain", "")
     table.columns[-1].justify = "left"
     for point in found.points:
@@ -90,11 +91,11 @@ def _print(found: Tradeoff) -> None:
         )
     print_table(table)
     if left := found.points[-1].broken:
-        click.echo(f"{counted(left, 'limit')} broken even when all may move; stormwright explain tells more")
+        say(f"{counted(left, 'limit')} broken even when all may move; stormwright explain tells more")
     near = found.near_least(_NEAR)
     moved, restarted = min(point.moved for point in near), min(point.restarted for point in near)
     part = f"{moved / problem.num_executors:.1%}"
-    click.echo(
+    say(
         f"within {_NEAR:.0%} of the least: {counted(moved, 'executor')} moved, {part} of all; "
         f"or {counted(restarted, 'worker')} restarted"
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from stormwright.errors import ClusterError, NimbusError
+from stormwright.files import write_whole
 
 
 class Pauses:
@@ -55,9 +55,4 @@ class Pauses:
 
     def _keep(self, names: list[str]) -> None:
         self._names = names
-        temporary = self._path.with_name(f".{self._path.name}")
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(names, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._path)
+        write_whole(self._path, json.dumps(names).encode())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from stormwright.errors import MissingDependencyError
 from stormwright.explain.drawing import COLOURS
+from stormwright.formats.files import write_bytes
 from stormwright.model import Problem, TopologyAssignment
 
 if TYPE_CHECKING:
@@ -110,9 +111,15 @@ def svg_of(figure: Figure) -> str:
 
 
 def write_report(path: Path, template: str, **content: object) -> None:
-    """Render a template of this package to one file that needs no other; directories above it are made."""
+    """Render a template of this package to one file that needs no other; directories above it are made.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written; what was there before is unchanged.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_environment().get_template(template).render(**content), encoding="utf-8")
+    write_bytes(path, _environment().get_template(template).render(**content).encode(errors="backslashreplace"))
 
 
 def check_report() -> None:

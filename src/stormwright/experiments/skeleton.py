@@ -6,11 +6,14 @@ import keyword
 import re
 from importlib.resources import files
 from pathlib import Path
+from shutil import rmtree
 from string import Template
+from tempfile import mkdtemp
 
 from stormwright import __version__
 from stormwright.errors import Fault, InputError
 from stormwright.experiments.compare import ALL
+from stormwright.formats.files import write_bytes
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.kit.resolve import JAVA_PREFIX
 
@@ -31,7 +34,8 @@ def write_skeleton(name: str, directory: Path) -> list[Path]:
     Raises
     ------
     InputError
-        The name is none, or taken, or the package's directory is there already.
+        The name is none, or taken, the package's directory is there already, or a file cannot be written; then nothing
+        is left of it.
     """
     if wrong := _wrong(name):
         raise InputError("new-scheduler", [Fault(wrong, name)])
@@ -53,14 +57,21 @@ def write_skeleton(name: str, directory: Path) -> list[Path]:
         "src/scheduler.py": f"src/{package}/__init__.py",
         "tests/test_scheduler.py": f"tests/test_{name}.py",
     }
-    written = []
-    for template, target in targets.items():
-        path = root / target
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = _TEMPLATES.joinpath(f"{template}.template").read_text(encoding="utf-8")
-        path.write_text(Template(text).substitute(words), encoding="utf-8")
-        written.append(path)
-    return written
+    directory.mkdir(parents=True, exist_ok=True)
+    # Half of a package would be in the way of the next try.
+    begun = Path(mkdtemp(prefix=f".{distribution}-", dir=directory))
+    try:
+        for template, target in targets.items():
+            path = begun / target
+            path.parent.mkdir(parents=True, exist_ok=True)
+            text = _TEMPLATES.joinpath(f"{template}.template").read_text(encoding="utf-8")
+            write_bytes(path, Template(text).substitute(words).encode())
+        begun.chmod((begun / "src").stat().st_mode)  # made for its owner alone, unlike those in it
+        begun.rename(root)
+    except BaseException:
+        rmtree(begun, ignore_errors=True)
+        raise
+    return [root / target for target in targets.values()]
 
 
 def _wrong(name: str) -> str | None:

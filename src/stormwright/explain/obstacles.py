@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model.amounts import AMOUNT_WANTED, is_amount
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE, node_sum
 from stormwright.model.texts import amount, amount_range, counted
+from stormwright.printable import shown
 from stormwright.schedulers.kit.limits import max_executors_per_worker
 from stormwright.schedulers.kit.registry import SCHEDULERS
 from stormwright.schedulers.tag_aware import TAGS, UNTAGGED, tags_of
@@ -152,6 +155,14 @@ def status_texts(problem: Problem, assignment: Assignment, topologies: Collectio
 # Finding -----------------------------------------------------------------------------------------
 
 
+def _usable_share(assignment: Assignment) -> float:
+    """The part of the nodes' CPU that may be used: `online` has a parameter that leaves the rest alone."""
+    capacity = assignment.parameters.get("capacity", 100.0) if assignment.scheduler == "online" else 100.0
+    if not is_amount(capacity):  # what an assignment says of parameters may come from anywhere
+        raise InputError("assignment", [Fault(f"{AMOUNT_WANTED}, got {shown(capacity)}", "$.parameters.capacity")])
+    return float(capacity) / 100
+
+
 class Obstacles:
     """What a placement has left on every node, and so what keeps executors from them.
 
@@ -170,8 +181,7 @@ class Obstacles:
     def __init__(self, problem: Problem, assignment: Assignment) -> None:
         self._problem, self._assignment = problem, assignment
         self.slots: IntArray = assignment.slot_of_executor
-        # `online` has a parameter that leaves a part of the CPU alone.
-        share = float(assignment.parameters.get("capacity", 100.0)) / 100 if assignment.scheduler == "online" else 1.0
+        share = _usable_share(assignment)
         room = 1 + RELATIVE_TOLERANCE
         self.left: FloatArray = problem.node_capacity * room
         self.left[0] *= share

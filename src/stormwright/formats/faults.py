@@ -5,19 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from stormwright.errors import Fault, InputError, StormwrightError
+from stormwright.printable import cut, shown
+
+__all__ = ["MOST_FAULTS", "FaultList", "join_path", "raise_all", "shown"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 #: Pydantic begins with what it takes the value for ("Input should", "String should"); the path tells that.
 _SUBJECT = re.compile(r"\A\w+ should ")
-_MAX_SHOWN = 60
+
+#: Faults of an input that are told one by one; the others are only counted.
+MOST_FAULTS = 100
+
+#: Items of a list that are validated at once.
+_BATCH = 10_000
 
 
 def join_path(path: str, *steps: str | int) -> str:
@@ -26,16 +35,10 @@ def join_path(path: str, *steps: str | int) -> str:
         if isinstance(step, int):
             path += f"[{step}]"
         elif _PLAIN_KEY.match(step):
-            path += f".{step}"
+            path += f".{cut(step)}"
         else:
-            path += f'["{step}"]'
+            path += f'["{cut(step)}"]'
     return path
-
-
-def shown(value: object) -> str:
-    """`value` as a message quotes it, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
 def raise_all(errors: Sequence[InputError]) -> None:
@@ -47,27 +50,37 @@ def raise_all(errors: Sequence[InputError]) -> None:
 
 
 class FaultList:
-    """The faults found so far; reading goes on after each, so that a file's faults are reported together."""
+    """The faults found so far; reading goes on after each, so that a file's faults are reported together.
+
+    Of more than `MOST_FAULTS` the others are counted.
+    """
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
+        self._more = 0
 
     def __len__(self) -> int:
-        return len(self.faults)
+        return len(self.faults) + self._more
 
     def add(self, message: str, path: str) -> None:
         """Note a fault."""
-        self.faults.append(Fault(message, path))
+        if len(self.faults) < MOST_FAULTS:
+            self.faults.append(Fault(message, path))
+        else:
+            self._more += 1
 
     def error(self, source: str) -> InputError:
         """All faults as the error of `source`."""
-        return InputError(source, self.faults)
+        return InputError(source, self.faults, self._more)
 
     def parse(self, model: type[Model], raw: object, path: str) -> Model | None:
         """`raw` as `model`; None, and a fault for each thing wrong with it, if it is not one."""
         try:
             return model.model_validate(raw)
         except ValidationError as invalid:
+            if len(self.faults) == MOST_FAULTS:
+                self._more += invalid.error_count()
+                return None
             for error in invalid.errors(include_url=False):
                 self.add(_message(error), join_path(path, *error["loc"]))
             return None
@@ -87,15 +100,20 @@ class FaultList:
     ) -> Iterator[tuple[object, Model | None, str]]:
         """Each item of the list `raw[key]`, the same as `model`, and its path; faults as with `items` and `parse`.
 
-        All are validated at once, and one by one only where that finds a fault. Of few items it saves no time.
+        Many are validated at once, and one by one only where that finds a fault. Of few items it saves no time.
         """
-        items = list(self.items(raw, key, path))
-        try:
-            parsed: Iterator[Model | None] = iter(_list_of(model).validate_python([item for item, _ in items]))
-        except ValidationError:
-            parsed = (self.parse(model, item, at) for item, at in items)
-        for (item, at), value in zip(items, parsed, strict=True):
-            yield item, value, at
+        everything = self.items(raw, key, path)
+        while items := list(islice(everything, _BATCH)):
+            try:
+                parsed: Iterator[Model | None] = iter(_list_of(model).validate_python([item for item, _ in items]))
+            except ValidationError as invalid:
+                if len(self.faults) == MOST_FAULTS:  # one by one takes twice the time, for what is not told
+                    self._more += invalid.error_count()
+                    parsed = iter([None] * len(items))
+                else:
+                    parsed = (self.parse(model, item, at) for item, at in items)
+            for (item, at), value in zip(items, parsed, strict=True):
+                yield item, value, at
 
     def distinct(self, raw: object, key: str, path: str) -> dict[str, int]:
         """`id` of each object in the list `raw[key]` → its position; a fault for each that comes twice."""

@@ -5,18 +5,27 @@ from __future__ import annotations
 import codecs
 import gc
 import gzip
-import os
+import io
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedReader
 from pathlib import Path
 
 import orjson
 
 from stormwright.errors import Fault, InputError
+from stormwright.files import write_whole
+from stormwright.formats.twice import keys_given_twice
+
+#: Stands for standard input where a file is read.
+STANDARD_INPUT = Path("-")
+
+#: Bytes that a gzipped file may unpack to: some megabytes of it could fill any memory.
+MOST_UNPACKED = 2**31
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_CHUNK = 2**20
 
 
 @contextmanager
@@ -44,8 +53,8 @@ def read_json(path: Path) -> object:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BufferedReader]:
-    """The file at `path`, to be read.
+def opened(path: Path) -> Iterator[io.BufferedReader]:
+    """The file at `path`, or standard input for ``-``, to be read.
 
     Raises
     ------
@@ -53,10 +62,20 @@ def opened(path: Path) -> Iterator[BufferedReader]:
         It cannot be read.
     """
     try:
+        if path == STANDARD_INPUT:
+            if sys.stdin is None:
+                raise _unusable(path, "is closed")
+            yield sys.stdin.buffer  # type: ignore[misc]  # a BufferedReader, unless someone put another in its place
+            return
         with path.open("rb") as file:
             yield file
     except OSError as error:
         raise _unusable(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def source_of(path: Path) -> str:
+    """What errors call the file at `path`."""
+    return "standard input" if path == STANDARD_INPUT else str(path)
 
 
 def json_in(data: bytes, path: Path) -> object:
@@ -65,14 +84,28 @@ def json_in(data: bytes, path: Path) -> object:
     Raises
     ------
     InputError
-        It is not JSON.
+        It is not JSON, has a key twice in one object, or unpacks to more than `MOST_UNPACKED` bytes.
     """
     if data.startswith(_GZIP_MAGIC):
         try:
-            data = gzip.decompress(data)
+            data = _unpacked(data, path)
         except (OSError, EOFError, zlib.error) as error:
             raise _unusable(path, f"is damaged gzip data: {error}") from error
-    return parse_json(data, str(path))
+    document = parse_json(data, source_of(path))
+    if twice := keys_given_twice(data, document):
+        raise InputError(source_of(path), twice)
+    return document
+
+
+def _unpacked(data: bytes, path: Path) -> bytes:
+    parts = io.BytesIO()
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        while part := file.read(_CHUNK):
+            parts.write(part)
+            if parts.tell() > MOST_UNPACKED:
+                more = f"unpacks to more than {MOST_UNPACKED:,} bytes; give it unpacked, or as a NumPy archive (*.npz)"
+                raise _unusable(path, more)
+    return parts.getvalue()
 
 
 def parse_json(data: bytes, source: str) -> object:
@@ -114,7 +147,7 @@ def write_json(path: Path, document: object) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write `data` to `path`; a reader never sees half of it.
+    """Write `data` to `path`, through a link to its target; a reader never sees half of it.
 
     Raises
     ------
@@ -122,18 +155,10 @@ def write_bytes(path: Path, data: bytes) -> None:
         The file cannot be written.
     """
     try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(data)  # a pipe or a device is written to, never replaced
-            return
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        try:
-            partial.write_bytes(data)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_whole(path, data)
     except OSError as error:
         raise _unusable(path, f"cannot be written: {error.strerror or error}") from error
 
 
 def _unusable(path: Path, message: str) -> InputError:
-    return InputError(str(path), [Fault(message, "$")])
+    return InputError(source_of(path), [Fault(message, "$")])

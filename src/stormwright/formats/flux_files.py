@@ -20,9 +20,15 @@ from stormwright.formats.documents import Document
 from stormwright.formats.faults import FaultList, join_path, shown
 from stormwright.formats.storm_conf import Layer
 from stormwright.formats.yaml_files import read_yaml
+from stormwright.printable import cut
 
-_PROPERTY = re.compile(r".*\$\{(?P<var>ENV-(?P<env>.+)|(?P<list>.+)\[(?P<index>\d+)\]|.+)\}.*")
-_UNFILLED = re.compile(r"\$\{(.+)\}")
+#: The end of what names an item of a list.
+_ITEM = re.compile(r"\[(\d+)\]\}")
+#: More digits than any list has items.
+_MOST_DIGITS = 9
+_ENVIRONMENT = "ENV-"
+#: What directories are called that Maven and Gradle put on a class path.
+_CLASS_PATHS = frozenset({"resources", "classes"})
 _TOPOLOGY_NAME = re.compile(r"[^/.:\\]+")
 
 
@@ -30,10 +36,26 @@ def _text(value: object) -> object:
     """SnakeYAML makes a text of any scalar where a text is due."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = str(value)
-    if isinstance(value, str) and (unfilled := _UNFILLED.search(value)):
+    if isinstance(value, str) and (unfilled := next(filter(None, map(_first_property, value.split("\n"))), None)):
         message = "should be a name, but nothing gives a value to '{name}'"
-        raise PydanticCustomError("unfilled", message, {"name": unfilled[1]})
+        raise PydanticCustomError("unfilled", message, {"name": cut(unfilled)})
     return value
+
+
+def _first_property(line: str) -> str | None:
+    """What stands between the first ``${`` and the last ``}`` of a line."""
+    begin, end = line.find("${"), line.rfind("}")
+    return line[begin + 2 : end] if 0 <= begin < end - 2 else None
+
+
+def _last_property(line: str) -> str | None:
+    """What stands between the last ``${`` that a ``}`` follows and the last ``}``.
+
+    By hand: on a long line without any, the expression that Flux finds it with takes hours.
+    """
+    end = line.rfind("}")
+    begin = line.rfind("${", 0, max(end - 1, 0))
+    return line[begin + 2 : end] if begin >= 0 else None
 
 
 def _number(value: object) -> object:
@@ -145,18 +167,24 @@ class Substitution:
         return "\n".join(self._line(line) for line in text.splitlines())
 
     def _line(self, line: str) -> str:
-        match = _PROPERTY.search(line)
-        value = self._value(match) if match else None
-        return line if match is None or value is None else line.replace(f"${{{match['var']}}}", value)
+        name = _last_property(line)
+        if name is None:
+            return line
+        of_environment = name.startswith(_ENVIRONMENT) and name != _ENVIRONMENT
+        # An item of a list goes before a name that goes on behind it.
+        items = [] if of_environment else list(_ITEM.finditer(name + "}", 1))
+        if items:
+            name, value = name[: items[-1].end() - 1], self._item(name[: items[-1].start()], items[-1][1])
+        elif of_environment and self.environment is not None:
+            value = self.environment.get(name.removeprefix(_ENVIRONMENT))
+        else:
+            value = self.properties.get(name)
+        return line if value is None else line.replace(f"${{{name}}}", value)
 
-    def _value(self, match: re.Match[str]) -> str | None:
-        if match["index"] is not None:
-            items = self.properties.get(match["list"], "")[1:-1].split(",")
-            index = int(match["index"])
-            return items[index].strip()[1:-1] if index < len(items) else None
-        if self.environment is not None and match["env"] is not None:
-            return self.environment.get(match["env"])
-        return self.properties.get(match["var"])
+    def _item(self, name: str, index: str) -> str | None:
+        items = self.properties.get(name, "")[1:-1].split(",")
+        wanted = int(index) if len(index) <= _MOST_DIGITS else len(items)
+        return items[wanted].strip()[1:-1] if wanted < len(items) else None
 
 
 @dataclass
@@ -250,14 +278,18 @@ class FluxReader:
     def _include(
         self, topology: FluxTopology, include: IncludeDocument, including: Path, faults: FaultList, at: str
     ) -> bool:
-        path = _found(include, including)
+        path = None if "\0" in include.file else _found(include, including)
         if path is None:
             faults.add(f"no such file: {shown(include.file)}", join_path(at, "file"))
             return False
         opened = self._open(path)
         if opened is None:
             return False
-        other = self._topology(*opened)
+        raw, own = opened
+        if not isinstance(raw, Mapping):  # any file may be named here: nothing of it is shown
+            own.add("is no Flux file: should be an object", "$")
+            return False
+        other = self._topology(raw, own)
         if other.name and (include.override or not topology.name):
             topology.name = other.name
         if include.override:
@@ -294,12 +326,18 @@ def _ids(raw: object) -> set[str]:
 def _found(include: IncludeDocument, including: Path) -> Path | None:
     """A file by Flux's rule (from the working directory), or beside the one that includes it.
 
-    A resource lies on a class path that there is not here: it is looked for from the including file's directory
-    upwards, which finds it where the files lie as in a project.
+    A resource lies on a class path that there is not here: it is looked for in the including file's directory, and in
+    those above it up to the one of a class path (`_CLASS_PATHS`), or in the next one where there is none; in no case
+    outside of these, wherever ``..`` or a link leads.
     """
-    if include.resource:
-        name = include.file.lstrip("/")
-        places = [directory / name for directory in including.absolute().parents]
-    else:
+    if not include.resource:
         places = [Path(include.file), including.parent / include.file]
-    return next((place for place in places if place.is_file()), None)
+        return next((place for place in places if place.is_file()), None)
+    directories = including.absolute().parents
+    top = next((n for n, directory in enumerate(directories) if directory.name in _CLASS_PATHS), 1)
+    for directory in directories[: top + 1]:
+        place = directory / include.file.lstrip("/")
+        inside = directory.name and place.resolve().is_relative_to(directory.resolve())
+        if inside and place.is_file():
+            return place
+    return None

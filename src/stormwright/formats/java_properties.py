@@ -11,7 +11,7 @@ from stormwright.formats.faults import FaultList
 
 _SPACE = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_UNICODE = re.compile(r"[0-9a-fA-F]{4}")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.|\Z)", re.DOTALL)
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -39,19 +39,21 @@ def read_properties(path: Path) -> dict[str, str]:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Each line that is neither blank nor a comment with its number; an odd run of ``\\`` at its end joins the next."""
-    joined, first = "", 0
+    parts: list[str] = []
+    first = 0
     for number, raw in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         line = raw.lstrip(_SPACE)
         if not first and (not line or line[0] in "#!"):
             continue
-        joined, first = joined + line, first or number
-        if (len(line) - len(line.rstrip("\\"))) % 2:
-            joined = joined[:-1]
+        first = first or number
+        goes_on = (len(line) - len(line.rstrip("\\"))) % 2
+        parts.append(line[:-1] if goes_on else line)
+        if goes_on:
             continue
-        yield first, joined
-        joined, first = "", 0
+        yield first, "".join(parts)
+        parts, first = [], 0
     if first:
-        yield first, joined
+        yield first, "".join(parts)
 
 
 def _split(line: str) -> tuple[str, str]:
@@ -66,18 +68,14 @@ def _split(line: str) -> tuple[str, str]:
 
 
 def _unescaped(text: str, at: str, faults: FaultList) -> str:
-    parts, rest = [], text
-    while "\\" in rest:
-        plain, _, rest = rest.partition("\\")
-        parts.append(plain)
-        if rest[:1] == "u":
-            digits = rest[1:5]
-            if not _UNICODE.fullmatch(digits):
-                faults.add(f"should be \\u and four hexadecimal digits, got '\\u{digits}'", at)
-                return text
-            parts.append(chr(int(digits, 16)))
-            rest = rest[5:]
-        elif rest:
-            parts.append(_ESCAPES.get(rest[0], rest[0]))
-            rest = rest[1:]
-    return "".join([*parts, rest])
+    parts = []
+    end = 0
+    for escape in _ESCAPE.finditer(text):
+        parts.append(text[end : escape.start()])
+        end = escape.end()
+        what = escape[1]
+        if what == "u":
+            faults.add(f"should be \\u and four hexadecimal digits, got '\\u{text[end : end + 4]}'", at)
+            return text
+        parts.append(chr(int(what[1:], 16)) if len(what) > 1 else _ESCAPES.get(what, what))
+    return "".join([*parts, text[end:]])

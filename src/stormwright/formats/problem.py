@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from stormwright.errors import Fault, InputError
 from stormwright.formats.documents import (
     CASE_SCHEMA,
     PROBLEM_SCHEMA,
@@ -20,6 +21,9 @@ from stormwright.formats.topology import add_misfits, parse_topology, topology_t
 from stormwright.model import LoadProfile, Problem, Supervisor, Topology, TopologyAssignment, TopologyLoad, WorkerSlot
 from stormwright.model.requests import CPU, normalised
 from stormwright.model.topology_conf import storm_misfits
+
+#: Executors of a problem, a hundred times as many as clusters have: each takes memory, which some bytes could ask for.
+MOST_EXECUTORS = 10_000_000
 
 
 def problem_from_dict(document: object, source: str = "problem") -> Problem:
@@ -48,6 +52,10 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
         parse_topology(item, outermost, at, faults)
         for item, outermost, at in faults.parse_each(TopologyDocument, document, "topologies", path)
     ]
+    executors = sum(topology.num_executors for topology in topologies if topology is not None)
+    if executors > MOST_EXECUTORS:
+        message = f"asks for {executors:,} executors; at most {MOST_EXECUTORS:,} are taken"
+        raise InputError(source, [Fault(message, join_path(path, "topologies"))])
     named = _named(document, topologies)
     current = _current(document, named, path, faults)
     load = _load(document, named, path, faults)

@@ -6,14 +6,14 @@ import io
 from pathlib import Path
 
 from stormwright.formats.binary import MAGIC, SUFFIX, problem_from_archive, problem_to_bytes
-from stormwright.formats.files import collection_paused, json_in, opened, write_bytes, write_json
+from stormwright.formats.files import collection_paused, json_in, opened, source_of, write_bytes, write_json
 from stormwright.formats.problem import problem_from_dict, problem_to_dict
 from stormwright.model import Problem
 
 
 @collection_paused()
 def read_problem(path: Path) -> Problem:
-    """The problem in the file at `path`.
+    """The problem in the file at `path`; on standard input for ``-``.
 
     Raises
     ------
@@ -23,9 +23,9 @@ def read_problem(path: Path) -> Problem:
     with opened(path) as file:
         if file.peek(len(MAGIC)).startswith(MAGIC):
             # Arrays straight from the file; a pipe has to be read whole, as archives are read from their end.
-            return problem_from_archive(file if file.seekable() else io.BytesIO(file.read()), str(path))
+            return problem_from_archive(file if file.seekable() else io.BytesIO(file.read()), source_of(path))
         data = file.read()
-    return problem_from_dict(json_in(data, path), str(path))
+    return problem_from_dict(json_in(data, path), source_of(path))
 
 
 def write_problem(path: Path, problem: Problem) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from stormwright.errors import Fault
@@ -56,9 +57,13 @@ class StormConf:
         return next((layer.values[key] for layer in self.layers if key in layer.values), None)
 
     def selected(self, prefixes: tuple[str, ...]) -> dict[str, Any]:
-        """All keys with one of these beginnings, and their values."""
+        """All keys with one of these beginnings, and their values; what JSON cannot hold there is a fault."""
         values = {key: value for layer in reversed(self.layers) for key, value in layer.values.items()}
-        return {key: values[key] for key in sorted(values) if key.startswith(prefixes)}
+        found = {key: values[key] for key in sorted(values) if key.startswith(prefixes)}
+        for key, value in found.items():
+            for steps in _endless_numbers(value):
+                self.refuse(key, "should be a number that one can count to", *steps)
+        return found
 
     def refuse(self, key: str, message: str, *steps: str | int) -> None:
         """Note a fault of the value of `key`, or of what lies at `steps` in it."""
@@ -99,3 +104,12 @@ class StormConf:
             if not is_amount(amount):
                 self.refuse(key, f"{AMOUNT_WANTED}, got {shown(amount)}", name)
         return {str(NORMALISED.get(name, name)): float(n) for name, n in value.items() if is_amount(n)}
+
+
+def _endless_numbers(value: object) -> Iterator[tuple[str | int, ...]]:
+    """Where in `value` there are infinite numbers, and what is none."""
+    if isinstance(value, float) and not isfinite(value):
+        yield ()
+    elif isinstance(value, (Mapping, list)):
+        for step, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from ((step, *steps) for steps in _endless_numbers(item))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from stormwright.formats.documents import Document, Name, Positive, PositiveAmount
+from stormwright.formats.documents import Document, Name, Positive
 from stormwright.formats.faults import FaultList, join_path, shown
 from stormwright.formats.files import read_json
 from stormwright.formats.yaml_files import read_yaml
+
+#: The longest time limit of a cell, eleven days; timers take no more than some years.
+MOST_SECONDS = 1e6
 
 #: A value of a parameter.
 Setting = bool | int | float | str
@@ -34,11 +38,11 @@ class SweepDocument(Document):
     """
 
     schema_name: Literal["stormwright-sweep/1"] = Field(alias="schema")
-    problems: Annotated[list[Name], Field(min_length=1)]
+    problems: Annotated[list[Annotated[Name, Field(pattern=r"^[^\x00]*$")]], Field(min_length=1)]
     schedulers: Annotated[Any, WithJsonSchema({"type": "object", "additionalProperties": _GRID, "minProperties": 1})]
-    seeds: list[int] = Field(default=[])
+    seeds: list[Annotated[int, Field(ge=-(2**63), lt=2**63)]] = Field(default=[])
     repeats: Positive = 1
-    time_limit_s: PositiveAmount | None = None
+    time_limit_s: Annotated[float, Field(gt=0, le=MOST_SECONDS)] | None = None
 
 
 def read_sweep(path: Path) -> SweepDocument:
@@ -78,7 +82,9 @@ def _values(raw: object, path: str, faults: FaultList) -> list[Setting]:
         places = [(raw, path)]
     values: list[Setting] = []
     for value, at in places:
-        if isinstance(value, (bool, int, float, str)):
+        if isinstance(value, float) and not isfinite(value):
+            faults.add(f"should be a number that one can count to, got {value}", at)
+        elif isinstance(value, (bool, int, float, str)):
             values.append(value)
         else:
             faults.add(f"should be a number, a text, true or false, got {shown(value)}", at)

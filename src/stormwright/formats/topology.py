@@ -10,7 +10,7 @@ from stormwright.formats.faults import FaultList, join_path, shown
 from stormwright.model import Component, ExecutorRun, Grouping, Topology
 from stormwright.model.misfit import Misfit
 from stormwright.model.requests import normalised
-from stormwright.model.topology_conf import conf_misfits
+from stormwright.model.topology_conf import MOST_NESTED, TOO_DEEP, conf_misfits, deeper
 
 #: Task ids are Java ints.
 _LAST_TASK = 2**31 - 1
@@ -62,6 +62,9 @@ def _component(
         inputs.append(subscription)
     if header is None:
         return None
+    for position, region in enumerate(header.shared_memory):
+        if deeper(region, MOST_NESTED):
+            faults.add(TOO_DEEP, join_path(path, "shared_memory", position))
     return Component(
         id=header.id,
         type=header.type,

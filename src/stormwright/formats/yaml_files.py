@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stormwright.errors import Fault, InputError
+from stormwright.formats.faults import FaultList, join_path, shown
+from stormwright.printable import is_text
+
+if TYPE_CHECKING:
+    import yaml
+
+#: Values that a file may stand for where it says some of them by aliases.
+MOST_NODES = 1_000_000
+
+_ENDLESS = "a list or an object contains itself"
 
 
 def read_yaml(path: Path, change: Callable[[str], str] = lambda text: text) -> Any:
@@ -17,7 +27,8 @@ def read_yaml(path: Path, change: Callable[[str], str] = lambda text: text) -> A
     Raises
     ------
     InputError
-        The file cannot be read, or is not YAML.
+        The file cannot be read, is not YAML, or has what JSON cannot hold: integers of more than 64 bits, halves of
+        characters; all its faults. (``.nan`` and ``.inf``, which JSON does not have either, come as they are.)
     """
     try:
         text = path.read_bytes().decode()
@@ -32,7 +43,20 @@ def _parsed(path: Path, text: str) -> Any:
     import yaml  # an extra
 
     try:
-        return _Plain().of(yaml.safe_load(text))
+        loader = yaml.SafeLoader(text)
+        try:
+            root = loader.get_single_node()
+            nodes = _Sizes().of(root) if root is not None else 0
+            if nodes > MOST_NODES:
+                stands = (
+                    f"its aliases (*name) stand for {nodes:,} values" if nodes < 10**18 else "its aliases never end"
+                )
+                raise _unusable(path, f"{stands}; at most {MOST_NODES:,} are read")
+            value = loader.construct_document(root) if root is not None else None
+        finally:
+            loader.dispose()
+        plain = _Plain()
+        document = plain.of(value, "$")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
@@ -41,34 +65,67 @@ def _parsed(path: Path, text: str) -> Any:
         raise _unusable(path, f"is not YAML: {str(error).splitlines()[0]}") from error
     except RecursionError as error:
         raise _unusable(path, "is nested too deeply") from error
+    if plain.faults:
+        raise plain.faults.error(str(path))
+    return document
+
+
+class _Sizes:
+    """How many values the nodes of a text stand for where each alias is written out, as ``<<`` does while it is read.
+
+    A text of 500 characters can stand for more than any memory holds.
+    """
+
+    def __init__(self) -> None:
+        self._done: dict[int, int] = {}
+        self._inside: set[int] = set()
+
+    def of(self, node: yaml.Node) -> int:
+        """Of `node` itself and all below it."""
+        if isinstance(node.value, str):
+            return 1
+        if id(node) in self._inside:
+            raise ValueError(_ENDLESS)
+        if id(node) not in self._done:
+            self._inside.add(id(node))
+            # A mapping has pairs of nodes.
+            parts = (part for item in node.value for part in (item if isinstance(item, tuple) else (item,)))
+            self._done[id(node)] = 1 + sum(map(self.of, parts))
+            self._inside.discard(id(node))
+        return self._done[id(node)]
 
 
 class _Plain:
     """Makes values plain; each list and object once, however often the file refers to it."""
 
     def __init__(self) -> None:
+        self.faults = FaultList()
         self._done: dict[int, Any] = {}
-        self._inside: set[int] = set()
 
-    def of(self, value: Any) -> Any:
-        if value is None or isinstance(value, (bool, int, float, str)):
+    def of(self, value: Any, path: str) -> Any:
+        """`value`, which is at `path`; what JSON cannot hold is a fault."""
+        if value is None or isinstance(value, (bool, float)):
             return value
+        if isinstance(value, int):
+            return self._checked(value, path, -(2**63) <= value < 2**63, "should be a number of at most 64 bits")
         if not isinstance(value, (dict, list)):
-            return str(value)
-        if id(value) in self._inside:
-            raise ValueError("a list or an object contains itself")
+            return self._checked(str(value), path, is_text(str(value)), "should be text, with no half characters")
         if id(value) not in self._done:
-            self._inside.add(id(value))
             if isinstance(value, list):
-                self._done[id(value)] = [self.of(item) for item in value]
+                self._done[id(value)] = [self.of(item, f"{path}[{position}]") for position, item in enumerate(value)]
             else:
-                self._done[id(value)] = {_key(key): self.of(item) for key, item in value.items()}
-            self._inside.discard(id(value))
+                self._done[id(value)] = dict(self._entry(*pair, path) for pair in value.items())
         return self._done[id(value)]
 
+    def _entry(self, key: object, value: Any, path: str) -> tuple[str, Any]:
+        name = str(key).lower() if key is None or isinstance(key, bool) else str(key)
+        at = join_path(path, name)
+        return self._checked(name, at, is_text(name), "should be text, with no half characters"), self.of(value, at)
 
-def _key(key: object) -> str:
-    return str(key).lower() if key is None or isinstance(key, bool) else str(key)
+    def _checked(self, value: Any, path: str, sound: bool, wanted: str) -> Any:
+        if not sound:
+            self.faults.add(f"{wanted}, got {shown(value)}", path)
+        return value
 
 
 def _unusable(path: Path, message: str) -> InputError:

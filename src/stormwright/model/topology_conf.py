@@ -19,6 +19,10 @@ FORECAST_GROWTH = "stormwright.forecast.growth"
 #: Tag (or tags joined by commas, in order of their names) → number of workers.
 WORKERS_OF_TAG = "stormwright.tag.workers"
 
+#: Lists and objects one in the other; parsers of JSON take some hundred more.
+MOST_NESTED = 100
+TOO_DEEP = f"is nested more than {MOST_NESTED} levels deep"
+
 #: Storm's own: the lower, the more urgent.
 PRIORITY = "topology.priority"
 
@@ -30,13 +34,25 @@ def conf_misfits(conf: Mapping[str, Any]) -> tuple[Misfit, ...]:
 
 
 def storm_misfits(conf: Mapping[str, Any]) -> tuple[Misfit, ...]:
-    """What Storm would refuse of what a configuration, a topology's or the cluster's, says of topologies."""
+    """What Storm would refuse of what a configuration, a topology's or the cluster's, says of topologies.
+
+    Besides, what is nested too deeply: it could not be written again, nor be handed to Nimbus.
+    """
     return (
+        *(Misfit(TOO_DEEP, value, (key,)) for key, value in conf.items() if deeper(value, MOST_NESTED)),
         *read_component_limits(conf, {})[1],
         *read_requests(conf)[1],
         *read_favoured_hosts(conf)[1],
         *read_machines(conf)[1],
     )
+
+
+def deeper(value: object, levels: int) -> bool:
+    """Whether lists and objects in `value` stand one in the other more than `levels` times."""
+    if not isinstance(value, (list, tuple, Mapping)):
+        return False
+    items = value.values() if isinstance(value, Mapping) else value
+    return levels == 0 or any(deeper(item, levels - 1) for item in items)
 
 
 def value_misfits(key: str, value: object) -> Iterator[Misfit]:

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from stormwright.files import delete_abandoned, write_whole
+
 #: Readers ignore what starts with a dot, so a file is seen only when it is whole.
 TEMPORARY_PREFIX = "."
 SUFFIX = ".jsonl"
@@ -27,6 +29,7 @@ class Landing:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
+        delete_abandoned(directory)
         self._adding, self._writing = threading.Lock(), threading.Lock()
         self._waiting: list[_Delivery] = []
         self._last_ns = 0
@@ -38,7 +41,7 @@ class Landing:
         Raises
         ------
         OSError
-            They could not be written: nothing of them has landed.
+            They could not be written, or it is not sure that they would outlast a power failure: deliver them again.
         """
         body = b"".join(line.rstrip(b"\r\n") + b"\n" for line in lines if line.strip())
         if not body:
@@ -64,25 +67,12 @@ class Landing:
             deliveries, self._waiting = self._waiting, []
         path, error = self.directory / self._next_name(), None
         try:
-            self._write_whole(path, b"".join(delivery.body for delivery in deliveries))
+            write_whole(path, b"".join(delivery.body for delivery in deliveries))
         except OSError as raised:
             error = raised
         self._next_s = time.monotonic() + GAP_S
         for delivery in deliveries:
             delivery.path, delivery.error, delivery.done = path, error, True
-
-    def _write_whole(self, path: Path, body: bytes) -> None:
-        temporary = path.with_name(TEMPORARY_PREFIX + path.name)
-        try:
-            with temporary.open("xb") as file:
-                file.write(body)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.rename(path)
-        except OSError:
-            # On a disk that is full there is no room for half a file.
-            temporary.unlink(missing_ok=True)
-            raise
 
     def _next_name(self) -> str:
         # Two writes within one tick of the clock, or after it was set back, still get names in order.

@@ -24,8 +24,8 @@ _NOISE = 1e-9
 class AnnealingParams(SearchParams):
     """Parameters of the scheduler."""
 
-    sweeps: int = param(30, "steps for each executor that may move", low=0)
-    max_steps: int = param(30_000, "steps in all, at most", low=0)
+    sweeps: int = param(30, "steps for each executor that may move", low=0, high=10**6)
+    max_steps: int = param(30_000, "steps in all, at most", low=0, high=10**9)
     heat: float = param(0.1, "first temperature, in parts of what an executor's traffic may cost", low=1e-6, high=100)
     cold: float = param(0.001, "last temperature, likewise", low=1e-6, high=100)
 

@@ -36,8 +36,8 @@ class AntColonyParams(SearchParams):
     beta: float = param(2.0, "weight of what a node has left and of the traffic with it", low=0, high=10)
     rho_start: float = param(0.7, "part of the pheromone that evaporates in the first iteration", low=0, high=1)
     rho_end: float = param(0.1, "part that evaporates in the last", low=0, high=1)
-    ants: int = param(10, "placements in an iteration", low=1)
-    iterations: int = param(10, "iterations", low=0)
+    ants: int = param(10, "placements in an iteration", low=1, high=1000)
+    iterations: int = param(10, "iterations", low=0, high=10**6)
     hop_cycles: float = param(10_000.0, "CPU cycles for a tuple to leave, or to enter, a node", low=0, high=1e9)
 
 

@@ -19,9 +19,9 @@ from stormwright.schedulers.kit.params import param
 class GeneticParams(SearchParams):
     """Parameters of the scheduler."""
 
-    population: int = param(24, "placements in a generation", low=4)
-    generations: int = param(40, "generations after the first", low=0)
-    mutations: int = param(2, "random changes of each child", low=0)
+    population: int = param(24, "placements in a generation", low=4, high=10_000)
+    generations: int = param(40, "generations after the first", low=0, high=10**6)
+    mutations: int = param(2, "random changes of each child", low=0, high=10**6)
     hop_cycles: float = param(10_000.0, "CPU cycles for a tuple to leave, or to enter, a worker", low=0, high=1e9)
 
 

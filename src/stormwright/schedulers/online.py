@@ -25,7 +25,7 @@ from stormwright.optimize.construct.greedy import NOWHERE, Bins, Greedy, Items, 
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.frame.waiting import Plan, answer, plan_with_last_resort
 from stormwright.schedulers.kit.limits import max_executors_per_worker, most_executors
-from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.kit.params import MOST_FACTOR, param
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.schedulers.mend.repair import make_room
 from stormwright.schedulers.placing.admission import Wanted, admit, find_wanted
@@ -44,7 +44,9 @@ class OnlineParams(TriggerParams):
 
     alpha: float = param(1.0, "0: workers hold equally many executors; 1: as many as `gamma` allows", low=0, high=1)
     beta: float = param(1.0, "0: a topology gets as few nodes as have its slots; 1: as many as pay", low=0, high=1)
-    gamma: float = param(3.0, "CPU load that a worker may have, in parts of its topology's mean", low=1)
+    gamma: float = param(
+        3.0, "CPU load that a worker may have, in parts of its topology's mean", low=1, high=MOST_FACTOR
+    )
     delta: float = param(1.0, "0: nodes use equally many slots; 1: as many as they have", low=0, high=1)
     capacity: float = param(100.0, "percent of a node's CPU that executors may use", low=1, high=100)
     keep_running: bool = param(False, "true: only place what has no slot, around what runs")

@@ -36,7 +36,7 @@ from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.frame.search import draft_of
 from stormwright.schedulers.frame.waiting import Plan, answer, plan_with_last_resort
 from stormwright.schedulers.kit.limits import max_executors_per_worker
-from stormwright.schedulers.kit.params import Params, param
+from stormwright.schedulers.kit.params import MOST_SECONDS, MOST_SEED, Params, param
 from stormwright.schedulers.mend.repair import compile_loops, make_room
 from stormwright.schedulers.placing.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.placing.staying import choose_slots, restore_cheaper, swap_nodes
@@ -47,11 +47,8 @@ _WEIGHTS = CostWeights()
 #: Beyond it rounding would hide what traffic costs.
 _MOST_PRICE = 1e12
 
-#: Eleven days. A search that has no end gives no answer.
-_MOST_SECONDS = 1e6
-
-#: What machine code counts with, and its random numbers start from.
-_MOST_COUNT, _MOST_SEED = 10**9, 2**63 - 1
+#: What machine code counts with.
+_MOST_COUNT = 10**9
 
 
 def _price(text: str) -> Any:
@@ -62,11 +59,11 @@ def _price(text: str) -> Any:
 class OptimizerParams(Params):
     """Parameters of the scheduler."""
 
-    iterations: int = param(1_000_000, "steps of each search, whatever time they take", low=0)
+    iterations: int = param(1_000_000, "steps of each search, whatever time they take", low=0, high=10**15)
     time_budget_s: float = param(
-        0.0, "instead of `iterations`: seconds from the problem to the answer; 0: none", low=0, high=_MOST_SECONDS
+        0.0, "instead of `iterations`: seconds from the problem to the answer; 0: none", low=0, high=MOST_SECONDS
     )
-    seed: int = param(0, "of the random numbers", low=0, high=_MOST_SEED)
+    seed: int = param(0, "of the random numbers", low=0, high=MOST_SEED)
     threads: int = param(1, "cores to search on at once; the answer depends on their number", low=1, high=64)
     move_price: float = _price("what an executor that leaves its slot costs")
     max_moves: int = param(-1, "executors that may leave their slots; -1: any number", low=-1, high=_MOST_COUNT)
@@ -78,7 +75,7 @@ class OptimizerParams(Params):
         True, "whether shuffled traffic costs what the new placement makes of it, or as measured"
     )
     bound: bool = param(False, "whether to prove how little any placement costs; takes more time")
-    bound_budget_s: float = param(10.0, "seconds for that proof, at most", low=0, high=_MOST_SECONDS)
+    bound_budget_s: float = param(10.0, "seconds for that proof, at most", low=0, high=MOST_SECONDS)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
-from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.kit.params import MOST_FACTOR, param
 from stormwright.schedulers.placing.favour import most_favoured
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.traffic.dag import breadth_first, by_component
@@ -29,9 +29,9 @@ class RStormParams(QueueParams):
         choices=("normalised", "raw"),
     )
     soft_cpu: bool = param(True, "true: a node may be loaded beyond its CPU where no node has enough left")
-    cpu_weight: float = param(1.0, "weight of CPU in distances", low=0)
-    memory_weight: float = param(1.0, "weight of memory in distances", low=0)
-    network_weight: float = param(1.0, "weight of the network distance", low=0)
+    cpu_weight: float = param(1.0, "weight of CPU in distances", low=0, high=MOST_FACTOR)
+    memory_weight: float = param(1.0, "weight of memory in distances", low=0, high=MOST_FACTOR)
+    network_weight: float = param(1.0, "weight of the network distance", low=0, high=MOST_FACTOR)
 
 
 class RStormScheduler:

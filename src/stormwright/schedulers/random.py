@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
-from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.kit.params import MOST_SEED, param
 from stormwright.schedulers.placing.placing import Placing, Room
 
 
@@ -16,7 +16,7 @@ from stormwright.schedulers.placing.placing import Placing, Room
 class RandomParams(QueueParams):
     """Parameters of the scheduler."""
 
-    seed: int = param(0, "of the random numbers", low=0)
+    seed: int = param(0, "of the random numbers", low=0, high=MOST_SEED)
 
 
 class RandomScheduler:

@@ -10,7 +10,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray
 from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
-from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.kit.params import MOST_FACTOR, param
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.traffic.exchange import Exchange
 
@@ -19,7 +19,9 @@ from stormwright.schedulers.traffic.exchange import Exchange
 class TStormParams(QueueParams):
     """Parameters of the scheduler."""
 
-    gamma: float = param(1.5, "executors that a node may have, in parts of the average; more means fewer nodes", low=1)
+    gamma: float = param(
+        1.5, "executors that a node may have, in parts of the average; more means fewer nodes", low=1, high=MOST_FACTOR
+    )
 
 
 class TStormScheduler:

@@ -9,7 +9,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem, Topology
 from stormwright.model.arrays import FloatArray
 from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
-from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.kit.params import MOST_FACTOR, param
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.traffic.dag import by_component, upstream
 
@@ -18,7 +18,7 @@ from stormwright.schedulers.traffic.dag import by_component, upstream
 class TossParams(QueueParams):
     """Parameters of the scheduler."""
 
-    tolerance: float = param(0.1, "part of the mean by which a worker's CPU may exceed it", low=0)
+    tolerance: float = param(0.1, "part of the mean by which a worker's CPU may exceed it", low=0, high=MOST_FACTOR)
 
 
 class TossScheduler:

@@ -119,7 +119,7 @@ def test_a_disk_without_room_loses_nothing_and_stops_nothing(tmp_path: Path, mon
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(staging_module.os, "fsync", full)
+        patch.setattr("os.fsync", full)
         for batch in (0, 1):
             closed.close(batch, panes(batch))
             closed.saved()

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from stormwright.errors import Fault, InputError
 from stormwright.experiments.sweep.work import ROW
+from stormwright.files import writing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,9 +58,8 @@ class LocalTable:
     def append(self, rows: pa.Table) -> None:
         """Write one more file."""
         name = f"cells-{uuid.uuid4().hex}.parquet"
-        partial = self._directory / f".{name}"
-        pq.write_table(rows, partial)
-        partial.replace(self._directory / name)
+        with writing(self._directory / name) as file:
+            pq.write_table(rows, file)
 
     def read(self) -> pa.Table:
         """Every key's newest row.

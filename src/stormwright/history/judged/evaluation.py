@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from stormwright.files import write_whole
 from stormwright.history.judged.judging import Judgement, calibration, judge
 from stormwright.history.judged.observed import ObservedTraffic, Window
 from stormwright.model import Problem
@@ -153,9 +154,7 @@ class Evaluation:
             "judged": [asdict(judged) for judged in self._judged],
         }
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._path.with_name(f".{self._path.name}")
-        temporary.write_bytes(orjson.dumps(document))
-        temporary.replace(self._path)
+        write_whole(self._path, orjson.dumps(document))
 
     def _load(self) -> None:
         document = orjson.loads(self._path.read_bytes())

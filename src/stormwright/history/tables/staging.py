@@ -13,7 +13,6 @@ anywhere is written again from the same files, in the place of what may be there
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stormwright.errors import StormwrightError
+from stormwright.files import write_whole, writing
 from stormwright.history.tables.definitions import TABLES, Table
 
 #: Rows that become one chunk: they pass through the driver's memory, and as one task through the session of the stream,
@@ -76,12 +76,8 @@ class Staging:
             rows = pa.Table.from_pylist([dict(row) for row in rows], table.arrow)
         path = self._staged(table) / f"{_HIDDEN if hidden else ''}{name}{_SUFFIX}"
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f"{_HIDDEN}{name}.partial")
-        with temporary.open("wb") as file:
+        with writing(path) as file:
             pq.write_table(rows.select(table.arrow.names).cast(table.arrow), file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
 
     def hidden(self, table: Table) -> list[str]:
         """Names of the hidden files."""
@@ -165,9 +161,7 @@ class Staging:
         """
         last = self._directory / "last-chunk"
         number = max(time.time_ns() // 1_000_000, int(last.read_text("ascii")) + 1 if last.exists() else 0)
-        temporary = last.with_name(f"{_HIDDEN}{last.name}")
-        temporary.write_text(str(number), "ascii")
-        temporary.replace(last)
+        write_whole(last, str(number).encode())
         directory = self._directory / "chunks" / table.name / version / str(number)
         directory.mkdir(parents=True)
         return directory

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stormwright.errors import Fault, InputError
+from stormwright.files import write_whole
 
 #: The quarantine table. `line_number` counts the lines of a file from 1, blank ones left out; it is null where a whole
 #: file was set aside. `line` is null where only the file has it.
@@ -92,10 +93,9 @@ class Quarantine:
     def _write(self, name: str, rows: pa.Table) -> None:
         if not rows.num_rows:
             return
-        path = self.directory / name
-        temporary = path.with_name(f".{path.name}")
-        self._add(temporary.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows.to_pylist())))
-        temporary.replace(path)
+        body = b"".join(orjson.dumps(row) + b"\n" for row in rows.to_pylist())
+        self._add(len(body))
+        write_whole(self.directory / name, body)
 
     def _add(self, size: int) -> None:
         """Count what is about to be kept, and make room for it."""

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import orjson
 import pyarrow as pa
 
+from stormwright.files import write_whole
 from stormwright.pipeline.lines.ledger import Ledger
 from stormwright.pipeline.run.live import LiveState, Pane
 
@@ -41,12 +42,7 @@ def save(state: LiveState, directory: Path) -> None:
             "files": state.files,
             "panes": [[start_ms, pane.batch] for start_ms, pane in state.panes.items()],
         }
-        temporary = directory / f".{_MANIFEST}"
-        with temporary.open("wb") as file:
-            file.write(orjson.dumps(about))
-            _to_disk(file)
-        temporary.replace(directory / _MANIFEST)
-        _names_to_disk(directory)
+        write_whole(directory / _MANIFEST, orjson.dumps(about))
     finally:
         _tidy(directory)
 
@@ -92,14 +88,6 @@ def _write(table: pa.Table, path: Path) -> None:
         with pa.ipc.new_file(file, table.schema, options=options) as table_file:
             table_file.write_table(table)
         _to_disk(file)
-
-
-def _names_to_disk(directory: Path) -> None:
-    number = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def _to_disk(file: BinaryIO) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import orjson
 from pyspark.sql import DataFrame
 
+from stormwright.files import write_whole
+
 #: What happens to an episode.
 RAISED, ENDED = "raised", "ended"
 
@@ -96,9 +98,7 @@ class AlarmLog:
         self.up, self.ended = {alarm.supervisor: alarm for alarm in up}, ended
 
     def _save(self) -> None:
-        temporary = self._path.with_name(f".{self._path.name}")
-        temporary.write_bytes(orjson.dumps({"batch": self._batch, **self.as_dict()}))
-        temporary.replace(self._path)
+        write_whole(self._path, orjson.dumps({"batch": self._batch, **self.as_dict()}))
 
 
 def _in_time(row: Mapping[str, Any]) -> tuple[int, bool]:

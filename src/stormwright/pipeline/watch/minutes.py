@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stormwright.files import writing
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.arrays import FloatArray
 
@@ -69,11 +70,9 @@ class MinuteTable:
 
     def save(self) -> None:
         """Replace the file at once."""
-        temporary = self._path.with_name(f".{self._path.name}")
         options = pa.ipc.IpcWriteOptions(compression="lz4")
-        with pa.ipc.new_file(temporary, MINUTES, options=options) as file:
-            file.write_table(self._table)
-        temporary.replace(self._path)
+        with writing(self._path) as file, pa.ipc.new_file(file, MINUTES, options=options) as table:
+            table.write_table(self._table)
 
     def _close(self) -> None:
         """Add the minute that is over."""

@@ -11,7 +11,7 @@ from stormwright.model import UNPLACED, Assignment, Problem, Traffic, violations
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE
 from stormwright.schedulers.draft.draft import Draft
-from stormwright.schedulers.kit.params import Params, param
+from stormwright.schedulers.kit.params import MOST_SEED, Params, param
 from stormwright.schedulers.online import OnlineParams, OnlineScheduler
 from stormwright.schedulers.placing.staying import choose_slots, running_workers
 
@@ -20,7 +20,7 @@ from stormwright.schedulers.placing.staying import choose_slots, running_workers
 class SearchParams(Params):
     """What every search asks for."""
 
-    seed: int = param(0, "of the random numbers", low=0)
+    seed: int = param(0, "of the random numbers", low=0, high=MOST_SEED)
     move_running: bool = param(False, "true: also move what runs, where the whole placement is then better")
 
 

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
+from math import inf, isfinite
 from typing import Any, Self
 
 from stormwright.errors import Fault, InputError
+from stormwright.printable import is_text, shown
+
+#: The largest seed: what JSON, Java and Spark can hold.
+MOST_SEED = 2**63 - 1
+
+#: The longest time, in seconds, that makes sense to any parameter: eleven days.
+MOST_SECONDS = 1e6
+
+#: The largest factor or weight: far beyond any that changes anything, and its products stay finite.
+MOST_FACTOR = 1e9
 
 
 def param(
@@ -18,7 +29,10 @@ def param(
     high: float | None = None,
     choices: Sequence[str] = (),
 ) -> Any:
-    """A field of a `Params` dataclass: its default, what it does, and its range, both ends included, or its choices."""
+    """A field of a `Params` dataclass: its default, what it does, and its range, both ends included, or its choices.
+
+    A number is finite unless `high` is infinite, an integer has at most 64 bits.
+    """
     return field(default=default, metadata={"text": text, "low": low, "high": high, "choices": tuple(choices)})
 
 
@@ -83,22 +97,38 @@ def _wrong(parameter: Field[Any], value: object) -> str | None:
     kind = type(parameter.default)
     wanted = {float: "a number", int: "an integer", bool: "true or false", str: "a string"}[kind]
     if not (type(value) is kind or (kind is float and type(value) is int)):
-        return f"should be {wanted}, got {value!r}"
+        return f"should be {wanted}, got {shown(value)}"
     choices = parameter.metadata["choices"]
     if choices and value not in choices:
-        return f"should be one of {', '.join(choices)}, got {value!r}"
+        return f"should be one of {', '.join(choices)}, got {shown(value)}"
+    if isinstance(value, str):
+        return None if is_text(value) else f"should be text in UTF-8, got {shown(value)}"
     low, high = parameter.metadata["low"], parameter.metadata["high"]
     # Written so that NaN, which compares with nothing, is out of every range.
     if (low is not None and not value >= low) or (high is not None and not value <= high):
-        return f"should be {range_text(low, high)}, got {value}"
+        return f"should be {range_text(low, high)}, got {shown(value)}"
+    return _unwritable(value, high)
+
+
+def _unwritable(value: Any, high: float | None) -> str | None:
+    """Why a number in range cannot be written as JSON."""
+    if isinstance(value, float) and not (isfinite(value) or high == inf):
+        return f"should be a number that one can count to, got {value}"
+    if isinstance(value, int) and not -MOST_SEED <= value <= MOST_SEED:
+        return f"should have at most 64 bits, got {shown(value)}"
     return None
 
 
 def range_text(low: float | None, high: float | None) -> str:
     """A range in words; at least one bound is given."""
     if high is None:
-        return f"at least {low:g}"
-    return f"at most {high:g}" if low is None else f"from {low:g} to {high:g}"
+        return f"at least {_bound(low)}"
+    return f"at most {_bound(high)}" if low is None else f"from {_bound(low)} to {_bound(high)}"
+
+
+def _bound(value: float | None) -> str:
+    """Integers with all digits: who asks for one more than allowed has to see how many that are."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def _unknown(name: str, known: Mapping[str, object]) -> str:

@@ -9,19 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stormwright.schedulers.kit.params import Params, param
+from stormwright.schedulers.kit.params import MOST_SECONDS, Params, param
 
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerParams(Params):
     """X, P, R and T of the paper; a controller uses them, a single call of the scheduler does not."""
 
-    overload_s: float = param(30.0, "X: seconds for which a node is over its capacity before that triggers", low=0)
-    period_s: float = param(60.0, "P: seconds from one look for a better placement to the next", low=0)
+    overload_s: float = param(
+        30.0, "X: seconds for which a node is over its capacity before that triggers", low=0, high=MOST_SECONDS
+    )
+    period_s: float = param(
+        60.0, "P: seconds from one look for a better placement to the next", low=0, high=MOST_SECONDS
+    )
     min_gain_percent: float = param(
         20.0, "R: by how much inter-node traffic must fall for such a look to trigger", low=0, high=100
     )
-    cool_down_s: float = param(60.0, "T: seconds after a change in which nothing triggers", low=0)
+    cool_down_s: float = param(60.0, "T: seconds after a change in which nothing triggers", low=0, high=MOST_SECONDS)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,167 @@
+"""Files written whole or not at all: what was there before counts until all of the new is on disk."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from errno import EINVAL, ELOOP, ENOTSUP
+from pathlib import Path
+from typing import IO
+
+#: Links that are followed before it is an endless loop, as in Linux.
+_MOST_LINKS = 40
+
+#: What is below these is the kernel's, shared memory apart: nothing there is ever replaced.
+_KERNEL, _SHARED_MEMORY = (Path("/proc"), Path("/dev"), Path("/sys")), Path("/dev/shm")  # noqa: S108 (a place to write)
+
+#: How a file that is being written is called until it is whole: readers ignore names with a dot in front.
+_PARTIAL = ".{name}.{token}.partial"
+_PARTIAL_NAME = re.compile(r"\..+\.[0-9a-f]{16}\.partial")
+
+#: Nobody writes a file for so long, in seconds: its writer was killed.
+_ABANDONED_S = 3600.0
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write `data` to `path` as `writing` does.
+
+    Raises
+    ------
+    OSError
+        It cannot be written; see `writing`.
+    """
+    with writing(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to, which replaces the one at `path` when the block ends, and is on disk then.
+
+    1. A link is written through: its target is replaced, with its mode and, where that is allowed, its owner.
+    2. Pipes, devices, standard output under any name (``/dev/stdout``, ``/proc/self/fd/1``), files with several hard
+       links and those in a directory that takes no new file are written to in place, since they cannot be replaced.
+
+    Raises
+    ------
+    OSError
+        It cannot be written; in the first case what was there before is unchanged. Whatever the block raises likewise.
+    """
+    target = target_of(path)
+    descriptor = _own_descriptor(target)
+    if descriptor is not None:
+        # Opened anew it would begin at its beginning, over what was written before.
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        with open(os.dup(descriptor), "wb") as file:  # noqa: PTH123 (a descriptor has no path)
+            yield file
+        return
+    known = _status(target)
+    if _in_place(target, known):
+        with target.open("wb") as file:
+            yield file
+        return
+    partial = target.with_name(_PARTIAL.format(name=target.name[:200], token=secrets.token_hex(8)))
+    # With the rights of what it replaces from the first byte on; a new file has those that the user's mask leaves.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    number = os.open(partial, flags, 0o666 if known is None else 0o600)
+    try:
+        with open(number, "wb") as file:  # noqa: PTH123
+            if known is not None:
+                _take_over(number, known)
+            yield file
+            file.flush()
+            os.fsync(number)
+        partial.replace(target)
+    except BaseException as error:
+        partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # a full disk tells no name
+        raise
+    sync_directory(target.parent)
+
+
+def target_of(path: Path) -> Path:
+    """Where writing to `path` ends: links are followed, also to what does not exist yet, but not those of the kernel.
+
+    Raises
+    ------
+    OSError
+        They lead in a circle.
+    """
+    for _ in range(_MOST_LINKS):
+        path = Path(os.path.realpath(path.parent)) / path.name
+        if path.is_relative_to(_KERNEL[0]) or not path.is_symlink():
+            return path
+        path = path.parent / path.readlink()
+    raise OSError(ELOOP, os.strerror(ELOOP), str(path))
+
+
+def is_standard_output(path: Path) -> bool:
+    """Whether what is written to `path` goes where this process prints."""
+    try:
+        return _own_descriptor(target_of(path)) == 1
+    except OSError:
+        return False
+
+
+def sync_directory(directory: Path) -> None:
+    """Wait until names in `directory` are on disk, too: before, a power failure may undo a rename.
+
+    Raises
+    ------
+    OSError
+        The disk failed.
+    """
+    number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    except OSError as error:
+        if error.errno not in (EINVAL, ENOTSUP):  # some file systems know no such thing
+            raise
+    finally:
+        os.close(number)
+
+
+def delete_abandoned(directory: Path) -> None:
+    """Delete what processes that were killed had begun to write in `directory`, as far as that is allowed."""
+    for path in directory.glob(".*.partial"):
+        with suppress(OSError):
+            if _PARTIAL_NAME.fullmatch(path.name) and time.time() - path.lstat().st_mtime > _ABANDONED_S:
+                path.unlink()
+
+
+def _own_descriptor(target: Path) -> int | None:
+    """N of ``/proc/self/fd/N``."""
+    own = target.parent == Path(f"/proc/{os.getpid()}/fd") and target.name.isdecimal()
+    return int(target.name) if own else None
+
+
+def _status(target: Path) -> os.stat_result | None:
+    try:
+        return target.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _in_place(target: Path, known: os.stat_result | None) -> bool:
+    kernels = any(target.is_relative_to(root) for root in _KERNEL) and not target.is_relative_to(_SHARED_MEMORY)
+    if known is None:
+        return kernels
+    single = stat.S_ISREG(known.st_mode) and known.st_nlink == 1
+    return kernels or not single or not os.access(target.parent, os.W_OK | os.X_OK)
+
+
+def _take_over(number: int, known: os.stat_result) -> None:
+    """Give the file the owner and the rights of the one that it replaces."""
+    new = os.fstat(number)
+    if (new.st_uid, new.st_gid) != (known.st_uid, known.st_gid):
+        with suppress(OSError):  # only root gives files away
+            os.fchown(number, known.st_uid, known.st_gid)
+    os.fchmod(number, stat.S_IMODE(known.st_mode))

@@ -1,0 +1,271 @@
+"""Where verbs write and what they print: links, standard streams, names that would steer a terminal, bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+from stormwright.formats import read_problem
+from tests.formats.documents import SMALL, small
+
+PROGRAM = [sys.executable, "-m", "stormwright"]
+
+
+@pytest.fixture
+def small_file(tmp_path):
+    path = tmp_path / "small.json"
+    path.write_bytes(orjson.dumps(SMALL))
+    return path
+
+
+def program(*arguments: object, streams: str = "", **how) -> subprocess.CompletedProcess:
+    """The program in a process of its own; `streams` is what a shell does with its streams."""
+    words = ["sh", "-c", f'exec "$@" {streams}', "sh", *PROGRAM, *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, check=False, **how)
+
+
+# Links -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["convert", "schedule"])
+def test_standard_output_by_another_name_gets_the_file_and_nothing_else(tmp_path, small_file, verb):
+    """`/dev/stdout` is such a link; here one of our own, which would be destroyed in its place."""
+    link, out = tmp_path / "stdout", tmp_path / "out.json"
+    link.symlink_to("/proc/self/fd/1")
+    arguments = ["convert", small_file, link] if verb == "convert" else ["schedule", small_file, "--output", link]
+    done = program(*arguments, streams=f"> '{out}'")
+    assert done.returncode in (0, 1)
+    assert str(link.readlink()) == "/proc/self/fd/1"
+    assert json.loads(out.read_text())["schema"].startswith("stormwright-")
+    assert "small: " in done.stderr
+
+
+def test_what_was_printed_before_stays(tmp_path, small_file):
+    link, out = tmp_path / "stdout", tmp_path / "out"
+    link.symlink_to("/proc/self/fd/1")
+    out.write_text("before\n")
+    assert program("convert", small_file, link, streams=f">> '{out}'").returncode == 0
+    before, document = out.read_text().splitlines()
+    assert before == "before"
+    assert json.loads(document)["name"] == "small"
+
+
+def test_output_through_a_dangling_link(run, tmp_path, small_file):
+    (tmp_path / "link").symlink_to(tmp_path / "deep" / "target.json")
+    code, _, err = run("convert", small_file, tmp_path / "link")
+    assert (code, err) == (0, "")
+    assert (tmp_path / "link").is_symlink()
+    assert read_problem(tmp_path / "deep" / "target.json").name == "small"
+
+
+def test_the_mode_of_an_output_is_kept(run, tmp_path, small_file):
+    out = tmp_path / "out.json"
+    out.touch(0o600)
+    assert run("convert", small_file, out)[0] == 0
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("verb", ["convert", "schedule"])
+def test_a_directory_is_no_output(run, tmp_path, small_file, verb):
+    out = f"{tmp_path}/new/"
+    code, _, err = run(
+        *(["convert", small_file, out] if verb == "convert" else ["schedule", small_file, "--output", out])
+    )
+    assert code == 2
+    assert "is a directory, and a file is to be written" in err
+    assert not (tmp_path / "new").exists()
+
+
+def test_output_below_a_file(run, small_file):
+    code, _, err = run("schedule", small_file, "--output", small_file / "a" / "b")
+    assert code == 2
+    assert f"cannot be written: {small_file}: is a file, and no directory" in err
+
+
+# Standard streams --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments", [["schedule", "--json"], ["compare", "--schedulers", "even", "--json"], ["convert", "OUT"]]
+)
+def test_a_problem_on_standard_input(tmp_path, small_file, arguments):
+    verb, *options = arguments
+    options = [tmp_path / "out.json" if option == "OUT" else option for option in options]
+    done = program(verb, "-", *options, input=small_file.read_text())
+    assert (done.returncode in (0, 1), done.stderr.replace("even\n", "")) == (True, "") or verb == "compare"
+    assert json.loads(done.stdout if verb != "convert" else (tmp_path / "out.json").read_text())
+
+
+def test_standard_input_is_not_overwritten(small_file):
+    done = program("convert", "-", small_file, streams=f"< '{small_file}'")
+    assert done.returncode == 2
+    assert "is read here, and would be overwritten" in done.stderr
+
+
+def test_bad_standard_input():
+    done = program("schedule", "-", input="{}")
+    assert done.returncode == 2
+    assert done.stderr.startswith("stormwright: standard input: 3 faults\n")
+
+
+def test_closed_streams(tmp_path, small_file):
+    """What is written goes to its file and nowhere else, though numbers 0 to 2 were free."""
+    code = program("schedule", small_file, "--json").returncode
+    for streams in (">&-", "<&- >&-", "2>&-", "<&- >&- 2>&-"):
+        out = tmp_path / "out.json"
+        done = program("schedule", small_file, "--json", "--output", out, streams=streams)
+        assert (done.returncode, done.stderr) == (code, "")
+        assert json.loads(out.read_text())["schema"] == "stormwright-assignment/1"
+        out.unlink()
+    assert program("schedule", "-", streams="<&-").returncode == 2
+
+
+def test_an_output_that_cannot_hold_the_text(tmp_path):
+    path = tmp_path / "names.json"
+    path.write_bytes(
+        orjson.dumps(small("topologies", 0, "components", 1, "id", value="zähl–日本") | {"assignments": {}, "load": {}})
+    )
+    for encoding in ("ascii", "latin-1"):
+        done = program("schedule", path, env={**os.environ, "PYTHONIOENCODING": encoding}, errors="replace")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert r"\u65e5\u672c" in done.stdout
+
+
+# Names -------------------------------------------------------------------------------------------
+
+EVIL = "[/red] [prod] :fire: \x1b[31m\x1b]0;title\x07\nlimits broken: 9"
+SAFE = r"[/red] [prod] :fire: \x1b[31m\x1b]0;title\x07\nlimits broken: 9"
+
+
+@pytest.fixture
+def evil_file(tmp_path):
+    document = {**SMALL, "name": EVIL, "assignments": {}, "load": {}}
+    text = orjson.dumps(document).replace(b'"wc-1-1600000000"', orjson.dumps(EVIL))
+    path = tmp_path / "evil.json"
+    path.write_bytes(text.replace(b'"count"', orjson.dumps("c" + EVIL)).replace(b'"h1"', orjson.dumps("h" + EVIL)))
+    return path
+
+
+@pytest.mark.parametrize(
+    "verb", [["schedule"], ["compare", "--schedulers", "even,online"], ["bound"], ["convert", "OUT"]]
+)
+def test_names_are_shown_as_they_are_and_steer_nothing(run, tmp_path, evil_file, verb):
+    arguments = [tmp_path / "out.json" if word == "OUT" else word for word in verb[1:]]
+    if verb == ["bound"]:
+        arguments = ["--search", "0.01", "--seconds", "0.01"]
+    code, out, err = run(verb[0], evil_file, *arguments)
+    assert code in (0, 1)
+    assert not {"\x1b", "\x07"} & set(out + err)
+    assert out.startswith(SAFE + ": ")
+    assert "\nlimits broken: 9" not in out
+
+
+def test_keys_in_paths_of_faults_steer_nothing(run, tmp_path):
+    path = tmp_path / "faults.json"
+    path.write_bytes(orjson.dumps({**SMALL, "\x1b[2J\nforged": 1}))
+    code, _, err = run("schedule", path)
+    assert code == 2
+    assert err.splitlines()[1:] == [r'  unknown key @ $["\x1b[2J\nforged"]']
+
+
+# Bad input that was called a bug -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "setting"),
+    [
+        ("ant_colony", "ants=1000000000"),
+        ("genetic", "population=1000000000"),
+        ("t_storm", "gamma=inf"),
+        ("t_storm", "gamma=1e308"),
+        ("online", "gamma=inf"),
+        ("online", "overload_s=inf"),
+        ("random", "seed=18446744073709551616"),
+        ("annealing", "sweeps=18446744073709551616"),
+        ("annealing", f"max_steps={'9' * 5000}"),
+    ],
+)
+def test_parameters_have_bounds(run, small_file, scheduler, setting):
+    code, _, err = run("schedule", small_file, "--scheduler", scheduler, "--set", setting, "--json")
+    assert code == 2
+    assert f"  {setting.partition('=')[0]}: should be " in err
+    assert len(err) < 300
+
+
+@pytest.mark.parametrize("scheduler", ["random", "annealing", "even"])
+def test_a_seed_has_64_bits(run, small_file, scheduler):
+    code, _, err = run("schedule", small_file, "--scheduler", scheduler, "--seed", 2**64, "--json")
+    assert code == 2
+    assert "18446744073709551616 is not in the range" in err
+
+
+def test_configuration_that_is_nested_too_deep_is_told(run, tmp_path):
+    path = tmp_path / "deep.json"
+    path.write_text(
+        orjson.dumps(SMALL).decode().replace('"topology.priority":29', f'"topology.x":{"[" * 300}{"]" * 300}')
+    )
+    for out in ("out.json", "out.npz"):
+        code, _, err = run("convert", path, tmp_path / out)
+        assert code == 2
+        assert "is nested more than 100 levels deep" in err
+
+
+@pytest.mark.parametrize("capacity", ['"x"', "null", "[]", "-1"])
+def test_an_assignment_may_say_anything_of_parameters(run, tmp_path, small_file, capacity):
+    answer = tmp_path / "answer.json"
+    run("schedule", small_file, "--scheduler", "online", "--output", answer)
+    text = answer.read_text()
+    assert '"capacity":100.0' in text
+    answer.write_text(text.replace('"capacity":100.0', f'"capacity":{capacity}'))
+    code, _, err = run("explain", small_file, answer, "--topology", "wc", "--executor", 0)
+    assert code == 2
+    assert "@ $.parameters.capacity" in err
+
+
+def test_too_little_memory_is_told(run, monkeypatch, small_file):
+    def none_left(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("stormwright.cli.schedule.read_problem", none_left)
+    assert run("schedule", small_file) == (2, "", "stormwright: there is not enough memory for this\n")
+
+
+# Reports and packages ----------------------------------------------------------------------------
+
+FULL = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+from stormwright.cli import run
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def test_a_report_without_room_leaves_the_old_one(tmp_path, small_file):
+    report = tmp_path / "report.html"
+    report.write_text("the old one")
+    words = [sys.executable, "-c", FULL, "compare", small_file, "--schedulers", "even", "--output", report]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"{report}: 1 fault\n  cannot be written: File too large" in done.stderr
+    assert report.read_text() == "the old one"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "small.json"]
+
+
+def test_a_package_without_room_leaves_nothing_in_the_way(tmp_path):
+    words = [sys.executable, "-c", FULL, "new-scheduler", "crowd", "--directory", tmp_path]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "cannot be written: File too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert program("new-scheduler", "crowd", "--directory", tmp_path).returncode == 0
+    (made,) = Path(tmp_path).iterdir()
+    assert made.name == "stormwright-crowd"
+    assert made.stat().st_mode == (made / "src").stat().st_mode
