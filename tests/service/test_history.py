@@ -15,7 +15,6 @@ import pytest
 from stormwright.cli.progress import shown
 from stormwright.controller.move import MoveReport
 from stormwright.errors import InputError, StormwrightError
-from stormwright.history.tables import staging as staging_module
 from stormwright.history.tables.store import as_uri, tables_below
 from stormwright.service import history as history_module
 from stormwright.service.history import History, HistorySettings
@@ -96,7 +95,7 @@ def test_a_full_disk_is_said_once_and_stops_nothing(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(staging_module.os, "fsync", full)
+    monkeypatch.setattr("stormwright.files.os.fsync", full)
     seen = cluster(1, START_MS)
     for _ in range(3):
         history.observe(seen)

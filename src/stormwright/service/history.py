@@ -89,6 +89,7 @@ class History:
         self._evaluation: Evaluation | None = None
         self._judging = directory / "judging.json"
         self._errors: dict[str, dict[str, Any]] = {}
+        self._told: dict[str, tuple[type[Exception], str | None]] = {}
         self._decision_ms = 0
         self._predicted: dict[str, float | None] = {}
         self._stop = threading.Event()
@@ -249,9 +250,12 @@ class History:
             self._failed(part, error)
 
     def _failed(self, part: str, error: Exception) -> None:
+        # Every row has a file of its own: a full disk is the same fault for all of them.
+        fault = (type(error), error.strerror if isinstance(error, OSError) else str(error))
         # Spark's own messages go on with the JVM's stack.
         told = "; ".join(str(error).splitlines()[: None if isinstance(error, StormwrightError) else 1])
         text = f"{type(error).__name__}: {told}"
-        if self._errors.get(part, {}).get("error") != text:
+        if self._told.get(part) != fault:
             log.warning("history: %s: %s; the placement goes on without", part, text)
+        self._told[part] = fault
         self._errors[part] = {"error": text, "at_ms": round(time.time() * 1000)}

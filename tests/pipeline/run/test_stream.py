@@ -176,10 +176,10 @@ def test_a_batch_is_repeated_until_what_it_failed_over_is_gone(spark: SparkSessi
     world = make_world(16)
     written = records(world, START_MS, 6, dice(16))
     landing, state = tmp_path / "landing", tmp_path / "state"
-    obstacle = state / SETTINGS.state_name / "panes" / ".state.json" / "in the way"
-    obstacle.mkdir(parents=True)
-    land(landing, map(encoded, written), max(r["written_ms"] for r in written))
+    obstacle = state / SETTINGS.state_name / "panes" / "state.json" / "in the way"
     with LoadStream(landing, state, SETTINGS, spark) as stream:
+        obstacle.mkdir(parents=True)
+        land(landing, map(encoded, written), max(r["written_ms"] for r in written))
         wait_for(stream, lambda: stream.progress()["restarts"] >= 2)
         assert stream.progress()["error"].startswith("IsADirectoryError: ")
         obstacle.rmdir()
