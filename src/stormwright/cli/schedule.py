@@ -100,7 +100,7 @@ def command(
         print_json(assignment_to_dict(problem, assignment, cost))
     else:
         _print_summary(problem, assignment, cost)
-    if assignment.unplaced:
+    if np.any(assignment.slot_of_executor == UNPLACED):
         ctx.exit(_SOME_UNPLACED)
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
-from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
+from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError
+from stormwright.model import UNPLACED, Assignment, Cost, Problem, Scheduler, cost_of, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints import WorkerCount, broken_limits, node_sum, other_worker_counts
 from stormwright.model.texts import counted
-from stormwright.schedulers import Scheduler, scheduler_names
+from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.kit.resolve import resolve_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
 from stormwright.storm.scheduler_host import JAVA_PREFIX
@@ -175,8 +175,8 @@ class Comparison:
 
 def choose_schedulers(
     names: str, settings: Sequence[str] = (), seed: int | None = None, jars: Sequence[Path] = ()
-) -> dict[str, Scheduler | MissingDependencyError]:
-    """Name → scheduler, or what it needs and is not there.
+) -> dict[str, Scheduler | StormwrightError]:
+    """Name → scheduler, or why there is none: something that it needs is not there, or it is another's and broken.
 
     Parameters
     ----------
@@ -200,11 +200,11 @@ def choose_schedulers(
     own, faults = _settings_by_name(list(chosen), settings)
     if jars and not any(name.startswith(JAVA_PREFIX) for name in chosen):
         faults.append(Fault(f"only for a Java class ({JAVA_PREFIX}CLASS), and none is compared", str(jars[0])))
-    found: dict[str, Scheduler | MissingDependencyError] = {}
+    found: dict[str, Scheduler | StormwrightError] = {}
     for name in chosen:
         try:
             found[name] = resolve_scheduler(name, own[name], seed, jars if name.startswith(JAVA_PREFIX) else ())
-        except MissingDependencyError as error:
+        except (MissingDependencyError, SchedulerError) as error:
             found[name] = error
         except InputError as error:
             faults += [replace(fault, path=_under(name, fault.path)) for fault in error.faults]
@@ -232,7 +232,7 @@ def _settings_by_name(names: Sequence[str], settings: Sequence[str]) -> tuple[di
 
 def compare(
     problem: Problem,
-    schedulers: Mapping[str, Scheduler | MissingDependencyError],
+    schedulers: Mapping[str, Scheduler | StormwrightError],
     say: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
     """Run every scheduler on `problem`; one that fails becomes a row with its error.
@@ -254,8 +254,8 @@ def compare(
     return Comparison(problem, current if runs else None, tuple(sorted(rows, key=_rank)))
 
 
-def _run(problem: Problem, name: str, scheduler: Scheduler | MissingDependencyError) -> Row:
-    if isinstance(scheduler, MissingDependencyError):
+def _run(problem: Problem, name: str, scheduler: Scheduler | StormwrightError) -> Row:
+    if isinstance(scheduler, StormwrightError):
         return Row(name, error=str(scheduler))
     if not name.startswith(JAVA_PREFIX):  # these tell their time themselves
         warm_up(scheduler)

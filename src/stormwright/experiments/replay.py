@@ -16,10 +16,9 @@ from stormwright.errors import Fault, InputError
 from stormwright.history.asked.known import problem_of
 from stormwright.history.asked.looks import answers, look_moments
 from stormwright.history.tables.store import Store
-from stormwright.model import UNPLACED, cost_of, diff
+from stormwright.model import UNPLACED, Scheduler, cost_of, diff
 from stormwright.model.texts import in_utc
 from stormwright.pipeline.run.batch import Stretch
-from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.resolve import resolve_scheduler
 
 #: Looks that one job replays: progress is told in between.

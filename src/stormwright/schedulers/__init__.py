@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
+from stormwright.model import Scheduler
 from stormwright.schedulers.kit.describe import Description, describe
 from stormwright.schedulers.kit.registry import (
-    Scheduler,
     make_scheduler,
     parse_settings,
     scheduler_names,

@@ -24,8 +24,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from stormwright.formats import assignment_from_dict, assignment_to_dict, problem_to_dict
-from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, TopologyLoad, violations
-from stormwright.schedulers import Scheduler
+from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Scheduler, TopologyLoad, violations
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, renamed
 

@@ -20,8 +20,7 @@ from stormwright import __version__
 from stormwright.errors import StormwrightError
 from stormwright.experiments.compare import Row, evaluate, measure
 from stormwright.experiments.sweep.cells import Cell, SweepProblem
-from stormwright.model import Problem
-from stormwright.schedulers import Scheduler
+from stormwright.model import Problem, Scheduler
 from stormwright.schedulers.kit.resolve import JAVA_PREFIX, resolve_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
 from stormwright.storm.scheduler_host import TIME_LIMIT_CONF

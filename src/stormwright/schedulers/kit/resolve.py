@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from stormwright.errors import Fault, InputError
-from stormwright.schedulers import Scheduler, make_scheduler, parse_settings
+from stormwright.model import Scheduler
 from stormwright.schedulers.kit.describe import Description, Parameter, describe, describe_class
 from stormwright.schedulers.kit.params import NoParams
+from stormwright.schedulers.kit.registry import make_scheduler, parse_settings
 
 #: What the name of a Java scheduler begins with.
 JAVA_PREFIX = "java:"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from stormwright.model import Component, Problem, Supervisor, Topology, default_executor_runs
-from stormwright.schedulers.kit.registry import Scheduler
+from stormwright.model import Component, Problem, Scheduler, Supervisor, Topology, default_executor_runs
 
 
 def warm_up(scheduler: Scheduler) -> None:
