@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError
+from stormwright.errors import StormwrightError
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, Scheduler, cost_of, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints import WorkerCount, broken_limits, node_sum, other_worker_counts
 from stormwright.model.texts import counted
-from stormwright.schedulers import scheduler_names
-from stormwright.schedulers.kit.resolve import resolve_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
-from stormwright.storm.scheduler_host import JAVA_PREFIX
-
-#: What stands for every registered scheduler.
-ALL = "all"
 
 #: Before a cost that says nothing beside others, and what it means.
 MARK = "*"
@@ -173,63 +166,6 @@ class Comparison:
         }
 
 
-def choose_schedulers(
-    names: str, settings: Sequence[str] = (), seed: int | None = None, jars: Sequence[Path] = ()
-) -> dict[str, Scheduler | StormwrightError]:
-    """Name → scheduler, or why there is none: something that it needs is not there, or it is another's and broken.
-
-    Parameters
-    ----------
-    names
-        Separated by commas, or ``all``.
-    settings
-        ``NAME.key=value`` texts.
-    jars
-        Where Java classes are looked for besides Storm's own jars.
-
-    Raises
-    ------
-    InputError
-        Names that are unknown, parameters that are unknown or out of range; all faults at once.
-    """
-    chosen = dict.fromkeys(name for part in names.split(",") if (name := part.strip()))
-    if ALL in chosen:
-        chosen = dict.fromkeys([*scheduler_names(), *(name for name in chosen if name != ALL)])
-    if not chosen:
-        raise InputError("--schedulers", [Fault("names no scheduler; name some, separated by commas, or all", names)])
-    own, faults = _settings_by_name(list(chosen), settings)
-    if jars and not any(name.startswith(JAVA_PREFIX) for name in chosen):
-        faults.append(Fault(f"only for a Java class ({JAVA_PREFIX}CLASS), and none is compared", str(jars[0])))
-    found: dict[str, Scheduler | StormwrightError] = {}
-    for name in chosen:
-        try:
-            found[name] = resolve_scheduler(name, own[name], seed, jars if name.startswith(JAVA_PREFIX) else ())
-        except (MissingDependencyError, SchedulerError) as error:
-            found[name] = error
-        except InputError as error:
-            faults += [replace(fault, path=_under(name, fault.path)) for fault in error.faults]
-    if faults:
-        raise InputError("schedulers to compare", faults)
-    return found
-
-
-def _under(name: str, path: str) -> str:
-    return path if path == name else f"{name}.{path}"
-
-
-def _settings_by_name(names: Sequence[str], settings: Sequence[str]) -> tuple[dict[str, list[str]], list[Fault]]:
-    """Every scheduler's ``key=value`` texts. Names of Java classes have dots, so the longest name that fits counts."""
-    own: dict[str, list[str]] = {name: [] for name in names}
-    faults = []
-    for text in settings:
-        owner = max((name for name in names if text.startswith(f"{name}.")), key=len, default=None)
-        if owner is None:
-            faults.append(Fault(f"should be NAME.key=value, NAME one of {', '.join(names)}", text))
-        else:
-            own[owner].append(text[len(owner) + 1 :])
-    return own, faults
-
-
 def compare(
     problem: Problem,
     schedulers: Mapping[str, Scheduler | StormwrightError],
@@ -257,8 +193,7 @@ def compare(
 def _run(problem: Problem, name: str, scheduler: Scheduler | StormwrightError) -> Row:
     if isinstance(scheduler, StormwrightError):
         return Row(name, error=str(scheduler))
-    if not name.startswith(JAVA_PREFIX):  # these tell their time themselves
-        warm_up(scheduler)
+    warm_up(scheduler)
     return evaluate(problem, name, scheduler)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from stormwright.controller.policy import inter_node_tps, without_assumed_traffic
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.history.asked.known import problem_of
 from stormwright.history.asked.looks import answers, look_moments
 from stormwright.history.tables.store import Store
@@ -125,6 +125,8 @@ def _asked(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
     }
     try:
         return row | _answer(scheduler, look)
+    except StormwrightError as error:
+        return row | {"error": str(error)}
     except Exception as error:  # of a scheduler that may be anybody's: the other looks go on
         return row | {"error": f"{type(error).__name__}: {error}"}
 

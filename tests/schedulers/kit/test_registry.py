@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
+import stormwright
 from stormwright.errors import InputError, MissingDependencyError
 from stormwright.schedulers import make_scheduler, parse_settings, scheduler_names
 from stormwright.schedulers.kit import registry
@@ -14,6 +17,8 @@ from stormwright.schedulers.kit.isolating import Isolating
 from stormwright.schedulers.kit.params import Params, param
 from stormwright.schedulers.kit.registry import traits_of
 from stormwright.schedulers.kit.traits import Traits
+
+ROOT = Path(stormwright.__file__).parent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +91,23 @@ def test_plugins_are_found_and_cannot_replace_ours(plugins):
     assert scheduler_names() == (*registry.SCHEDULERS, "broken", "dice")
     assert make_scheduler("dice").params == DiceParams()
     assert not isinstance(make_scheduler("even"), Dice)
+
+
+def test_no_scheduler_is_known_by_name_outside_its_file():
+    """But in the table of names, and where it is said whom users get who name none."""
+    known = {*registry.SCHEDULERS, "java:"}
+    places = {
+        str(path.relative_to(ROOT))
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in known - {path.stem}
+    }
+    # A search has numbers that are called random, too.
+    assert places - {"optimize/search/threads.py"} == {
+        "schedulers/kit/registry.py",
+        "defaults.py",
+        "storm/java_names.py",
+    }
 
 
 def test_what_ours_declare():
