@@ -114,7 +114,7 @@ def test_what_ours_declare():
     """The rest is what `Traits` says where nothing is declared."""
     declared = {name: traits_of(name) for name in registry.SCHEDULERS}
     assert {name: traits for name, traits in declared.items() if traits != Traits()} == {
-        "even": Traits(heeds_limits=False),
+        "even": Traits(heeds_limits=False, takes_turns=False),
         "online": Traits(cpu_percent_parameter="capacity"),
         "predictive": Traits(uses_forecast=True),
         "tag_aware": Traits(heeds_tags=True, keeps_untagged_apart=True),

@@ -23,6 +23,8 @@ class Traits:
         Executors without a tag go only where there are no tags.
     cpu_percent_parameter
         Name of the parameter that says how much of a node's CPU, in percent, executors may use; empty: all of it.
+    takes_turns
+        Topologies that wait are placed one after the other, and which one the problem has first may decide.
     uses_forecast
         A service is to keep forecasts for it.
     times_itself
@@ -36,6 +38,7 @@ class Traits:
     heeds_tags: bool = False
     keeps_untagged_apart: bool = False
     cpu_percent_parameter: str = ""
+    takes_turns: bool = True
     uses_forecast: bool = False
     times_itself: bool = False
     keeps_time_limit: bool = False
