@@ -37,24 +37,23 @@ MANY_PARAMETERS = 4
 # What is beyond a limit today ---------------------------------------------------------------------
 
 FOLDERS: dict[str, int] = {
-    "model": 20,
-    "formats": 23,
+    "model": 21,
+    "formats": 24,
     "experiments": 15,
     "service": 16,
 }
 
 LONG_MODULES: dict[str, int] = {
     "cli/history.py": 358,
-    "experiments/compare.py": 313,
-    "explain/obstacles.py": 344,
-    "formats/flux_files.py": 305,
+    "explain/obstacles.py": 356,
+    "formats/flux_files.py": 343,
     "optimize/construct/greedy_loops.py": 417,
     "optimize/kernel/steps.py": 389,
     "optimize/repair/loops.py": 431,
     "optimize/search/refine.py": 451,
     "optimize/small/dense.py": 311,
     "pipeline/run/stream.py": 304,
-    "schedulers/optimizer.py": 343,
+    "schedulers/optimizer.py": 340,
 }
 
 LONG_FUNCTIONS: dict[str, int] = {
@@ -79,14 +78,14 @@ LITTLE_TOLD: dict[str, int] = {
 NOT_DESCRIBED: dict[str, int] = {
     "cli": 1,
     "controller": 4,
-    "experiments": 10,
+    "experiments": 9,
     "explain": 3,
     "formats": 7,
     "history": 5,
     "model": 2,
     "optimize": 31,
     "pipeline": 10,
-    "schedulers": 11,
+    "schedulers": 13,
     "service": 6,
     "storm": 6,
     "testing": 4,

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stormwright.errors import SchedulerError
 from stormwright.model import Assignment, Unplaced
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit import registry
@@ -193,6 +194,24 @@ def test_schedulers_lists_what_is_broken(run, modules):
         if name != "cannot_be_made":  # nobody can tell from the class alone
             assert "broken: " in lines[name]
             assert told in lines[name]
+
+
+def test_at_a_prompt_what_is_broken_hides_no_other(modules):
+    import stormwright as sw
+
+    told = sw.schedulers()
+    assert told["even"].rule.startswith("Spreads")
+    assert "SystemExit" in told["exits"].rule
+
+
+def test_objects_are_checked_at_a_prompt(modules):
+    import stormwright as sw
+
+    problem = sw.read_problem(WORD_COUNT)
+    with pytest.raises(SchedulerError, match="the answer of scheduler 'Spoiling' cannot be used: .* is -5"):
+        sw.place(problem, ANSWERS["negative"][0]())
+    (row,) = sw.compare(problem, {"mine": ANSWERS["negative"][0]()}).rows
+    assert "the answer of scheduler 'mine' cannot be used" in row.error
 
 
 def test_executors_without_a_slot_and_a_reason(run, offer):

@@ -14,6 +14,7 @@ from stormwright.model import UNPLACED, Assignment, Cost, Problem, Scheduler, co
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints import WorkerCount, broken_limits, node_sum, other_worker_counts
 from stormwright.model.texts import counted
+from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.warm_up import warm_up
 
 #: Before a cost that says nothing beside others, and what it means.
@@ -201,9 +202,11 @@ def evaluate(problem: Problem, name: str, scheduler: Scheduler) -> Row:
     """What a scheduler that is warm makes of `problem`; if it fails, the row has its error."""
     begin = time.perf_counter()
     try:
-        assignment = scheduler.schedule(problem)
+        answer = scheduler.schedule(problem)
+        took = time.perf_counter() - begin
+        assignment = checked(problem, answer, name)
         # A Java scheduler tells how long it took itself, without what brings the problem to its JVM.
-        seconds = assignment.seconds or time.perf_counter() - begin
+        seconds = assignment.seconds or took
         return Row(name, seconds, measure(problem, assignment.slot_of_executor), assignment)
     except StormwrightError as error:
         return Row(name, time.perf_counter() - begin, error=str(error))
