@@ -208,7 +208,7 @@ def test_objects_are_checked_at_a_prompt(modules):
     import stormwright as sw
 
     problem = sw.read_problem(WORD_COUNT)
-    with pytest.raises(SchedulerError, match="the answer of scheduler 'Spoiling' cannot be used: .* is -5"):
+    with pytest.raises(SchedulerError, match=r"the answer of scheduler 'Spoiling' cannot be used: .* is -5"):
         sw.place(problem, ANSWERS["negative"][0]())
     (row,) = sw.compare(problem, {"mine": ANSWERS["negative"][0]()}).rows
     assert "the answer of scheduler 'mine' cannot be used" in row.error

@@ -48,6 +48,13 @@ class Contained:
 class Guest:
     """A scheduler of another package: held apart while it runs, its answer checked.
 
+    Parameters
+    ----------
+    name, params, traits
+        What it is called, how it is set, and what its class declares.
+    scheduler
+        It itself.
+
     Raises
     ------
     SchedulerError

@@ -103,6 +103,8 @@ def choose_schedulers(
         Separated by commas, or ``all``.
     settings
         ``NAME.key=value`` texts.
+    seed
+        For those that draw random numbers.
     jars
         Where Java classes are looked for besides Storm's own jars.
 
