@@ -68,6 +68,8 @@ class SchedulerContract(ABC):
     ignores_order_of_supervisors = False
     #: The order of topologies in the problem has no influence; whoever takes them in turn cannot promise that.
     ignores_order_of_topologies = False
+    #: The order of topologies that run has no influence on where one goes that waits.
+    ignores_order_of_what_runs = True
     #: Executors that run stay where they are.
     never_moves = False
 
@@ -209,6 +211,7 @@ class SchedulerContract(ABC):
     def test_order_of_topologies_that_run_has_no_influence(self, problem: Problem, seed: int) -> None:
         """Of a cluster as it is most of the time: one topology is new, all that has slots keeps them."""
         _require(self.never_moves, "what is moved first may have the best place")
+        _require(self.ignores_order_of_what_runs, "it does not promise that the order of what runs has no influence")
         assume(problem.topologies)
         placed = self.answer(problem).by_topology(problem)
         new = list(placed)[seed % len(placed)]
