@@ -64,8 +64,7 @@ WAYS: Mapping[str, Sequence[Way]] = {
         Way(promises={"keeps_limits": False}),
         Way("WithHardCpu", {"soft_cpu": False, "units": "raw"}),
     ],
-    # METIS takes whole numbers: two sums of traffic that differ in the last digit may be rounded to others.
-    "metis": [Way(), Way("ByCut", {"objective": "cut"}, {"ignores_order_of_what_runs": False})],
+    "metis": [Way(), Way("ByCut", {"objective": "cut"})],
     # A number of steps instead of a clock, so that it gives the same answer each time.
     "optimizer": [
         Way(title, {"iterations": 2000, **settings}, MAY_MOVE)
@@ -83,7 +82,11 @@ def contract_of(name: str, way: Way) -> type[SchedulerContract]:
     """The contract for a scheduler that is set in one way; what its class declares, it promises."""
     title = "".join(part.capitalize() for part in name.split("_"))
     traits = traits_of(name)
-    declared = {"keeps_limits": traits.heeds_limits, "ignores_order_of_topologies": not traits.takes_turns}
+    declared = {
+        "keeps_limits": traits.heeds_limits,
+        "ignores_order_of_topologies": not traits.takes_turns,
+        "ignores_order_of_what_runs": not traits.takes_turns,
+    }
     members = {
         "__module__": __name__,
         "make": lambda _: make_scheduler(name, way.settings),

@@ -69,7 +69,7 @@ class SchedulerContract(ABC):
     #: The order of topologies in the problem has no influence; whoever takes them in turn cannot promise that.
     ignores_order_of_topologies = False
     #: The order of topologies that run has no influence on where one goes that waits.
-    ignores_order_of_what_runs = True
+    ignores_order_of_what_runs = False
     #: Executors that run stay where they are.
     never_moves = False
 
