@@ -43,7 +43,8 @@ from stormwright.model import (
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers import Scheduler, make_scheduler
-from stormwright.schedulers.kit.resolve import JAVA_PREFIX
+from stormwright.schedulers.kit.resolve import is_java
+from stormwright.storm.java_names import JAVA_PREFIX
 from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_command
 
 #: What is asked for; others are compared only.
@@ -143,11 +144,11 @@ def main() -> None:
     print(size)
     small = make_problem(argparse.Namespace(**{**vars(options), "executors": 100, "nodes": 10, "pairs": 1000}))
     for name in options.schedulers.split(","):
-        if not name.startswith(JAVA_PREFIX):
+        if not is_java(name):
             make_scheduler(name).schedule(small)
     rows, details = [], {}
     for name in options.schedulers.split(","):
-        runs = [_apart(measure, problem, name) for _ in range(1 if name.startswith(JAVA_PREFIX) else options.runs)]
+        runs = [_apart(measure, problem, name) for _ in range(1 if is_java(name) else options.runs)]
         details[name] = [asdict(run) for run in runs]
         asked = f"≤ {MOST_SECONDS[name]} s, ≤ {MOST_GB} GB" if name in MOST_SECONDS else ""
         rows.append((name, asked, _told(runs)))
@@ -166,7 +167,7 @@ def main() -> None:
 def measure(problem: Problem, name: str) -> Run:
     """What a scheduler takes, and what its answer is worth."""
     scheduler: Scheduler
-    if name.startswith(JAVA_PREFIX):
+    if is_java(name):
         with closing(SchedulerHost(host_command())) as host:
             scheduler = JavaScheduler(name.removeprefix(JAVA_PREFIX), host=host)
             placed = scheduler.schedule(problem)

@@ -119,6 +119,18 @@ def test_bad_files(run, tmp_path, answer):
     assert "unknown topology" in err
 
 
+@pytest.mark.parametrize("capacity", ["much", None, [1], -1, True, 101])
+def test_a_capacity_that_is_none(run, answer, capacity):
+    path = answer(PLACEABLE, "online")
+    document = json.loads(path.read_text())
+    document["parameters"]["capacity"] = capacity
+    path.write_text(json.dumps(document))
+    code, out, err = run("explain", PLACEABLE, path)
+    assert (code, out) == (2, "")
+    assert "should be a number from 0 to 100, got" in err
+    assert "$.parameters.capacity" in err
+
+
 def test_assignment_without_a_scheduler_name(run, tmp_path):
     of = problem(nodes(4), (topology("t", 1, 1), load(1)))
     write_problem(tmp_path / "problem.json", of)

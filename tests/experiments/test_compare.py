@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 
 from stormwright.errors import InputError, MissingDependencyError
-from stormwright.experiments.compare import Row, choose_schedulers, compare, measure
+from stormwright.experiments.compare import Row, compare, measure
 from stormwright.model import UNPLACED, Assignment, cost_of
 from stormwright.schedulers import make_scheduler, scheduler_names
+from stormwright.schedulers.kit.resolve import choose_schedulers
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems
 from tests.schedulers.builders import load, nodes, problem, running, topology

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stormwright.errors import InputError, StormwrightError
-from stormwright.experiments.compare import choose_schedulers, compare
+from stormwright.experiments.compare import compare
 from stormwright.experiments.ready import READY
 from stormwright.experiments.sweep.cells import Cell, Sweep, SweepProblem
 from stormwright.experiments.sweep.report import write_sweep_report
@@ -24,6 +24,7 @@ from stormwright.experiments.sweep.table import LocalTable
 from stormwright.experiments.sweep.work import ROW, Part, decide
 from stormwright.formats import write_problem
 from stormwright.schedulers.kit import registry
+from stormwright.schedulers.kit.resolve import choose_schedulers
 from tests.experiments import stand_in
 
 WORD_COUNT = "top-storm-word-count-1"

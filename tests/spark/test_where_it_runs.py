@@ -12,8 +12,9 @@ import pyspark
 import pytest
 
 import stormwright.__main__
-from stormwright.experiments.compare import choose_schedulers, compare
+from stormwright.experiments.compare import compare
 from stormwright.experiments.ready import READY
+from stormwright.schedulers.kit.resolve import choose_schedulers
 from tests.spark.clusters import DRIVER, ROOT, Standalone, environment
 from tests.spark.programs import Backfilled, backfilled, cells_in, sweep_command, swept, write_spec
 

@@ -13,7 +13,7 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
 from stormwright.experiments.ready import read_problem
 from stormwright.model.texts import proof_text, size_of
-from stormwright.schedulers.kit.resolve import JAVA_PREFIX
+from stormwright.schedulers.kit.resolve import ALL, SOME_JAVA, choose_schedulers, is_java
 
 if TYPE_CHECKING:
     from stormwright.experiments.compare import Comparison, Figures
@@ -74,7 +74,7 @@ def command(
 
     Exits with 1 if a scheduler failed or left executors unplaced, 2 if the input is bad.
     """
-    from stormwright.experiments.compare import choose_schedulers, compare
+    from stormwright.experiments.compare import compare
 
     schedulers = choose_schedulers(names, settings, seed, jars)
     problem = read_problem(file)
@@ -98,7 +98,7 @@ def command(
 
 
 def _print(comparison: Comparison, asked: str) -> None:
-    from stormwright.experiments.compare import ALL, MARK, MARK_MEANS
+    from stormwright.experiments.compare import MARK, MARK_MEANS
 
     problem, rows = comparison.problem, comparison.rows
     say(f"{problem.name or 'problem'}: {size_of(problem)}; traffic in tuples/s")
@@ -111,8 +111,8 @@ def _print(comparison: Comparison, asked: str) -> None:
         cells = _cells(row.figures, columns) if row.figures else [*("–" for _ in columns), "failed"]
         table.add_row(row.label, *cells, f"{row.seconds:.3f}")
     print_table(table)
-    if ALL in map(str.strip, asked.split(",")) and not any(row.name.startswith(JAVA_PREFIX) for row in rows):
-        say(f"all has no Java schedulers: --schedulers all,{JAVA_PREFIX}ResourceAwareScheduler adds one")
+    if ALL in map(str.strip, asked.split(",")) and not any(is_java(row.name) for row in rows):
+        say(f"all has no Java schedulers: --schedulers {ALL},{SOME_JAVA} adds one")
     if any(figures.mark for figures in found):
         say(f"{MARK} {MARK_MEANS}")
     for line in _remarks(comparison):

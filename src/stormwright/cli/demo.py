@@ -14,6 +14,7 @@ from rich.table import Table
 
 from stormwright.cli import options
 from stormwright.cli.progress import shown
+from stormwright.defaults import STORMS_OWN
 from stormwright.printable import printable
 
 
@@ -90,7 +91,7 @@ def command(
     if as_json:
         click.echo(json.dumps(document))
     else:
-        table = Table("", "under even", f"under {scheduler_name}", "after / before")
+        table = Table("", f"under {STORMS_OWN}", f"under {scheduler_name}", "after / before")
         for column in table.columns[1:]:
             column.justify = "right"
         for row in demo_report.table(result):

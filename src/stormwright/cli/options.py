@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from stormwright.defaults import DECIDING
+
 Function = TypeVar("Function", bound=Callable[..., None])
 
 
@@ -38,7 +40,7 @@ class FiniteRange(click.FloatRange):
 
 #: The problem's file; ``-`` is standard input.
 problem_file = click.argument("file", type=PATH)
-scheduler = click.option("--scheduler", "scheduler_name", default="online", show_default=True, help="Who decides.")
+scheduler = click.option("--scheduler", "scheduler_name", default=DECIDING, show_default=True, help="Who decides.")
 parameters = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler."
 )

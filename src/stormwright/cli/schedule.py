@@ -15,6 +15,7 @@ import numpy as np
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table, text_table
+from stormwright.defaults import DECIDING
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import assignment_to_dict, write_assignment
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
@@ -22,7 +23,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.constraints import broken_limits, other_worker_counts
 from stormwright.model.texts import counted, proof_text, size_of
 from stormwright.schedulers import scheduler_names
-from stormwright.schedulers.kit.resolve import JAVA_PREFIX, resolve_scheduler
+from stormwright.schedulers.kit.resolve import ANY_JAVA, resolve_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
 
 _SOME_UNPLACED = 1
@@ -52,9 +53,9 @@ _COUNTS: dict[str, Callable[[Problem, IntArray], int]] = {
 @click.option(
     "--scheduler",
     "name",
-    default="online",
+    default=DECIDING,
     show_default=True,
-    help=f"Who decides: {', '.join(scheduler_names())}, or java:CLASS[:STRATEGY], a Java IScheduler.",
+    help=f"Who decides: {', '.join(scheduler_names())}, or {ANY_JAVA}, a Java IScheduler.",
 )
 @click.option(
     "--set",
@@ -87,8 +88,7 @@ def command(
     scheduler = resolve_scheduler(name, settings, seed, jars)
     problem = read_problem(file)
     prepare_output(output, file)
-    if not name.startswith(JAVA_PREFIX):  # these tell their time themselves
-        warm_up(scheduler)
+    warm_up(scheduler)
     begin = time.perf_counter()
     assignment = scheduler.schedule(problem)
     if not assignment.seconds:  # a Java scheduler is not charged for what brings the problem to it
@@ -100,7 +100,7 @@ def command(
         print_json(assignment_to_dict(problem, assignment, cost))
     else:
         _print_summary(problem, assignment, cost)
-    if assignment.unplaced:
+    if np.any(assignment.slot_of_executor == UNPLACED):
         ctx.exit(_SOME_UNPLACED)
 
 

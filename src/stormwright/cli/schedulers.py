@@ -45,7 +45,7 @@ def _rule(name: str) -> str:
     try:
         return describe_scheduler(name).rule
     except Exception as error:
-        return f"cannot be loaded: {error}"
+        return f"broken: {error}"
 
 
 def _print(description: Description) -> None:

@@ -11,6 +11,7 @@ import click
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.progress import shown
+from stormwright.defaults import STORMS_OWN
 
 
 @click.command()
@@ -18,7 +19,7 @@ from stormwright.cli.progress import shown
 @click.option("--port", default=7070, show_default=True, type=click.IntRange(1, 65535), help="Its port.")
 @options.scheduler
 @options.parameters
-@click.option("--initial", default="even", show_default=True, help="Scheduler for topologies without a slot.")
+@click.option("--initial", default=STORMS_OWN, show_default=True, help="Scheduler for topologies without a slot.")
 @click.option(
     "--state",
     "state_dir",

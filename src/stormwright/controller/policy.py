@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from stormwright.controller.plan import MoveBudget, MovePlan, plan_moves
-from stormwright.model import Assignment, Cost, LoadProfile, Problem, cost_of
+from stormwright.model import Assignment, Cost, LoadProfile, Problem, Scheduler, cost_of
 from stormwright.model.load import silent_load
-from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.triggers import Observation, TriggerParams, should_reschedule
 
 #: In a topology's configuration: false keeps it from being moved.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from stormwright.defaults import SEARCHING
 from stormwright.experiments import compare as comparing
 from stormwright.experiments import ready
 from stormwright.experiments import tradeoff as tradeoffs
@@ -15,11 +16,9 @@ from stormwright.experiments.compare import Comparison
 from stormwright.explain.placement import Placement
 from stormwright.model import Problem
 from stormwright.schedulers import Scheduler
-from stormwright.schedulers.kit.resolve import resolve_scheduler
+from stormwright.schedulers.kit.checked import checked
+from stormwright.schedulers.kit.resolve import choose_schedulers, resolve_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
-
-#: Searches longest and best; what every question without a scheduler's name asks.
-BEST = "optimizer"
 
 
 def read_problem(path: str | Path) -> Problem:
@@ -34,7 +33,7 @@ def read_problem(path: str | Path) -> Problem:
 
 
 def place(
-    problem: Problem, scheduler: str | Scheduler = BEST, *, seed: int | None = None, **settings: Any
+    problem: Problem, scheduler: str | Scheduler = SEARCHING, *, seed: int | None = None, **settings: Any
 ) -> Placement:
     """Where a scheduler puts every executor.
 
@@ -52,11 +51,15 @@ def place(
     ------
     InputError
         There is no such scheduler, or a parameter is unknown or out of range.
+    SchedulerError
+        What the scheduler answers is no assignment of the problem.
     """
     asked = resolve_scheduler(scheduler, _texts(settings), seed) if isinstance(scheduler, str) else scheduler
     warm_up(asked)
     begin = time.perf_counter()
-    answer = asked.schedule(problem)
+    answer = checked(
+        problem, asked.schedule(problem), scheduler if isinstance(scheduler, str) else type(scheduler).__name__
+    )
     if not answer.seconds:
         answer = replace(answer, seconds=time.perf_counter() - begin)
     return Placement.of(problem, answer)
@@ -78,7 +81,7 @@ def compare(problem: Problem, schedulers: str | Iterable[str] | Mapping[str, Sch
     if isinstance(schedulers, Mapping):
         return comparing.compare(problem, schedulers)
     names = schedulers if isinstance(schedulers, str) else ",".join(schedulers)
-    return comparing.compare(problem, comparing.choose_schedulers(names))
+    return comparing.compare(problem, choose_schedulers(names))
 
 
 def bound(problem: Problem, placement: Placement | None = None, *, seconds: float = 10.0) -> dict[str, Any]:
@@ -99,7 +102,7 @@ def bound(problem: Problem, placement: Placement | None = None, *, seconds: floa
     """
     from stormwright.optimize.bound.prove import bound_cost
 
-    placement = placement or place(problem, BEST, time_budget_s=2.0)
+    placement = placement or place(problem, SEARCHING, time_budget_s=2.0)
     return bound_cost(problem, placement.slot_of_executor, seconds).figures(problem, placement.slot_of_executor)
 
 

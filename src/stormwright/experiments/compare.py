@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
-from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
+from stormwright.errors import StormwrightError
+from stormwright.model import UNPLACED, Assignment, Cost, Problem, Scheduler, cost_of, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints import WorkerCount, broken_limits, node_sum, other_worker_counts
 from stormwright.model.texts import counted
-from stormwright.schedulers import Scheduler, scheduler_names
-from stormwright.schedulers.kit.resolve import resolve_scheduler
+from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.warm_up import warm_up
-from stormwright.storm.scheduler_host import JAVA_PREFIX
-
-#: What stands for every registered scheduler.
-ALL = "all"
 
 #: Before a cost that says nothing beside others, and what it means.
 MARK = "*"
@@ -173,66 +167,9 @@ class Comparison:
         }
 
 
-def choose_schedulers(
-    names: str, settings: Sequence[str] = (), seed: int | None = None, jars: Sequence[Path] = ()
-) -> dict[str, Scheduler | MissingDependencyError]:
-    """Name → scheduler, or what it needs and is not there.
-
-    Parameters
-    ----------
-    names
-        Separated by commas, or ``all``.
-    settings
-        ``NAME.key=value`` texts.
-    jars
-        Where Java classes are looked for besides Storm's own jars.
-
-    Raises
-    ------
-    InputError
-        Names that are unknown, parameters that are unknown or out of range; all faults at once.
-    """
-    chosen = dict.fromkeys(name for part in names.split(",") if (name := part.strip()))
-    if ALL in chosen:
-        chosen = dict.fromkeys([*scheduler_names(), *(name for name in chosen if name != ALL)])
-    if not chosen:
-        raise InputError("--schedulers", [Fault("names no scheduler; name some, separated by commas, or all", names)])
-    own, faults = _settings_by_name(list(chosen), settings)
-    if jars and not any(name.startswith(JAVA_PREFIX) for name in chosen):
-        faults.append(Fault(f"only for a Java class ({JAVA_PREFIX}CLASS), and none is compared", str(jars[0])))
-    found: dict[str, Scheduler | MissingDependencyError] = {}
-    for name in chosen:
-        try:
-            found[name] = resolve_scheduler(name, own[name], seed, jars if name.startswith(JAVA_PREFIX) else ())
-        except MissingDependencyError as error:
-            found[name] = error
-        except InputError as error:
-            faults += [replace(fault, path=_under(name, fault.path)) for fault in error.faults]
-    if faults:
-        raise InputError("schedulers to compare", faults)
-    return found
-
-
-def _under(name: str, path: str) -> str:
-    return path if path == name else f"{name}.{path}"
-
-
-def _settings_by_name(names: Sequence[str], settings: Sequence[str]) -> tuple[dict[str, list[str]], list[Fault]]:
-    """Every scheduler's ``key=value`` texts. Names of Java classes have dots, so the longest name that fits counts."""
-    own: dict[str, list[str]] = {name: [] for name in names}
-    faults = []
-    for text in settings:
-        owner = max((name for name in names if text.startswith(f"{name}.")), key=len, default=None)
-        if owner is None:
-            faults.append(Fault(f"should be NAME.key=value, NAME one of {', '.join(names)}", text))
-        else:
-            own[owner].append(text[len(owner) + 1 :])
-    return own, faults
-
-
 def compare(
     problem: Problem,
-    schedulers: Mapping[str, Scheduler | MissingDependencyError],
+    schedulers: Mapping[str, Scheduler | StormwrightError],
     say: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
     """Run every scheduler on `problem`; one that fails becomes a row with its error.
@@ -254,11 +191,10 @@ def compare(
     return Comparison(problem, current if runs else None, tuple(sorted(rows, key=_rank)))
 
 
-def _run(problem: Problem, name: str, scheduler: Scheduler | MissingDependencyError) -> Row:
-    if isinstance(scheduler, MissingDependencyError):
+def _run(problem: Problem, name: str, scheduler: Scheduler | StormwrightError) -> Row:
+    if isinstance(scheduler, StormwrightError):
         return Row(name, error=str(scheduler))
-    if not name.startswith(JAVA_PREFIX):  # these tell their time themselves
-        warm_up(scheduler)
+    warm_up(scheduler)
     return evaluate(problem, name, scheduler)
 
 
@@ -266,9 +202,11 @@ def evaluate(problem: Problem, name: str, scheduler: Scheduler) -> Row:
     """What a scheduler that is warm makes of `problem`; if it fails, the row has its error."""
     begin = time.perf_counter()
     try:
-        assignment = scheduler.schedule(problem)
+        answer = scheduler.schedule(problem)
+        took = time.perf_counter() - begin
+        assignment = checked(problem, answer, name)
         # A Java scheduler tells how long it took itself, without what brings the problem to its JVM.
-        seconds = assignment.seconds or time.perf_counter() - begin
+        seconds = assignment.seconds or took
         return Row(name, seconds, measure(problem, assignment.slot_of_executor), assignment)
     except StormwrightError as error:
         return Row(name, time.perf_counter() - begin, error=str(error))

@@ -14,6 +14,7 @@ from typing import Any
 from stormwright.controller.move import MoveReport
 from stormwright.controller.policy import Decision
 from stormwright.controller.tally import Tally
+from stormwright.defaults import STORMS_OWN
 from stormwright.errors import ClusterError
 from stormwright.experiments.measure import Measurement, longest_silence_s, measure
 from stormwright.experiments.topologies import Submission
@@ -135,7 +136,7 @@ def run_demo_on(cluster: RunningCluster, settings: DemoSettings) -> DemoResult:
 def _run(settings: DemoSettings, cluster: RunningCluster, service: Service) -> DemoResult:
     start_ms = _now_ms()
     ids = submit(settings, cluster, service)
-    before = _observe("before, under even", settings)
+    before = _observe(f"before, under {STORMS_OWN}", settings)
     problem = measured_problem(service, since_ms=before[0])
     log.info("deciding with %s", settings.scheduler_name)
     decision = service.look(TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=5))

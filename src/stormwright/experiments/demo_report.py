@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stormwright.defaults import STORMS_OWN
 from stormwright.experiments.demo import DemoResult, DemoSettings
 from stormwright.experiments.measure import Measurement, acked_series
 from stormwright.experiments.report import ThroughputCurve, draw_placement, draw_throughput, write_report
@@ -110,12 +111,12 @@ def write_html(result: DemoResult, settings: DemoSettings, path: Path) -> None:
         "demo.html.j2",
         title="Placement before and after",
         lead=f"{result.decision.reason}. {network_line(settings)}.",
-        before_name="even",
+        before_name=STORMS_OWN,
         after_name=settings.scheduler_name,
         rows=table(result),
         throughput=draw_throughput(curves, spans),
         placements=[
-            ("under even", draw_placement(problem, problem.current)),
+            (f"under {STORMS_OWN}", draw_placement(problem, problem.current)),
             (f"under {settings.scheduler_name}", draw_placement(problem, result.placement_after)),
         ],
         moves=moves,

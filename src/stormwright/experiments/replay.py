@@ -12,14 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from stormwright.controller.policy import inter_node_tps, without_assumed_traffic
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.history.asked.known import problem_of
 from stormwright.history.asked.looks import answers, look_moments
 from stormwright.history.tables.store import Store
-from stormwright.model import UNPLACED, cost_of, diff
+from stormwright.model import UNPLACED, Scheduler, cost_of, diff
 from stormwright.model.texts import in_utc
 from stormwright.pipeline.run.batch import Stretch
-from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.resolve import resolve_scheduler
 
 #: Looks that one job replays: progress is told in between.
@@ -126,6 +125,8 @@ def _asked(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
     }
     try:
         return row | _answer(scheduler, look)
+    except StormwrightError as error:
+        return row | {"error": str(error)}
     except Exception as error:  # of a scheduler that may be anybody's: the other looks go on
         return row | {"error": f"{type(error).__name__}: {error}"}
 

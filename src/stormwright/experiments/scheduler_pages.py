@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from stormwright.defaults import STORMS_OWN
 from stormwright.experiments.compare import Figures, measure
 from stormwright.explain.drawing import component_colours, component_legend, draw
 from stormwright.explain.placement_svg import placement_svg
@@ -24,9 +25,6 @@ from stormwright.schedulers.kit.registry import SCHEDULERS
 from stormwright.schedulers.kit.resolve import ANY_JAVA, describe_scheduler
 
 PROBLEM = "word-count.json"
-
-#: Whom every placement is set against.
-_BASELINE = "even"
 
 _INDEX, _JAVA = "index.md", "java"
 
@@ -59,7 +57,7 @@ def pages(problem: Problem) -> dict[str, str]:
     figures = {name: measure(problem, of) for name, of in slots.items()}
     made = {_INDEX: _index(problem, descriptions, figures)}
     for name, description in descriptions.items():
-        columns = {known: figures[known] for known in dict.fromkeys((name, _BASELINE))}
+        columns = {known: figures[known] for known in dict.fromkeys((name, STORMS_OWN))}
         made[f"{name}.md"] = _text(_page(description, columns))
         made[f"{name}.svg"] = _picture(problem, name, figures[name], slots[name])
     made[f"{_JAVA}.md"] = _text(_java_page(describe_scheduler(ANY_JAVA)))
@@ -101,7 +99,7 @@ def _java_page(description: Description) -> Iterator[str]:
     yield (
         "## Its placement\n\nIt takes Java and Storm's jars to draw one, which `make setup` fetches:\n\n"
         f"    stormwright compare docs/schedulers/{PROBLEM} \\\n"
-        "        --schedulers even,java:ResourceAwareScheduler --output report.html"
+        "        --schedulers {STORMS_OWN},{SOME_JAVA} --output report.html"
     )
 
 

@@ -12,13 +12,9 @@ from tempfile import mkdtemp
 
 from stormwright import __version__
 from stormwright.errors import Fault, InputError
-from stormwright.experiments.compare import ALL
 from stormwright.formats.files import write_bytes
 from stormwright.schedulers import scheduler_names
-from stormwright.schedulers.kit.resolve import JAVA_PREFIX
-
-#: What stands for all schedulers, and what the names of Java's begin with.
-RESERVED = frozenset({ALL, JAVA_PREFIX.rstrip(":")})
+from stormwright.schedulers.kit.resolve import RESERVED
 
 _TEMPLATES = files("stormwright.experiments") / "templates" / "scheduler"
 

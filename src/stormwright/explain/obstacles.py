@@ -9,13 +9,13 @@ import numpy as np
 
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Assignment, Problem
-from stormwright.model.amounts import AMOUNT_WANTED, is_amount
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.model.constraints import RELATIVE_TOLERANCE, node_sum
 from stormwright.model.texts import amount, amount_range, counted
 from stormwright.printable import shown
 from stormwright.schedulers.kit.limits import max_executors_per_worker
-from stormwright.schedulers.kit.registry import SCHEDULERS
+from stormwright.schedulers.kit.registry import traits_of
+from stormwright.schedulers.kit.traits import Traits
 from stormwright.schedulers.tag_aware import TAGS, UNTAGGED, tags_of
 
 
@@ -155,14 +155,6 @@ def status_texts(problem: Problem, assignment: Assignment, topologies: Collectio
 # Finding -----------------------------------------------------------------------------------------
 
 
-def _usable_share(assignment: Assignment) -> float:
-    """The part of the nodes' CPU that may be used: `online` has a parameter that leaves the rest alone."""
-    capacity = assignment.parameters.get("capacity", 100.0) if assignment.scheduler == "online" else 100.0
-    if not is_amount(capacity):  # what an assignment says of parameters may come from anywhere
-        raise InputError("assignment", [Fault(f"{AMOUNT_WANTED}, got {shown(capacity)}", "$.parameters.capacity")])
-    return float(capacity) / 100
-
-
 class Obstacles:
     """What a placement has left on every node, and so what keeps executors from them.
 
@@ -181,10 +173,10 @@ class Obstacles:
     def __init__(self, problem: Problem, assignment: Assignment) -> None:
         self._problem, self._assignment = problem, assignment
         self.slots: IntArray = assignment.slot_of_executor
-        share = _usable_share(assignment)
+        traits = traits_of(assignment.scheduler)
         room = 1 + RELATIVE_TOLERANCE
         self.left: FloatArray = problem.node_capacity * room
-        self.left[0] *= share
+        self.left[0] *= _cpu_share(assignment, traits)
         self.left -= [node_sum(problem, self.slots, demand) for demand in problem.executor_demand]
         nodes = problem.supervisors
         self._ports: IndexArray = np.array([len(node.ports) for node in nodes], dtype=np.int64)
@@ -192,9 +184,7 @@ class Obstacles:
         self.free_slots: IndexArray = self._ports - np.bincount(problem.slot_node[used], minlength=len(nodes))
         self._reasons = {(u.topology, u.executor): u.reasons for u in assignment.unplaced}
         self._blacklisted: BoolArray = np.array([node.host in problem.blacklisted_hosts for node in nodes], dtype=bool)
-        # Ours know no tags, except the one that is about them; of others we cannot tell.
-        self._heeds_tags = assignment.scheduler == "tag_aware" or assignment.scheduler not in SCHEDULERS
-        self._keeps_untagged_apart = assignment.scheduler == "tag_aware"
+        self._heeds_tags, self._keeps_untagged_apart = traits.heeds_tags, traits.keeps_untagged_apart
         #: Tags → the nodes that have exactly these.
         self._with_tags: dict[frozenset[str], BoolArray] = {}
         for position, node in enumerate(nodes):
@@ -346,6 +336,18 @@ class Obstacles:
             text = f"no free worker slot of {ports}"
             yield RuledOut("slots", text, closed & ~free & (self._ports == ports))
         yield RuledOut("workers", _elsewhere(wanted), closed & free)
+
+
+def _cpu_share(assignment: Assignment, traits: Traits) -> float:
+    """How much of a node's CPU the scheduler may use; the rest it leaves alone."""
+    if not traits.cpu_percent_parameter:
+        return 1.0
+    percent = assignment.parameters.get(traits.cpu_percent_parameter, 100.0)
+    # The answer may come from a file.
+    if isinstance(percent, bool) or not isinstance(percent, (int, float)) or not 0 <= percent <= 100:
+        path = f"$.parameters.{traits.cpu_percent_parameter}"
+        raise InputError("assignment", [Fault(f"should be a number from 0 to 100, got {shown(percent)}", path)])
+    return percent / 100
 
 
 def _elsewhere(workers: int) -> str:

@@ -7,6 +7,7 @@ from stormwright.model.cost import Cost, CostWeights, cost_of, cost_under
 from stormwright.model.diff import AssignmentDiff, diff
 from stormwright.model.load import LoadProfile, TopologyLoad, assumed_load
 from stormwright.model.problem import Problem
+from stormwright.model.scheduler import Scheduler
 from stormwright.model.topology import Component, ExecutorRun, Grouping, Topology, default_executor_runs
 from stormwright.model.traffic import Traffic, measured_traffic, traffic_under
 
@@ -21,6 +22,7 @@ __all__ = [
     "Grouping",
     "LoadProfile",
     "Problem",
+    "Scheduler",
     "Supervisor",
     "Topology",
     "TopologyAssignment",

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from stormwright.schedulers.kit.describe import Description, describe
+from stormwright.model import Scheduler
+from stormwright.schedulers.kit.describe import Description, describe_anyway
 from stormwright.schedulers.kit.registry import (
-    Scheduler,
     make_scheduler,
     parse_settings,
     scheduler_names,
@@ -24,8 +24,8 @@ class _Schedulers(ModuleType):
     """A package that answers when it is called: at a prompt `schedulers` is a question, in code it is a room."""
 
     def __call__(self) -> dict[str, Description]:
-        """Every scheduler there is, by name, with its rule, its source and its parameters."""
-        return {name: describe(name) for name in scheduler_names()}
+        """Every scheduler there is, by name, with its rule, its source and its parameters; of a broken one, why."""
+        return {name: describe_anyway(name) for name in scheduler_names()}
 
 
 sys.modules[__name__].__class__ = _Schedulers

@@ -40,6 +40,7 @@ class EvenScheduler:
     """
 
     params_type = NoParams
+    heeds_limits = takes_turns = False
 
     def __init__(self, params: NoParams | None = None) -> None:
         self.params = params or NoParams()

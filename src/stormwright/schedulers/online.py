@@ -92,6 +92,7 @@ class OnlineScheduler:
     """
 
     params_type = OnlineParams
+    cpu_percent_parameter = "capacity"
 
     def __init__(self, params: OnlineParams | None = None) -> None:
         self.params = params or OnlineParams()

@@ -78,6 +78,7 @@ class TagAwareScheduler:
     """
 
     params_type = TagAwareParams
+    heeds_tags = keeps_untagged_apart = True
 
     def __init__(self, params: TagAwareParams | None = None) -> None:
         self.params = params or TagAwareParams()

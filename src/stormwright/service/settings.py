@@ -7,6 +7,7 @@ from pathlib import Path
 
 from stormwright.controller.move import MoveLimits
 from stormwright.controller.plan import MoveBudget
+from stormwright.defaults import STORMS_OWN
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.history import HistorySettings
@@ -38,7 +39,7 @@ class ServiceSettings:
     state_dir: Path
     host: str
     port: int
-    initial: str = "even"
+    initial: str = STORMS_OWN
     dry_run: bool = False
     on_failure: Hook | None = None
     keep_records: bool = False

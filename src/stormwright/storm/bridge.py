@@ -6,22 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 
-from stormwright.model import UNPLACED, Assignment, Problem, Topology, TopologyAssignment
+from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Topology, TopologyAssignment
 
 #: An order that Nimbus has not asked for after so many seconds is void.
 ORDER_S = 120.0
-
-
-class Scheduler(Protocol):
-    """A placement policy."""
-
-    def schedule(self, problem: Problem) -> Assignment:
-        """Place the executors of `problem`."""
-        ...
 
 
 @dataclass(frozen=True)

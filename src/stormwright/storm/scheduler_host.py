@@ -26,10 +26,8 @@ from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
 from stormwright.model.isolation import MACHINES
 from stormwright.model.texts import counted
 from stormwright.storm.helper_jvm import HelperJvm, JvmEndedError, NoAnswerError
+from stormwright.storm.java_names import JAVA_PREFIX
 from stormwright.storm.jvm import STORM_HOME, STORMWRIGHT_JAR, java_command, require_java
-
-#: What the name of a Java scheduler begins with.
-JAVA_PREFIX = "java:"
 
 #: Seconds that a scheduler has for one problem. Storm's ResourceAware takes minutes for large ones.
 TIME_LIMIT_S = 1800.0
@@ -165,6 +163,9 @@ class JavaScheduler:
         From `schedule`: it placed executors in slots that the problem does not have, or its time limit is none, or
         the seed, a value of the configuration or one in the problem is nothing that JSON can hold.
     """
+
+    # What the class declares of itself, see `Traits`.
+    times_itself = keeps_time_limit = True
 
     def __init__(
         self,

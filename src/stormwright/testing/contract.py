@@ -20,12 +20,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from stormwright.formats import assignment_from_dict, assignment_to_dict, problem_to_dict
-from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, TopologyLoad, violations
-from stormwright.schedulers import Scheduler
+from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Scheduler, TopologyLoad, cost_of, violations
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, renamed
 
@@ -49,6 +49,12 @@ def for_any(**drawn: st.SearchStrategy[Any]) -> Callable[[Test], Test]:
     return decorate
 
 
+def _require(promised: bool, otherwise: str) -> None:
+    """Skip a test of what a scheduler does not promise."""
+    if not promised:
+        pytest.skip(otherwise)
+
+
 class SchedulerContract(ABC):
     """Tests that hold for every scheduler, and some that hold for those that promise more."""
 
@@ -60,6 +66,10 @@ class SchedulerContract(ABC):
     ignores_names = True
     #: The order of supervisors in the problem has no influence.
     ignores_order_of_supervisors = False
+    #: The order of topologies in the problem has no influence; whoever takes them in turn cannot promise that.
+    ignores_order_of_topologies = False
+    #: The order of topologies that run has no influence on where one goes that waits.
+    ignores_order_of_what_runs = False
     #: Executors that run stay where they are.
     never_moves = False
 
@@ -163,8 +173,7 @@ class SchedulerContract(ABC):
 
     @for_any(problem=problems(running=False))
     def test_limits_are_kept(self, problem: Problem) -> None:
-        if not self.keeps_limits:
-            return
+        _require(self.keeps_limits, "it does not promise to keep limits")
         answer = self.answer(problem)
         left_out = {executor.topology for executor in answer.unplaced}
         broken = [text for text in violations(problem, answer.slot_of_executor) if text.split(":")[0] not in left_out]
@@ -174,8 +183,7 @@ class SchedulerContract(ABC):
 
     @for_any(problem=problems(running=False))
     def test_topologies_are_placed_as_a_whole(self, problem: Problem) -> None:
-        if not self.all_or_nothing:
-            return
+        _require(self.all_or_nothing, "it may place a part of a topology")
         slots = self.answer(problem).slot_of_executor
         for topology in range(len(problem.topologies)):
             placed = slots[problem.executors_of(topology)] != UNPLACED
@@ -183,21 +191,53 @@ class SchedulerContract(ABC):
 
     @for_any(problem=problems())
     def test_names_have_no_influence(self, problem: Problem) -> None:
-        if not self.ignores_names:
-            return
-        assert np.array_equal(self.answer(renamed(problem)).slot_of_executor, self.answer(problem).slot_of_executor)
+        """Where ids have one, those of components, hosts and racks and the names of topologies still have none."""
+        other = renamed(problem, ids=self.ignores_names)
+        assert np.array_equal(self.answer(other).slot_of_executor, self.answer(problem).slot_of_executor)
 
     @for_any(problem=problems())
     def test_order_of_supervisors_has_no_influence(self, problem: Problem) -> None:
-        if not self.ignores_order_of_supervisors:
-            return
+        _require(self.ignores_order_of_supervisors, "among equal nodes it takes the first")
         turned = replace(problem, supervisors=problem.supervisors[::-1])
         assert self.answer(turned).by_topology(turned) == self.answer(problem).by_topology(problem)
 
     @for_any(problem=problems())
+    def test_order_of_topologies_has_no_influence(self, problem: Problem) -> None:
+        _require(self.ignores_order_of_topologies, "it takes topologies in turn")
+        turned = replace(problem, topologies=problem.topologies[::-1])
+        assert self.answer(turned).by_topology(turned) == self.answer(problem).by_topology(problem)
+
+    @for_any(problem=problems(running=False), seed=st.integers(0, 2**32 - 1))
+    def test_order_of_topologies_that_run_has_no_influence(self, problem: Problem, seed: int) -> None:
+        """Of a cluster as it is most of the time: one topology is new, all that has slots keeps them."""
+        _require(self.never_moves, "what is moved first may have the best place")
+        _require(self.ignores_order_of_what_runs, "it does not promise that the order of what runs has no influence")
+        assume(problem.topologies)
+        placed = self.answer(problem).by_topology(problem)
+        new = list(placed)[seed % len(placed)]
+        waiting = {id_ for id_, own in placed.items() if id_ == new or UNPLACED in own.slot_of_executor}
+        before = problem.with_current({id_: own for id_, own in placed.items() if id_ != new})
+        in_turn = tuple(topology for topology in before.topologies if topology.id in waiting)
+        running = [topology for topology in before.topologies if topology.id not in waiting]
+        assume(running)
+        rng = np.random.default_rng(seed)
+        mixed = tuple(running[n] for n in rng.permutation(len(running)))
+        ahead = int(rng.integers(0, len(mixed) + 1))
+        other = replace(before, topologies=(*mixed[:ahead], *in_turn, *mixed[ahead:]))
+        assert self.answer(other).by_topology(other) == self.answer(before).by_topology(before)
+
+    @for_any(problem=problems(running=False))
+    def test_a_placement_is_worth_the_same_in_any_order(self, problem: Problem) -> None:
+        """Of topologies: what it costs, and whether it is valid, is read from either problem alike."""
+        turned = replace(problem, topologies=problem.topologies[::-1])
+        answer = self.answer(turned)
+        back = problem.with_current(answer.by_topology(turned)).current_slot
+        assert cost_of(problem, back).total == pytest.approx(cost_of(turned, answer.slot_of_executor).total)
+        assert len(violations(problem, back)) == len(violations(turned, answer.slot_of_executor))
+
+    @for_any(problem=problems())
     def test_what_runs_never_moves(self, problem: Problem) -> None:
-        if not self.never_moves:
-            return
+        _require(self.never_moves, "it may move what runs")
         runs = problem.current_slot != UNPLACED
         slots = self.answer(problem).slot_of_executor
         assert np.array_equal(slots[runs], problem.current_slot[runs])

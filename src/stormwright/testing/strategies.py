@@ -186,11 +186,20 @@ def slots_of(problem: Problem) -> st.SearchStrategy[np.ndarray[Any, np.dtype[np.
     return whole.map(lambda values: np.array(values, dtype=np.int32))
 
 
-def renamed(problem: Problem) -> Problem:
-    """The same problem under other names, whose order is the reverse."""
+def renamed(problem: Problem, *, ids: bool = True) -> Problem:
+    """The same problem under other names, whose order is the reverse.
+
+    Parameters
+    ----------
+    ids
+        Topologies and supervisors get other ids, too.
+    """
 
     def other(name: str) -> str:
         return "".join(chr(ord("z") - (ord(char) - ord("0")) % 26) for char in name) + f"-{name[::-1]}"
+
+    def other_id(name: str) -> str:
+        return other(name) if ids else name
 
     def rename_topology(topology: Topology) -> Topology:
         components = tuple(
@@ -203,26 +212,26 @@ def renamed(problem: Problem) -> Problem:
         )
         names = {component.id: other(component.id) for component in topology.components}
         conf = {key: _with_names(value, names) for key, value in topology.conf.items()}
-        return replace(topology, id=other(topology.id), name=other(topology.name), components=components, conf=conf)
+        return replace(topology, id=other_id(topology.id), name=other(topology.name), components=components, conf=conf)
 
     return replace(
         problem,
         supervisors=tuple(
-            replace(node, id=other(node.id), host=other(node.host), rack=other(node.rack))
+            replace(node, id=other_id(node.id), host=other(node.host), rack=other(node.rack))
             for node in problem.supervisors
         ),
         topologies=tuple(rename_topology(topology) for topology in problem.topologies),
         blacklisted_hosts=frozenset(other(host) for host in problem.blacklisted_hosts),
-        greylisted_supervisors=tuple(other(node) for node in problem.greylisted_supervisors),
+        greylisted_supervisors=tuple(other_id(node) for node in problem.greylisted_supervisors),
         current={
-            other(topology): TopologyAssignment(
-                tuple(WorkerSlot(other(slot.supervisor), slot.port) for slot in placement.slots),
+            other_id(topology): TopologyAssignment(
+                tuple(WorkerSlot(other_id(slot.supervisor), slot.port) for slot in placement.slots),
                 placement.slot_of_executor,
             )
             for topology, placement in problem.current.items()
         },
         load=problem.load
-        and replace(problem.load, topologies={other(t): load for t, load in problem.load.topologies.items()}),
+        and replace(problem.load, topologies={other_id(t): load for t, load in problem.load.topologies.items()}),
     )
 
 

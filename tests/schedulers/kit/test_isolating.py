@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
@@ -12,6 +13,10 @@ from hypothesis import strategies as st
 from stormwright.model import UNPLACED, Problem, violations
 from stormwright.model.isolation import isolated
 from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.kit import registry
+from stormwright.schedulers.kit.isolating import Isolating
+from stormwright.schedulers.kit.params import NoParams
+from stormwright.schedulers.kit.traits import Traits
 from stormwright.testing.strategies import problems
 from tests.schedulers.builders import load, nodes, problem, running, topology
 
@@ -129,6 +134,44 @@ def test_lost_executors_of_an_isolated_topology_come_to_its_hosts():
     slots = make_scheduler("round_robin").schedule(of).slot_of_executor
     assert hosts(of, slots, 1) == {"h0"}
     assert "h0" not in hosts(of, slots, 2)
+
+
+class Crowding:
+    """Of another package: all on the first slots, whatever the configuration says."""
+
+    params_type = NoParams
+
+    def __init__(self, params):
+        self.params = params
+
+    def schedule(self, problem):
+        return make_scheduler("binpack").scheduler.schedule(problem)
+
+
+@pytest.mark.parametrize(
+    ("declares", "alone"), [({}, True), ({"handles_isolation": True}, False), ({"heeds_limits": False}, False)]
+)
+def test_schedulers_of_other_packages_isolate_too_unless_they_do_so_themselves(monkeypatch, declares, alone):
+    kind = type("Declaring", (Crowding,), declares)
+    point = EntryPoint("guest", "package:Declaring", registry.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    monkeypatch.setattr(EntryPoint, "load", lambda self: kind)
+    of = isolating(three(9.0, 9.0, 9.0, ports=8), b=1)
+    slots = make_scheduler("guest").schedule(of).slot_of_executor
+    assert keeps_isolated(of, slots, {"b": 1}) == alone
+
+
+def test_no_scheduler_is_asked_for_nothing():
+    """Where every topology is isolated, nothing is left for the others' hosts."""
+    of = isolating(three(9.0, 9.0, 9.0), a=1, b=1, c=1)
+
+    class Picky:
+        def schedule(self, problem):
+            assert problem.topologies
+            return make_scheduler("binpack").schedule(problem)
+
+    answer = Isolating(Picky(), NoParams(), Traits()).schedule(of)
+    assert keeps_isolated(of, answer.slot_of_executor, {"a": 1, "b": 1, "c": 1})
 
 
 def test_even_is_storms_own_and_isolates_nothing():

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
+import stormwright
 from stormwright.errors import InputError, MissingDependencyError
 from stormwright.schedulers import make_scheduler, parse_settings, scheduler_names
 from stormwright.schedulers.kit import registry
 from stormwright.schedulers.kit.isolating import Isolating
 from stormwright.schedulers.kit.params import Params, param
+from stormwright.schedulers.kit.registry import traits_of
+from stormwright.schedulers.kit.traits import Traits
+
+ROOT = Path(stormwright.__file__).parent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +33,9 @@ class Dice:
 
     def __init__(self, params):
         self.params = params
+
+    def schedule(self, problem):
+        return make_scheduler("even").schedule(problem)
 
 
 @pytest.fixture
@@ -50,7 +60,7 @@ def test_ours_are_listed():
 @pytest.mark.parametrize("name", registry.SCHEDULERS)
 def test_file_name_is_registry_key(name):
     scheduler = make_scheduler(name)
-    assert isinstance(scheduler, Isolating) == (name != "even")
+    assert isinstance(scheduler, Isolating) == traits_of(name).heeds_limits
     rule = scheduler.scheduler if isinstance(scheduler, Isolating) else scheduler
     assert type(rule).__module__ == f"stormwright.schedulers.{name}"
     assert scheduler.params == rule.params
@@ -79,8 +89,40 @@ def test_unknown_name_gets_a_suggestion():
 
 def test_plugins_are_found_and_cannot_replace_ours(plugins):
     assert scheduler_names() == (*registry.SCHEDULERS, "broken", "dice")
-    assert isinstance(make_scheduler("dice"), Dice)
+    assert make_scheduler("dice").params == DiceParams()
     assert not isinstance(make_scheduler("even"), Dice)
+
+
+def test_no_scheduler_is_known_by_name_outside_its_file():
+    """But in the table of names, and where it is said whom users get who name none."""
+    known = {*registry.SCHEDULERS, "java:"}
+    places = {
+        str(path.relative_to(ROOT))
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in known - {path.stem}
+    }
+    # A search has numbers that are called random, too.
+    assert places - {"optimize/search/threads.py"} == {
+        "schedulers/kit/registry.py",
+        "defaults.py",
+        "storm/java_names.py",
+    }
+
+
+def test_what_ours_declare():
+    """The rest is what `Traits` says where nothing is declared."""
+    declared = {name: traits_of(name) for name in registry.SCHEDULERS}
+    assert {name: traits for name, traits in declared.items() if traits != Traits()} == {
+        "even": Traits(heeds_limits=False, takes_turns=False),
+        "online": Traits(cpu_percent_parameter="capacity"),
+        "predictive": Traits(uses_forecast=True),
+        "tag_aware": Traits(heeds_tags=True, keeps_untagged_apart=True),
+    }
+
+
+def test_of_others_it_is_not_known_whether_they_heed_tags(plugins):
+    assert traits_of("dice") == traits_of("broken") == traits_of("no such") == Traits(heeds_tags=True)
 
 
 def test_seed_reaches_those_that_draw(plugins):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from glob import glob
 from itertools import product
 from math import prod
@@ -15,8 +14,7 @@ from stormwright.experiments.ready import READY_PREFIX, read_problem
 from stormwright.experiments.sweep.cells import Cell, Sweep, SweepProblem
 from stormwright.formats.faults import join_path
 from stormwright.formats.sweep import Grid, SweepDocument, read_sweep
-from stormwright.schedulers import scheduler_type
-from stormwright.schedulers.kit.resolve import JAVA_PREFIX, resolve_scheduler
+from stormwright.schedulers.kit.resolve import resolve_scheduler, takes_seed
 
 _WILD = frozenset("*?[")
 
@@ -43,7 +41,7 @@ def read_cells(path: Path) -> Sweep:
     if faults:
         # Combinations share values, and so do their faults.
         raise InputError(str(path), list(dict.fromkeys(faults)))
-    drawing = {name for name in grids if _draws(name)}
+    drawing = {name for name in grids if takes_seed(name)}
     cells = (
         Cell(digest, name, parameters, seed, repeat)
         for digest in problems
@@ -105,13 +103,3 @@ def _combinations(name: str, grid: Grid, faults: list[Fault]) -> Iterator[tuple[
 def _placed(fault: Fault, at: str, parameters: dict[str, Any]) -> Fault:
     """A scheduler's fault with its place in the sweep's file."""
     return Fault(fault.message, join_path(at, fault.path) if fault.path in parameters else at)
-
-
-def _draws(name: str) -> bool:
-    """Whether a scheduler has a use for a seed."""
-    if name.startswith(JAVA_PREFIX):
-        return True
-    try:
-        return any(field.name == "seed" for field in fields(scheduler_type(name).params_type))
-    except MissingDependencyError:
-        return True

@@ -20,11 +20,10 @@ from stormwright import __version__
 from stormwright.errors import StormwrightError
 from stormwright.experiments.compare import Row, evaluate, measure
 from stormwright.experiments.sweep.cells import Cell, SweepProblem
-from stormwright.model import Problem
-from stormwright.schedulers import Scheduler
-from stormwright.schedulers.kit.resolve import JAVA_PREFIX, resolve_scheduler
+from stormwright.model import Problem, Scheduler
+from stormwright.schedulers.kit.resolve import resolve_scheduler
+from stormwright.schedulers.kit.traits import declared
 from stormwright.schedulers.kit.warm_up import warm_up
-from stormwright.storm.scheduler_host import TIME_LIMIT_CONF
 
 #: A row a cell; what a failed one has no figure for is null. Traffic in tuples/s.
 ROW = pa.schema(
@@ -114,8 +113,7 @@ def _decided(cell: Cell, packed: SweepProblem, time_limit_s: float | None) -> di
     except (StormwrightError, ImportError) as error:
         return row(cell, packed, error=str(error))
     problem = _unpacked(packed)
-    # A Java class keeps to the limit itself.
-    if time_limit_s is None or cell.scheduler.startswith(JAVA_PREFIX):
+    if time_limit_s is None or declared(scheduler).keeps_time_limit:
         figures = _figures(evaluate(problem, cell.scheduler, scheduler))
     else:
         figures = _within(time_limit_s, problem, cell.scheduler, scheduler)
@@ -132,12 +130,8 @@ def _unpacked(packed: SweepProblem) -> Problem:
 
 def _scheduler(cell: Cell, time_limit_s: float | None) -> Scheduler:
     """The cell's scheduler, warm."""
-    settings = dict(cell.parameters)
-    if cell.scheduler.startswith(JAVA_PREFIX):
-        limit = {} if time_limit_s is None else {TIME_LIMIT_CONF: time_limit_s}
-        return resolve_scheduler(cell.scheduler, limit | settings, cell.seed)
     _warm_up_once(cell.scheduler, cell.parameters_text)
-    return resolve_scheduler(cell.scheduler, settings, cell.seed)
+    return resolve_scheduler(cell.scheduler, dict(cell.parameters), cell.seed, time_limit_s=time_limit_s)
 
 
 @lru_cache(maxsize=1024)

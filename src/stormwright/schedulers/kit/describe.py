@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import cast
 
+from stormwright.errors import StormwrightError
 from stormwright.schedulers.kit.params import Params, range_text
 from stormwright.schedulers.kit.registry import scheduler_type
 
@@ -100,10 +101,20 @@ def describe(name: str) -> Description:
     InputError
         There is none.
     MissingDependencyError
-        It is another package's, and cannot be imported.
+        It is another package's, and needs a package that is not installed.
+    SchedulerError
+        It is another package's, and broken.
     """
     kind = scheduler_type(name)
     return describe_class(name, kind, kind.params_type)
+
+
+def describe_anyway(name: str) -> Description:
+    """Describe the scheduler of this name; of one that is broken the rule says so, and there is no more to say."""
+    try:
+        return describe(name)
+    except StormwrightError as error:
+        return Description(name, f"broken: {error}", "", "", "", (), "", "", "", ())
 
 
 def describe_class(name: str, kind: object, params: type[Params]) -> Description:

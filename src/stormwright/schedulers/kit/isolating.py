@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
-from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
+from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Unplaced
 from stormwright.model.arrays import IntArray
 from stormwright.model.isolation import MACHINES, isolated
 from stormwright.schedulers.kit.limits import num_workers
 from stormwright.schedulers.kit.params import Params
-
-
-class _Scheduler(Protocol):
-    def schedule(self, problem: Problem) -> Assignment: ...
+from stormwright.schedulers.kit.traits import Traits
 
 
 class Isolating:
@@ -29,10 +25,10 @@ class Isolating:
        more of either.
     """
 
-    def __init__(self, scheduler: _Scheduler, params: Params) -> None:
+    def __init__(self, scheduler: Scheduler, params: Params, traits: Traits) -> None:
         self.scheduler, self.params = scheduler, params
-        #: Tells a service to keep forecasts.
-        self.uses_forecast: bool = getattr(scheduler, "uses_forecast", False)
+        #: As `Traits` has it.
+        self.uses_forecast = traits.uses_forecast
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place every part."""
@@ -45,7 +41,8 @@ class Isolating:
         status: dict[str, str] = {}
         closed = _hosts_of(problem, problem.current_slot, list(machines))
         rest = [index for index in range(len(problem.topologies)) if index not in machines]
-        for index, count in [*machines.items(), (UNPLACED, 0)]:
+        # Not everyone's scheduler takes a problem without topologies.
+        for index, count in [*machines.items(), *([(UNPLACED, 0)] if rest else [])]:
             own = rest if index == UNPLACED else [index]
             open_hosts = hosts - closed if index == UNPLACED else _hosts_for(problem, index, count, closed)
             answer = self.scheduler.schedule(_part(problem, own, hosts - open_hosts))
@@ -96,4 +93,4 @@ def _part(problem: Problem, topologies: list[int], closed: set[str]) -> Problem:
 def _split(problem: Problem, topologies: list[int], answer: Assignment) -> list[IntArray]:
     """The slots of each topology of a part."""
     sizes = [problem.topologies[index].num_executors for index in topologies]
-    return np.split(answer.slot_of_executor, np.cumsum(sizes)[:-1]) if topologies else []
+    return np.split(answer.slot_of_executor, np.cumsum(sizes)[:-1])

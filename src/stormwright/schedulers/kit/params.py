@@ -20,6 +20,9 @@ MOST_SECONDS = 1e6
 #: The largest factor or weight: far beyond any that changes anything, and its products stay finite.
 MOST_FACTOR = 1e9
 
+#: Types that a parameter may have, and what they are called where another value was given.
+KINDS = {float: "a number", int: "an integer", bool: "true or false", str: "a string"}
+
 
 def param(
     default: float | int | str | bool,
@@ -95,7 +98,7 @@ def _parsed(parameter: Field[Any], text: str) -> object:
 
 def _wrong(parameter: Field[Any], value: object) -> str | None:
     kind = type(parameter.default)
-    wanted = {float: "a number", int: "an integer", bool: "true or false", str: "a string"}[kind]
+    wanted = KINDS[kind]
     if not (type(value) is kind or (kind is float and type(value) is int)):
         return f"should be {wanted}, got {shown(value)}"
     choices = parameter.metadata["choices"]

@@ -10,10 +10,12 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Protocol, cast
 
-from stormwright.errors import Fault, InputError, MissingDependencyError
-from stormwright.model import Assignment, Problem
+from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError
+from stormwright.model import Scheduler
+from stormwright.schedulers.kit.contained import Contained, Guest
 from stormwright.schedulers.kit.isolating import Isolating
-from stormwright.schedulers.kit.params import Params
+from stormwright.schedulers.kit.params import KINDS, Params
+from stormwright.schedulers.kit.traits import Traits, declared
 
 ENTRY_POINT_GROUP = "stormwright.schedulers"
 
@@ -46,20 +48,9 @@ SCHEDULERS: Mapping[str, str] = {
     "weighted_round_robin": "stormwright.schedulers.weighted_round_robin:WeightedRoundRobinScheduler",
 }
 
-#: Storm's own, which isolates nothing.
-_KNOWS_NO_LIMITS = "even"
-
-
-class Scheduler(Protocol):
-    """A placement policy: pure, deterministic for its parameters, without I/O or clock."""
-
-    def schedule(self, problem: Problem) -> Assignment:
-        """Place every executor of `problem` or say why not."""
-        ...
-
 
 class SchedulerType(Protocol):
-    """What a registered name stands for: a class whose parameters are a `Params` dataclass."""
+    """What a registered name stands for: a class whose parameters are a `Params` dataclass; it may declare `Traits`."""
 
     params_type: type[Params]
 
@@ -81,7 +72,9 @@ def scheduler_type(name: str) -> SchedulerType:
     InputError
         There is none of this name.
     MissingDependencyError
-        It is another package's, and cannot be imported.
+        It is another package's, and needs a package that is not installed.
+    SchedulerError
+        It is another package's, and is no scheduler, or fails when it is imported.
     """
     if name in SCHEDULERS:
         module, _, attribute = SCHEDULERS[name].partition(":")
@@ -89,16 +82,28 @@ def scheduler_type(name: str) -> SchedulerType:
     plugin = _plugins().get(name)
     if plugin is None:
         raise InputError("scheduler", [Fault(_unknown(name), name)])
+    return _loaded(name, plugin)
+
+
+def traits_of(name: str) -> Traits:
+    """What the scheduler `name` declares of itself; of one that there is none of, or that is broken, nothing is known.
+
+    What another package's class does not tell of tags is taken for yes.
+    """
     try:
-        return cast(SchedulerType, plugin.load())
-    except (ImportError, AttributeError) as error:
-        raise MissingDependencyError(f"scheduler {name!r} ({plugin.value}) cannot be loaded: {error}") from error
+        kind = scheduler_type(name)
+    except StormwrightError:
+        return Traits(heeds_tags=True)
+    return declared(kind, heeds_tags=name not in SCHEDULERS)
 
 
 def make_scheduler(
     name: str, settings: Mapping[str, object] | Sequence[str] = (), seed: int | None = None
 ) -> Scheduler:
     """The scheduler `name`.
+
+    Isolated topologies get hosts of their own around it, unless its class declares that it heeds no limits, or handles
+    isolation itself. One of another package is held apart, see `Guest`.
 
     Parameters
     ----------
@@ -112,15 +117,51 @@ def make_scheduler(
     InputError
         An unknown name, or parameters that are unknown or out of range; all faults at once.
     MissingDependencyError
-        The scheduler is another package's, and cannot be imported.
+        The scheduler is another package's, and needs a package that is not installed.
+    SchedulerError
+        It is another package's, and is no scheduler, or fails when it is imported or made.
     """
     kind = scheduler_type(name)
     values = dict(settings) if isinstance(settings, Mapping) else parse_settings(settings)
     if seed is not None and any(field.name == "seed" for field in fields(kind.params_type)):
         values["seed"] = seed
-    params = kind.params_type.from_settings(values)
-    scheduler = kind(params)
-    return Isolating(scheduler, params) if name in SCHEDULERS and name != _KNOWS_NO_LIMITS else scheduler
+    if name in SCHEDULERS:
+        params = kind.params_type.from_settings(values)
+        scheduler, traits = kind(params), declared(kind)
+    else:
+        with Contained(f"scheduler {name!r} cannot be made"):
+            params = kind.params_type.from_settings(values)
+            traits = traits_of(name)
+            scheduler = Guest(name, kind(params), params, traits)
+    isolates = traits.heeds_limits and not traits.handles_isolation
+    return Isolating(scheduler, params, traits) if isolates else scheduler
+
+
+def _loaded(name: str, plugin: EntryPoint) -> SchedulerType:
+    """The class of another package's scheduler."""
+    what = f"scheduler {name!r} ({plugin.value}) cannot be loaded"
+    with Contained(what):
+        try:
+            kind = plugin.load()
+        except (ImportError, AttributeError) as error:
+            raise MissingDependencyError(f"{what}: {error}") from error
+        if wrong := _no_scheduler(kind):
+            raise SchedulerError(f"{what}: {wrong}")
+        return cast(SchedulerType, kind)
+
+
+def _no_scheduler(kind: object) -> str:
+    """What keeps a thing from being a `SchedulerType`; nothing where it is one."""
+    if not isinstance(kind, type) or not callable(getattr(kind, "schedule", None)):
+        return f"it should be a class with a method schedule(problem), not {kind!r}"
+    params = getattr(kind, "params_type", None)
+    if not isinstance(params, type) or not issubclass(params, Params):
+        return f"its params_type should be a class derived from Params, such as NoParams, not {params!r}"
+    for field in fields(params):
+        if not ({"text", "low", "high", "choices"} <= field.metadata.keys() and type(field.default) in KINDS):
+            return f"its parameter {field.name!r} should be made with param() from a number, a text or a truth value"
+    wrong = [of.name for of in fields(Traits) if type(getattr(kind, of.name, of.default)) is not type(of.default)]
+    return f"its attribute {wrong[0]!r} should be of the type that Traits says" if wrong else ""
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, object]:

@@ -3,19 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
-from stormwright.errors import Fault, InputError
-from stormwright.schedulers import Scheduler, make_scheduler, parse_settings
+from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError
+from stormwright.model import Scheduler
 from stormwright.schedulers.kit.describe import Description, Parameter, describe, describe_class
 from stormwright.schedulers.kit.params import NoParams
+from stormwright.schedulers.kit.registry import make_scheduler, parse_settings, scheduler_names, scheduler_type
+from stormwright.storm.java_names import JAVA_PREFIX
 
-#: What the name of a Java scheduler begins with.
-JAVA_PREFIX = "java:"
+#: What stands for every registered scheduler.
+ALL = "all"
 
 #: What stands for all of them where schedulers are listed.
 ANY_JAVA = f"{JAVA_PREFIX}CLASS[:STRATEGY]"
+
+
+#: A Java scheduler, for examples.
+SOME_JAVA = f"{JAVA_PREFIX}ResourceAwareScheduler"
+
+#: Names that no registered scheduler may have, as they mean something else.
+RESERVED = frozenset({ALL, JAVA_PREFIX.rstrip(":")})
+
+
+def is_java(name: str) -> bool:
+    """Whether a name is that of a Java class."""
+    return name.startswith(JAVA_PREFIX)
+
+
+def takes_seed(name: str) -> bool:
+    """Whether the scheduler `name` has a use for a seed; of one that cannot be imported here it is not known.
+
+    Raises
+    ------
+    InputError
+        There is none of this name.
+    SchedulerError
+        It is another package's, and broken.
+    """
+    if is_java(name):
+        return True
+    try:
+        return any(field.name == "seed" for field in fields(scheduler_type(name).params_type))
+    except MissingDependencyError:
+        return True
 
 
 def resolve_scheduler(
@@ -23,6 +55,7 @@ def resolve_scheduler(
     settings: Mapping[str, object] | Sequence[str] = (),
     seed: int | None = None,
     jars: Sequence[Path] = (),
+    time_limit_s: float | None = None,
 ) -> Scheduler:
     """The scheduler `name`.
 
@@ -37,6 +70,8 @@ def resolve_scheduler(
         For schedulers that draw random numbers; with a Java class it seeds ``Collections.shuffle``.
     jars
         Where Java classes are looked for besides Storm's own jars.
+    time_limit_s
+        Seconds after which one that can end itself is to do so, where `settings` say nothing else.
 
     Raises
     ------
@@ -45,15 +80,75 @@ def resolve_scheduler(
     MissingDependencyError
         There is no Java, Storm's jars are missing, or another package's scheduler cannot be imported.
     """
-    if name.startswith(JAVA_PREFIX):
-        from stormwright.storm.scheduler_host import JavaScheduler  # only they need the cluster's side
+    if is_java(name):
+        from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler  # only they need the cluster's side
 
-        conf = settings if isinstance(settings, Mapping) else parse_settings(settings)
+        limit = {} if time_limit_s is None else {TIME_LIMIT_CONF: time_limit_s}
+        conf = limit | dict(settings if isinstance(settings, Mapping) else parse_settings(settings))
         return JavaScheduler.named(name, conf=conf, seed=seed, jars=jars)
     if jars:
         reason = f"holds Java classes, and {name} is none: the name of a Java scheduler begins with {JAVA_PREFIX}"
         raise InputError("--jar", [Fault(reason, str(jar)) for jar in jars])
     return make_scheduler(name, settings, seed)
+
+
+def choose_schedulers(
+    names: str, settings: Sequence[str] = (), seed: int | None = None, jars: Sequence[Path] = ()
+) -> dict[str, Scheduler | StormwrightError]:
+    """Name → scheduler, or why there is none: something that it needs is not there, or it is another's and broken.
+
+    Parameters
+    ----------
+    names
+        Separated by commas, or ``all``.
+    settings
+        ``NAME.key=value`` texts.
+    seed
+        For those that draw random numbers.
+    jars
+        Where Java classes are looked for besides Storm's own jars.
+
+    Raises
+    ------
+    InputError
+        Names that are unknown, parameters that are unknown or out of range; all faults at once.
+    """
+    chosen = dict.fromkeys(name for part in names.split(",") if (name := part.strip()))
+    if ALL in chosen:
+        chosen = dict.fromkeys([*scheduler_names(), *(name for name in chosen if name != ALL)])
+    if not chosen:
+        raise InputError("--schedulers", [Fault("names no scheduler; name some, separated by commas, or all", names)])
+    own, faults = _settings_by_name(list(chosen), settings)
+    if jars and not any(map(is_java, chosen)):
+        faults.append(Fault(f"only for a Java class ({JAVA_PREFIX}CLASS), and none is compared", str(jars[0])))
+    found: dict[str, Scheduler | StormwrightError] = {}
+    for name in chosen:
+        try:
+            found[name] = resolve_scheduler(name, own[name], seed, jars if is_java(name) else ())
+        except (MissingDependencyError, SchedulerError) as error:
+            found[name] = error
+        except InputError as error:
+            faults += [replace(fault, path=_under(name, fault.path)) for fault in error.faults]
+    if faults:
+        raise InputError("schedulers to compare", faults)
+    return found
+
+
+def _under(name: str, path: str) -> str:
+    return path if path == name else f"{name}.{path}"
+
+
+def _settings_by_name(names: Sequence[str], settings: Sequence[str]) -> tuple[dict[str, list[str]], list[Fault]]:
+    """Every scheduler's ``key=value`` texts. Names of Java classes have dots, so the longest name that fits counts."""
+    own: dict[str, list[str]] = {name: [] for name in names}
+    faults = []
+    for text in settings:
+        owner = max((name for name in names if text.startswith(f"{name}.")), key=len, default=None)
+        if owner is None:
+            faults.append(Fault(f"should be NAME.key=value, NAME one of {', '.join(names)}", text))
+        else:
+            own[owner].append(text[len(owner) + 1 :])
+    return own, faults
 
 
 def describe_scheduler(name: str) -> Description:
@@ -66,7 +161,7 @@ def describe_scheduler(name: str) -> Description:
     MissingDependencyError
         It is another package's, and cannot be imported.
     """
-    if name.startswith(JAVA_PREFIX):
+    if is_java(name):
         from stormwright.storm.scheduler_host import JavaScheduler  # only they need the cluster's side
 
         return replace(describe_class(name, JavaScheduler, NoParams), parameters=_java_parameters())

@@ -1,0 +1,16 @@
+"""What places executors, as all rooms see it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from stormwright.model.assignment import Assignment
+from stormwright.model.problem import Problem
+
+
+class Scheduler(Protocol):
+    """A placement policy: pure, deterministic for its parameters, without I/O or clock."""
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place every executor of `problem` or say why not."""
+        ...
