@@ -39,7 +39,7 @@ MANY_PARAMETERS = 4
 FOLDERS: dict[str, int] = {
     "model": 21,
     "formats": 24,
-    "experiments": 15,
+    "experiments": 16,
     "service": 16,
 }
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from stormwright.cli.progress import shown
 from stormwright.errors import InputError, MissingDependencyError
 from stormwright.experiments.compare import Row, compare, measure
 from stormwright.model import UNPLACED, Assignment, cost_of
@@ -129,7 +130,8 @@ def test_what_runs_now_is_measured_where_something_does():
 
 def test_progress_tells_each_scheduler():
     lines = []
-    compare(TWO_NODES, {"a": Fixed([0, 0, 4, 4]), "b": Fixed(ValueError("no"))}, lines.append)
+    with shown(tell=lines.append):
+        compare(TWO_NODES, {"a": Fixed([0, 0, 4, 4]), "b": Fixed(ValueError("no"))})
     assert lines[0] == "1 of 2: a …"
     assert lines[1].startswith("1 of 2: a took 0.")
     assert lines[3].startswith("2 of 2: b failed after 0.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,31 +11,17 @@ import click
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
+from stormwright.cli.progress import shown
 from stormwright.experiments.ready import read_problem
 from stormwright.model.texts import proof_text, size_of
 from stormwright.schedulers.kit.resolve import ALL, SOME_JAVA, choose_schedulers, is_java
 
 if TYPE_CHECKING:
-    from stormwright.experiments.compare import Comparison, Figures
+    from stormwright.experiments.compare import Comparison
 
 _SOME_FAILED = 1
 
 _MAX_LINES = 5
-
-#: Heading → what stands under it; traffic in tuples/s. Those without a number anywhere are left out, except `cost`.
-_COLUMNS: dict[str, Callable[[Figures], float | int | None]] = {
-    "cost": lambda figures: figures.total,
-    "in worker": lambda figures: figures.cost.same_executor + figures.cost.same_worker,
-    "in node": lambda figures: figures.cost.inter_worker,
-    "in rack": lambda figures: figures.cost.inter_node,
-    "between racks": lambda figures: figures.cost.inter_rack,
-    "to unplaced": lambda figures: figures.cost.unplaced,
-    "unplaced": lambda figures: figures.unplaced,
-    "nodes": lambda figures: figures.nodes,
-    "workers": lambda figures: figures.workers,
-    "CPU max/mean": lambda figures: figures.balance,
-    "moved": lambda figures: figures.moved_executors,
-}
 
 
 @click.command()
@@ -84,7 +70,8 @@ def command(
         from stormwright.experiments.report import check_report
 
         check_report()
-    comparison = compare(problem, schedulers, lambda line: say(line, err=True))
+    with shown(err=True):
+        comparison = compare(problem, schedulers)
     if output:
         write_comparison(output, comparison)
     if as_json:
@@ -99,35 +86,21 @@ def command(
 
 def _print(comparison: Comparison, asked: str) -> None:
     from stormwright.experiments.compare import MARK, MARK_MEANS
+    from stormwright.experiments.compare_table import comparison_table
 
     problem, rows = comparison.problem, comparison.rows
     say(f"{problem.name or 'problem'}: {size_of(problem)}; traffic in tuples/s")
-    found = [row.figures for row in rows if row.figures] + ([comparison.current] if comparison.current else [])
-    columns = {name: value for name, value in _COLUMNS.items() if name == "cost" or any(map(value, found))}
-    table = numbers_table("", *columns, "limits", "s")
-    if comparison.current:
-        table.add_row("(what runs now)", *_cells(comparison.current, columns), "")
-    for row in rows:
-        cells = _cells(row.figures, columns) if row.figures else [*("–" for _ in columns), "failed"]
-        table.add_row(row.label, *cells, f"{row.seconds:.3f}")
+    figures = comparison_table(comparison)
+    table = numbers_table(*figures.head)
+    for cells in figures.rows:
+        table.add_row(*cells)
     print_table(table)
     if ALL in map(str.strip, asked.split(",")) and not any(is_java(row.name) for row in rows):
         say(f"all has no Java schedulers: --schedulers {ALL},{SOME_JAVA} adds one")
-    if any(figures.mark for figures in found):
+    if figures.marked:
         say(f"{MARK} {MARK_MEANS}")
     for line in _remarks(comparison):
         say(line)
-
-
-def _cells(figures: Figures, columns: dict[str, Callable[[Figures], float | int | None]]) -> list[str]:
-    cost, *others = (_number(value(figures)) for value in columns.values())
-    return [figures.mark + cost, *others, figures.limits_text]
-
-
-def _number(value: float | int | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" if value < 10 else f"{value:,.1f}"
 
 
 def _remarks(comparison: Comparison) -> Iterator[str]:

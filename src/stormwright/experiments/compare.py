@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from stormwright.errors import StormwrightError
+from stormwright.experiments.compare_table import comparison_table
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, Scheduler, cost_of, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints import WorkerCount, broken_limits, node_sum, other_worker_counts
 from stormwright.model.texts import counted
 from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.warm_up import warm_up
+
+log = logging.getLogger(__name__)
 
 #: Before a cost that says nothing beside others, and what it means.
 MARK = "*"
@@ -129,7 +133,7 @@ class Row:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """All answers on one problem.
 
@@ -166,26 +170,29 @@ class Comparison:
             "schedulers": [row.as_dict() for row in self.rows],
         }
 
+    def __repr__(self) -> str:
+        """The table, and what a mark in it means: what a prompt shows."""
+        table = comparison_table(self)
+        return f"{table.as_text()}\n{MARK} {MARK_MEANS}" if table.marked else table.as_text()
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        table = comparison_table(self)
+        return f"{table.as_html()}<p>{MARK} {MARK_MEANS}</p>" if table.marked else table.as_html()
+
 
 def compare(
     problem: Problem,
     schedulers: Mapping[str, Scheduler | StormwrightError],
-    say: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Run every scheduler on `problem`; one that fails becomes a row with its error.
-
-    Parameters
-    ----------
-    say
-        Takes a line of progress.
-    """
+    """Run every scheduler on `problem`; one that fails becomes a row with its error."""
     # Also derives the problem's arrays, so that the first scheduler is not charged for what all of them use.
     current = measure(problem, problem.current_slot)
     rows = []
     for number, (name, scheduler) in enumerate(schedulers.items(), start=1):
-        say(f"{number} of {len(schedulers)}: {name} …")
+        log.info("%d of %d: %s …", number, len(schedulers), name)
         row = _run(problem, name, scheduler)
-        say(f"{number} of {len(schedulers)}: {name} {_outcome(row)}")
+        log.info("%d of %d: %s %s", number, len(schedulers), name, _outcome(row))
         rows.append(row)
     runs = bool(np.any(problem.current_slot != UNPLACED))
     return Comparison(problem, current if runs else None, tuple(sorted(rows, key=_rank)))
