@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+from stormwright.service.state_lock import LOCK, only_service
 
 
 @pytest.mark.parametrize(
@@ -24,3 +28,12 @@ def test_bad_options_end_with_2(run, tmp_path, arguments, said):
     assert (code, out) == (2, "")
     assert said in err
     assert not (tmp_path / "state").exists()
+
+
+def test_serve_ends_with_2_and_touches_nothing(run, tmp_path):
+    state = tmp_path / "state"
+    with only_service(state):
+        code, out, err = run("serve", "--storm-home", tmp_path, "--state", state, "--dry-run", "--port", 7071)
+    assert (code, out) == (2, "")
+    assert f"another service (pid {os.getpid()}) uses this directory" in err
+    assert [path.name for path in state.iterdir()] == [LOCK]

@@ -134,8 +134,9 @@ def _lay_out(body: bytes) -> _Layout | None:
         return None
     found = {f"{_MARK}{number}": run for number, run in enumerate(runs)}
     lists = []
-    for key in ("supervisors", "topologies", "assignments"):
-        marks = list(header.pop(key, ()))
+    for key, kind in (("supervisors", list), ("topologies", list), ("assignments", dict)):
+        held = header.pop(key, {} if kind is dict else None)
+        marks = list(held) if isinstance(held, kind) else [None]
         if not (len(marks) <= 1 and all(isinstance(mark, str) and mark in found for mark in marks)):
             return None
         lists.append([line for mark in marks for line in found.pop(mark)])
