@@ -12,6 +12,7 @@ import orjson
 
 from stormwright.errors import Fault, InputError
 from stormwright.formats import placement_to_dict
+from stormwright.formats.files import collection_paused
 from stormwright.formats.snapshot_reader import SOURCE, SnapshotReader
 from stormwright.model import Problem
 from stormwright.storm.bridge import Answer, Bridge
@@ -50,14 +51,16 @@ class Questions:
         if self._busy:
             return 503, _error("busy with another question")
         self._busy = True
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, body, time.monotonic())
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self.answer_now, body, time.monotonic())
 
-    def _answer(self, body: bytes, asked_s: float) -> tuple[int, bytes]:
+    def answer_now(self, body: bytes, asked_s: float) -> tuple[int, bytes]:
+        """The same on this thread, of a question that came at `asked_s` (`time.monotonic`)."""
         try:
-            snapshot = self._reader.read(body)
-            _require_size(snapshot.problem)
-            left_s = _limit_s(snapshot.problem.conf) - (time.monotonic() - asked_s)
-            answer = self._bridge.answer(snapshot.problem, snapshot.unfit, max(left_s, _LEAST_S))
+            with collection_paused():
+                snapshot = self._reader.read(body)
+                _require_size(snapshot.problem)
+                left_s = _limit_s(snapshot.problem.conf) - (time.monotonic() - asked_s)
+                answer = self._bridge.answer(snapshot.problem, snapshot.unfit, max(left_s, _LEAST_S))
         except InputError as error:  # also what only the scheduler can judge
             return 400, _error(str(error))
         finally:
