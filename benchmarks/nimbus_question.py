@@ -120,7 +120,5 @@ def _topology(number: int, executors: int) -> dict[str, Any]:
         "num_workers": max(1, executors // EXECUTORS_A_WORKER),
         "conf": {**_CONF, "topology.name": f"topology-{number}"},
         "components": components,
-        "executor_runs": [
-            [index, int(starts[index]), int(parallelism[index]), 1] for index in range(len(_COMPONENTS))
-        ],
+        "executor_runs": [[index, int(starts[index]), int(parallelism[index]), 1] for index in range(len(_COMPONENTS))],
     }

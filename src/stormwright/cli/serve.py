@@ -142,7 +142,11 @@ def command(
     )
     stop = threading.Event()
     scheduler = make_scheduler(scheduler_name, assignments)
-    with only_service(state_dir), shown(), Service(settings, scheduler, scheduler_name, gateway_command(storm_home)) as service:
+    with (
+        only_service(state_dir),
+        shown(),
+        Service(settings, scheduler, scheduler_name, gateway_command(storm_home)) as service,
+    ):
         # Spark has set a handler of its own meanwhile.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())

@@ -98,7 +98,9 @@ class Service:
 
     def __enter__(self) -> Self:
         if not self.bridge.warm_up(warm_up, WARM_UP_S):  # Nimbus waits 1.5 s for an answer
-            log.warning("%s has not placed two executors in %g s: it is left out until it has", self.settings.initial, WARM_UP_S)
+            log.warning(
+                "%s has not placed two executors in %g s: it is left out until it has", self.settings.initial, WARM_UP_S
+            )
         with ExitStack() as starting:
             if self._failure_hook:
                 starting.enter_context(self._failure_hook)

@@ -214,9 +214,7 @@ class Bridge:
                 assignments |= self._accept(around, placed, slots, rest, occupancy)
         return Answer(assignments, dict(self._status))
 
-    def _around(
-        self, problem: Problem, occupancy: Occupancy, ordered: Mapping[str, TopologyAssignment]
-    ) -> Problem:
+    def _around(self, problem: Problem, occupancy: Occupancy, ordered: Mapping[str, TopologyAssignment]) -> Problem:
         """What the initial scheduler is shown: what is ordered runs, and what it may not place is not there."""
         if ordered:
             problem = problem.with_current({**problem.current, **ordered})

@@ -206,7 +206,9 @@ def test_more_executors_than_there_can_be_are_refused_before_memory_is_taken(run
     assert f"asks for {runs[0][2]:,} executors" in orjson.loads(answer)["error"]
 
 
-@pytest.mark.parametrize("body", [b"null", b"3", b"{}", b"[]", b'{"problem": null}', b'{"problem": {"topologies": null}}'])
+@pytest.mark.parametrize(
+    "body", [b"null", b"3", b"{}", b"[]", b'{"problem": null}', b'{"problem": {"topologies": null}}']
+)
 def test_what_is_no_question_is_told_in_a_sentence(body):
     with serving() as port:
         code, answer = ask(port, "/v1/schedule", body)
