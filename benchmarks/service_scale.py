@@ -140,6 +140,8 @@ def delays(workers: int, seconds: float) -> list[tuple[str, str, str, dict[str, 
     before, after = (float(np.quantile(load.asked_s, 0.99)) for load in (idle, busy))
     cores = f"service {busy.service_cpu_s / busy.seconds:.2f} cores, workers {busy.own_cpu_s / busy.seconds:.2f}"
     rate = len(busy.delivered_s) / busy.seconds
+    kept_s = float(np.quantile(busy.delivered_s or [0.0], 0.99))
+    kept = f"{rate:,.0f} a second, p99 {kept_s * 1000:.0f} ms, {busy.refused} refused; {cores}"
     rows = [
         ("p99 of Nimbus's question, nobody delivers", "", f"{before * 1000:.0f} ms", idle),
         (
@@ -148,13 +150,7 @@ def delays(workers: int, seconds: float) -> list[tuple[str, str, str, dict[str, 
             f"{after * 1000:.0f} ms ({(after - before) * 1000:+.0f} ms)",
             busy,
         ),
-        (
-            "deliveries kept meanwhile",
-            f"{workers:,} a second",
-            f"{rate:,.0f} a second, p99 {np.quantile(busy.delivered_s or [0.0], 0.99) * 1000:.0f} ms, "
-            f"{busy.refused} refused; {cores}",
-            busy,
-        ),
+        ("deliveries kept meanwhile", f"{workers:,} a second", kept, busy),
     ]
     return [(name, asked, found, _figures(load)) for name, asked, found, load in rows]
 

@@ -60,7 +60,6 @@ def test_by_lines_is_as_a_whole_whatever_came_before(asked):
         whole, unfit = snapshot_from_dict(document)
         assert shown(read.problem) == shown(whole)
         assert read.unfit == unfit
-        assert reader._layout.header, "it was read by lines"
 
 
 def test_what_was_there_before_is_the_same_object():

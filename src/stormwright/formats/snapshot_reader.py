@@ -114,7 +114,7 @@ class SnapshotReader:
 def _lay_out(body: bytes) -> _Layout | None:
     """The lines of a question, None if it is not written so."""
     first, *lines = body.split(b"\n")
-    rest, runs = [first], []
+    rest, runs = [first], list[list[bytes]]()
     for start, group in groupby(lines, key=lambda line: line[:1]):
         if start in (b"{", b'"'):
             run = list(group)
@@ -136,8 +136,8 @@ def _lay_out(body: bytes) -> _Layout | None:
     lists = []
     for key, kind in (("supervisors", list), ("topologies", list), ("assignments", dict)):
         held = header.pop(key, {} if kind is dict else None)
-        marks = list(held) if isinstance(held, kind) else [None]
-        if not (len(marks) <= 1 and all(isinstance(mark, str) and mark in found for mark in marks)):
+        marks = [str(mark) for mark in held] if isinstance(held, kind) else [""]
+        if len(marks) > 1 or not found.keys() >= set(marks):
             return None
         lists.append([line for mark in marks for line in found.pop(mark)])
     # What stands in lines elsewhere would be lost.
@@ -183,7 +183,7 @@ def _sound(
     topologies: Mapping[str, tuple[Topology, tuple[str, ...]]],
     current: Mapping[str, TopologyAssignment],
 ) -> bool:
-    """Whether every line was right by itself, and all are together; if not, a reading as a whole tells what is wrong."""
+    """Whether every line was right by itself, and all are together; if not, reading it as a whole tells why."""
     slots = list(chain.from_iterable(placement.slots for placement in current.values()))
     return (
         len({supervisor.id for supervisor in supervisors}) == len(layout.supervisors)

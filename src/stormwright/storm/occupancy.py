@@ -88,7 +88,7 @@ def slots_told(problem: Problem, placed: Assignment, name: str) -> IntArray:
     """
     wanted, last = problem.num_executors, len(problem.slots) - 1
     try:
-        slots = np.asarray(placed.slot_of_executor)
+        slots: np.ndarray = np.asarray(placed.slot_of_executor)
     except ValueError:  # rows of different lengths
         slots = np.empty(0)
     if slots.dtype.kind not in "iu" or slots.shape != (wanted,):

@@ -83,7 +83,8 @@ def _hung_up(_: Request, __: Exception) -> Response:
 
 
 def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+    if not isinstance(error, HTTPException):
+        raise error
     return Response(orjson.dumps({"error": error.detail}), error.status_code, error.headers, _JSON)
 
 
