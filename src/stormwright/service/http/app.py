@@ -16,6 +16,7 @@ from starlette.routing import Route
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem
 from stormwright.service.http.bodies import read_body
+from stormwright.service.http.connections import App, Scope
 from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, Deliveries
 from stormwright.service.http.questions import Questions
 from stormwright.service.metrics import CONTENT_TYPE, metrics_text
@@ -26,6 +27,7 @@ from stormwright.storm.bridge import Bridge
 MAX_QUESTION_BYTES = 96 * 2**20
 
 _JSON = "application/json"
+_PERFLOG = "/v1/perflog"
 
 
 def make_app(
@@ -33,7 +35,7 @@ def make_app(
     ingest: Callable[[Sequence[bytes]], None],
     status: Callable[[], ServiceStatus],
     problem: Callable[[], Problem | None] = lambda: None,
-) -> Starlette:
+) -> App:
     """The service's routes. Questions and deliveries each have a thread of their own, apart from all others.
 
     Parameters
@@ -50,7 +52,12 @@ def make_app(
         return Response(answer, code, media_type=_JSON)
 
     async def perflog(request: Request) -> Response:
-        await deliveries.take(await read_body(request, MAX_DELIVERY_BYTES))
+        try:
+            await deliveries.take(await read_body(request, MAX_DELIVERY_BYTES))
+        except HTTPException as error:
+            return _refused(request, error)
+        except ClientDisconnect as error:
+            return _hung_up(request, error)
         return Response(status_code=204)
 
     async def show_status(_: Request) -> Response:
@@ -65,16 +72,26 @@ def make_app(
             return _json({"error": "Nimbus has not asked yet: try again in 10 s"}, status_code=503)
         return await run_in_threadpool(lambda: _json(problem_to_dict(now)))
 
-    return Starlette(
+    others = Starlette(
         routes=[
             Route("/v1/schedule", schedule, methods=["POST"]),
-            Route("/v1/perflog", perflog, methods=["POST"]),
+            Route(_PERFLOG, perflog, methods=["POST"]),
             Route("/v1/status", show_status, methods=["GET"]),
             Route("/v1/problem", show_problem, methods=["GET"]),
             Route("/metrics", show_metrics, methods=["GET"]),
         ],
         exception_handlers={ClientDisconnect: _hung_up, HTTPException: _refused},
     )
+
+    async def app(scope: Scope, receive: Any, send: Any) -> None:
+        # There are thousands of deliveries a second; finding their route would cost more than taking them.
+        if scope["type"] == "http" and scope["path"] == _PERFLOG and scope["method"] == "POST":
+            response = await perflog(Request(scope, receive))
+            await response(scope, receive, send)
+        else:
+            await others(scope, receive, send)
+
+    return app
 
 
 def _hung_up(_: Request, __: Exception) -> Response:
