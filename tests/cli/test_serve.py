@@ -17,7 +17,7 @@ from stormwright.service.state_lock import LOCK, only_service
         (["--keep-raw", -1], "'--keep-raw': -1.0 is not in the range"),
         (["--alarm-after", "inf"], "'--alarm-after': inf is no number"),
         (["--forecast", 0], "'--forecast': 0 is not in the range"),
-        (["--period", "nan"], "period_s: should be at least 0, got nan"),
+        (["--period", "nan"], "period_s: should be from 0 to 1e+06, got nan"),
         (["--history-format", "orc"], "orc: unknown; there are parquet, delta"),
         (["--scheduler", "nobody"], "nobody: unknown scheduler"),
         (["--storm-home", "/no/such/place"], "'/no/such/place' does not exist"),
