@@ -30,7 +30,8 @@ from results import ROOT, write_results
 
 from stormwright.experiments.demo import demo_cluster
 from stormwright.schedulers import make_scheduler
-from stormwright.service.http import HttpServer, make_app
+from stormwright.service.http.app import make_app
+from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
 from stormwright.storm.local import LocalCluster, RunningCluster

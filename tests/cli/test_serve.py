@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+from stormwright.service.state_lock import LOCK, only_service
 
 
 @pytest.mark.parametrize(
@@ -13,7 +17,7 @@ import pytest
         (["--keep-raw", -1], "'--keep-raw': -1.0 is not in the range"),
         (["--alarm-after", "inf"], "'--alarm-after': inf is no number"),
         (["--forecast", 0], "'--forecast': 0 is not in the range"),
-        (["--period", "nan"], "period_s: should be at least 0, got nan"),
+        (["--period", "nan"], "period_s: should be from 0 to 1e+06, got nan"),
         (["--history-format", "orc"], "orc: unknown; there are parquet, delta"),
         (["--scheduler", "nobody"], "nobody: unknown scheduler"),
         (["--storm-home", "/no/such/place"], "'/no/such/place' does not exist"),
@@ -24,3 +28,12 @@ def test_bad_options_end_with_2(run, tmp_path, arguments, said):
     assert (code, out) == (2, "")
     assert said in err
     assert not (tmp_path / "state").exists()
+
+
+def test_serve_ends_with_2_and_touches_nothing(run, tmp_path):
+    state = tmp_path / "state"
+    with only_service(state):
+        code, out, err = run("serve", "--storm-home", tmp_path, "--state", state, "--dry-run", "--port", 7071)
+    assert (code, out) == (2, "")
+    assert f"another service (pid {os.getpid()}) uses this directory" in err
+    assert [path.name for path in state.iterdir()] == [LOCK]

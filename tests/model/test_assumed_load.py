@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stormwright.model import Component, Grouping, Problem, Supervisor, Topology, assumed_load, default_executor_runs
+from stormwright.model.load import _sources_first
 from stormwright.testing import oracles
 
 
@@ -86,3 +89,21 @@ def test_components_without_executors_send_and_receive_nothing():
     load = assumed_load(idle, 1e9)
     assert len(load.pair_tps) == len(load.flow_tps) == 0
     assert len(assumed_load(topology(), 1e9).cpu_hz) == 0
+
+
+def in_turn(sources: list[list[int]]) -> list[int]:
+    """The same order, looking at all that waits each time."""
+    done: list[int] = []
+    waiting = list(range(len(sources)))
+    while waiting:
+        known = {target: [source in done for source in sources[target]] for target in waiting}
+        ready = [target for target in waiting if all(known[target])]
+        reached = [target for target in waiting if any(known[target])]
+        done.append((ready or reached or waiting)[0])
+        waiting.remove(done[-1])
+    return done
+
+
+@given(st.lists(st.lists(st.integers(0, 7), max_size=4), min_size=8, max_size=8))
+def test_sources_come_first_also_in_cycles(sources):
+    assert list(_sources_first(sources)) == in_turn(sources)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -167,3 +171,88 @@ def test_slots_of_a_topology_whose_configuration_has_faults_stay_taken() -> None
     answer = bridge().answer(problem([A, B], nodes=1, current={A.id: whole}), {A.id: ("conf.x: wrong",)})
     assert answer.assignments == {B.id: place([("n0", 6701)], [0] * 4)}
     assert set(answer.status) == {B.id}, "what runs completely lacks nothing"
+
+
+class Telling:
+    """Answers what it is told to."""
+
+    def __init__(self, slots: object) -> None:
+        self._slots = slots
+
+    def schedule(self, problem: Problem) -> Assignment:
+        return Assignment(self._slots)  # type: ignore[arg-type]  # whatever a plugin may answer
+
+
+@pytest.mark.parametrize(
+    ("slots", "told"),
+    [
+        (np.full(8, -5), "named answered nonsense: slots -5 to -5, there are 0 to 5"),
+        (np.full(8, 6), "slots 6 to 6, there are 0 to 5"),
+        (np.zeros(3, int), r"shape \(3,\) for the slots of 8 executors"),
+        (np.zeros(8), "numbers of type float64"),
+        (None, "numbers of type object"),
+        ([[0], [1, 2]], "for the slots of 8 executors"),
+        (np.array([0, 0, 1, 1, 2, 2, 3, 4]), "wants 3 workers where 2 are asked for"),
+        (np.array([0, 0, 1, 1, 2, 2, 2, 2]), "wants 1 worker where 2 are asked for"),
+        (np.array([0, 0, 1, 1, 1, 1, 2, 2]), "wants slots that are taken, or to move what runs"),
+    ],
+)
+def test_what_cannot_be_is_not_passed_on(slots: object, told: str) -> None:
+    """Six slots; the second of two topologies of two workers each gets what cannot be."""
+    asked = problem([topology("a"), topology("b")])
+    answer = Bridge(Telling(slots), "named").answer(asked)
+    second = asked.topologies[1].id
+    assert second not in answer.assignments
+    assert re.search(told, answer.status[second])
+
+
+def test_storms_own_scheduler_may_have_fewer_workers_where_slots_are_short() -> None:
+    asked = problem([topology("a", workers=3)], nodes=1, slots=2)
+    answer = Bridge(make_scheduler("even"), "even").answer(asked)
+    assert len(answer.assignments[asked.topologies[0].id].slots) == 2
+
+
+class Hanging:
+    """The first call never returns, in terms of a test."""
+
+    def __init__(self) -> None:
+        self.called, self.over = threading.Event(), threading.Event()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        self.called.set()
+        self.over.wait(60)
+        return FirstFreeSlot().schedule(problem)
+
+
+def test_while_the_scheduler_hangs_orders_are_taken_and_given() -> None:
+    hanging = Hanging()
+    asked = Bridge(hanging, "slow")
+    nimbus = threading.Thread(target=asked.answer, args=(problem([A, B]), None, 60.0))
+    nimbus.start()
+    assert hanging.called.wait(10)
+    began = time.monotonic()
+    asked.order(A.id, Order(ON_N1, "better"))
+    asked.withdraw(B.id)
+    assert asked.wait_for_snapshot(began, 0.01) is None
+    assert time.monotonic() - began < 5, "the order does not wait for the scheduler"
+    hanging.over.set()
+    nimbus.join(10)
+    hanging.over.clear()
+    answer = asked.answer(problem([A, B]), None, 0.1)
+    assert answer.assignments == {A.id: ON_N1}
+    assert answer.status[B.id] == "slow had no answer within 0.1 s"
+    answer = asked.answer(problem([A, B], current={A.id: ON_N1}), None, 60.0)
+    assert answer.status[B.id] == "slow still decides about an earlier state of the cluster"
+    hanging.over.set()
+
+
+@pytest.mark.parametrize("waiting", [0, 1, 40])
+def test_many_topologies_are_answered_as_one_after_the_other_would_be(waiting: int) -> None:
+    """Round robin over nodes of two slots: every slot given once, to those that have none."""
+    many = [topology(f"t{number}", workers=1) for number in range(40)]
+    placed = {t.id: on(f"n{number}") for number, t in enumerate(many[: 40 - waiting])}
+    asked = problem(many, nodes=40, current=placed)
+    answer = Bridge(make_scheduler("even"), "even").answer(asked)
+    assert set(answer.assignments) == {t.id for t in many[40 - waiting :]}
+    slots = [slot for given in (*placed.values(), *answer.assignments.values()) for slot in given.slots]
+    assert len(set(slots)) == 40

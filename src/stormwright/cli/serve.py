@@ -121,6 +121,7 @@ def command(
     from stormwright.service.history import HistorySettings
     from stormwright.service.hooks.hook_program import load_hook
     from stormwright.service.settings import ServiceSettings
+    from stormwright.service.state_lock import only_service
     from stormwright.service.wiring import Service
     from stormwright.storm.gateway import gateway_command
 
@@ -141,7 +142,11 @@ def command(
     )
     stop = threading.Event()
     scheduler = make_scheduler(scheduler_name, assignments)
-    with shown(), Service(settings, scheduler, scheduler_name, gateway_command(storm_home)) as service:
+    with (
+        only_service(state_dir),
+        shown(),
+        Service(settings, scheduler, scheduler_name, gateway_command(storm_home)) as service,
+    ):
         # Spark has set a handler of its own meanwhile.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())

@@ -45,7 +45,7 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
         add_misfits(storm_misfits(header.conf), path, faults)
     core_hz = header.core_hz if header else math.nan
     supervisors = [
-        None if node is None else _supervisor(node, core_hz, at, faults)
+        None if node is None else parse_supervisor(node, core_hz, at, faults)
         for _, node, at in faults.parse_each(SupervisorDocument, document, "supervisors", path)
     ]
     topologies = [
@@ -74,7 +74,8 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
     )
 
 
-def _supervisor(header: SupervisorDocument, core_hz: float, path: str, faults: FaultList) -> Supervisor:
+def parse_supervisor(header: SupervisorDocument, core_hz: float, path: str, faults: FaultList) -> Supervisor:
+    """The supervisor that `header` describes; `core_hz` is the speed of a core where it does not tell."""
     if len(set(header.ports)) < len(header.ports):
         for position, port in enumerate(header.ports):
             if port in header.ports[:position]:

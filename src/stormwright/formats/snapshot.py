@@ -25,11 +25,11 @@ def snapshot_from_dict(document: object, source: str = "snapshot") -> tuple[Prob
     if not isinstance(document, Mapping) or not isinstance(raw, list):
         return problem_from_dict(document, source), {}
     unfit: dict[str, tuple[str, ...]] = {}
-    topologies = [_without_misfits(topology, unfit) for topology in raw]
+    topologies = [without_misfits(topology, unfit) for topology in raw]
     return problem_from_dict({**document, "topologies": topologies}, source), unfit
 
 
-def _without_misfits(topology: object, unfit: dict[str, tuple[str, ...]]) -> object:
+def without_misfits(topology: object, unfit: dict[str, tuple[str, ...]]) -> object:
     """`topology` without keys that have faults, which are noted in `unfit`."""
     conf = topology.get("conf") if isinstance(topology, Mapping) else None
     misfits = conf_misfits(conf) if isinstance(conf, Mapping) else ()

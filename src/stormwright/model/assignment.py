@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from stormwright.model.arrays import IntArray
 from stormwright.model.cluster import WorkerSlot
 
@@ -82,9 +80,8 @@ class Assignment:
 
 def name_slots(problem: Problem, slot_of_executor: IntArray) -> TopologyAssignment:
     """`slot_of_executor` (indices into the problem's slots) of one topology, by name."""
-    used, first, inverse = np.unique(slot_of_executor, return_index=True, return_inverse=True)
-    order = [rank for rank in np.argsort(first) if used[rank] != UNPLACED]
-    position = np.full(len(used), UNPLACED)
-    position[order] = np.arange(len(order))
-    slots = tuple(problem.slots[used[rank]] for rank in order)
-    return TopologyAssignment(slots, tuple(int(p) for p in position[inverse]))
+    position: dict[int, int] = {}
+    of_executor = tuple(
+        UNPLACED if slot == UNPLACED else position.setdefault(slot, len(position)) for slot in slot_of_executor.tolist()
+    )
+    return TopologyAssignment(tuple(problem.slots[slot] for slot in position), of_executor)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from stormwright.model.arrays import BoolArray, IndexArray
 from stormwright.model.misfit import Misfit
@@ -60,8 +61,9 @@ class ComponentLimits:
 
         A pair counts for both of its components: of shape (W, C).
         """
-        others = in_workers @ self.incompatible - np.diagonal(self.incompatible).astype(np.int64)
-        pairs: IndexArray = in_workers * others
+        # A worker has few of many components: the product of whole tables would be cubic.
+        held = csr_array(in_workers.astype(np.int64)) @ self.incompatible.astype(np.int64)
+        pairs: IndexArray = in_workers * (held - np.diagonal(self.incompatible).astype(np.int64))
         return pairs
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -151,13 +152,7 @@ def _emitted_tps_per_executor(topology: Topology, sizes: list[int]) -> list[floa
         for component in topology.components
     ]
     emitted_tps: dict[int, float] = {}
-    waiting = list(range(len(inputs)))
-    while waiting:
-        known = [[source in emitted_tps for source, _ in inputs[target]] for target in waiting]
-        ready = [target for target, each in zip(waiting, known, strict=True) if all(each)]
-        reached = [target for target, each in zip(waiting, known, strict=True) if any(each)]
-        target = (ready or reached or waiting)[0]
-        waiting.remove(target)
+    for target in _sources_first([[source for source, _ in own] for own in inputs]):
         received_tps = 0.0
         for source, kind in inputs[target]:
             copies = sizes[target] if kind == "all" else 1
@@ -166,3 +161,29 @@ def _emitted_tps_per_executor(topology: Topology, sizes: list[int]) -> list[floa
             received_tps = 1.0 * sizes[target]
         emitted_tps[target] = received_tps / sizes[target] if sizes[target] else 0.0
     return [emitted_tps[component] for component in range(len(inputs))]
+
+
+def _sources_first(sources: list[list[int]]) -> Iterator[int]:
+    """Components, each given with its sources, in an order in which those come before it.
+
+    Where there is none, in a cycle, one of which some source was there comes next, or else any. Of several that could
+    come next the first does.
+    """
+    missing = [len(own) for own in sources]
+    targets: list[list[int]] = [[] for _ in sources]
+    for target, own in enumerate(sources):
+        for source in own:
+            targets[source].append(target)
+    ready = [target for target, count in enumerate(missing) if not count]  # sorted, so it is a heap
+    reached: list[int] = []
+    waiting = list(range(len(sources)))
+    done = [False] * len(sources)
+    while queue := next((each for each in (ready, reached, waiting) if each), None):
+        component = heappop(queue)
+        if done[component]:
+            continue
+        done[component] = True
+        yield component
+        for target in targets[component]:
+            missing[target] -= 1
+            heappush(reached if missing[target] else ready, target)

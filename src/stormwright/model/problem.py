@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -154,10 +155,8 @@ class Problem:
     @cached_property
     def node_usable(self) -> BoolArray:
         """Whether a node may take new executors: neither its host blacklisted nor itself greylisted, shape (N,)."""
-        return np.array([self._usable(node) for node in self.supervisors], dtype=bool)
-
-    def _usable(self, node: Supervisor) -> bool:
-        return node.host not in self.blacklisted_hosts and node.id not in self.greylisted_supervisors
+        hosts, ids = self.blacklisted_hosts, frozenset(self.greylisted_supervisors)
+        return np.array([node.host not in hosts and node.id not in ids for node in self.supervisors], dtype=bool)
 
     # What runs now -------------------------------------------------------------------------------
 
@@ -165,12 +164,16 @@ class Problem:
     def current_slot(self) -> IntArray:
         """Slot index of every executor now, -1 where it has none that still exists, shape (E,)."""
         current = np.full(self.num_executors, UNPLACED, dtype=np.int32)
-        for topology_id, assignment in self.current.items():
-            index = self.topology_index.get(topology_id)
-            if index is None:
-                continue
-            known = np.array([self.slot_index.get(slot, UNPLACED) for slot in assignment.slots] + [UNPLACED])
-            current[self.executors_of(index)] = known[list(assignment.slot_of_executor)]
+        placed = [(self.topology_index[t], own) for t, own in self.current.items() if t in self.topology_index]
+        # All topologies at once: one by one NumPy would be called for each.
+        slots = [self.slot_index.get(slot, UNPLACED) for _, own in placed for slot in own.slots]
+        known = np.array([*slots, UNPLACED], dtype=np.int32)
+        first = np.cumsum([0, *(len(own.slots) for _, own in placed)])
+        lengths = [len(own.slot_of_executor) for _, own in placed]
+        index = np.fromiter(chain.from_iterable(own.slot_of_executor for _, own in placed), np.int64, sum(lengths))
+        slot = known[np.where(index == UNPLACED, UNPLACED, index + np.repeat(first[:-1], lengths))]
+        offset = np.array([self.executor_offset[topology] for topology, _ in placed], dtype=np.int64)
+        current[np.arange(len(slot)) + np.repeat(offset - np.cumsum([0, *lengths])[:-1], lengths)] = slot
         current.flags.writeable = False
         return current
 

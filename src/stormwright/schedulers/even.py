@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -51,13 +52,12 @@ class EvenScheduler:
         free = _FreeSlots(problem)
         unplaced: list[Unplaced] = []
         status: dict[str, str] = {}
-        for index in topologies_order([topology.id for topology in problem.topologies]):
+        lacking = np.unique(problem.executor_topology[slots == UNPLACED]).tolist()
+        for index in topologies_order([topology.id for topology in problem.topologies], lacking):
             topology, executors = problem.topologies[index], problem.executors_of(index)
             own = slots[executors]
             live_workers = len(np.unique(own[own != UNPLACED]))
             waiting = np.flatnonzero(own == UNPLACED)
-            if not len(waiting):
-                continue
             taken = free.take(min(topology.num_workers - live_workers, len(waiting)))
             if len(taken):
                 by_task = waiting[np.argsort(topology.executor_start_task[waiting], kind="stable")]
@@ -78,43 +78,56 @@ class _FreeSlots:
     """Free slots in the order in which EvenScheduler deals them."""
 
     def __init__(self, problem: Problem) -> None:
-        used = np.zeros(len(problem.slots), dtype=bool)
-        used[problem.current_slot[problem.current_slot != UNPLACED]] = True
-        # As Java compares strings: by UTF-16 code units.
-        ids = [node.id.encode("utf-16-be", "surrogatepass") for node in problem.supervisors]
-        by_id = sorted(range(len(ids)), key=ids.__getitem__)
-        first = blacklisted = 0
-        ports: list[list[int]] = []
-        for node in problem.supervisors:
-            order = sorted(range(len(node.ports)), key=node.ports.__getitem__)
-            listed = node.host in problem.blacklisted_hosts
-            ports.append([first + port for port in order if not used[first + port] and not listed])
-            blacklisted += listed * sum(not used[first + port] for port in order)
-            first += len(node.ports)
+        taken = np.zeros(len(problem.slots), dtype=bool)
+        taken[problem.current_slot[problem.current_slot != UNPLACED]] = True
+        hosts = problem.blacklisted_hosts
+        listed = np.array([node.host in hosts for node in problem.supervisors], dtype=bool)[problem.slot_node]
+        blacklisted = int(np.count_nonzero(listed & ~taken))
         #: What `why_none` tells once no slot is free.
-        self._counts = f"{first - blacklisted} of {first} in use, {blacklisted} on blacklisted hosts"
-        #: Free slots of the nodes in order of their ids, the one to take next at the end.
-        self._of_node = [ports[node][::-1] for node in by_id]
-        self._heap = [(-len(free), rank) for rank, free in enumerate(self._of_node) if free]
+        self._counts = f"{len(taken) - blacklisted} of {len(taken)} in use, {blacklisted} on blacklisted hosts"
+        self._problem, self._free = problem, ~taken & ~listed
+        self._first = np.searchsorted(problem.slot_node, np.arange(len(problem.supervisors) + 1))
+        left = np.bincount(problem.slot_node[self._free], minlength=len(problem.supervisors)).tolist()
+        #: Nodes in order of their ids.
+        self._nodes = _in_order_of_java([node.id for node in problem.supervisors])
+        self._heap = [(-left[node], rank) for rank, node in enumerate(self._nodes) if left[node]]
         heapq.heapify(self._heap)
+        #: Free slots of the nodes by rank, the one to take next at the end; of those looked at so far.
+        self._of_rank: dict[int, list[int]] = {}
 
     def take(self, count: int) -> IntArray:
         """The next `count` slots, or as many as there are."""
-        nodes: list[int] = []
-        while self._heap and len(nodes) < count:
-            nodes.append(heapq.heappop(self._heap)[1])
+        ranks: list[int] = []
+        while self._heap and len(ranks) < count:
+            ranks.append(heapq.heappop(self._heap)[1])
+        free = {rank: self._slots(rank) for rank in ranks}
         taken: list[int] = []
-        dealt = nodes
+        dealt = ranks
         while dealt and len(taken) < count:
-            taken += [self._of_node[rank].pop() for rank in dealt[: count - len(taken)]]
-            dealt = [rank for rank in dealt if self._of_node[rank]]
-        for rank in nodes:
-            if self._of_node[rank]:
-                heapq.heappush(self._heap, (-len(self._of_node[rank]), rank))
+            taken += [free[rank].pop() for rank in dealt[: count - len(taken)]]
+            dealt = [rank for rank in dealt if free[rank]]
+        for rank in ranks:
+            if free[rank]:
+                heapq.heappush(self._heap, (-len(free[rank]), rank))
         return np.array(taken, dtype=np.int32)
+
+    def _slots(self, rank: int) -> list[int]:
+        if rank not in self._of_rank:
+            node = self._nodes[rank]
+            first, ports = int(self._first[node]), self._problem.supervisors[node].ports
+            falling = sorted(range(len(ports)), key=ports.__getitem__, reverse=True)
+            self._of_rank[rank] = [first + port for port in falling if self._free[first + port]]
+        return self._of_rank[rank]
 
     def why_none(self, live_workers: int) -> str:
         """Why a topology with that many live workers gets no slot now."""
         if self._heap:
             return f"its {live_workers} workers all live, and EvenScheduler adds no executor to a live worker"
         return f"no free worker slot: {self._counts}"
+
+
+def _in_order_of_java(ids: Sequence[str]) -> list[int]:
+    """Positions of ids in the order in which Java compares them: by UTF-16 code units."""
+    if all(map(str.isascii, ids)):
+        return sorted(range(len(ids)), key=ids.__getitem__)
+    return sorted(range(len(ids)), key=lambda node: ids[node].encode("utf-16-be", "surrogatepass"))

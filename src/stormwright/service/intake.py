@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stormwright.controller.tally import Tally
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import Rejected, parse_lines
@@ -16,9 +18,15 @@ class Intake:
         self._tally = tally
         self._history = history
 
-    def take(self, body: bytes) -> None:
-        """Take a delivery; when this returns it is safe on disk."""
-        lines = body.split(b"\n")
+    def take(self, bodies: Sequence[bytes]) -> None:
+        """Take deliveries; when this returns they are safe on disk.
+
+        Raises
+        ------
+        OSError
+            They are not.
+        """
+        lines = [line for body in bodies for line in body.split(b"\n")]
         self._landing.write(lines)
         new = self._tally.add(record for record in parse_lines(lines) if not isinstance(record, Rejected))
         self._history.count(new)

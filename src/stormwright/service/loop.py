@@ -10,6 +10,7 @@ from stormwright.controller.policy import Decision
 from stormwright.errors import StormwrightError
 from stormwright.service.acting import Acting
 from stormwright.service.looking import Looking
+from stormwright.service.on_change import OnChange
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ class Loop:
         self._require_running = require_running
         self._resume = resume
         self._dry_run = dry_run
-        self._said = ""
+        self._say = OnChange(log.info)
 
     def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
         """Keep the placement good until `stop` is set.
@@ -75,9 +76,6 @@ class Loop:
         return f"dry run, {names} would move: {decision.reason}"
 
     def _tell(self, text: str, error: Exception | None = None) -> None:
-        """Each second may end in the same: it is told once, and again when something else has come between."""
-        if text and text != self._said:
-            log.info(text)
-            if error:
-                log.debug("what failed", exc_info=error)
-            self._said = text
+        """Each second may end in the same."""
+        if text and self._say(text) and error:
+            log.debug("what failed", exc_info=error)

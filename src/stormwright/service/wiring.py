@@ -28,7 +28,8 @@ from stormwright.service.acting import Acting
 from stormwright.service.forecasting import Forecasting
 from stormwright.service.history import History
 from stormwright.service.hooks.failure_hook import FailureHook
-from stormwright.service.http import HttpServer, make_app
+from stormwright.service.http.app import make_app
+from stormwright.service.http.server import HttpServer
 from stormwright.service.intake import Intake
 from stormwright.service.looking import Looking
 from stormwright.service.loop import Loop
@@ -40,6 +41,9 @@ from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
 
 log = logging.getLogger(__name__)
+
+#: Seconds that the initial scheduler has for its first call, which may compile, before the service goes on without it.
+WARM_UP_S = 60.0
 
 
 class Service:
@@ -65,10 +69,9 @@ class Service:
         state = settings.state_dir
         self.memory = Memory()
         self.tally = Tally(keep_records=settings.keep_records)
-        self._initial = _placing_only(settings.initial)
         self._failure_hook = FailureHook(settings.on_failure) if settings.on_failure else None
         tell_failures = self._failure_hook.update if self._failure_hook else None
-        self.bridge = Bridge(self._initial, settings.initial, tell_failures, status_texts)
+        self.bridge = Bridge(_placing_only(settings.initial), settings.initial, tell_failures, status_texts)
         self._history = History(settings.history, state, scheduler_name)
         landing = Landing(state / "landing")
         self.stream = LoadStream(
@@ -94,7 +97,10 @@ class Service:
         self._closing = ExitStack()
 
     def __enter__(self) -> Self:
-        warm_up(self._initial)  # Nimbus waits 1.5 s for an answer
+        if not self.bridge.warm_up(warm_up, WARM_UP_S):  # Nimbus waits 1.5 s for an answer
+            log.warning(
+                "%s has not placed two executors in %g s: it is left out until it has", self.settings.initial, WARM_UP_S
+            )
         with ExitStack() as starting:
             if self._failure_hook:
                 starting.enter_context(self._failure_hook)

@@ -9,7 +9,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from stormwright.errors import SchedulerError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Topology, TopologyAssignment
+from stormwright.model.arrays import IntArray
+from stormwright.model.assignment import name_slots
+from stormwright.storm.occupancy import Occupancy, slots_told
+from stormwright.storm.time_limit import TimeLimited
 
 #: An order that Nimbus has not asked for after so many seconds is void.
 ORDER_S = 120.0
@@ -61,6 +66,9 @@ class Bridge:
     2. otherwise the initial scheduler places what has no slot, around everything that runs;
     3. one whose configuration has faults is left out.
 
+    The initial scheduler may be anybody's. One that takes longer than Nimbus waits, fails, or answers what cannot be
+    leaves its topologies without slots, and nothing else: orders are taken, given and shown meanwhile.
+
     Parameters
     ----------
     initial
@@ -80,7 +88,7 @@ class Bridge:
         tell_failures: Callable[[Collection[Failure]], None] | None = None,
         tell_why: Callable[[Problem, Assignment, Collection[str]], Mapping[str, str]] | None = None,
     ) -> None:
-        self._initial = initial
+        self._initial = TimeLimited(initial, initial_name)
         self._initial_name = initial_name
         self._tell_failures = tell_failures
         self._tell_why = tell_why
@@ -91,7 +99,7 @@ class Bridge:
         self._unfit: Mapping[str, tuple[str, ...]] = {}
         self._snapshot: Problem | None = None
         self._snapshot_time = 0.0
-        self._changed = threading.Condition()
+        self._deciding, self._changed = threading.Lock(), threading.Condition()
 
     def order(self, topology_id: str, order: Order) -> None:
         """Place `topology_id` like this when it next has no slots, if that is within `ORDER_S` seconds."""
@@ -122,80 +130,122 @@ class Bridge:
         """Topology id → what is wrong with its configuration, as Nimbus showed it last."""
         return {topology_id: _told(faults) for topology_id, faults in self._unfit.items()}
 
-    def answer(self, problem: Problem, unfit: Mapping[str, tuple[str, ...]] | None = None) -> Answer:
+    def warm_up(self, call: Callable[[Scheduler], None], limit_s: float) -> bool:
+        """Have `call` use the initial scheduler before it counts; False if it is not through after `limit_s` seconds.
+
+        Until it is, topologies without an order get no slots.
+        """
+        return self._initial.warm_up(call, limit_s)
+
+    def answer(
+        self, problem: Problem, unfit: Mapping[str, tuple[str, ...]] | None = None, limit_s: float | None = None
+    ) -> Answer:
         """Decide about one snapshot of Nimbus.
 
         Parameters
         ----------
         unfit
             Topology id → faults of its configuration. Such a topology gets no slots here.
+        limit_s
+            Seconds that the initial scheduler may take; None: as long as it likes.
 
         Raises
         ------
         InputError
             The initial scheduler cannot use the snapshot.
         """
-        with self._changed:
-            known = {topology.id for topology in problem.topologies}
-            self._orders = {t: order for t, order in self._orders.items() if t in known and self._holds(problem, t)}
-            self._ordered_s = {t: since for t, since in self._ordered_s.items() if t in self._orders}
-            self._status = {t: text for t, text in self._status.items() if t in known}
-            self._unfit = unfit or {}
-            answer = self._decide(problem)
-            self._snapshot = problem.with_current({**problem.current, **answer.assignments})
-            self._snapshot_time = time.monotonic()
-            self._changed.notify_all()
+        with self._deciding:
+            with self._changed:
+                held = {topology_id for topology_id in self._orders if self._holds(problem, topology_id)}
+                self._orders = {t: order for t, order in self._orders.items() if t in held}
+                self._ordered_s = {t: since for t, since in self._ordered_s.items() if t in held}
+                self._unfit = unfit or {}
+                orders = dict(self._orders)
+            # Whatever the scheduler does, nobody waits for it here but Nimbus.
+            answer = self._decide(problem, orders, limit_s)
+            with self._changed:
+                assigned = {**problem.current, **answer.assignments}
+                self._snapshot = problem.with_current(assigned) if answer.assignments else problem
+                self._snapshot_time = time.monotonic()
+                self._changed.notify_all()
             if self._tell_failures:
                 self._tell_failures(self._failures.values())
             return answer
 
     def _holds(self, problem: Problem, topology_id: str) -> bool:
         """Whether an order is neither carried out nor old; later rebalances are somebody else's."""
+        if topology_id not in problem.topology_index:
+            return False
         done = problem.current.get(topology_id) == self._orders[topology_id].assignment
         return not done and time.monotonic() - self._ordered_s[topology_id] < ORDER_S
 
-    def _decide(self, problem: Problem) -> Answer:
-        assignments: dict[str, TopologyAssignment] = {}
-        incomplete = [topology for topology in problem.topologies if _incomplete(problem, topology)]
+    def _decide(self, problem: Problem, orders: Mapping[str, Order], limit_s: float | None) -> Answer:
+        occupancy = Occupancy(problem)
+        incomplete = [problem.topologies[index] for index in occupancy.incomplete()]
         waiting = {topology.id for topology in incomplete}
         # Somebody else may have found slots for what had none here.
-        self._status = {t: text for t, text in self._status.items() if t in waiting or t not in self._failures}
+        self._status = {
+            t: text
+            for t, text in self._status.items()
+            if t in waiting or (t not in self._failures and t in problem.topology_index)
+        }
         self._failures = {}
+        assignments: dict[str, TopologyAssignment] = {}
+        rest = []
         for topology in incomplete:
+            order = orders.get(topology.id)
             if topology.id in self._unfit:
                 faults = self._unfit[topology.id]
                 self._fail(topology, f"stormwright: {_told(faults)}", faults)
-        incomplete = [topology for topology in incomplete if topology.id not in self._unfit]
-        for topology in incomplete:
-            order = self._orders.get(topology.id)
-            ordered = problem.with_current({**problem.current, **assignments})
-            workers = min(topology.num_workers, topology.num_executors)
-            if order and len(order.assignment.slots) == workers and _obtainable(ordered, topology, order.assignment):
+            elif order and occupancy.grants(topology, order.assignment):
                 assignments[topology.id] = order.assignment
                 self._status[topology.id] = order.reason
-        rest = [topology for topology in incomplete if topology.id not in assignments]
+            else:
+                rest.append(topology)
         if rest:
-            around = replace(
-                problem,
-                topologies=tuple(t for t in problem.topologies if t.id not in self._unfit or _runs(problem, t)),
-                current={**problem.current, **assignments},
-            )
-            placed = self._initial.schedule(around)
-            by_topology, reasons = placed.by_topology(around), _reasons(placed)
-            left_out = {topology.id for topology in rest if UNPLACED in by_topology[topology.id].slot_of_executor}
-            why = self._tell_why(around, placed, left_out) if self._tell_why else placed.status
-            for topology in rest:
-                answer = by_topology[topology.id]
-                if topology.id in left_out:
-                    own = placed.status.get(topology.id, f"{self._initial_name}: no slot for it")
-                    self._fail(topology, why.get(topology.id, own), reasons.get(topology.id, (own,)))
-                elif not _obtainable(around.with_current({**around.current, **assignments}), topology, answer):
-                    text = f"{self._initial_name} wants slots that are taken, or to move what runs"
-                    self._fail(topology, text, (text,))
-                else:
-                    assignments[topology.id] = answer
-                    self._status[topology.id] = f"stormwright: placed by {self._initial_name}"
+            around = self._around(problem, occupancy, assignments)
+            try:
+                placed = self._initial.schedule(around, limit_s)
+                slots = slots_told(around, placed, self._initial_name)
+            except SchedulerError as error:
+                for topology in rest:
+                    self._fail(topology, str(error), (str(error),))
+            else:
+                assignments |= self._accept(around, placed, slots, rest, occupancy)
         return Answer(assignments, dict(self._status))
+
+    def _around(self, problem: Problem, occupancy: Occupancy, ordered: Mapping[str, TopologyAssignment]) -> Problem:
+        """What the initial scheduler is shown: what is ordered runs, and what it may not place is not there."""
+        if ordered:
+            problem = problem.with_current({**problem.current, **ordered})
+        absent = {t for t in self._unfit if t in problem.topology_index and not occupancy.has_slots(t)}
+        if absent:
+            problem = replace(problem, topologies=tuple(t for t in problem.topologies if t.id not in absent))
+        return problem
+
+    def _accept(
+        self, around: Problem, placed: Assignment, slots: IntArray, rest: Sequence[Topology], occupancy: Occupancy
+    ) -> dict[str, TopologyAssignment]:
+        """What the initial scheduler placed of the topologies in `rest`; the others get a status."""
+        own = {t.id: slots[around.executors_of(around.topology_index[t.id])] for t in rest}
+        left_out = {topology_id for topology_id, of_topology in own.items() if np.any(of_topology == UNPLACED)}
+        why: Mapping[str, str] = placed.status
+        reasons = _reasons(placed) if left_out else {}
+        if left_out and self._tell_why:
+            why = self._tell_why(around, placed, left_out)
+        accepted = {}
+        for topology in rest:
+            if topology.id in left_out:
+                text = placed.status.get(topology.id, f"{self._initial_name}: no slot for it")
+                self._fail(topology, why.get(topology.id, text), reasons.get(topology.id, (text,)))
+            elif refusal := occupancy.refusal(topology, own[topology.id]):
+                text = f"{self._initial_name} {refusal}"
+                self._fail(topology, text, (text,))
+            else:
+                occupancy.take(topology, own[topology.id])
+                accepted[topology.id] = name_slots(around, own[topology.id])
+                self._status[topology.id] = f"stormwright: placed by {self._initial_name}"
+        return accepted
 
     def _fail(self, topology: Topology, status: str, reasons: tuple[str, ...]) -> None:
         self._status[topology.id] = status
@@ -213,30 +263,3 @@ def _reasons(placed: Assignment) -> dict[str, tuple[str, ...]]:
 def _told(faults: Sequence[str]) -> str:
     count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
     return f"{count} in its configuration: {'; '.join(faults)}"
-
-
-def _runs(problem: Problem, topology: Topology) -> bool:
-    """Whether any executor of a topology has a live slot."""
-    current = problem.current_slot[problem.executors_of(problem.topology_index[topology.id])]
-    return bool(np.any(current != UNPLACED))
-
-
-def _incomplete(problem: Problem, topology: Topology) -> bool:
-    """Whether any executor of a topology has no live slot."""
-    current = problem.current_slot[problem.executors_of(problem.topology_index[topology.id])]
-    return bool(np.any(current == UNPLACED))
-
-
-def _obtainable(problem: Problem, topology: Topology, wanted: TopologyAssignment) -> bool:
-    """Whether every slot of `wanted` exists and no other topology is in it, and no live executor would move."""
-    if len(wanted.slot_of_executor) != topology.num_executors:
-        return False
-    index = problem.topology_index[topology.id]
-    others = problem.executor_topology != index
-    taken = set(problem.current_slot[others].tolist())
-    slots = [problem.slot_index.get(slot) for slot in wanted.slots]
-    if any(slot is None or slot in taken for slot in slots):
-        return False
-    current = problem.current_slot[problem.executors_of(index)]
-    after = np.array(slots, dtype=np.int32)[list(wanted.slot_of_executor)]
-    return bool(np.all((current == UNPLACED) | (current == after)))

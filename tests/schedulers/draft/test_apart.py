@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import product
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stormwright.model import Component, Problem, Topology, default_executor_runs, violations
+from stormwright.model.component_limits import NO_LIMIT, ComponentLimits
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.draft.apart import Crowd, fewest_workers, runs_apart
 from stormwright.schedulers.draft.draft import Draft
@@ -200,3 +202,50 @@ def test_a_search_leaves_topologies_with_limits_where_they_are():
         slots = make_scheduler(name).schedule(of).slot_of_executor
         assert violations(of, slots) == []
         assert np.array_equal(slots, start)
+
+
+def fewest_by_hand(limits: ComponentLimits, executors: np.ndarray, most: int) -> int:
+    """Every set of components of which each two may not be together, one after the other."""
+    count = len(executors)
+    needs = [
+        -(-int(n) // (1 if limits.incompatible[c, c] else min(int(limits.most_on_node[c]), most)))
+        for c, n in enumerate(executors)
+    ]
+    sets = (which for which in product([False, True], repeat=count))
+    together = [
+        sum(needs[c] for c in range(count) if which[c])
+        for which in sets
+        if all(limits.incompatible[a, b] for a in range(count) for b in range(a) if which[a] and which[b])
+    ]
+    return max([*together, *needs, 0])
+
+
+@given(data=st.data(), count=st.integers(1, 6))
+def test_fewest_workers_are_those_of_some_set_of_components(data, count):
+    incompatible = np.zeros((count, count), dtype=bool)
+    for a, b in data.draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)))):
+        incompatible[a, b] = incompatible[b, a] = True
+    limits = ComponentLimits(np.full(count, NO_LIMIT), incompatible)
+    executors = np.array(data.draw(st.lists(st.integers(0, 5), min_size=count, max_size=count)))
+    found, best = fewest_workers(limits, executors, 3), fewest_by_hand(limits, executors, 3)
+    assert found <= best, "it is a bound"
+    if incompatible.all():
+        assert found == executors.sum()
+
+
+def test_a_topology_of_very_many_components_that_may_not_meet_is_placed_in_seconds():
+    components = tuple(Component(f"c{n}", "spout" if n == 0 else "bolt", 1) for n in range(2_000))
+    topology = Topology(
+        "t",
+        "t",
+        2_000,
+        components,
+        default_executor_runs(components),
+        conf={"topology.ras.one.executor.per.worker": True},
+    )
+    of = Problem(nodes(*[1e5] * 250, ports=10), (topology,))
+    begin = time.process_time()
+    placed = make_scheduler("round_robin").schedule(of)
+    assert time.process_time() - begin < 15, "it was a minute"
+    assert len(np.unique(placed.slot_of_executor)) == 2_000
+    assert not violations(of, placed.slot_of_executor)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,8 +25,31 @@ WINDOWS_KEPT = 60
 GRACE_S = 5.0
 
 
-#: Of an executor that says it has more tasks only the first so many are known: a record is not to fill the memory.
-MAX_TASKS = 100_000
+class TaskNodes:
+    """Which node each task of a topology runs on, by executors: a record may tell of as many tasks as it likes."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._of_first: dict[int, tuple[int, str]] = {}
+
+    def put(self, first: int, last: int, node: str) -> None:
+        """An executor of the tasks from `first` to `last` runs on a node; what was told of these before is over."""
+        known = self._of_first.get(first)
+        if known is None or known[0] != last:
+            begin = bisect_left(self._firsts, first)
+            end = bisect_right(self._firsts, last)
+            for gone in self._firsts[begin:end]:
+                del self._of_first[gone]
+            self._firsts[begin:end] = [first]
+        self._of_first[first] = (last, node)
+
+    def of(self, task: int) -> str | None:
+        """The node of a task, None while unknown."""
+        position = bisect_right(self._firsts, task) - 1
+        if position < 0:
+            return None
+        last, node = self._of_first[self._firsts[position]]
+        return node if task <= last else None
 
 
 @dataclass
@@ -72,7 +96,7 @@ class ObservedTraffic:
         self.window_ms = round(window_s * 1000)
         self._open: dict[str, dict[int, Window]] = {}
         self._closed: dict[str, deque[Window]] = {}
-        self._node_of: dict[str, dict[int, str]] = {}
+        self._node_of: dict[str, TaskNodes] = {}
         self._lock = threading.Lock()
 
     def add(self, records: Iterable[Record]) -> None:
@@ -99,10 +123,9 @@ class ObservedTraffic:
     def _count(self, record: Record) -> None:
         worker = record["worker"]
         topology, node = worker["topology"], worker["supervisor"]
-        node_of = self._node_of.setdefault(topology, {})
-        own = [(executor["first_task"], executor["last_task"]) for executor in record["executors"]]
-        for first, last in own:
-            node_of.update(dict.fromkeys(range(first, min(last + 1, first + MAX_TASKS)), node))
+        node_of = self._node_of.setdefault(topology, TaskNodes())
+        for executor in record["executors"]:
+            node_of.put(executor["first_task"], executor["last_task"], node)
         start_ms = record["start_ms"] // self.window_ms * self.window_ms
         closed = self._closed.get(topology)
         if closed and start_ms <= closed[-1].start_ms:
@@ -115,7 +138,7 @@ class ObservedTraffic:
             if executor["type"] == "spout":
                 window.acked += executor["acked"]
         for _, target, _, tuples, _ in record["pairs"]:
-            there = node_of.get(target)
+            there = node_of.of(target)
             if there is None and target > 0:
                 window.unknown += tuples
             elif there is not None and there != node:

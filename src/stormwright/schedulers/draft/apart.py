@@ -12,6 +12,9 @@ from stormwright.model.component_limits import ComponentLimits, count_components
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker
 
+#: Components from which sets of them that may not be together are looked for: those that need most workers.
+_STARTS = 100
+
 
 def runs_apart(problem: Problem, topology: int) -> bool:
     """Whether a topology, all of whose executors run, keeps its limits on components where it runs."""
@@ -65,13 +68,15 @@ def fewest_workers(limits: ComponentLimits, executors: IndexArray, most: int) ->
     fewest = int(needs.max(initial=0))
     choosy = np.flatnonzero(limits.incompatible.any(axis=1) & (executors > 0))
     choosy = choosy[np.argsort(-needs[choosy], kind="stable")]
-    for first in choosy.tolist():
-        apart, fits = [first], limits.incompatible[first].copy()
-        for c in choosy.tolist():
-            if fits[c] and c not in apart:
-                apart.append(c)
-                fits &= limits.incompatible[c]
-        fewest = max(fewest, int(needs[apart].sum()))
+    for first in choosy[:_STARTS].tolist():
+        fits, together = limits.incompatible[first][choosy] & (choosy != first), int(needs[first])
+        # Looking on is of use only as long as all that could come make more than was found.
+        while fits.any() and together + int(needs[choosy[fits]].sum()) > fewest:
+            nearest = int(np.argmax(fits))
+            together += int(needs[choosy[nearest]])
+            fits &= limits.incompatible[choosy[nearest]][choosy]
+            fits[nearest] = False
+        fewest = max(fewest, together)
     return fewest
 
 

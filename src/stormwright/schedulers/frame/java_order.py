@@ -5,7 +5,7 @@ Checked against JDK 17. Left out: buckets that turn into trees, which takes eigh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _MAX_LOAD = 0.75
 _DEFAULT_CAPACITY = 16
@@ -20,15 +20,20 @@ def java_string_hash(text: str) -> int:
     return value
 
 
-def topologies_order(ids: Sequence[str]) -> list[int]:
-    """Positions of `ids` in the order in which Storm's `Topologies` goes through them.
+def topologies_order(ids: Sequence[str], among: Iterable[int] | None = None) -> list[int]:
+    """Positions of `ids`, or those `among` them, in the order in which Storm's `Topologies` goes through them.
 
     `Topologies` copies a map that grew entry by entry, so ids that share a bucket of the copy come in the order of the
     map they were copied from.
     """
     grown, copied = _grown_capacity(len(ids)), _copied_capacity(len(ids))
-    spread = [value ^ value >> 16 for value in map(java_string_hash, ids)]
-    return sorted(range(len(ids)), key=lambda i: (spread[i] & copied - 1, spread[i] & grown - 1, i))
+
+    def place(position: int) -> tuple[int, int, int]:
+        value = java_string_hash(ids[position])
+        spread = value ^ value >> 16
+        return spread & copied - 1, spread & grown - 1, position
+
+    return sorted(range(len(ids)) if among is None else among, key=place)
 
 
 def _grown_capacity(size: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
@@ -95,7 +96,8 @@ class _Search:
         )
         #: Executors of each component in each worker, and how many in each worker may not be with the component.
         self._held = count_components(self._worker, self._component, len(self._workers), components)
-        self._foes = self._held @ self._apart
+        # Few of the pairs of worker and component are there: the product of whole tables would be cubic.
+        self._foes = csr_array(self._held) @ self._apart
 
     def run(self, soft_cpu: bool) -> bool:
         """Search until nothing is broken; whether that came about."""

@@ -30,37 +30,50 @@ public final class Snapshot {
     private Snapshot() {
     }
 
-    /** The request {@code stormwright-snapshot/1} as JSON. */
+    /**
+     * The request {@code stormwright-snapshot/1} as JSON.
+     *
+     * <p>Each supervisor, topology and assignment has a line of its own, by which the service sees which of them are as
+     * they were when it was asked before; it reads only the others.
+     */
     public static String of(Cluster cluster, Map<String, Object> conf, String nimbusHost) {
-        return JSONValue.toJSONString(Map.of(
-                "schema", "stormwright-snapshot/1",
-                "problem", problem(cluster, conf),
-                "cluster", Map.of("nimbus_host", nimbusHost)));
-    }
-
-    private static Map<String, Object> problem(Cluster cluster, Map<String, Object> conf) {
-        Map<String, Object> problem = new LinkedHashMap<>();
-        problem.put("schema", "stormwright-problem/1");
-        problem.put("name", "nimbus");
-        Map<String, Object> ofCluster = new TreeMap<>();
-        CLUSTER_CONF.forEach(prefix -> ofCluster.putAll(select(conf, prefix)));
-        problem.put("conf", ofCluster);
-        problem.put("supervisors", supervisors(cluster));
-        problem.put("blacklisted_hosts", new TreeSet<>(cluster.getBlacklistedHosts()));
-        problem.put("greylisted_supervisors", cluster.getGreyListedSupervisors());
-        List<Object> topologies = new ArrayList<>();
-        Map<String, Object> assignments = new LinkedHashMap<>();
+        List<String> topologies = new ArrayList<>();
+        List<String> assignments = new ArrayList<>();
         for (TopologyDetails topology : sorted(cluster)) {
             List<ExecutorDetails> order = ExecutorOrder.of(topology);
-            topologies.add(topology(topology, order));
+            topologies.add(JSONValue.toJSONString(topology(topology, order)));
             SchedulerAssignment assignment = cluster.getAssignmentById(topology.getId());
             if (assignment != null && !assignment.getExecutorToSlot().isEmpty()) {
-                assignments.put(topology.getId(), assignment(assignment, order));
+                assignments.add(inner(Map.of(topology.getId(), assignment(assignment, order))));
             }
         }
-        problem.put("topologies", topologies);
-        problem.put("assignments", assignments);
-        return problem;
+        return "{" + inner(Map.of("schema", "stormwright-snapshot/1", "cluster", Map.of("nimbus_host", nimbusHost)))
+                + ",\"problem\":{" + inner(header(cluster, conf))
+                + ",\"supervisors\":[" + lines(supervisors(cluster).stream().map(JSONValue::toJSONString).toList())
+                + "],\"topologies\":[" + lines(topologies)
+                + "],\"assignments\":{" + lines(assignments) + "}}}";
+    }
+
+    private static Map<String, Object> header(Cluster cluster, Map<String, Object> conf) {
+        Map<String, Object> header = new LinkedHashMap<>();
+        header.put("schema", "stormwright-problem/1");
+        header.put("name", "nimbus");
+        Map<String, Object> ofCluster = new TreeMap<>();
+        CLUSTER_CONF.forEach(prefix -> ofCluster.putAll(select(conf, prefix)));
+        header.put("conf", ofCluster);
+        header.put("blacklisted_hosts", new TreeSet<>(cluster.getBlacklistedHosts()));
+        header.put("greylisted_supervisors", cluster.getGreyListedSupervisors());
+        return header;
+    }
+
+    /** A JSON object without its braces. */
+    private static String inner(Map<String, ?> object) {
+        String json = JSONValue.toJSONString(object);
+        return json.substring(1, json.length() - 1);
+    }
+
+    private static String lines(List<String> items) {
+        return "\n" + String.join(",\n", items) + "\n";
     }
 
     private static List<TopologyDetails> sorted(Cluster cluster) {

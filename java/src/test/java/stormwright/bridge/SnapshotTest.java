@@ -49,6 +49,18 @@ class SnapshotTest {
     }
 
     @Test
+    void eachPartHasALineWhichStaysAsItIs() {
+        TestCluster cluster = new TestCluster().supervisor("b", 1).supervisor("a", 2).topology("t", 2).topology("u", 1)
+                .running("t", new WorkerSlot("a", 6701), new WorkerSlot("b", 6700));
+        String request = Snapshot.of(cluster.build(), Map.of(), "n");
+        List<String> lines = request.lines().toList();
+        assertEquals(List.of("{\"id\":\"a\"", "{\"id\":\"b\"", "{\"id\":\"t\"", "{\"id\":\"u\"", "\"t\":{"),
+                lines.stream().filter(line -> !line.startsWith("]") && !line.startsWith("}")).skip(1)
+                        .map(line -> line.startsWith("\"") ? line.substring(0, 5) : line.substring(0, 9)).toList());
+        assertEquals(request, Snapshot.of(cluster.build(), Map.of(), "n"));
+    }
+
+    @Test
     void componentsHaveTheirInputs() {
         Cluster cluster = new TestCluster().supervisor("a", 2).topology("t", 2).build();
         Map<?, ?> problem = (Map<?, ?>) parse(Snapshot.of(cluster, Map.of(), "n")).get("problem");

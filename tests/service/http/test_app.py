@@ -17,7 +17,10 @@ import pytest
 from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler
-from stormwright.service.http import MAX_DELIVERY_BYTES, HttpServer, make_app
+from stormwright.schedulers.kit.warm_up import warm_up
+from stormwright.service.http.app import make_app
+from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES
+from stormwright.service.http.server import HttpServer
 from stormwright.service.metrics import CONTENT_TYPE, metrics_text
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import problem, topology
@@ -38,9 +41,9 @@ def serving(delivered: list[bytes], scheduler: str) -> Iterator[int]:
         free.bind((HOST, 0))
         number = free.getsockname()[1]
     clusters = iter([None, CLUSTER])
-    app = make_app(
-        Bridge(make_scheduler(scheduler), scheduler), delivered.append, lambda: STATUS, lambda: next(clusters)
-    )
+    bridge = Bridge(make_scheduler(scheduler), scheduler)
+    assert bridge.warm_up(warm_up, 600)
+    app = make_app(bridge, delivered.extend, lambda: STATUS, lambda: next(clusters))
     with HttpServer(app, HOST, number):
         yield number
 

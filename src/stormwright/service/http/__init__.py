@@ -1,0 +1,1 @@
+"""The doors of the service: Nimbus asks, probes deliver, people and Prometheus look."""

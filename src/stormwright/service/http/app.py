@@ -1,0 +1,109 @@
+"""The HTTP endpoints that Storm talks to: Nimbus asks for placements, probes deliver the performance log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from stormwright.formats import problem_to_dict
+from stormwright.model import Problem
+from stormwright.service.http.bodies import read_body
+from stormwright.service.http.connections import App, Scope
+from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, Deliveries
+from stormwright.service.http.questions import Questions
+from stormwright.service.metrics import CONTENT_TYPE, metrics_text
+from stormwright.service.status import ServiceStatus
+from stormwright.storm.bridge import Bridge
+
+#: Ten times what Nimbus sends of a cluster of 1,000 topologies, 100,000 executors and 5,000 nodes.
+MAX_QUESTION_BYTES = 96 * 2**20
+
+_JSON = "application/json"
+_PERFLOG = "/v1/perflog"
+
+
+def make_app(
+    bridge: Bridge,
+    ingest: Callable[[Sequence[bytes]], None],
+    status: Callable[[], ServiceStatus],
+    problem: Callable[[], Problem | None] = lambda: None,
+) -> App:
+    """The service's routes. Questions and deliveries each have a thread of their own, apart from all others.
+
+    Parameters
+    ----------
+    ingest
+        Takes bodies of perflog deliveries; returns once they are safe on disk.
+    problem
+        The cluster as it is now, with the load that was measured; None while Nimbus has not asked yet.
+    """
+    questions, deliveries = Questions(bridge), Deliveries(ingest)
+
+    async def schedule(request: Request) -> Response:
+        code, answer = await questions.answer(await read_body(request, MAX_QUESTION_BYTES))
+        return Response(answer, code, media_type=_JSON)
+
+    async def perflog(request: Request) -> Response:
+        try:
+            await deliveries.take(await read_body(request, MAX_DELIVERY_BYTES))
+        except HTTPException as error:
+            return _refused(request, error)
+        except ClientDisconnect as error:
+            return _hung_up(request, error)
+        return Response(status_code=204)
+
+    async def show_status(_: Request) -> Response:
+        return _json((await run_in_threadpool(status)).as_dict())
+
+    async def show_metrics(_: Request) -> Response:
+        return Response(await run_in_threadpool(lambda: metrics_text(status())), media_type=CONTENT_TYPE)
+
+    async def show_problem(_: Request) -> Response:
+        now = await run_in_threadpool(problem)
+        if now is None:
+            return _json({"error": "Nimbus has not asked yet: try again in 10 s"}, status_code=503)
+        return await run_in_threadpool(lambda: _json(problem_to_dict(now)))
+
+    others = Starlette(
+        routes=[
+            Route("/v1/schedule", schedule, methods=["POST"]),
+            Route(_PERFLOG, perflog, methods=["POST"]),
+            Route("/v1/status", show_status, methods=["GET"]),
+            Route("/v1/problem", show_problem, methods=["GET"]),
+            Route("/metrics", show_metrics, methods=["GET"]),
+        ],
+        exception_handlers={ClientDisconnect: _hung_up, HTTPException: _refused},
+    )
+
+    async def app(scope: Scope, receive: Any, send: Any) -> None:
+        # There are thousands of deliveries a second; finding their route would cost more than taking them.
+        if scope["type"] == "http" and scope["path"] == _PERFLOG and scope["method"] == "POST":
+            response = await perflog(Request(scope, receive))
+            await response(scope, receive, send)
+        else:
+            await others(scope, receive, send)
+
+    return app
+
+
+def _hung_up(_: Request, __: Exception) -> Response:
+    """A worker ended in the middle of a delivery: nobody reads what is answered."""
+    return Response(status_code=400)
+
+
+def _refused(_: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    return Response(orjson.dumps({"error": error.detail}), error.status_code, error.headers, _JSON)
+
+
+def _json(content: dict[str, Any], status_code: int = 200) -> Response:
+    return Response(orjson.dumps(content), status_code, media_type=_JSON)

@@ -1,0 +1,123 @@
+"""Open connections, of which there may be no more than there are files to be had."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+#: Seconds within which a request has to come once it, or its connection, has begun.
+HEAD_S = 10.0
+
+#: Files that are opened for anything else: landing, history, Spark.
+_OTHER_FILES = 512
+_FEWEST = 64
+_MOST_FILES = 65_536
+
+Scope = MutableMapping[str, Any]
+App = Callable[[Scope, Any, Any], Awaitable[None]]
+Peer = tuple[str, int]
+
+
+def most_connections() -> int:
+    """How many connections the limit on open files leaves room for, which is raised as far as this process may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(_FEWEST, wanted - _OTHER_FILES)
+
+
+class Connections:
+    """Closes connections on which no request comes, and the ones idle longest where there are too many.
+
+    So who opens connections and says nothing, or half a request, keeps neither Nimbus nor probes out. To be used on
+    the thread of the event loop.
+
+    Parameters
+    ----------
+    most
+        Connections that may be open.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._idle: dict[Peer, asyncio.Transport] = {}
+        self._busy: dict[Peer, asyncio.Transport] = {}
+        self._limits: dict[Peer, asyncio.TimerHandle] = {}
+
+    def opened(self, transport: asyncio.Transport) -> None:
+        """A connection has been made."""
+        if len(self._idle) + len(self._busy) >= self._most and self._idle:
+            longest = next(iter(self._idle))
+            self._idle[longest].abort()
+            self._forget(longest)
+        peer = _peer(transport)
+        self._idle[peer] = transport
+        self._limit(peer)
+
+    def heard(self, transport: asyncio.Transport) -> None:
+        """Something came, which may be the beginning of a request."""
+        peer = _peer(transport)
+        if peer in self._idle and peer not in self._limits:
+            self._limit(peer)
+
+    def closed(self, transport: asyncio.Transport) -> None:
+        """A connection is gone."""
+        peer = _peer(transport)
+        if transport in (self._idle.get(peer), self._busy.get(peer)):
+            self._forget(peer)
+
+    def around(self, app: App) -> App:
+        """An app of which this knows when it answers."""
+
+        async def answer(scope: Scope, receive: Any, send: Any) -> None:
+            peer = tuple(scope["client"] or ("", 0))
+            if timer := self._limits.pop(peer, None):
+                timer.cancel()
+            if peer in self._idle:
+                self._busy[peer] = self._idle.pop(peer)
+            try:
+                await app(scope, receive, send)
+            finally:
+                if peer in self._busy:
+                    self._idle[peer] = self._busy.pop(peer)
+
+        return answer
+
+    def _limit(self, peer: Peer) -> None:
+        self._limits[peer] = asyncio.get_running_loop().call_later(HEAD_S, self._idle[peer].close)
+
+    def _forget(self, peer: Peer) -> None:
+        self._idle.pop(peer, None)
+        self._busy.pop(peer, None)
+        if timer := self._limits.pop(peer, None):
+            timer.cancel()
+
+
+def protocol(connections: Connections) -> type[HttpToolsProtocol]:
+    """The protocol of connections that are counted."""
+
+    class Counted(HttpToolsProtocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            connections.opened(transport)
+
+        def data_received(self, data: bytes) -> None:
+            connections.heard(self.transport)
+            super().data_received(data)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            connections.closed(self.transport)
+            super().connection_lost(exc)
+
+    return Counted
+
+
+def _peer(transport: asyncio.Transport) -> Peer:
+    """As the app's scope names it."""
+    told = transport.get_extra_info("peername")
+    return (str(told[0]), int(told[1])) if told else ("", 0)

@@ -1,0 +1,96 @@
+"""Nimbus's questions, on a path of their own: nothing else that the service does keeps them waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import orjson
+
+from stormwright.errors import Fault, InputError
+from stormwright.formats import placement_to_dict
+from stormwright.formats.files import collection_paused
+from stormwright.formats.snapshot_reader import SOURCE, SnapshotReader
+from stormwright.model import Problem
+from stormwright.storm.bridge import Answer, Bridge
+
+#: How long Nimbus waits, in ms: where it says so in its configuration, and where it does not.
+DEADLINE_MS = "stormwright.service.deadline.ms"
+DEFAULT_DEADLINE_MS = 1500
+
+#: The part of that after which it is answered, whoever has not decided yet; the rest is for the way back.
+IN_TIME = 0.8
+
+#: An initial scheduler that is to answer at all has so many seconds, even where reading took them.
+_LEAST_S = 0.05
+
+#: Executors in a question, ten times what the service is built for: each takes memory, which few bytes could ask for.
+MOST_EXECUTORS = 1_000_000
+
+
+class Questions:
+    """Answers Nimbus, one question at a time, on one thread.
+
+    Parameters
+    ----------
+    bridge
+        Decides.
+    """
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self._reader = SnapshotReader()
+        self._thread = ThreadPoolExecutor(1, "stormwright-nimbus")
+        self._busy = False
+
+    async def answer(self, body: bytes) -> tuple[int, bytes]:
+        """HTTP status and body of the answer to a question; one that comes while another is answered gets none."""
+        if self._busy:
+            return 503, _error("busy with another question")
+        self._busy = True
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self.answer_now, body, time.monotonic())
+
+    def answer_now(self, body: bytes, asked_s: float) -> tuple[int, bytes]:
+        """The same on this thread, of a question that came at `asked_s` (`time.monotonic`)."""
+        try:
+            with collection_paused():
+                snapshot = self._reader.read(body)
+                _require_size(snapshot.problem)
+                left_s = _limit_s(snapshot.problem.conf) - (time.monotonic() - asked_s)
+                answer = self._bridge.answer(snapshot.problem, snapshot.unfit, max(left_s, _LEAST_S))
+        except InputError as error:  # also what only the scheduler can judge
+            return 400, _error(str(error))
+        finally:
+            self._busy = False
+        return 200, _told(answer)
+
+
+def _limit_s(conf: Mapping[str, Any]) -> float:
+    """Seconds within which Nimbus is to be answered."""
+    told = conf.get(DEADLINE_MS)
+    deadline_ms = told if isinstance(told, int | float) and 0 < told < 1e9 else DEFAULT_DEADLINE_MS
+    return IN_TIME * deadline_ms / 1000
+
+
+def _require_size(problem: Problem) -> None:
+    asked = sum(topology.num_executors for topology in problem.topologies)
+    if asked > MOST_EXECUTORS:
+        fault = Fault(f"asks for {asked:,} executors; at most {MOST_EXECUTORS:,} are taken", "$.topologies")
+        raise InputError(SOURCE, [fault])
+
+
+def _told(answer: Answer) -> bytes:
+    return orjson.dumps(
+        {
+            "schema": "stormwright-assignment/1",
+            "assignments": {name: placement_to_dict(placement) for name, placement in answer.assignments.items()},
+            "status": dict(answer.status),
+        }
+    )
+
+
+def _error(text: str) -> bytes:
+    return orjson.dumps({"error": text})

@@ -1,0 +1,103 @@
+"""Who has which slot while Nimbus is answered, and what of a placement cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from stormwright.errors import SchedulerError
+from stormwright.model import UNPLACED, Assignment, Problem, Topology, TopologyAssignment
+from stormwright.model.arrays import IntArray
+from stormwright.model.isolation import isolated
+from stormwright.model.texts import counted
+
+
+class Occupancy:
+    """The slots of a snapshot, each with the topology that has it or was given it since.
+
+    Parameters
+    ----------
+    problem
+        The snapshot: slots that are told for topologies are numbered as in it.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        current = problem.current_slot
+        placed = current != UNPLACED
+        self._owner = np.full(len(problem.slots), UNPLACED)
+        self._owner[current[placed]] = problem.executor_topology[placed]
+        self._placed = np.bincount(problem.executor_topology[placed], minlength=len(problem.topologies))
+        self._free = int(np.count_nonzero((self._owner == UNPLACED) & problem.node_usable[problem.slot_node]))
+        self._isolated = bool(isolated(problem))
+
+    def incomplete(self) -> Iterable[int]:
+        """Topologies (indices) of which executors have no live slot."""
+        lacking = self._placed < np.diff(self._problem.executor_offset)
+        indices: list[int] = np.flatnonzero(lacking).tolist()
+        return indices
+
+    def has_slots(self, topology_id: str) -> bool:
+        """Whether any executor of a topology has a live slot."""
+        return bool(self._placed[self._problem.topology_index[topology_id]])
+
+    def grants(self, topology: Topology, wanted: TopologyAssignment) -> bool:
+        """Give a topology the slots of an order if all can be had, in as many workers as it wants."""
+        slots = [self._problem.slot_index.get(slot, UNPLACED) for slot in wanted.slots]
+        if UNPLACED in slots or len(wanted.slot_of_executor) != topology.num_executors:
+            return False
+        own = np.array(slots, dtype=np.int32)[list(wanted.slot_of_executor)]
+        if len(slots) != _workers(topology) or self.refusal(topology, own):
+            return False
+        self.take(topology, own)
+        return True
+
+    def refusal(self, topology: Topology, slots: IntArray) -> str | None:
+        """What cannot be of the slots told for all executors of a topology, or None.
+
+        Fewer workers than asked for may be where slots are short, as with Storm's own scheduler, where workers live
+        that executors join, and where topologies have hosts for themselves.
+        """
+        index = self._problem.topology_index[topology.id]
+        current = self._problem.current_slot[self._problem.executors_of(index)]
+        used = np.unique(slots)
+        owners = self._owner[used]
+        if np.any((owners != UNPLACED) & (owners != index)) or np.any((current != UNPLACED) & (current != slots)):
+            return "wants slots that are taken, or to move what runs"
+        wanted, free = _workers(topology), self._free - int(np.count_nonzero(owners == UNPLACED))
+        short = len(used) < wanted and np.all(current == UNPLACED) and free >= wanted - len(used)
+        if len(used) > wanted or (short and not self._isolated):
+            return f"wants {counted(len(used), 'worker')} where {wanted} are asked for"
+        return None
+
+    def take(self, topology: Topology, slots: IntArray) -> None:
+        """Give slots to a topology."""
+        used = np.unique(slots)
+        self._free -= int(np.count_nonzero(self._owner[used] == UNPLACED))
+        self._owner[used] = self._problem.topology_index[topology.id]
+
+
+def slots_told(problem: Problem, placed: Assignment, name: str) -> IntArray:
+    """The slot of every executor, shape (E,), as a scheduler (by name) told it.
+
+    Raises
+    ------
+    SchedulerError
+        It is no such array, or holds what is no slot.
+    """
+    wanted, last = problem.num_executors, len(problem.slots) - 1
+    try:
+        slots: np.ndarray = np.asarray(placed.slot_of_executor)
+    except ValueError:  # rows of different lengths
+        slots = np.empty(0)
+    if slots.dtype.kind not in "iu" or slots.shape != (wanted,):
+        told = f"numbers of type {slots.dtype} and shape {slots.shape}"
+        raise SchedulerError(f"{name} answered nonsense: {told} for the slots of {counted(wanted, 'executor')}")
+    if wanted and not UNPLACED <= slots.min() <= slots.max() <= last:
+        raise SchedulerError(f"{name} answered nonsense: slots {slots.min()} to {slots.max()}, there are 0 to {last}")
+    return slots.astype(np.int32)
+
+
+def _workers(topology: Topology) -> int:
+    return min(topology.num_workers, topology.num_executors)

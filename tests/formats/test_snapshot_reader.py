@@ -1,0 +1,161 @@
+"""Reading by lines gives what reading as a whole gives, whatever was read before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stormwright.errors import InputError
+from stormwright.formats import problem_to_dict, snapshot_from_dict
+from stormwright.formats.snapshot_reader import SnapshotReader
+from stormwright.testing.strategies import problems
+from tests.controller.builders import on, problem, topology
+
+A, B = topology("a"), topology("b")
+
+
+def question(document: Mapping[str, Any]) -> bytes:
+    """As ``PlacementScheduler`` writes it."""
+    lists = ("supervisors", "topologies", "assignments")
+    head = orjson.dumps({key: value for key, value in document.items() if key not in lists})[:-1]
+    supervisors, topologies = ([orjson.dumps(item) for item in document[key]] for key in lists[:2])
+    assignments = [orjson.dumps({name: placed})[1:-1] for name, placed in document["assignments"].items()]
+    parts = [
+        b'{"schema":"stormwright-snapshot/1","cluster":{"nimbus_host":"n"},"problem":', head,
+        b',"supervisors":[', lines(supervisors), b'],"topologies":[', lines(topologies),
+        b'],"assignments":{', lines(assignments), b"}}}",
+    ]  # fmt: skip
+    return b"".join(parts)
+
+
+def lines(items: list[bytes]) -> bytes:
+    return b"\n" + b",\n".join(items) + b"\n" if items else b""
+
+
+def shown(of: Any) -> dict[str, Any]:
+    document = problem_to_dict(of)
+    document.pop("load", None)
+    return document
+
+
+def as_nimbus_sends(of: Any) -> dict[str, Any]:
+    """Without what only our own files have."""
+    document = orjson.loads(orjson.dumps(shown(of)))
+    for node in document["supervisors"]:
+        node.pop("link_bps", None)
+    return document
+
+
+@given(st.lists(problems(), min_size=1, max_size=3))
+def test_by_lines_is_as_a_whole_whatever_came_before(asked):
+    reader = SnapshotReader()
+    for each in [*asked, asked[0]]:
+        document = as_nimbus_sends(each)
+        read = reader.read(question(document))
+        whole, unfit = snapshot_from_dict(document)
+        assert shown(read.problem) == shown(whole)
+        assert read.unfit == unfit
+
+
+def test_what_was_there_before_is_the_same_object():
+    reader = SnapshotReader()
+    running = problem([A, B], current={A.id: on("n0")})
+    first = reader.read(question(as_nimbus_sends(running))).problem
+    assert reader.read(question(as_nimbus_sends(running))).problem is first
+    then = reader.read(question(as_nimbus_sends(problem([A], current={A.id: on("n1")})))).problem
+    assert then.topologies[0] is first.topologies[0]
+    assert then.supervisors[2] is first.supervisors[2]
+    assert then.current == {A.id: on("n1")}
+
+
+def test_the_speed_of_cores_is_that_of_this_question():
+    reader = SnapshotReader()
+    document = as_nimbus_sends(problem([A]))
+    for node in document["supervisors"]:
+        node.pop("cpu_hz")
+        node["resources"] = {"cpu.pcore.percent": 200.0}
+    for core_hz in (1e9, 2e9):
+        read = reader.read(question({**document, "core_hz": core_hz}))
+        assert [node.cpu_hz for node in read.problem.supervisors] == [2 * core_hz] * 3
+
+
+def test_a_faulty_configuration_is_told_each_time():
+    reader = SnapshotReader()
+    document = as_nimbus_sends(problem([A, B]))
+    document["topologies"][0]["conf"] = {"topology.priority": -1}
+    for current in ({}, {B.id: {"slots": [["n0", 6700]], "slot_of_executor": [0, 0, 0, 0]}}):
+        read = reader.read(question({**document, "assignments": current}))
+        assert read.unfit == {A.id: ('conf["topology.priority"]: should be an integer of at least 0, got -1',)}
+
+
+def broken(document: dict[str, Any], kind: str) -> bytes:
+    match kind:
+        case "supervisor":
+            document["supervisors"][1]["ports"] = [-5]
+        case "same supervisor":
+            document["supervisors"][1] = document["supervisors"][0]
+        case "same id":
+            document["supervisors"][1]["id"] = document["supervisors"][0]["id"]
+        case "topology":
+            document["topologies"][0]["num_workers"] = 0
+        case "same topology":
+            document["topologies"].append(document["topologies"][0])
+        case "assignment of nobody":
+            document["assignments"]["nobody"] = {"slots": [], "slot_of_executor": []}
+        case "assignment too short":
+            document["assignments"][A.id]["slot_of_executor"] = [0]
+        case "two in one slot":
+            document["assignments"][B.id] = document["assignments"][A.id]
+        case "configuration":
+            document["conf"]["topology.ras.constraints"] = 3
+    return question(document)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["supervisor", "same supervisor", "same id", "topology", "same topology", "assignment of nobody",
+     "assignment too short", "two in one slot", "configuration"],
+)  # fmt: skip
+@pytest.mark.parametrize("after_a_sound_one", [False, True])
+def test_faults_are_told_as_of_a_whole(kind, after_a_sound_one):
+    sound = as_nimbus_sends(problem([A, B], current={A.id: on("n0")}))
+    reader = SnapshotReader()
+    if after_a_sound_one:
+        reader.read(question(sound))
+    body = broken(orjson.loads(orjson.dumps(sound)), kind)
+    with pytest.raises(InputError) as told:
+        reader.read(body)
+    with pytest.raises(InputError) as wanted:
+        snapshot_from_dict(orjson.loads(body)["problem"], source="snapshot of Nimbus")
+    assert str(told.value) == str(wanted.value)
+    assert shown(reader.read(question(sound)).problem) == sound, "and the next question is read as ever"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"{", "not JSON"),
+        (b"null", "should be an object, got None"),
+        (b"[]", r"should be an object, got \[\]"),
+        (b"{}", r"required field missing @ \$.problem"),
+        (b'{"problem": null}', "should be an object, got None"),
+        (b'{"problem": {"topologies": 3}}', "should be a list, got 3"),
+        (b'{"problem":{"supervisors":[\n{},\n],"topologies":[]}}', "not JSON"),
+        (b'{"problem":{"supervisors":[\n{}{}\n],"topologies":[]}}', "not JSON"),
+        (b'{"problem":{"supervisors":[\n{"id":"a"},{"id":"b"}\n]}}', "required field missing"),
+    ],
+)
+def test_nonsense_is_told_in_a_sentence(body, told):
+    with pytest.raises(InputError, match=told):
+        SnapshotReader().read(body)
+
+
+def test_lines_elsewhere_are_read_too():
+    document = as_nimbus_sends(problem([A]))
+    whole = orjson.dumps({"problem": {**document, "conf": {"x": [{"a": 1}]}}}).replace(b'[{"a":1}]', b'[\n{"a":1}\n]')
+    assert SnapshotReader().read(whole).problem.conf == {"x": [{"a": 1}]}

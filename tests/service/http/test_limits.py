@@ -1,0 +1,261 @@
+"""Whatever comes in, and whatever hangs: Nimbus is answered, and memory, files and threads are left."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+import pytest
+
+from stormwright.formats import problem_to_dict
+from stormwright.model import Assignment, Problem
+from stormwright.schedulers import make_scheduler
+from stormwright.service.http import bodies, connections, deliveries
+from stormwright.service.http.app import MAX_QUESTION_BYTES, make_app
+from stormwright.service.http.server import HttpServer
+from stormwright.storm.bridge import Bridge
+from tests.controller.builders import problem, topology
+from tests.service.http.test_app import HOST, ask, snapshot
+from tests.service.test_metrics import STATUS
+
+ASKED = snapshot(problem([topology("a")]))
+
+
+@contextmanager
+def serving(bridge: Bridge | None = None, ingest: Any = lambda _: None) -> Iterator[int]:
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        number = free.getsockname()[1]
+    app = make_app(bridge or Bridge(make_scheduler("even"), "even"), ingest, lambda: STATUS)
+    with HttpServer(app, HOST, number):
+        yield number
+
+
+def send(port: int, head: str, body: bytes = b"") -> bytes:
+    """What is answered to a request of which the sender says no more."""
+    with socket.create_connection((HOST, port), timeout=20) as there:
+        there.sendall(head.replace("\n", "\r\n").encode() + body)
+        return there.recv(1000)
+
+
+class Hanging:
+    def __init__(self) -> None:
+        self.over = threading.Event()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        self.over.wait(60)
+        return Assignment(problem.current_slot)
+
+
+def test_a_scheduler_that_hangs_keeps_nobody_waiting():
+    hanging = Hanging()
+    delivered: list[bytes] = []
+    with serving(Bridge(hanging, "slow"), delivered.extend) as port:
+        began = time.monotonic()
+        first = orjson.loads(ask(port, "/v1/schedule", ASKED)[1])
+        assert first["assignments"] == {}
+        assert first["status"] == {"a-1-0": "slow had no answer within 1.2 s"}
+        assert time.monotonic() - began < 1.5, "within the time that Nimbus waits"
+        for _ in range(50):  # more than there are threads
+            assert "still decides" in orjson.loads(ask(port, "/v1/schedule", ASKED)[1])["status"]["a-1-0"]
+        assert ask(port, "/v1/perflog", b"{}\n")[0] == 204
+        assert ask(port, "/v1/status", b"")[0] == 405
+        assert time.monotonic() - began < 15
+        hanging.over.set()
+    assert delivered == [b"{}\n"]
+
+
+def test_nimbus_says_how_long_it_waits():
+    hanging = Hanging()
+    of = problem_to_dict(problem([topology("a")], conf={"stormwright.service.deadline.ms": 250}))
+    with serving(Bridge(hanging, "slow")) as port:
+        answer = orjson.loads(ask(port, "/v1/schedule", orjson.dumps({"problem": of}))[1])
+        assert answer["status"] == {"a-1-0": "slow had no answer within 0.2 s"}
+        hanging.over.set()
+
+
+def test_one_question_at_a_time_and_the_others_are_told_at_once():
+    hanging, codes = Hanging(), []
+    with serving(Bridge(hanging, "slow")) as port:
+        several = [threading.Thread(target=lambda: codes.append(ask(port, "/v1/schedule", ASKED)[0])) for _ in range(5)]
+        for each in several:
+            each.start()
+        for each in several:
+            each.join()
+        hanging.over.set()
+    assert sorted(codes) == [200, 503, 503, 503, 503]
+
+
+def test_deliveries_that_sleep_do_not_keep_nimbus_waiting():
+    may = threading.Event()
+    with serving(ingest=lambda _: void(may.wait(60))) as port:
+        probes = [threading.Thread(target=ask, args=(port, "/v1/perflog", b"{}\n")) for _ in range(60)]
+        for probe in probes:
+            probe.start()
+        began = time.monotonic()
+        assert ask(port, "/v1/schedule", ASKED)[0] == 200
+        assert time.monotonic() - began < 5
+        may.set()
+        for probe in probes:
+            probe.join()
+
+
+def void(_: object) -> None:
+    return None
+
+
+def test_deliveries_that_come_together_are_taken_together():
+    taken: list[int] = []
+    first, go_on = threading.Event(), threading.Event()
+
+    def take(bodies: Sequence[bytes]) -> None:
+        taken.append(len(bodies))
+        first.set()
+        go_on.wait(60)
+
+    codes: list[int] = []
+    with serving(ingest=take) as port:
+        probes = [
+            threading.Thread(target=lambda: codes.append(ask(port, "/v1/perflog", b"{}\n")[0])) for _ in range(30)
+        ]
+        probes[0].start()
+        assert first.wait(10)
+        for probe in probes[1:]:
+            probe.start()
+        time.sleep(1)
+        assert codes == [], "none is answered before it is kept"
+        go_on.set()
+        for probe in probes:
+            probe.join()
+    assert codes == [204] * 30
+    assert sum(taken) == 30
+    assert len(taken) <= 5
+
+
+def test_a_full_disk_is_told_once(caplog):
+    full: list[bool] = [True]
+
+    def take(_: Sequence[bytes]) -> None:
+        if full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with caplog.at_level(logging.INFO), serving(ingest=take) as port:
+        for _ in range(5):
+            code, answer = ask(port, "/v1/perflog", b"{}\n")
+            assert (code, orjson.loads(answer)["error"]) == (503, "not kept: No space left on device")
+        assert len(caplog.records) == 1
+        assert "No space left on device" in caplog.text
+        assert "Traceback" not in caplog.text
+        full[0] = False
+        assert ask(port, "/v1/perflog", b"{}\n")[0] == 204
+        full[0] = True
+        ask(port, "/v1/perflog", b"{}\n")
+        assert len(caplog.records) == 2, "and again when it is full again"
+
+
+@pytest.mark.parametrize("path", ["/v1/schedule", "/v1/perflog"])
+def test_a_body_that_is_too_long_is_not_read(path):
+    with serving() as port:
+        head = f"POST {path} HTTP/1.1\nHost: x\nContent-Length: {MAX_QUESTION_BYTES + 1}\n\n"
+        assert send(port, head).startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize("length", ["-1", "+5", "1_0", "abc", "5, 6", "9" * 5000])
+def test_odd_lengths_are_bad_requests(length):
+    with serving() as port:
+        answer = send(port, f"POST /v1/perflog HTTP/1.1\nHost: x\nContent-Length: {length}\n\n", b"hello")
+        assert answer[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 413")
+
+
+def test_lines_that_hold_nothing_are_refused_before_they_cost_anything():
+    taken: list[bytes] = []
+    with serving(ingest=taken.extend) as port:
+        began = time.monotonic()
+        code, answer = ask(port, "/v1/perflog", b"{}\n" * (20 * 2**20))
+        assert (code, orjson.loads(answer)["error"]) == (413, "a delivery may have 100,000 lines")
+        assert time.monotonic() - began < 10
+    assert not taken
+
+
+def test_what_waits_for_the_disk_has_a_limit(monkeypatch):
+    monkeypatch.setattr(deliveries, "MAX_WAITING_BYTES", 10)
+    with serving() as port:
+        assert ask(port, "/v1/perflog", b"short")[0] == 204
+        code, answer = ask(port, "/v1/perflog", b"longer than ten bytes")
+        assert code == 503
+        assert "try again" in orjson.loads(answer)["error"]
+
+
+@pytest.mark.parametrize(
+    "runs", [[[0, 1, 2147483646, 1]], [[0, 1, 20_000_000, 1]], [[0, 1, 1_000_001, 1]]], ids=["2^31", "20e6", "1e6"]
+)
+def test_more_executors_than_there_can_be_are_refused_before_memory_is_taken(runs):
+    document = problem_to_dict(problem([topology("a")]))
+    component = {"id": "s", "type": "spout", "parallelism": runs[0][2]}
+    document["topologies"][0] |= {"components": [component], "executor_runs": runs}
+    with serving() as port:
+        code, answer = ask(port, "/v1/schedule", orjson.dumps({"problem": document}))
+    assert code == 400
+    assert f"asks for {runs[0][2]:,} executors" in orjson.loads(answer)["error"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"null", b"3", b"{}", b"[]", b'{"problem": null}', b'{"problem": {"topologies": null}}']
+)
+def test_what_is_no_question_is_told_in_a_sentence(body):
+    with serving() as port:
+        code, answer = ask(port, "/v1/schedule", body)
+    assert code == 400
+    assert orjson.loads(answer)["error"].startswith("snapshot of Nimbus: ")
+    assert "NoneType" not in answer.decode()
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /v1/sch", b"POST /v1/schedule HTTP/1.1\r\nHost: x\r\nContent-Le"])
+def test_half_a_head_is_not_waited_for(sent, monkeypatch):
+    monkeypatch.setattr(connections, "HEAD_S", 0.3)
+    with serving() as port, socket.create_connection((HOST, port), timeout=20) as there:
+        there.sendall(sent)
+        assert there.recv(100) == b""
+
+
+def test_half_a_second_request_is_not_waited_for_either(monkeypatch):
+    monkeypatch.setattr(connections, "HEAD_S", 0.3)
+    whole = b"POST /v1/perflog HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+    with serving() as port, socket.create_connection((HOST, port), timeout=20) as there:
+        for _ in range(2):
+            there.sendall(whole)
+            assert there.recv(1000).startswith(b"HTTP/1.1 204")
+            time.sleep(0.5)  # it may be idle longer than half a request may take
+        there.sendall(whole[:20])
+        assert there.recv(100) == b""
+
+
+def test_half_a_body_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(bodies, "BODY_S", 0.3)
+    with serving() as port:
+        answer = send(port, "POST /v1/schedule HTTP/1.1\nHost: x\nContent-Length: 100\n\n", b"half")
+    assert answer.startswith(b"HTTP/1.1 408")
+
+
+def test_many_idle_connections_do_not_shut_nimbus_out(monkeypatch):
+    monkeypatch.setattr("stormwright.service.http.server.most_connections", lambda: 20)
+    with serving() as port:
+        idle, closed = [socket.create_connection((HOST, port), timeout=20) for _ in range(60)], []
+        assert ask(port, "/v1/schedule", ASKED)[0] == 200
+        for each in idle:
+            with each:
+                each.settimeout(0.2)
+                try:
+                    closed.append(each.recv(10) == b"")
+                except ConnectionResetError:
+                    closed.append(True)
+                except TimeoutError:
+                    closed.append(False)
+    assert closed == [True] * 41 + [False] * 19, "those that were idle longest, one of them for Nimbus"

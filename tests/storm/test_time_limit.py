@@ -1,0 +1,91 @@
+"""A scheduler that hangs, fails or ends the process keeps nobody from anything."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from stormwright.errors import InputError, SchedulerError
+from stormwright.model import Assignment, Problem
+from stormwright.storm.time_limit import TimeLimited
+from tests.controller.builders import problem, topology
+
+ASKED = problem([topology("a")])
+
+
+class Waiting:
+    """Answers once it may."""
+
+    def __init__(self) -> None:
+        self.may = threading.Event()
+        self.calls = 0
+
+    def schedule(self, problem: Problem) -> Assignment:
+        self.calls += 1
+        self.may.wait(60)
+        return Assignment(problem.current_slot)
+
+
+class Failing:
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def schedule(self, problem: Problem) -> Assignment:
+        raise self._error
+
+
+def test_one_that_hangs_is_left_alone_until_it_answers():
+    hanging = Waiting()
+    limited = TimeLimited(hanging, "slow")
+    began = time.monotonic()
+    with pytest.raises(SchedulerError, match=r"slow had no answer within 0.2 s"):
+        limited.schedule(ASKED, 0.2)
+    for _ in range(3):
+        with pytest.raises(SchedulerError, match="slow still decides"):
+            limited.schedule(ASKED, 0.2)
+    assert time.monotonic() - began < 2, "only the first one waited"
+    assert hanging.calls == 1
+    hanging.may.set()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            assert limited.schedule(ASKED, 5).slot_of_executor is ASKED.current_slot
+            break
+        except SchedulerError:
+            time.sleep(0.01)
+    assert hanging.calls == 2
+
+
+@pytest.mark.parametrize("error", [TypeError("x"), SystemExit(0), KeyboardInterrupt(), GeneratorExit()])
+def test_one_that_fails_says_who_and_what(error):
+    with pytest.raises(SchedulerError, match=rf"named failed: {type(error).__name__}"):
+        TimeLimited(Failing(error), "named").schedule(ASKED, 5)
+
+
+def test_bad_input_stays_bad_input():
+    with pytest.raises(InputError):
+        TimeLimited(Failing(InputError("x", [])), "named").schedule(ASKED, 5)
+
+
+def test_what_is_no_assignment_is_no_answer():
+    class Odd:
+        def schedule(self, problem: Problem) -> Assignment:
+            return [1, 2]  # type: ignore[return-value]
+
+    with pytest.raises(SchedulerError, match="answered nonsense: a list"):
+        TimeLimited(Odd(), "named").schedule(ASKED)
+
+
+def test_a_warm_up_that_hangs_is_not_waited_for():
+    hanging = Waiting()
+    limited = TimeLimited(hanging, "slow")
+    assert not limited.warm_up(lambda scheduler: void(scheduler.schedule(ASKED)), 0.1)
+    with pytest.raises(SchedulerError, match="slow still decides"):
+        limited.schedule(ASKED, 5)
+    hanging.may.set()
+
+
+def void(_: object) -> None:
+    return None
