@@ -12,7 +12,6 @@ anywhere is written again from the same files, in the place of what may be there
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +23,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stormwright.errors import StormwrightError
 from stormwright.files import write_whole, writing
 from stormwright.history.tables.definitions import TABLES, Table
+from stormwright.pipeline.alone import alone
 
 #: Rows that become one chunk: they pass through the driver's memory, and as one task through the session of the stream,
 #: whose batches wait meanwhile.
@@ -105,14 +104,8 @@ class Staging:
         StormwrightError
             Another one is at it.
         """
-        self._directory.mkdir(parents=True, exist_ok=True)
-        with (self._directory / "lock").open("w") as file:
-            try:
-                # A process that ends, however it does, lets go of it.
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                told = f"another process is working on the tables of {self._directory}; try again when it has ended"
-                raise StormwrightError(told) from error
+        told = f"another process is working on the tables of {self._directory}; try again when it has ended"
+        with alone(self._directory, told):
             yield
 
     def waiting(self) -> tuple[int, int]:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -18,6 +17,7 @@ from stormwright.java import find_java
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark import options as spark_options
 from stormwright.pipeline.spark import remote
+from stormwright.pipeline.spark.scratch import scratch
 from stormwright.pipeline.spark.target import SparkTarget
 
 #: Set by spark-submit in the programs that it starts: the JVM is there already.
@@ -120,8 +120,8 @@ def working_session(target: SparkTarget | None = None) -> Iterator[SparkSession]
     StormwrightError
         As `batch_session`, and where Spark fails inside the block.
     """
-    with TemporaryDirectory(prefix="stormwright-spark-") as directory:
-        spark = batch_session(Path(directory), target)
+    with scratch("spark") as directory:
+        spark = batch_session(directory, target)
         try:
             with remote.failures_told():
                 yield spark
