@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stormwright.perflog.crossing import crossing, tasks_on_nodes
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 
 Record = Mapping[str, Any]
@@ -22,10 +23,6 @@ WINDOWS_KEPT = 60
 
 #: A window is closed when a record begins so long after its end: what has not come by then is left out.
 GRACE_S = 5.0
-
-
-#: Of an executor that says it has more tasks only the first so many are known: a record is not to fill the memory.
-MAX_TASKS = 100_000
 
 
 @dataclass
@@ -100,9 +97,7 @@ class ObservedTraffic:
         worker = record["worker"]
         topology, node = worker["topology"], worker["supervisor"]
         node_of = self._node_of.setdefault(topology, {})
-        own = [(executor["first_task"], executor["last_task"]) for executor in record["executors"]]
-        for first, last in own:
-            node_of.update(dict.fromkeys(range(first, min(last + 1, first + MAX_TASKS)), node))
+        node_of.update(tasks_on_nodes([record]))
         start_ms = record["start_ms"] // self.window_ms * self.window_ms
         closed = self._closed.get(topology)
         if closed and start_ms <= closed[-1].start_ms:
@@ -114,12 +109,9 @@ class ObservedTraffic:
             window.received += executor["received"]
             if executor["type"] == "spout":
                 window.acked += executor["acked"]
-        for _, target, _, tuples, _ in record["pairs"]:
-            there = node_of.get(target)
-            if there is None and target > 0:
-                window.unknown += tuples
-            elif there is not None and there != node:
-                window.crossing += tuples
+        sent = crossing(record, node_of)
+        window.crossing += sent.crossing
+        window.unknown += sent.unknown
         self._close(topology, record["start_ms"])
 
     def _close(self, topology: str, now_ms: int) -> None:

@@ -118,20 +118,28 @@ class Staging:
 
     def chunks(self, table: Table) -> Iterator[Chunk]:
         """What is to be written, one chunk after the other: those that were begun earlier, then all that is staged."""
-        for directory in sorted(self._directory.glob(f"chunks/{table.name}/v*/*"), key=lambda path: int(path.name)):
+        for directory in self._begun(table.name):
             yield from self._chunk(table, directory)
-        for staged in sorted(self._directory.glob(f"staging/{table.name}/v*")):
+        for staged in sorted(filter(_version, self._directory.glob(f"staging/{table.name}/v*"))):
             while files := self._some(_visible(staged)):
                 directory = self._new_chunk(table, staged.name)
                 for path in files:
                     path.rename(directory / path.name)
                 yield from self._chunk(table, directory)
 
+    def _begun(self, table: str) -> list[Path]:
+        """Directories of chunks, by their numbers; what else lies there, such as a file system's, is left alone."""
+        found = self._directory.glob(f"chunks/{table}/v*/*")
+        return sorted(
+            (path for path in found if path.name.isdecimal() and _version(path.parent)), key=lambda path: int(path.name)
+        )
+
     def _chunk(self, table: Table, directory: Path) -> Iterator[Chunk]:
+        version = _version(directory.parent)
         for path in _visible(directory):
-            if _rows_in(path) is None:
+            if not _is_of(path, table, version):
                 self._set_aside(path)
-        chunk = Chunk(table, int(directory.parent.name.removeprefix("v")), int(directory.name), directory)
+        chunk = Chunk(table, version, int(directory.name), directory)
         if _visible(directory):
             yield chunk
         else:
@@ -153,7 +161,8 @@ class Staging:
         It begins with the time of day because the tables may outlive this directory.
         """
         last = self._directory / "last-chunk"
-        number = max(time.time_ns() // 1_000_000, int(last.read_text("ascii")) + 1 if last.exists() else 0)
+        begun = [int(path.name) for name in TABLES for path in self._begun(name)]
+        number = max(time.time_ns() // 1_000_000, 1 + max(begun, default=-1), 1 + _number_in(last))
         write_whole(last, str(number).encode())
         directory = self._directory / "chunks" / table.name / version / str(number)
         directory.mkdir(parents=True)
@@ -172,12 +181,36 @@ class Staging:
             yield from self._directory.glob(f"{part}/{name}/**/[!.]*{_SUFFIX}")
 
 
+def _version(directory: Path) -> int:
+    """The version of the rows in a directory; 0 where that is none of ours."""
+    number = directory.name.removeprefix("v")
+    return int(number) if number.isdecimal() else 0
+
+
+def _number_in(path: Path) -> int:
+    """The number that a file holds; -1 where there is none, or it is damaged."""
+    try:
+        text = path.read_text("ascii")
+    except (FileNotFoundError, UnicodeDecodeError):
+        return -1
+    return int(text) if text.isdecimal() else -1
+
+
 def _visible(directory: Path) -> list[Path]:
     return sorted(path for path in directory.glob(f"*{_SUFFIX}") if not path.name.startswith(_HIDDEN))
 
 
+def _is_of(path: Path, table: Table, version: int) -> bool:
+    """Whether a file can be read and, where its version is the newest, has the columns of the table."""
+    try:
+        columns = pq.read_schema(path)
+        return version != table.version or bool(columns.equals(table.arrow))
+    except pa.ArrowException:
+        return False
+
+
 def _rows_in(path: Path) -> int | None:
-    """How many rows a file holds; None where it is none of ours, or damaged."""
+    """How many rows a file holds; None where it is no Parquet, or damaged."""
     try:
         return int(pq.read_metadata(path).num_rows)
     except pa.ArrowException:

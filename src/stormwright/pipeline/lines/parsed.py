@@ -73,9 +73,9 @@ def spark_type(kind: Type, text: DataType = StringType()) -> DataType:  # noqa: 
             return StructType([StructField(field.name, spark_type(field.type, text)) for field in fields])
 
 
-def record_type() -> StructType:
+def record_type(text: DataType = StringType()) -> StructType:  # noqa: B008
     """The Spark type of one record."""
-    return StructType([StructField(field.name, spark_type(field.type)) for field in RECORD.fields])
+    return StructType([StructField(field.name, spark_type(field.type, text)) for field in RECORD.fields])
 
 
 def parsed(lines: DataFrame, *others: Column) -> DataFrame:
@@ -113,7 +113,7 @@ def _typed(record: Column, body: Column) -> Column:
     """Whether all texts of a record came as texts (2)."""
     # It begins with a separator.
     texts = F.concat_ws(_SEPARATOR, F.lit(""), *_texts(RECORD, record))
-    again = F.from_json(body, spark_type(RECORD, VariantType()), _OPTIONS)
+    again = F.from_json(body, record_type(VariantType()), _OPTIONS)
     return F.when(F.rlike(texts, F.lit(_NOT_A_TEXT)), _is_typed(RECORD, again)).otherwise(F.lit(True))
 
 

@@ -218,8 +218,8 @@ class LoadStream:
         failed batches, ``files_set_aside`` because batches failed over them, ``batch`` (the last one) and ``batch_ms``
         (how long it took), ``profile_age_s`` (since the last profile), ``lag_ms`` (p50 and p95 of the time from a
         record's writing until a profile held it), ``ledger`` (lines by what became of them), ``unknown_tuples`` (per
-        topology that was noted: tuples of the last profile from or to tasks of no known executor), ``nodes`` (CPU and headroom in
-        cores, heap of the workers), ``complete_latency_ms`` (quantiles, by topology), ``alarms`` (those that are up and
+        topology that was noted: tuples that the last profile leaves out, from or to tasks of no known executor),
+        ``nodes`` (CPU and headroom in cores, heap of the workers), ``complete_latency_ms`` (quantiles, by topology), ``alarms`` (those that are up and
         that ended last; None where none are wanted), ``queries`` (Spark's figures of the last batches, and restarts).
         """
         sink, query = self._sink, self._query

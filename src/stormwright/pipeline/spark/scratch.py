@@ -23,9 +23,11 @@ _YOUNG_S = 60.0
 def scratch(what: str) -> Iterator[Path]:
     """A directory for temporary files, what for being part of its name; gone when the block ends."""
     _tidy_up()
-    with TemporaryDirectory(prefix=f"{_PREFIX}{what}-", ignore_cleanup_errors=True) as name:
-        with alone(Path(name), f"{name} is in use"):
-            yield Path(name)
+    with (
+        TemporaryDirectory(prefix=f"{_PREFIX}{what}-", ignore_cleanup_errors=True) as name,
+        alone(Path(name), f"{name} is in use"),
+    ):
+        yield Path(name)
 
 
 def _tidy_up() -> None:

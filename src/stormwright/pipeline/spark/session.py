@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ _LAST_LINES = 3
 
 #: Sourced by Spark's launcher before it becomes the JVM, so the JVM inherits all of it.
 _SPARK_ENV = """\
-exec 2>>"{log}"
+exec 2>>{log}
 renice -n {niceness} -p $$ >/dev/null
 """
 
@@ -152,7 +153,9 @@ def _configure(directory: Path, niceness: int) -> Path:
     """Prepare what the JVM finds in its environment when it starts; return the path of its log."""
     log = directory / "spark.log"
     conf = _write_logging(directory).parent
-    (conf / "spark-env.sh").write_text(_SPARK_ENV.format(log=log, niceness=niceness), encoding="utf-8")
+    (conf / "spark-env.sh").write_text(
+        _SPARK_ENV.format(log=shlex.quote(str(log)), niceness=niceness), encoding="utf-8"
+    )
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = spark_options.LOOPBACK
     os.environ["SPARK_CONF_DIR"] = str(conf)
@@ -164,5 +167,7 @@ def _write_logging(directory: Path) -> Path:
     conf = directory / "conf"
     conf.mkdir(parents=True, exist_ok=True)
     settings = conf / "log4j2.properties"
-    settings.write_text(_LOG4J.format(log=directory / "spark.log"), encoding="utf-8")
+    # What begins so Log4j would look up.
+    log = str(directory / "spark.log").replace("\\", "\\\\").replace("${", "$${")
+    settings.write_text(_LOG4J.format(log=log), encoding="utf-8")
     return settings
