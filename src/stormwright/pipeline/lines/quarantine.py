@@ -184,7 +184,6 @@ def _rows_of(path: Path) -> list[dict[str, Any]]:
         raise InputError("quarantine", [Fault(f"is no such table: {error}", str(path))]) from error
     for number, row in enumerate(rows, 1):
         if wrong := next((name for name, right in _RIGHT.items() if not right(row[name])), None):
-            raise InputError(
-                "quarantine", [Fault(f"is no such table: {wrong} is missing or wrong", f"{path}:{number}")]
-            )
+            fault = Fault(f"is no such table: {wrong} of row {number} is missing or wrong", str(path))
+            raise InputError("quarantine", [fault])
     return rows

@@ -219,8 +219,9 @@ class LoadStream:
         (how long it took), ``profile_age_s`` (since the last profile), ``lag_ms`` (p50 and p95 of the time from a
         record's writing until a profile held it), ``ledger`` (lines by what became of them), ``unknown_tuples`` (per
         topology that was noted: tuples that the last profile leaves out, from or to tasks of no known executor),
-        ``nodes`` (CPU and headroom in cores, heap of the workers), ``complete_latency_ms`` (quantiles, by topology), ``alarms`` (those that are up and
-        that ended last; None where none are wanted), ``queries`` (Spark's figures of the last batches, and restarts).
+        ``nodes`` (CPU and headroom in cores, heap of the workers), ``complete_latency_ms`` (quantiles, by topology),
+        ``alarms`` (those that are up and that ended last; None where none are wanted), ``queries`` (Spark's figures of
+        the last batches, and restarts).
         """
         sink, query = self._sink, self._query
         if sink is None:
