@@ -42,6 +42,33 @@ def test_tables_go_into_a_directory(run, tmp_path):
     assert (code, "is a file" in err) == (2, True)
 
 
+def test_what_no_backfill_wrote_is_not_replaced(run, tmp_path):
+    """Nor do tables go where landed files are read."""
+    landing, into = tmp_path / "landing", tmp_path / "into"
+    landing.mkdir()
+    (into / "records").mkdir(parents=True)
+    (into / "panes" / "_temporary" / "0").mkdir(parents=True)
+    for name in ("part-0.snappy.parquet", "_SUCCESS", ".part-0.snappy.parquet.crc"):
+        (into / "records" / name).touch()
+    for own in ("records/precious.txt", "notes.txt", ".git/config", "quarantine/part-0/x"):
+        path = into / own
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+        code, _, err = run("pipeline", "backfill", landing, "--into", into)
+        assert (code, "holds what no backfill wrote" in err) == (2, True), own
+        assert path.read_text() == "mine"
+        path.unlink()
+        for parent in path.parents[: len(path.relative_to(into).parts) - 1]:
+            if not any(parent.iterdir()):
+                parent.rmdir()
+    (tmp_path / "link").symlink_to(landing)
+    for read in (landing, landing / "below", tmp_path / "link"):
+        code, _, err = run("pipeline", "backfill", landing, "--into", read)
+        assert (code, "is where landed files are read" in err) == (2, True)
+    code, _, err = run("pipeline", "backfill", landing, "--into", into, "--master", "spark://127.0.0.1:1")
+    assert (code, "no Spark master answers" in err) == (2, True), "an earlier backfill's tables are"
+
+
 def row(reason, landed_ms, number, line="x"):
     return orjson.dumps(
         {"reason": reason, "file": "f.jsonl", "line_number": number, "landed_ms": landed_ms, "line": line}
@@ -97,3 +124,21 @@ def test_what_is_being_written_is_passed_over_and_what_is_damaged_is_named(run, 
         (directory / "batch-2.jsonl").write_bytes(content)
         code, _, err = run("pipeline", "quarantine", tmp_path)
         assert (code, "batch-2.jsonl: is no such table" in err) == (2, True)
+
+
+def test_rows_that_are_none_of_a_quarantine_are_named(run, tmp_path):
+    directory = tmp_path / "quarantine"
+    directory.mkdir()
+    right = orjson.loads(row("late", 1000, 1))
+    for column, values in {
+        "landed_ms": (10**17, -1, 1.5, True, None, "1"),
+        "file": (None, 5, []),
+        "line_number": ("1", [1], 1.5),
+        "line": (5, {"a": 1}),
+        "reason": (None, 5, {}),
+    }.items():
+        for value in values:
+            rows = [row("late", 1000, 1), orjson.dumps(right | {column: value})]
+            (directory / "batch-1.jsonl").write_bytes(b"\n".join(rows))
+            code, _, err = run("pipeline", "quarantine", tmp_path)
+            assert (code, f"{column} of row 2 is missing or wrong" in err) == (2, True)

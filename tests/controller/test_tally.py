@@ -116,3 +116,19 @@ def test_workers_of_long_ago_are_only_sums(monkeypatch: pytest.MonkeyPatch) -> N
     tally.add([record("t", "n0", 0, trees=10, acked=4)])
     assert tally.unaccounted("t") == 6
     assert not tally.lives("t", [("n0", 6700)])
+
+
+def test_a_number_that_no_worker_can_have_come_to_does_not_silence_it() -> None:
+    tally = Tally()
+    tally.add([record("t", "n0", seq, trees=1, acked=1) for seq in range(3)])
+    tally.add([record("t", "n0", 10**15, length_ms=20)])
+    since = time.monotonic()
+    tally.add([record("t", "n0", 3, trees=5, length_ms=20)])
+    assert tally.pending("t", [("n0", 6700)]) == 5
+    assert tally.reports("t", "n0", 6700, frozenset(), since)
+    for seq in (4, 5):
+        time.sleep(0.02)
+        tally.add([record("t", "n0", seq, length_ms=20)])
+    assert tally.quiet("t", [("n0", 6700)], since)
+    tally.add([record("t", "n0", 5, trees=100), record("t", "n0", 10**15, trees=100)])
+    assert tally.totals("t").begun == 8, "each still counts once"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stormwright.experiments.measure import acked_series, longest_silence_s, measure
+from stormwright.history.judged.observed import ObservedTraffic
 from tests.controller.builders import record
 
 
@@ -22,6 +23,25 @@ def test_rates_latency_and_crossing_traffic() -> None:
     assert found.mean_latency_ms == pytest.approx((99 * 2**0.5 + 32**0.5) / 100)
     assert found.p99_latency_ms == pytest.approx(2**0.5)
     assert (found.nodes, found.workers) == (2, 2)
+
+
+def test_the_history_counts_what_crosses_nodes_in_the_same_way() -> None:
+    """Also of tuples to the system's own task, and to tasks that nobody has told of."""
+    pairs = [[1, 2, 0, 30, 0], [1, -1, 0, 500, 0], [1, 77, 0, 9, 0], [1, 1, 0, 5, 0]]
+    records = [
+        record(
+            "t", node, second, tasks=(task, task), acked=10, start_ms=second * 1000, pairs=pairs if task == 1 else None
+        )
+        for second in range(60)
+        for node, task in (("n1", 2), ("n0", 1))
+    ]
+    traffic = ObservedTraffic()
+    traffic.add(records)
+    window = traffic.windows("t")[0]
+    found = measure(records, "t", window.start_ms, window.start_ms + traffic.window_ms)
+    assert (window.crossing, window.unknown) == (300, 90)
+    assert found.inter_node_tps == pytest.approx(30)
+    assert found.inter_node_per_acked == pytest.approx(window.crossing / window.acked)
 
 
 def test_nothing_measured_is_zero_and_unknown() -> None:

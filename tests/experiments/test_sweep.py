@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -43,9 +44,9 @@ def write_spec(directory: Path, **changes: object) -> Path:
 
 
 @pytest.fixture
-def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint(stand_in.NAME, f"{stand_in.__name__}:StandIn", registry.ENTRY_POINT_GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+def _stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Where a process of its own finds it, too.
+    monkeypatch.syspath_prepend(stand_in.offer(tmp_path / "offered"))
 
 
 def test_cells_are_the_product_and_only_dice_have_seeds(tmp_path: Path) -> None:
@@ -152,6 +153,15 @@ def test_failures_are_rows_and_time_is_limited(tmp_path: Path) -> None:
     answer = rows['{"end":"answer"}']
     assert 0.005 <= answer["seconds"] < 0.5
     assert answer["cost"] > 0
+
+
+@pytest.mark.usefixtures("_stand_in")
+def test_a_limited_cell_is_decided_whatever_threads_hold_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork would wait for ever for a lock that a thread held when it was made."""
+    spec = write_spec(tmp_path, schedulers={"stand_in": {"end": ["answer"]}}, time_limit_s=20.0)
+    monkeypatch.delattr(os, "fork")
+    (row,) = decided(read_cells(spec))
+    assert row["error"] is None
 
 
 @pytest.mark.usefixtures("_stand_in")

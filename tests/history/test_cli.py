@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from pyspark.sql import SparkSession
 
 from stormwright.cli import BAD_INPUT, run
+from stormwright.errors import InputError
 from stormwright.formats import read_problem
 from stormwright.history.tables import session as session_module
 from stormwright.history.tables.definitions import FACTS, JUDGEMENTS
+from stormwright.history.tables.ingest import retain
 from stormwright.history.tables.staging import Staging
 from tests.history.recorded import START_MS, Clockwork, record_looks
 from tests.history.samples import facts
@@ -32,6 +35,21 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) 
     found, told = run(arguments), capsys.readouterr()
     assert found == code, told.err
     return told.out if code == 0 else told.err
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00+14:00", "9999-12-31T23:59-14:00", "9999-12-31"])
+@pytest.mark.parametrize("verb", [["report"], ["at"], ["decisions"], ["overloads"]])
+def test_moments_out_of_the_calendar_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str], moment: str
+) -> None:
+    told = printed(capsys, "history", *verb, moment, "--state", str(tmp_path), code=BAD_INPUT)
+    assert f"{moment}: no day or time" in told
+
+
+@pytest.mark.parametrize("days", [0, 36_526, 3_652_059, 99_999_999_999])
+def test_more_days_than_there_are_cannot_be_kept(days: int) -> None:
+    with pytest.raises(InputError, match=r"from 1 to 36,525 can be kept"):
+        retain(MagicMock(), {"facts": days})
 
 
 @pytest.mark.spark
@@ -85,6 +103,12 @@ def test_from_what_is_staged_to_what_people_read(
         ("SELECT 1 / sum(0) FROM facts", "Spark failed: [DIVIDE_BY_ZERO]"),
     ):
         assert why in printed(capsys, "history", "sql", statement, *state, code=BAD_INPUT)
+    odd = "SELECT map(array(1), 2) AS a, cast(1e20 AS decimal(38, 0)) AS b, x'ff' AS c, array(NULL, 1.5) AS d"
+    assert {"{[1]", "->", "2}", "100000000000000000000"} <= {*printed(capsys, "history", "sql", odd, *state).split()}
+    assert as_json("history", "sql", "SELECT cast(1e20 AS decimal(38, 0)) AS b, 1 AS b")["rows"] == [{"b": 1}]
+    assert '"b":100000000000000000000,' in printed(
+        capsys, "history", "sql", "SELECT cast(1e20 AS decimal(38, 0)) AS b, 1 AS c", *state, "--json"
+    )
     overloads = as_json("history", "overloads", "2023-07-22", "--after", "0")["overloads"]
     assert overloads == []  # of those days no capacity is known
 

@@ -135,7 +135,7 @@ def assert_exact(state: Path, world: World, supplied: Supply) -> Outcome:
     measurement = measure(facts, worker_seconds(facts), SETTINGS)
     assert measurement is not None
     expected = expected_profile(outcome.used, world.problem, SETTINGS.window_s, SETTINGS.slide_s, SETTINGS.settle_s)
-    assert_equal(found_profile(measurement.profile(world.problem).load, world.problem), expected, relative=1e-9)
+    assert_equal(found_profile(measurement.profile(world.problem), world.problem), expected, relative=1e-9)
     rows = [
         orjson.loads(line) for path in state.glob("*/quarantine/*.jsonl") for line in path.read_bytes().splitlines()
     ]

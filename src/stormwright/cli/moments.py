@@ -61,6 +61,10 @@ def from_iso(text: str) -> datetime:
 
 def to_ms(moment: datetime) -> int:
     """In ms since 1970; ValueError for what is before, or after the year 2999."""
-    if not _FIRST_YEAR <= moment.astimezone(UTC).year <= _LAST_YEAR:
+    try:
+        year = moment.astimezone(UTC).year
+    except OverflowError:  # a moment at the end of all calendars, in another time zone
+        year = moment.year
+    if not _FIRST_YEAR <= year <= _LAST_YEAR:
         raise ValueError(f"not from {_FIRST_YEAR} to {_LAST_YEAR}")
     return round(moment.timestamp() * 1000)

@@ -26,6 +26,9 @@ class _OutputPath(click.Path):
 
 PATH, OUTPUT_PATH = click.Path(path_type=Path), _OutputPath(path_type=Path)
 
+#: Up to a hundred years.
+DAYS = click.IntRange(1, 36_525)
+
 
 class FiniteRange(click.FloatRange):
     """A number in a range; neither ``inf`` nor ``nan``, which click takes for numbers in any."""

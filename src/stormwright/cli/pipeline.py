@@ -35,7 +35,10 @@ def command() -> None:
 @command.command()
 @click.argument("directories", nargs=-1, required=True, metavar="DIRECTORY|URI...")
 @click.option(
-    "--into", required=True, metavar="DIRECTORY|URI", help="Directory for the tables; those there are replaced."
+    "--into",
+    required=True,
+    metavar="DIRECTORY|URI",
+    help="Directory for nothing but the tables; those of an earlier backfill are replaced.",
 )
 @click.option("--from", "start", metavar="TIME", help="Begin here: ISO time (UTC unless it says otherwise), or ms.")
 @click.option("--to", "end", metavar="TIME", help="End before this.")
@@ -68,14 +71,18 @@ def backfill(
     files = _landed_in(directories)
     from stormwright.pipeline.run.batch import Stretch
     from stormwright.pipeline.run.batch import backfill as run
+    from stormwright.pipeline.run.into import require_own
     from stormwright.pipeline.settings import StreamSettings
+    from stormwright.pipeline.spark.location import is_uri
     from stormwright.pipeline.spark.session import working_session
     from stormwright.pipeline.spark.target import SparkTarget
 
     settings = StreamSettings(window_s=window_s, slide_s=slide_s, late_s=late_s)
     target = SparkTarget.parsed(master, spark_conf)
     stretch = Stretch(stretch_ms["--from"], stretch_ms["--to"])
-    _require_directory(into)
+    require_own(into, files)
+    if not is_uri(into):
+        Path(into).mkdir(parents=True, exist_ok=True)  # before the work, where nothing could be written after it
     with Console(stderr=True).status("starting Spark") as status, working_session(target) as spark:
         ledger = asdict(run(spark, files, into, stretch, settings, status.update))
     if as_json:
@@ -160,15 +167,3 @@ def _landed_in(directories: Sequence[str]) -> list[Location]:
     if faults:
         raise InputError("landed files", faults)
     return found
-
-
-def _require_directory(into: str) -> None:
-    """Fail before the work where nothing could be written after it."""
-    from stormwright.pipeline.spark.location import is_uri
-
-    if is_uri(into):
-        return
-    path = Path(into)
-    if path.exists() and not path.is_dir():
-        raise InputError("--into", [Fault("is a file, and a directory is to be written", into)])
-    path.mkdir(parents=True, exist_ok=True)

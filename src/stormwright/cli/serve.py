@@ -84,7 +84,7 @@ from stormwright.defaults import STORMS_OWN
 )
 @click.option("--history-format", default="parquet", show_default=True, help="Format of the tables.")
 @click.option(
-    "--keep-history-days", default=90, show_default=True, type=click.IntRange(1), help="How long the history is kept."
+    "--keep-history-days", default=90, show_default=True, type=options.DAYS, help="How long the history is kept."
 )
 def command(
     host: str,

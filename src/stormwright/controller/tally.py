@@ -234,7 +234,8 @@ def _count(worker: WorkerTally, record: Record) -> None:
     worker.begun += begun
     worker.acked += sum(spout["acked"] for spout in spouts)
     worker.failed += sum(spout["failed"] for spout in spouts)
-    if record["seq"] < worker.newest_seq:
+    # A number far behind is none that came late: the one before it was no number that the worker could have come to.
+    if worker.newest_seq - MOST_AHEAD <= record["seq"] < worker.newest_seq:
         return  # it came late: what follows is known from a later one
     worker.newest_seq = record["seq"]
     told = [spout["pending"] for spout in spouts if spout.get("pending") is not None]

@@ -16,7 +16,7 @@ from stormwright.controller.policy import Decision
 from stormwright.controller.tally import Tally
 from stormwright.defaults import STORMS_OWN
 from stormwright.errors import ClusterError
-from stormwright.experiments.measure import Measurement, longest_silence_s, measure
+from stormwright.experiments.measure import TopologyRun, longest_silence_s, measure
 from stormwright.experiments.topologies import Submission
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.schedulers import Scheduler
@@ -53,8 +53,8 @@ class TopologyResult:
 
     id: str
     name: str
-    before: Measurement
-    after: Measurement
+    before: TopologyRun
+    after: TopologyRun
     silence_s: float
     begun: int
     acked: int

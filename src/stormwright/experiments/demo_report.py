@@ -9,7 +9,7 @@ from typing import Any
 
 from stormwright.defaults import STORMS_OWN
 from stormwright.experiments.demo import DemoResult, DemoSettings
-from stormwright.experiments.measure import Measurement, acked_series
+from stormwright.experiments.measure import TopologyRun, acked_series
 from stormwright.experiments.report import ThroughputCurve, draw_placement, draw_throughput, write_report
 from stormwright.storm.local import link_bits_per_s
 
@@ -134,11 +134,11 @@ def _row(
     return Row(label, early, late, f"{ratio:.2f}", better=ratio > 1.05 if more_is_better else ratio < 0.95)
 
 
-def _sum(measurements: Sequence[Measurement], what: str) -> float:
+def _sum(measurements: Sequence[TopologyRun], what: str) -> float:
     return float(sum(getattr(measurement, what) for measurement in measurements))
 
 
-def crossing_per_tree(measurements: Sequence[Measurement]) -> float:
+def crossing_per_tree(measurements: Sequence[TopologyRun]) -> float:
     """Inter-node tuples per completed tree, over several topologies."""
     acked = _sum(measurements, "acked_tps")
     return _sum(measurements, "inter_node_tps") / acked if acked else 0.0

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from stormwright.perflog import LATENCY_EDGES_MS
+from stormwright.perflog.crossing import crossing, tasks_on_nodes
 
 Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
+class TopologyRun:
     """One topology between two moments.
 
     Parameters
@@ -42,36 +43,26 @@ class Measurement:
         return asdict(self)
 
 
-def measure(records: Iterable[Record], topology: str, start_ms: float, end_ms: float) -> Measurement:
+def measure(records: Iterable[Record], topology: str, start_ms: float, end_ms: float) -> TopologyRun:
     """Measure one topology over the records that lie wholly between two moments (epoch milliseconds)."""
     inside = [r for r in _of(records, topology) if r["start_ms"] >= start_ms and _end_ms(r) <= end_ms]
     seconds = (end_ms - start_ms) / 1000
     if not inside or seconds <= 0:
-        return Measurement(0.0, 0.0, 0.0, None, None, 0, 0)
-    node_of_task = {
-        task: record["worker"]["supervisor"]
-        for record in inside
-        for executor in record["executors"]
-        for task in range(executor["first_task"], executor["last_task"] + 1)
-    }
-    crossing = sum(
-        tuples
-        for record in inside
-        for source, target, _, tuples, _ in record["pairs"]
-        if node_of_task.get(source) != node_of_task.get(target)
-    )
+        return TopologyRun(0.0, 0.0, 0.0, None, None, 0, 0)
+    node_of = tasks_on_nodes(inside)
+    crossed = sum(crossing(record, node_of).crossing for record in inside)
     acked = sum(_acked(record) for record in inside)
     # Workers tick at different moments: each one's own covered time is what its counts stand for.
     covered = _covered_s(inside)
     acked_tps = sum(_acked(record) / covered[_slot(record)] for record in inside)
     mean, p99 = _latency(inside)
-    return Measurement(
+    return TopologyRun(
         acked_tps=acked_tps,
-        inter_node_tps=crossing / (sum(covered.values()) / len(covered)),
-        inter_node_per_acked=crossing / acked if acked else 0.0,
+        inter_node_tps=crossed / (sum(covered.values()) / len(covered)),
+        inter_node_per_acked=crossed / acked if acked else 0.0,
         mean_latency_ms=mean,
         p99_latency_ms=p99,
-        nodes=len(set(node_of_task.values())),
+        nodes=len({record["worker"]["supervisor"] for record in inside}),
         workers=len(covered),
     )
 

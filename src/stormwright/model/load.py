@@ -102,11 +102,8 @@ def assumed_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | N
                     share = rate if grouping.kind in ("all", "global") else rate / len(executors_of[target])
                     targets = executors_of[target][:1] if grouping.kind == "global" else executors_of[target]
                     pairs.extend((int(executor), int(receiver), share) for receiver in targets)
-    asked = requested(topology, conf)
-    of_component = topology.executor_component
-    return TopologyLoad(
-        cpu_hz=np.array([amounts[CPU] / 100 * core_hz for amounts in asked])[of_component],
-        memory_mb=np.array([amounts[ON_HEAP] + amounts[OFF_HEAP] for amounts in asked])[of_component],
+    return replace(
+        silent_load(topology, core_hz, conf),
         pair_source=np.array([p[0] for p in pairs], np.int32),
         pair_target=np.array([p[1] for p in pairs], np.int32),
         pair_tps=np.array([p[2] for p in pairs], float),
@@ -125,19 +122,19 @@ def requested(topology: Topology, conf: Mapping[str, Any] | None = None) -> list
 
 def silent_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | None = None) -> TopologyLoad:
     """What the executors of a topology ask for, and no traffic: the load of one that tells nothing."""
+    asked = requested(topology, conf)
+    of_component = topology.executor_component
     none, no_rate = np.empty(0, np.int32), np.empty(0)
-    assumed = assumed_load(topology, core_hz, conf)
-    return replace(
-        assumed,
+    return TopologyLoad(
+        cpu_hz=np.array([amounts[CPU] / 100 * core_hz for amounts in asked])[of_component],
+        memory_mb=np.array([amounts[ON_HEAP] + amounts[OFF_HEAP] for amounts in asked])[of_component],
         pair_source=none,
         pair_target=none,
         pair_tps=no_rate,
         flow_source=none,
         flow_component=none,
-        flow_tps=no_rate,
         flow_grouping=(),
-        pair_bytes_per_s=None,
-        flow_bytes_per_s=None,
+        flow_tps=no_rate,
     )
 
 

@@ -1,6 +1,6 @@
 """Records in plain Python: one line to a record or to the reason why it is none, and back.
 
-`stormwright.pipeline.lines.clean` says the same of the same lines in Spark.
+`stormwright.pipeline.lines.parsed` and `stormwright.pipeline.lines.clean` say the same of the same lines in Spark.
 """
 
 from __future__ import annotations
@@ -35,6 +35,12 @@ CPU_IMPOSSIBLE = "executors: more CPU time than a thread can have in the interva
 STREAM_UNKNOWN = "pairs: a stream that is not listed"
 CLOCK_AHEAD = "the interval ends after the record was landed: a clock is wrong"
 
+#: A worker with 10,000 executors writes less; a JSON parser may refuse a text that is longer.
+MAX_LINE_BYTES = 16 * 2**20
+
+#: May stand before a line, as it does at the beginning of files that some programs write.
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
 #: Clocks of one cluster differ by less.
 MAX_CLOCK_AHEAD_MS = 5_000
 
@@ -60,8 +66,10 @@ def parse(line: bytes, landed_ms: int | None = None) -> Record | Rejected:
     Record or Rejected
         The record, nullable fields that were left out being None, or why it is none.
     """
+    if len(line.rstrip(b"\n")) > MAX_LINE_BYTES:
+        return Rejected(NOT_A_RECORD, line)
     try:
-        record = orjson.loads(line)
+        record = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
     except orjson.JSONDecodeError:
         return Rejected(NOT_A_RECORD, line)
     if not _typed(RECORD, record):

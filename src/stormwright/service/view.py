@@ -41,6 +41,7 @@ class View:
         return dict(self._bridge.unfit())
 
     def note(self, problem: Problem) -> None:
-        """Take note of a load for later forecasts."""
+        """Take note of a load for later forecasts, and of the nodes for alarms."""
+        self._stream.note(problem)
         if self._forecasting:
             self._forecasting.note(problem)

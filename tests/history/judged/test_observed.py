@@ -7,7 +7,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stormwright.history.judged.observed import ObservedTraffic, TaskNodes
+from stormwright.history.judged.observed import ObservedTraffic
+from stormwright.perflog.crossing import TaskNodes
 from tests.controller.builders import record
 
 

@@ -8,11 +8,14 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
+from pyspark.errors import AnalysisException
 
-from stormwright.errors import MissingDependencyError
+from stormwright.errors import MissingDependencyError, StormwrightError
 from stormwright.history.tables import delta
+from stormwright.history.tables.definitions import FACTS
 
 
 def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,6 +25,30 @@ def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delta, "version", missing)
     with pytest.raises(MissingDependencyError, match=r"stormwright\[delta\]"):
         delta.delta_conf()
+
+
+@pytest.mark.parametrize(("committed", "told"), [(False, None), (True, "is there and cannot be read: the log is gone")])
+def test_a_table_that_cannot_be_read_is_no_empty_one(
+    monkeypatch: pytest.MonkeyPatch, committed: bool, told: str | None
+) -> None:
+    """Only where nothing was ever committed there is none, though an interrupted write has left files."""
+
+    def load(_: str) -> None:
+        raise AnalysisException("the log is gone")
+
+    looked: list[str] = []
+    monkeypatch.setattr(delta, "keep_order", lambda _: None)
+    monkeypatch.setattr(delta, "exists", lambda _, path: looked.append(path) or committed)
+    spark = MagicMock(**{"read.format.return_value.load": load, "createDataFrame.return_value": "empty"})
+    store = delta.DeltaStore(spark, "file:///tables")
+    if told is None:
+        assert store.days(FACTS) == []
+        assert store.read(FACTS) == "empty"
+    else:
+        for ask in (store.days, store.read, store.size_bytes):
+            with pytest.raises(StormwrightError, match=told):
+                ask(FACTS)
+    assert set(looked) == {"file:///tables/facts/version=1/_delta_log/*.json"}
 
 
 @pytest.mark.spark

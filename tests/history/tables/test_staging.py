@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from stormwright.errors import StormwrightError
@@ -148,3 +149,26 @@ def test_only_one_process_at_a_time_takes_rows_in(tmp_path: Path) -> None:
         finally:
             process.kill()
     assert ingest(None, None, staging) == {}  # type: ignore[arg-type]
+
+
+def test_what_a_crash_or_a_file_system_leaves_stops_nothing(tmp_path: Path) -> None:
+    """A number that is not there any more, a directory that is no chunk, and rows of somebody else."""
+    staging = Staging(tmp_path)
+    for number, content in enumerate((b"", b"\xff\xfe", b"x", str(10**15).encode())):
+        staging.write(SNAPSHOTS, f"snapshot-{number}", [snapshot(number)])
+        (tmp_path / "last-chunk").write_bytes(content)
+        *_, newest = staging.chunks(SNAPSHOTS)
+    assert newest.number == 10**15 + 1
+    begun = newest.number
+    (tmp_path / "last-chunk").unlink()
+    (newest.directory.parent / "lost+found").mkdir()
+    (newest.directory.parents[1] / "vx" / "5").mkdir(parents=True)
+    foreign = tmp_path / "staging" / "snapshots" / "v1" / "foreign.parquet"
+    foreign.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"somebody": ["else"]}), foreign)
+    staging.write(SNAPSHOTS, "snapshot-9", [snapshot(9)])
+    chunks = list(staging.chunks(SNAPSHOTS))
+    assert chunks[-1].number > begun
+    assert chunks[-1].rows().to_pylist() == [snapshot(9)]
+    assert [path.name for path in (tmp_path / "damaged").iterdir()] == [f"{chunks[-1].number}-foreign.parquet"]
+    assert (newest.directory.parent / "lost+found").is_dir()

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from stormwright.perflog import Landing, Rejected, parse, read_file
 from stormwright.perflog.records import CLOCK_AHEAD
 from stormwright.pipeline.lines.clean import LATE, audited, judged
-from stormwright.pipeline.lines.source import read_files, record_type
+from stormwright.pipeline.lines.parsed import record_type
+from stormwright.pipeline.lines.source import read_files
 from stormwright.pipeline.run.batch import NEVER_LATE_S
 from tests.pipeline.generator import SPOILERS, dice, encoded, land, make_world, records
 

@@ -11,7 +11,7 @@ from stormwright.pipeline.lines.quarantine import QUARANTINE, rejected
 from stormwright.pipeline.measure.activity import LatencyHistogram, topology_activity
 from stormwright.pipeline.measure.nodes import node_loads
 from stormwright.pipeline.measure.overload import NodeSeries
-from stormwright.pipeline.measure.profile import topology_load
+from stormwright.pipeline.measure.profile import topology_load, unknown_tuples
 from stormwright.pipeline.measure.workload import ExecutorWork, executor_work, stream_traffic
 from stormwright.pipeline.panes.derive import KEYS, VALUES
 from stormwright.pipeline.panes.gaps import WorkerRecords, worker_records
@@ -126,23 +126,28 @@ def test_what_belongs_to_no_executor_is_counted_and_the_silent_get_their_sibling
     first, second = (int(topology.executor_start_task[e]) for e in spouts)
     known = {"kind": "executor", "supervisor": "a", "component": "sentences", "length_ns": 10**9, "cpu_ns": 5e8}
     pair = {"kind": "pair", "component": "count", "grouping": "fields", "bytes": 0, "sampled": 0}
-    load, unknown = topology_load(
-        topology,
-        facts(
-            known | {"first": first, "second": first},
-            # Another run of tasks than the topology's: from before it was rebalanced.
-            known | {"first": first, "second": second, "cpu_ns": 9e8},
-            pair | {"first": first, "second": 1, "tuples": 70},
-            pair | {"first": first, "second": 999, "tuples": 5},
-            pair | {"first": second, "second": 1, "tuples": 3},
-        ),
-        SETTINGS,
-        core_hz=2e9,
+    told = facts(
+        known | {"first": first, "second": first},
+        # Another run of tasks than the topology's: from before it was rebalanced.
+        known | {"first": first, "second": second, "cpu_ns": 9e8},
+        pair | {"first": first, "second": 1, "tuples": 70},
+        pair | {"first": first, "second": 999, "tuples": 5},
+        pair | {"first": second, "second": 1, "tuples": 3},
     )
+    load = topology_load(topology, told, SETTINGS, core_hz=2e9)
     assert load.cpu_hz[spouts].tolist() == [1e9, 1e9]
     assert (load.pair_source.tolist(), load.pair_target.tolist(), load.pair_tps.tolist()) == ([spouts[0]], [0], [70])
-    assert unknown == 8
+    assert unknown_tuples(topology, told) == 8
     assert load.bytes_per_tuple is None
+
+
+def test_a_measured_load_assumes_no_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is worked out each second, and all traffic of a topology is its executors squared."""
+    monkeypatch.setattr("stormwright.model.load._emitted_tps_per_executor", None)
+    topology = make_world(1).problem.topologies[0]
+    load = topology_load(topology, facts(), SETTINGS, core_hz=2e9)
+    assert (len(load.pair_tps), len(load.flow_tps)) == (0, 0)
+    assert load.cpu_hz.tolist() == [0.1 * 2e9] * topology.num_executors
 
 
 def test_lines_are_numbered_in_their_file_however_it_was_split() -> None:

@@ -68,9 +68,9 @@ def test_profile_equals_the_oracle_and_every_line_is_accounted_for(
     delivery = deliver(records(world, START_MS, 40, rng), rng, spoil=0.2)
     measurement, ledger = measure_files(spark, land(tmp_path, delivery.lines, 20), SETTINGS)
     assert measurement is not None
-    profiled = measurement.profile(world.problem)
+    profile = measurement.profile(world.problem)
     expected = expected_profile(delivery.used, world.problem, SETTINGS.window_s, SETTINGS.slide_s, SETTINGS.settle_s)
-    assert_equal(found_profile(profiled.load, world.problem), expected, relative=1e-9)
+    assert_equal(found_profile(profile, world.problem), expected, relative=1e-9)
     inside = [r for r in delivery.used if measurement.start_ms <= r["start_ms"]]
     for topology in world.problem.topologies:
         work = found_work(measurement.facts_of[topology.id])
@@ -78,7 +78,7 @@ def test_profile_equals_the_oracle_and_every_line_is_accounted_for(
     missing = {(w.topology, w.supervisor, w.port, w.start_ms): w.missing for w in worker_records(measurement.facts)}
     assert missing == expected_missing(inside)
     assert sum(missing.values()) > 3
-    assert profiled.unknown_tuples == dict.fromkeys((t.id for t in world.problem.topologies), 0)
+    assert measurement.unknown_tuples(world.problem) == dict.fromkeys((t.id for t in world.problem.topologies), 0)
     assert asdict(ledger) == {
         "read": len(delivery.lines),
         "used": len(delivery.used),
@@ -120,7 +120,7 @@ def test_it_comes_out_with_records_malformed_twice_or_late(spark: SparkSession, 
 def assert_put_in(measurement: Measurement | None, world: World) -> None:
     """Every load, all traffic, service times, selectivities and shares are within 1 % of what the generator put in."""
     assert measurement is not None
-    profile = measurement.profile(world.problem).load
+    profile = measurement.profile(world.problem)
     found = found_profile(profile, world.problem)
     put_in = known_profile(world)
     for topology in world.problem.topologies:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from stormwright.errors import StormwrightError
 from stormwright.perflog import Landing
 from stormwright.pipeline.lines.clean import LATE
 from stormwright.pipeline.lines.quarantine import QUARANTINE
@@ -68,6 +69,8 @@ def test_stream_and_batch_make_the_same_of_the_same_files(spark: SparkSession, t
         wait_until_read(stream, len(delivery.lines))
         outcome = expected_outcome(landed, settings.late_s)
         assert_profile(stream, world, outcome.used)
+        unnoted = stream.progress()
+        stream.note(world.problem)
         progress = stream.progress()
         # The listener hears of a batch a little after it is over.
         wait_for(stream, lambda: stream.progress()["queries"]["loads"]["batch"] == stream.progress()["batch"])
@@ -83,6 +86,8 @@ def test_stream_and_batch_make_the_same_of_the_same_files(spark: SparkSession, t
     assert outcome.duplicate > 10
     assert progress["batch"] > 4
     assert progress["ledger"] == outcome.ledger
+    assert unnoted["unknown_tuples"] == {}, "who asks for loads leaves nothing behind"
+    assert {load["capacity_cores"] for load in unnoted["nodes"].values()} == {None}
     assert progress["unknown_tuples"] == {"words-1": 0, "words-2": 0}
     assert progress["lag_ms"]["p95"] > 0
     of_stream = rows_in(state.glob("*/quarantine/*.jsonl"))
@@ -109,6 +114,85 @@ def test_stream_and_batch_make_the_same_of_the_same_files(spark: SparkSession, t
     assert [row | {"cpu_ns": None} for row in panes] == [row | {"cpu_ns": None} for row in in_stream]
     cpu_ns = [row["cpu_ns"] or 0 for row in in_stream]
     assert [row["cpu_ns"] or 0 for row in panes] == pytest.approx(cpu_ns, rel=1e-12)
+
+
+def test_two_streams_over_one_state_are_one_too_many(spark: SparkSession, tmp_path: Path) -> None:
+    with LoadStream(tmp_path / "landing", tmp_path / "state", SETTINGS, spark) as first:
+        checkpoint = tmp_path / "state" / SETTINGS.state_name / "checkpoint" / "metadata"
+        begun = checkpoint.stat().st_mtime_ns
+        second = LoadStream(tmp_path / "landing", tmp_path / "state", SETTINGS, spark)
+        with pytest.raises(StormwrightError, match=r"another process measures loads in .*state"):
+            second.start()
+        second.stop()
+        assert first.progress()["running"]
+        assert checkpoint.stat().st_mtime_ns == begun
+    with second:
+        assert second.progress()["running"]
+
+
+class FakeSpark:
+    """A session that notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.streams = self
+
+    def addListener(self, _: object) -> None:  # noqa: N802 - Spark's name, and below
+        self.asked.append("listened to")
+
+    def removeListener(self, _: object) -> None:  # noqa: N802
+        self.asked.append("left alone")
+        raise RuntimeError("a listener nobody knows")
+
+    def stop(self) -> None:
+        self.asked.append("stopped")
+
+
+@pytest.mark.parametrize(("fails", "asked"), [
+    ("warm_up", ["stopped"]),
+    ("ProfileSink.begin", ["listened to", "left alone", "stopped"]),
+    ("LoadStream._rebuild", ["listened to", "left alone", "stopped"]),
+])  # fmt: skip
+def test_a_stream_that_does_not_start_leaves_no_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, asked: list[str]
+) -> None:
+    def failing(*_: object) -> None:
+        raise MemoryError(fails)
+
+    found, run = FakeSpark(), "stormwright.pipeline.run.stream"
+    monkeypatch.setattr(f"{run}.spark_session", lambda *_: found)
+    monkeypatch.setattr(f"{run}.warm_up", lambda *_: None)
+    monkeypatch.setattr(f"{run}.{fails}", failing)
+    stream = LoadStream(tmp_path / "landing", tmp_path / "state", SETTINGS)
+    with pytest.raises((MemoryError, RuntimeError)):
+        stream.start()
+    assert found.asked == asked
+    assert not stream.progress()["running"]
+    assert stream.spark is None
+
+
+def test_all_of_a_stream_is_stopped_though_a_part_of_it_fails_at_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Query:
+        """Runs, and does not stop."""
+
+        running, error, restarts, batch_ms = True, None, 0, staticmethod(lambda: None)
+
+        def stop(self) -> None:
+            raise OSError("no space left on device")
+
+    found, run = FakeSpark(), "stormwright.pipeline.run.stream"
+    monkeypatch.setattr(f"{run}.spark_session", lambda *_: found)
+    monkeypatch.setattr(f"{run}.warm_up", lambda *_: None)
+    monkeypatch.setattr(f"{run}.LoadStream._kept_query", lambda *_: Query())
+    stream = LoadStream(tmp_path / "landing", tmp_path / "state", SETTINGS)
+    stream.start()
+    assert stream.progress()["running"]
+    with pytest.raises((OSError, RuntimeError)):
+        stream.stop()
+    assert found.asked == ["listened to", "left alone", "stopped"]
+    assert stream.spark is None
 
 
 def test_what_lands_long_out_of_order_is_in_quarantine(spark: SparkSession, tmp_path: Path) -> None:

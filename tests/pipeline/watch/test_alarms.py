@@ -106,7 +106,7 @@ def test_alarms_of_a_stream_are_the_episodes_of_sql(spark: SparkSession, tmp_pat
     read = 0
     for part in (files[:middle], files[middle:]):
         with LoadStream(landing, tmp_path / "state", SETTINGS, spark, tell_alarm=raised.append) as stream:
-            stream.latest(PROBLEM)
+            stream.note(PROBLEM)
             for second, records in part:
                 land(landing, map(encoded, records), (START_S + second + 2) * 1000)
                 read += len(records)
@@ -238,6 +238,21 @@ def test_a_batch_that_comes_again_changes_nothing(tmp_path: Path) -> None:
         assert (tmp_path / "alarms.damaged").read_bytes() == content
     damaged(Frame(("raised", "a", 50, 60)), 2)  # type: ignore[arg-type]
     assert list(AlarmLog(tmp_path / "alarms.json", told.append).up) == ["a"]
+
+
+def test_an_alarm_that_cannot_be_saved_is_raised_when_its_batch_comes_again(tmp_path: Path) -> None:
+    told: list[Alarm] = []
+    (tmp_path / "state").write_text("in the way")
+    log = AlarmLog(tmp_path / "state" / "alarms.json", told.append)
+    batch = Frame(("raised", "a", 10, 20))
+    with pytest.raises(OSError, match="Not a directory"):
+        log(batch, 0)  # type: ignore[arg-type]
+    assert (told, log.as_dict()) == ([], {"up": [], "ended": [], "raised": 0})
+    (tmp_path / "state").unlink()
+    (tmp_path / "state").mkdir()
+    log(batch, 0)  # type: ignore[arg-type]
+    assert [alarm.supervisor for alarm in told] == ["a"]
+    assert list(AlarmLog(tmp_path / "state" / "alarms.json", told.append).up) == ["a"]
 
 
 def test_a_node_that_leaves_the_cluster_is_told_to_be_silent(tmp_path: Path) -> None:

@@ -109,15 +109,12 @@ def row(cell: Cell, problem: SweepProblem, **figures: Any) -> dict[str, Any]:
 
 def _decided(cell: Cell, packed: SweepProblem, time_limit_s: float | None) -> dict[str, Any]:
     try:
+        if time_limit_s is not None and not declared(_cold(cell, time_limit_s)).keeps_time_limit:
+            return row(cell, packed, **_within(time_limit_s, cell, packed))
         scheduler = _scheduler(cell, time_limit_s)
     except (StormwrightError, ImportError) as error:
         return row(cell, packed, error=str(error))
-    problem = _unpacked(packed)
-    if time_limit_s is None or declared(scheduler).keeps_time_limit:
-        figures = _figures(evaluate(problem, cell.scheduler, scheduler))
-    else:
-        figures = _within(time_limit_s, problem, cell.scheduler, scheduler)
-    return row(cell, packed, **figures)
+    return row(cell, packed, **_figures(evaluate(_unpacked(packed), cell.scheduler, scheduler)))
 
 
 @lru_cache(maxsize=4)
@@ -131,6 +128,10 @@ def _unpacked(packed: SweepProblem) -> Problem:
 def _scheduler(cell: Cell, time_limit_s: float | None) -> Scheduler:
     """The cell's scheduler, warm."""
     _warm_up_once(cell.scheduler, cell.parameters_text)
+    return _cold(cell, time_limit_s)
+
+
+def _cold(cell: Cell, time_limit_s: float | None) -> Scheduler:
     return resolve_scheduler(cell.scheduler, dict(cell.parameters), cell.seed, time_limit_s=time_limit_s)
 
 
@@ -157,34 +158,69 @@ def _figures(answer: Row) -> dict[str, Any]:
     return figures
 
 
-def _within(time_limit_s: float, problem: Problem, name: str, scheduler: Scheduler) -> dict[str, Any]:
-    """The figures of an answer decided in a process of its own, which may be ended in the middle of compiled code."""
-    fork = multiprocessing.get_context("fork")
-    receiving, sending = fork.Pipe(duplex=False)
-    child = fork.Process(target=_send_figures, args=(sending, time_limit_s, problem, name, scheduler))
-    child.start()
-    sending.close()
-    try:
-        figures: dict[str, Any] = receiving.recv()
-    except EOFError:
-        figures = {}
-    finally:
-        receiving.close()
-        child.join()
-    if figures:
+class _Apart:
+    """A process of its own in which cells are decided one after the other, and which a time limit may end.
+
+    It may be ended in the middle of compiled code, and is started anew then. It is no fork of this one: whatever locks
+    this one's threads hold at that moment a fork would wait for, for ever.
+    """
+
+    def __init__(self) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self._connection, theirs = spawn.Pipe()
+        # It ends with this process, however this ends: then nobody is at the other end.
+        self.process = spawn.Process(target=_decide_apart, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def figures(self, cell: Cell, packed: SweepProblem, time_limit_s: float) -> dict[str, Any]:
+        """The columns of a cell; EOFError or OSError where the process has ended instead."""
+        self._connection.send((cell, packed, time_limit_s))
+        figures: dict[str, Any] = self._connection.recv()
         return figures
-    if child.exitcode == -signal.SIGALRM:
+
+    def end_code(self) -> int | None:
+        """What it ended with."""
+        self._connection.close()
+        self.process.join()
+        return self.process.exitcode
+
+
+_apart: list[_Apart] = []
+
+
+def _within(time_limit_s: float, cell: Cell, packed: SweepProblem) -> dict[str, Any]:
+    """The figures of an answer decided in another process, which is ended when its time is."""
+    if not _apart:
+        _apart.append(_Apart())
+    try:
+        return _apart[0].figures(cell, packed, time_limit_s)
+    except (EOFError, OSError):
+        code = _apart.pop().end_code()
+    if code == -signal.SIGALRM:
         return {"seconds": time_limit_s, "error": f"took longer than the limit of {time_limit_s:g} s"}
-    return {"error": f"its process ended with exit code {child.exitcode}"}
+    return {"error": f"its process ended with exit code {code}"}
 
 
-def _send_figures(sending: Connection, time_limit_s: float, problem: Problem, name: str, scheduler: Scheduler) -> None:
-    # The kernel ends the process, whatever it is doing then.
+def _decide_apart(asking: Connection) -> None:
+    # The kernel ends the process, whatever it is doing then; Ctrl-C is for the one that asks.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, time_limit_s)
-    figures = _figures(evaluate(problem, name, scheduler))
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    sending.send(figures)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        try:
+            cell, packed, time_limit_s = asking.recv()
+        except EOFError:
+            return
+        try:
+            scheduler = _scheduler(cell, time_limit_s)
+        except (StormwrightError, ImportError) as error:
+            asking.send({"error": str(error)})
+            continue
+        problem = _unpacked(packed)
+        signal.setitimer(signal.ITIMER_REAL, time_limit_s)
+        figures = _figures(evaluate(problem, cell.scheduler, scheduler))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        asking.send(figures)
 
 
 #: Columns that have the names of `Cost` and of `Figures.as_dict`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+import orjson
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -166,10 +166,18 @@ def run_sql(spark: SparkSession, store: Store, statement: str) -> DataFrame:
     return answer
 
 
-def documents(answer: DataFrame) -> list[dict[str, Any]]:
-    """All rows as JSON has them: Spark knows how to write each of its types."""
+def documents(answer: DataFrame) -> list[orjson.Fragment]:
+    """All rows as JSON has them, written: Spark knows how to write each of its types, and numbers of any length."""
     text = F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row")
-    return [json.loads(row["row"]) for row in answer.select(text).collect()]
+    return [orjson.Fragment(row["row"]) for row in answer.select(text).collect()]
+
+
+def texts(answer: DataFrame, most: int) -> list[tuple[str | None, ...]]:
+    """The first rows as people read them: Spark knows how to tell each of its types."""
+    # Two columns may have one name, and bytes may be no text.
+    numbered = answer.toDF(*(str(number) for number in range(len(answer.columns))))
+    told = numbered.limit(most).select(*(F.make_valid_utf8(numbered[c].cast("string")) for c in numbered.columns))
+    return [tuple(row) for row in told.collect()]
 
 
 def within(store: Store, table: Table, stretch: Stretch) -> DataFrame:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stormwright.perflog.crossing import TaskNodes, crossing
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 
 Record = Mapping[str, Any]
@@ -23,33 +23,6 @@ WINDOWS_KEPT = 60
 
 #: A window is closed when a record begins so long after its end: what has not come by then is left out.
 GRACE_S = 5.0
-
-
-class TaskNodes:
-    """Which node each task of a topology runs on, by executors: a record may tell of as many tasks as it likes."""
-
-    def __init__(self) -> None:
-        self._firsts: list[int] = []
-        self._of_first: dict[int, tuple[int, str]] = {}
-
-    def put(self, first: int, last: int, node: str) -> None:
-        """An executor of the tasks from `first` to `last` runs on a node; what was told of these before is over."""
-        known = self._of_first.get(first)
-        if known is None or known[0] != last:
-            begin = bisect_left(self._firsts, first)
-            end = bisect_right(self._firsts, last)
-            for gone in self._firsts[begin:end]:
-                del self._of_first[gone]
-            self._firsts[begin:end] = [first]
-        self._of_first[first] = (last, node)
-
-    def of(self, task: int) -> str | None:
-        """The node of a task, None while unknown."""
-        position = bisect_right(self._firsts, task) - 1
-        if position < 0:
-            return None
-        last, node = self._of_first[self._firsts[position]]
-        return node if task <= last else None
 
 
 @dataclass
@@ -124,8 +97,7 @@ class ObservedTraffic:
         worker = record["worker"]
         topology, node = worker["topology"], worker["supervisor"]
         node_of = self._node_of.setdefault(topology, TaskNodes())
-        for executor in record["executors"]:
-            node_of.put(executor["first_task"], executor["last_task"], node)
+        node_of.add(record)
         start_ms = record["start_ms"] // self.window_ms * self.window_ms
         closed = self._closed.get(topology)
         if closed and start_ms <= closed[-1].start_ms:
@@ -137,12 +109,9 @@ class ObservedTraffic:
             window.received += executor["received"]
             if executor["type"] == "spout":
                 window.acked += executor["acked"]
-        for _, target, _, tuples, _ in record["pairs"]:
-            there = node_of.of(target)
-            if there is None and target > 0:
-                window.unknown += tuples
-            elif there is not None and there != node:
-                window.crossing += tuples
+        sent = crossing(record, node_of)
+        window.crossing += sent.crossing
+        window.unknown += sent.unknown
         self._close(topology, record["start_ms"])
 
     def _close(self, topology: str, now_ms: int) -> None:

@@ -13,9 +13,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from stormwright.errors import MissingDependencyError
+from stormwright.errors import MissingDependencyError, StormwrightError
 from stormwright.history.tables.definitions import Table
 from stormwright.history.tables.store import DAY, ROWS_A_FILE, Days, day_of, keep_order
+from stormwright.pipeline.spark.location import exists
+from stormwright.pipeline.spark.remote import first_line
 
 CHUNK = "chunk"
 
@@ -128,10 +130,14 @@ class DeltaStore:
         return [(number, rows) for number, rows in found if rows is not None]
 
     def _version(self, table: Table, found: int) -> DataFrame | None:
+        path = self._path(table, found)
         try:
-            return self._spark.read.format("delta").load(self._path(table, found))
-        except AnalysisException:  # there is no such table
-            return None
+            return self._spark.read.format("delta").load(path)
+        except AnalysisException as error:
+            # Without a commit there is no table, whatever an interrupted write may have left.
+            if not exists(self._spark, f"{path}/_delta_log/*.json"):
+                return None
+            raise StormwrightError(f"the table {path} is there and cannot be read: {first_line(error)}") from error
 
     def _vacuum(self, table: Table, found: int) -> None:
         self._sql("VACUUM {}", table, found)

@@ -16,6 +16,10 @@ from stormwright.history.tables.store import Store
 log = logging.getLogger(__name__)
 
 
+#: A hundred years of history are kept at most.
+MOST_DAYS = 36_525
+
+
 def ingest(spark: SparkSession, store: Store, staging: Staging) -> dict[str, int]:
     """Take all staged rows into the tables, each once, however often this is interrupted; rows by table.
 
@@ -54,10 +58,14 @@ def retain(store: Store, keep_days: Mapping[str, int], today: date | None = None
     Raises
     ------
     InputError
-        There is no such table, or less than a day is to be kept.
+        There is no such table, or less than a day or more than `MOST_DAYS` are to be kept.
     """
     faults = [Fault(f"no table; there are {', '.join(TABLES)}", name) for name in keep_days if name not in TABLES]
-    faults += [Fault(f"{days} days; 1 at least", name) for name, days in keep_days.items() if days < 1]
+    faults += [
+        Fault(f"{days} days; from 1 to {MOST_DAYS:,} can be kept", name)
+        for name, days in keep_days.items()
+        if not 1 <= days <= MOST_DAYS
+    ]
     if faults:
         raise InputError("days to keep", faults)
     oldest = {name: (today or _today()) - timedelta(days=days) for name, days in keep_days.items()}

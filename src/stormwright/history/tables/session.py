@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
@@ -14,6 +12,7 @@ from stormwright.errors import MissingDependencyError, StormwrightError
 from stormwright.history.tables.delta import delta_conf
 from stormwright.history.tables.store import check_format
 from stormwright.pipeline.spark.remote import failures_told
+from stormwright.pipeline.spark.scratch import scratch
 from stormwright.pipeline.spark.session import batch_session
 from stormwright.pipeline.spark.target import SparkTarget
 
@@ -36,12 +35,12 @@ def history_session(kind: str = "parquet", target: SparkTarget | None = None) ->
     """
     check_format(kind)
     conf = delta_conf() if kind == "delta" else {}
-    with TemporaryDirectory(prefix="stormwright-history-") as name:
+    with scratch("history") as directory:
         try:
             target = target or SparkTarget()
-            session = batch_session(Path(name), replace(target, conf={**conf, **target.conf}))
+            session = batch_session(directory, replace(target, conf={**conf, **target.conf}))
         except StormwrightError as error:
-            log = Path(name, "spark.log")
+            log = directory / "spark.log"
             if log.exists() and any(mark in log.read_text(encoding="utf-8") for mark in _NO_JARS):
                 raise MissingDependencyError(
                     f"{conf['spark.jars.packages']} cannot be had from any Maven repository that Spark knows"

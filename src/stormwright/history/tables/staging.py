@@ -12,7 +12,6 @@ anywhere is written again from the same files, in the place of what may be there
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +23,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stormwright.errors import StormwrightError
 from stormwright.files import write_whole, writing
 from stormwright.history.tables.definitions import TABLES, Table
+from stormwright.pipeline.alone import alone
 
 #: Rows that become one chunk: they pass through the driver's memory, and as one task through the session of the stream,
 #: whose batches wait meanwhile.
@@ -105,14 +104,8 @@ class Staging:
         StormwrightError
             Another one is at it.
         """
-        self._directory.mkdir(parents=True, exist_ok=True)
-        with (self._directory / "lock").open("w") as file:
-            try:
-                # A process that ends, however it does, lets go of it.
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                told = f"another process is working on the tables of {self._directory}; try again when it has ended"
-                raise StormwrightError(told) from error
+        told = f"another process is working on the tables of {self._directory}; try again when it has ended"
+        with alone(self._directory, told):
             yield
 
     def waiting(self) -> tuple[int, int]:
@@ -125,20 +118,28 @@ class Staging:
 
     def chunks(self, table: Table) -> Iterator[Chunk]:
         """What is to be written, one chunk after the other: those that were begun earlier, then all that is staged."""
-        for directory in sorted(self._directory.glob(f"chunks/{table.name}/v*/*"), key=lambda path: int(path.name)):
+        for directory in self._begun(table.name):
             yield from self._chunk(table, directory)
-        for staged in sorted(self._directory.glob(f"staging/{table.name}/v*")):
+        for staged in sorted(filter(_version, self._directory.glob(f"staging/{table.name}/v*"))):
             while files := self._some(_visible(staged)):
                 directory = self._new_chunk(table, staged.name)
                 for path in files:
                     path.rename(directory / path.name)
                 yield from self._chunk(table, directory)
 
+    def _begun(self, table: str) -> list[Path]:
+        """Directories of chunks, by their numbers; what else lies there, such as a file system's, is left alone."""
+        found = self._directory.glob(f"chunks/{table}/v*/*")
+        return sorted(
+            (path for path in found if path.name.isdecimal() and _version(path.parent)), key=lambda path: int(path.name)
+        )
+
     def _chunk(self, table: Table, directory: Path) -> Iterator[Chunk]:
+        version = _version(directory.parent)
         for path in _visible(directory):
-            if _rows_in(path) is None:
+            if not _is_of(path, table, version):
                 self._set_aside(path)
-        chunk = Chunk(table, int(directory.parent.name.removeprefix("v")), int(directory.name), directory)
+        chunk = Chunk(table, version, int(directory.name), directory)
         if _visible(directory):
             yield chunk
         else:
@@ -160,7 +161,8 @@ class Staging:
         It begins with the time of day because the tables may outlive this directory.
         """
         last = self._directory / "last-chunk"
-        number = max(time.time_ns() // 1_000_000, int(last.read_text("ascii")) + 1 if last.exists() else 0)
+        begun = [int(path.name) for name in TABLES for path in self._begun(name)]
+        number = max(time.time_ns() // 1_000_000, 1 + max(begun, default=-1), 1 + _number_in(last))
         write_whole(last, str(number).encode())
         directory = self._directory / "chunks" / table.name / version / str(number)
         directory.mkdir(parents=True)
@@ -179,12 +181,36 @@ class Staging:
             yield from self._directory.glob(f"{part}/{name}/**/[!.]*{_SUFFIX}")
 
 
+def _version(directory: Path) -> int:
+    """The version of the rows in a directory; 0 where that is none of ours."""
+    number = directory.name.removeprefix("v")
+    return int(number) if number.isdecimal() else 0
+
+
+def _number_in(path: Path) -> int:
+    """The number that a file holds; -1 where there is none, or it is damaged."""
+    try:
+        text = path.read_text("ascii")
+    except (FileNotFoundError, UnicodeDecodeError):
+        return -1
+    return int(text) if text.isdecimal() else -1
+
+
 def _visible(directory: Path) -> list[Path]:
     return sorted(path for path in directory.glob(f"*{_SUFFIX}") if not path.name.startswith(_HIDDEN))
 
 
+def _is_of(path: Path, table: Table, version: int) -> bool:
+    """Whether a file can be read and, where its version is the newest, has the columns of the table."""
+    try:
+        columns = pq.read_schema(path)
+        return version != table.version or bool(columns.equals(table.arrow))
+    except pa.ArrowException:
+        return False
+
+
 def _rows_in(path: Path) -> int | None:
-    """How many rows a file holds; None where it is none of ours, or damaged."""
+    """How many rows a file holds; None where it is no Parquet, or damaged."""
     try:
         return int(pq.read_metadata(path).num_rows)
     except pa.ArrowException:

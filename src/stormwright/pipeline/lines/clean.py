@@ -1,7 +1,6 @@
 """Which lines are records that count, and what becomes of the others.
 
-The rules are those of `stormwright.perflog.records`, in its words, and one more about lateness. Spark is more lenient
-in one point: it reads a number as a text where a text is due.
+The rules are those of `stormwright.perflog.records`, in its words, and one more about lateness.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from stormwright.perflog.schema import (
     Type,
     Whole,
 )
-from stormwright.pipeline.lines.source import CORRUPT
+from stormwright.pipeline.lines.parsed import LINE, WHOLE
 
 #: A record that is right but no longer of use to who watches: it is history only.
 LATE = "late: the interval began too long before the record was landed"
@@ -49,13 +48,13 @@ RECORD_KEYS = {f"worker_{name}": f"worker.{name}" for name in IDENTITY} | {"seq"
 
 
 def judged(lines: DataFrame, late_s: int) -> DataFrame:
-    """Add `reason`: why a line does not count, null where it is a record that does.
+    """Add `reason`: why a line does not count, null where it is a record that does; and keep no other lines' text.
 
     That follows from the line and from when its file landed alone, so a stream and files at rest agree about it. A
     record counts if it landed within `late_s` of the beginning of its interval.
     """
     checks = [
-        F.when(F.col(CORRUPT).isNotNull(), NOT_A_RECORD),
+        F.when(~F.col(WHOLE), NOT_A_RECORD),
         *(F.when(~_valid(field.type, F.col(field.name)), missing(field.name)) for field in RECORD.fields),
         F.when(F.exists("executors", lambda e: e.first_task > e.last_task), TASKS_REVERSED),
         F.when(F.exists("executors", lambda e: e.cpu_ns > _most_cpu_ns()), CPU_IMPOSSIBLE),
@@ -66,7 +65,9 @@ def judged(lines: DataFrame, late_s: int) -> DataFrame:
         ),
         F.when(F.col("start_ms") < F.col("landed_ms") - late_s * 1000, LATE),
     ]
-    return lines.withColumn("reason", F.coalesce(*checks))
+    lines = lines.withColumn("reason", F.coalesce(*checks))
+    # What is no text in a byte of it could not be told as one.
+    return lines.withColumn(LINE, F.when(F.col("reason").isNotNull(), F.make_valid_utf8(LINE)))
 
 
 def accepted(lines: DataFrame) -> DataFrame:
@@ -87,12 +88,9 @@ def audited(lines: DataFrame) -> DataFrame:
 
 def audit_columns() -> dict[str, Column]:
     """The columns of `audited`."""
-    whole = F.struct(*(field.name for field in RECORD.fields))
-    rejected = F.col("reason").isNotNull()
     return {
-        **{name: F.when(~rejected, F.col(place)) for name, place in RECORD_KEYS.items()},
-        **{name: F.col(name) for name in ("written_ms", "landed_ms", "reason", "file", "block", "row")},
-        "line": F.when(rejected, F.coalesce(CORRUPT, F.to_json(whole))),
+        **{name: F.when(F.col("reason").isNull(), F.col(place)) for name, place in RECORD_KEYS.items()},
+        **{name: F.col(name) for name in ("written_ms", "landed_ms", "reason", "file", "block", "row", LINE)},
     }
 
 

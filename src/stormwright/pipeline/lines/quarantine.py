@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +122,19 @@ class Quarantine:
         return sorted(found)
 
 
+#: The last moment that can be told as one, in ms.
+_LAST_MS = 253_402_300_799_999
+
+#: Whether a column of a row is what it should be.
+_RIGHT: dict[str, Callable[[Any], bool]] = {
+    "reason": lambda value: type(value) is str,
+    "landed_ms": lambda value: type(value) is int and 0 <= value <= _LAST_MS,
+    "file": lambda value: type(value) is str,
+    "line_number": lambda value: value is None or type(value) is int,
+    "line": lambda value: value is None or type(value) is str,
+}
+
+
 @dataclass
 class Kept:
     """Lines in quarantine for one reason, and when the first and the last of them landed."""
@@ -168,6 +182,8 @@ def _rows_of(path: Path) -> list[dict[str, Any]]:
         rows = [dict.fromkeys(QUARANTINE.names) | orjson.loads(line) for line in lines]
     except (orjson.JSONDecodeError, TypeError) as error:
         raise InputError("quarantine", [Fault(f"is no such table: {error}", str(path))]) from error
-    if any(type(row["landed_ms"]) is not int or type(row["reason"]) is not str for row in rows):
-        raise InputError("quarantine", [Fault("is no such table: reason or landed_ms is missing", str(path))])
+    for number, row in enumerate(rows, 1):
+        if wrong := next((name for name, right in _RIGHT.items() if not right(row[name])), None):
+            fault = Fault(f"is no such table: {wrong} of row {number} is missing or wrong", str(path))
+            raise InputError("quarantine", [fault])
     return rows

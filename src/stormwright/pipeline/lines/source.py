@@ -1,4 +1,4 @@
-"""Landed files as a DataFrame of records, its type derived from `stormwright.perflog.schema`."""
+"""Landed files as a DataFrame of their lines: what each says, and where it was."""
 
 from __future__ import annotations
 
@@ -11,46 +11,20 @@ from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name in all of Spark's documentation
-from pyspark.sql.types import ArrayType, DataType, DoubleType, LongType, StringType, StructField, StructType
 
 from stormwright.perflog.landing import SUFFIX
-from stormwright.perflog.schema import RECORD, Constants, Listing, Row, Share, Structure, Text, Type, Whole
+from stormwright.pipeline.lines.parsed import parsed, record_type
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.location import Location, address
 
-#: Holds the line that could not be read as a record; null for the others.
-CORRUPT = "corrupt"
-
-
-def spark_type(kind: Type) -> DataType:
-    """The Spark type of a part of a record. Everything is nullable: what must not be null is cleaning's to say."""
-    match kind:
-        case Whole():
-            return LongType()
-        case Share():
-            return DoubleType()
-        case Text():
-            return StringType()
-        case Constants():
-            return ArrayType(DoubleType())
-        case Row():
-            return ArrayType(LongType())
-        case Listing(element):
-            return ArrayType(spark_type(element))
-        case Structure(fields):
-            return StructType([StructField(field.name, spark_type(field.type)) for field in fields])
-
-
-def record_type() -> StructType:
-    """The Spark type of one record."""
-    return StructType([StructField(field.name, spark_type(field.type)) for field in RECORD.fields])
+#: Nothing else ends a line: not a carriage return, which is a blank in JSON.
+_LINES = {"lineSep": "\n"}
 
 
 def read_stream(spark: SparkSession, landing: Path, settings: StreamSettings) -> DataFrame:
     """What lands from now on, and what has landed and is still there."""
     reader = (
-        spark.readStream.schema(_line_type())
-        .option("columnNameOfCorruptRecord", CORRUPT)
+        spark.readStream.options(**_LINES)
         .option("pathGlobFilter", f"*{SUFFIX}")
         .option("maxFilesPerTrigger", settings.max_files_per_batch)
         # Spark leaves alone what is so much older than the newest file: never, for a clock may have been set back.
@@ -58,7 +32,7 @@ def read_stream(spark: SparkSession, landing: Path, settings: StreamSettings) ->
         # A batch that is repeated goes without the files that were set aside because it had failed over them.
         .option("ignoreMissingFiles", "true")
     )
-    return _with_origin(reader.json(str(landing.absolute())))
+    return _with_origin(reader.text(str(landing.absolute())))
 
 
 def take_away(landing: Path, names: Iterable[str], raw: Path | None) -> None:
@@ -106,8 +80,7 @@ def read_records(spark: SparkSession, table: Location) -> DataFrame:
 
 
 def _read(spark: SparkSession, paths: Sequence[Location], **options: str) -> DataFrame:
-    reader = spark.read.schema(_line_type()).option("columnNameOfCorruptRecord", CORRUPT).options(**options)
-    lines = reader.json([address(path) for path in paths])
+    lines = spark.read.options(**_LINES, **options).text([address(path) for path in paths])
     # Numbers grow along a file. In a stream they are not to be had, nor needed.
     return _with_origin(lines, F.monotonically_increasing_id())
 
@@ -116,14 +89,10 @@ def _timestamp(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _line_type() -> StructType:
-    return record_type().add(CORRUPT, StringType())
-
-
 def _with_origin(lines: DataFrame, row: Column | None = None) -> DataFrame:
     """Adds where each line was (file, block that it was read in, row) and when its file landed."""
-    return lines.select(
-        "*",
+    return parsed(
+        lines,
         F.col("_metadata.file_name").alias("file"),
         F.col("_metadata.file_block_start").alias("block"),
         (F.lit(None) if row is None else row).cast("long").alias("row"),

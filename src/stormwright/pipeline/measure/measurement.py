@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,18 +14,11 @@ from stormwright.model import LoadProfile, Problem, Topology
 from stormwright.pipeline.measure.activity import TopologyActivity, latency_histogram, topology_activity
 from stormwright.pipeline.measure.nodes import NodeLoad, capacity_cores, node_loads
 from stormwright.pipeline.measure.overload import NodeSeries
-from stormwright.pipeline.measure.profile import topology_load
+from stormwright.pipeline.measure.profile import topology_load, unknown_tuples
 from stormwright.pipeline.measure.workload import executor_work, stream_traffic
 from stormwright.pipeline.panes.gaps import worker_records
 from stormwright.pipeline.panes.windows import by_topology, kind_of, newest_window, window_facts
 from stormwright.pipeline.settings import StreamSettings
-
-
-class Profiled(NamedTuple):
-    """A load, and per topology the tuples that it leaves out: their task is in no executor of the problem."""
-
-    load: LoadProfile
-    unknown_tuples: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -48,7 +41,7 @@ class Measurement:
     seconds: pa.Table = field(repr=False)
     settings: StreamSettings
 
-    def profile(self, problem: Problem) -> Profiled:
+    def profile(self, problem: Problem) -> LoadProfile:
         """Loads of the problem's topologies that were heard of, and of its nodes."""
         loads = {
             topology.id: topology_load(topology, self.facts_of[topology.id], self.settings, problem.core_hz)
@@ -56,8 +49,8 @@ class Measurement:
             if topology.id in self.facts_of
         }
         cores = self._mean_cores
-        load = LoadProfile(
-            topologies={name: load for name, (load, _) in loads.items()},
+        return LoadProfile(
+            topologies=loads,
             node_cpu_hz={
                 node.id: cores[node.id] * self.settings.core_hz_at(node.id, problem.core_hz)
                 for node in problem.supervisors
@@ -67,7 +60,14 @@ class Measurement:
             start_ms=self.start_ms,
             end_ms=self.end_ms,
         )
-        return Profiled(load, {name: unknown for name, (_, unknown) in loads.items()})
+
+    def unknown_tuples(self, problem: Problem) -> dict[str, int]:
+        """Tuples that the profile leaves out, per topology: their task is in no executor of the problem."""
+        return {
+            topology.id: unknown_tuples(topology, self.facts_of[topology.id])
+            for topology in problem.topologies
+            if topology.id in self.facts_of
+        }
 
     def activity(self, topology: Topology) -> TopologyActivity:
         """What a topology as a whole did."""

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from stormwright.model import Topology, TopologyLoad, assumed_load
-from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.model import Topology, TopologyLoad
+from stormwright.model.arrays import BoolArray, FloatArray, IntArray
 from stormwright.model.flows import is_local
+from stormwright.model.load import silent_load
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.pipeline.panes.windows import kind_of, numbers
 from stormwright.pipeline.settings import StreamSettings
@@ -20,10 +21,8 @@ UNKNOWN = -1
 _GROUPINGS = sorted(PLACEMENT_FOLLOWING)
 
 
-def topology_load(
-    topology: Topology, facts: pa.Table, settings: StreamSettings, core_hz: float
-) -> tuple[TopologyLoad, int]:
-    """Load of one topology, and how many tuples of the window went from or to no known executor of it.
+def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings, core_hz: float) -> TopologyLoad:
+    """Load of one topology.
 
     Rates are per second of the time that an executor's records cover, so a lost record does not lower them.
     An executor without a record gets the CPU of its component's others on average, or else what it asks for. Memory
@@ -31,24 +30,19 @@ def topology_load(
     """
     executors, pairs, flows = (kind_of(facts, kind) for kind in ("executor", "pair", "flow"))
     index = _executor_of_run(topology, executors)
-    covered_s = _sum_by(index, numbers(executors, "length_ns") / 1e9, topology.num_executors)
+    covered_s = _covered_s(topology, executors, index)
     core_speeds = np.array([settings.core_hz_at(s, core_hz) for s in executors["supervisor"].to_pylist()])
     cycles = _sum_by(index, numbers(executors, "cpu_ns") / 1e9 * core_speeds, topology.num_executors)
 
-    pair_keys = (_executor_of_task(topology, pairs["first"]), _executor_of_task(topology, pairs["second"]))
+    pair_keys, flow_keys = _pair_keys(topology, pairs), _flow_keys(topology, flows)
     bytes_per_tuple = _bytes_per_tuple(pa.concat_tables([pairs, flows]))
     (pair_source, pair_target), paired = _rates(pair_keys, pairs, covered_s, bytes_per_tuple)
-    flow_keys = (
-        _executor_of_task(topology, flows["first"]),
-        np.array([topology.component_index.get(c, UNKNOWN) for c in flows["component"].to_pylist()], np.int32),
-        np.array([_GROUPINGS.index(g) for g in flows["grouping"].to_pylist()], np.int32),
-    )
     (flow_source, flow_component, grouping), flowing = _rates(flow_keys, flows, covered_s, bytes_per_tuple)
-    assumed = assumed_load(topology, core_hz)
+    asked = silent_load(topology, core_hz)
     received = _sum_by(index, numbers(executors, "received"), topology.num_executors)
     load = TopologyLoad(
-        cpu_hz=_cpu_hz(topology, cycles, covered_s, assumed.cpu_hz),
-        memory_mb=assumed.memory_mb,
+        cpu_hz=_cpu_hz(topology, cycles, covered_s, asked.cpu_hz),
+        memory_mb=asked.memory_mb,
         pair_source=pair_source,
         pair_target=pair_target,
         pair_tps=paired.tps,
@@ -60,8 +54,37 @@ def topology_load(
         pair_bytes_per_s=paired.bytes_per_s,
         flow_bytes_per_s=flowing.bytes_per_s,
     )
-    load = replace(load, flow_limit_tps=_flow_limit_tps(topology, load, cycles, received, covered_s, core_hz))
-    return load, paired.unknown + flowing.unknown
+    return replace(load, flow_limit_tps=_flow_limit_tps(topology, load, cycles, received, covered_s, core_hz))
+
+
+def unknown_tuples(topology: Topology, facts: pa.Table) -> int:
+    """How many tuples the load of a topology leaves out: they went from or to no known executor of it."""
+    executors, pairs, flows = (kind_of(facts, kind) for kind in ("executor", "pair", "flow"))
+    covered_s = _covered_s(topology, executors, _executor_of_run(topology, executors))
+    both = ((pairs, _pair_keys(topology, pairs)), (flows, _flow_keys(topology, flows)))
+    return sum(int(numbers(traffic, "tuples")[~_known(keys, covered_s)].sum()) for traffic, keys in both)
+
+
+def _covered_s(topology: Topology, executors: pa.Table, index: IntArray) -> FloatArray:
+    return _sum_by(index, numbers(executors, "length_ns") / 1e9, topology.num_executors)
+
+
+def _pair_keys(topology: Topology, pairs: pa.Table) -> tuple[IntArray, ...]:
+    return _executor_of_task(topology, pairs["first"]), _executor_of_task(topology, pairs["second"])
+
+
+def _flow_keys(topology: Topology, flows: pa.Table) -> tuple[IntArray, ...]:
+    return (
+        _executor_of_task(topology, flows["first"]),
+        np.array([topology.component_index.get(c, UNKNOWN) for c in flows["component"].to_pylist()], np.int32),
+        np.array([_GROUPINGS.index(g) for g in flows["grouping"].to_pylist()], np.int32),
+    )
+
+
+def _known(keys: tuple[IntArray, ...], covered_s: FloatArray) -> BoolArray:
+    """Which traffic is of executors that are known, and measured where it comes from."""
+    known: BoolArray = np.all(np.stack(keys) != UNKNOWN, axis=0) & (covered_s[keys[0]] > 0)
+    return known
 
 
 def _executor_of_task(topology: Topology, tasks: pa.ChunkedArray) -> IntArray:
@@ -87,11 +110,10 @@ def _sum_by(index: IntArray, values: FloatArray, length: int) -> FloatArray:
 
 
 class _Rates(NamedTuple):
-    """Traffic by some combinations of keys in tuples/s and, where a size is known, bytes/s; and the tuples left out."""
+    """Traffic by some combinations of keys in tuples/s and, where a size is known, bytes/s."""
 
     tps: FloatArray
     bytes_per_s: FloatArray | None
-    unknown: int
 
 
 def _rates(
@@ -102,8 +124,7 @@ def _rates(
     Tuples of which no size was sampled are taken to be as large as `bytes_per_tuple`.
     """
     table, tuples = np.stack(keys), numbers(facts, "tuples")
-    known = np.all(table != UNKNOWN, axis=0) & (covered_s[keys[0]] > 0)
-    counted = known & (tuples > 0)
+    counted = _known(keys, covered_s) & (tuples > 0)
     combinations, inverse = np.unique(table[:, counted], axis=1, return_inverse=True)
 
     def totals(amounts: FloatArray) -> FloatArray:
@@ -115,12 +136,12 @@ def _rates(
     bytes_per_s = None
     if bytes_per_tuple is not None:
         bytes_per_s = tps * np.where(sampled > 0, size / np.maximum(sampled, 1), bytes_per_tuple)
-    return tuple(combinations), _Rates(tps, bytes_per_s, int(tuples[~known].sum()))
+    return tuple(combinations), _Rates(tps, bytes_per_s)
 
 
-def _cpu_hz(topology: Topology, cycles: FloatArray, covered_s: FloatArray, assumed_hz: FloatArray) -> FloatArray:
+def _cpu_hz(topology: Topology, cycles: FloatArray, covered_s: FloatArray, asked_hz: FloatArray) -> FloatArray:
     measured = covered_s > 0
-    cpu_hz = np.where(measured, cycles / np.where(measured, covered_s, 1.0), assumed_hz)
+    cpu_hz = np.where(measured, cycles / np.where(measured, covered_s, 1.0), asked_hz)
     for executor in np.flatnonzero(~measured):
         others = measured & (topology.executor_component == topology.executor_component[executor])
         if others.any():

@@ -20,6 +20,7 @@ from stormwright.pipeline.measure.measurement import Measurement, measure
 from stormwright.pipeline.panes.derive import panes
 from stormwright.pipeline.panes.windows import worker_seconds
 from stormwright.pipeline.plan import batch_of, pipeline, prepared
+from stormwright.pipeline.run.into import PANES, QUARANTINE, RECORDS, require_own
 from stormwright.pipeline.run.live import LiveState
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.location import Location, address, exists, inside
@@ -92,18 +93,19 @@ def backfill(
     Raises
     ------
     InputError
-        The stretch cuts a pane in two, or there is none of the directories.
+        The stretch cuts a pane in two, there is none of the directories, or what is at `into` no backfill wrote.
     """
     settings, stretch = settings or StreamSettings(), stretch or Stretch()
     _require_whole_panes(stretch, settings)
+    require_own(into, directories, spark)
     directories = _existing(spark, directories)
     near = stretch.landed(settings.late_s)
     lines = read_landed(spark, directories, near.start_ms, near.end_ms)
     ends = pipeline(lines, settings, taken=stretch.holds(F.col("start_ms")))
     tell("reading records")
-    ends.records.write.mode("overwrite").parquet(address(inside(into, "records")))
-    records = read_records(spark, inside(into, "records"))
-    panes_path, quarantine_path = address(inside(into, "panes")), address(inside(into, "quarantine"))
+    ends.records.write.mode("overwrite").parquet(address(inside(into, RECORDS)))
+    records = read_records(spark, inside(into, RECORDS))
+    panes_path, quarantine_path = address(inside(into, PANES)), address(inside(into, QUARANTINE))
     tell("adding up loads and traffic")
     panes(records, settings).write.mode("overwrite").parquet(panes_path)
     used = records.count()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
@@ -14,6 +13,7 @@ from stormwright.pipeline.lines.source import read_files
 from stormwright.pipeline.plan import batch_of, prepared
 from stormwright.pipeline.run.live import LiveState
 from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.spark.scratch import scratch
 
 #: Says why files cannot be processed, None where they can.
 Failure = Callable[[Sequence[Path]], str | None]
@@ -28,8 +28,7 @@ def set_poison_aside(spark: SparkSession, landing: Path, quarantine: Quarantine,
     landed = sorted(landing.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
     # A batch takes the oldest; before them may be those of the last one, which are not deleted yet.
     files = landed[: 2 * settings.max_files_per_batch]
-    with TemporaryDirectory(prefix="stormwright-poison-") as name:
-        directory = Path(name)
+    with scratch("poison") as directory:
 
         def failure(tried: Sequence[Path]) -> str | None:
             try:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from stormwright.errors import StormwrightError
 from stormwright.model import LoadProfile, Problem
-from stormwright.perflog import VERSION, Landing, encode
 from stormwright.perflog.landing import SUFFIX
-from stormwright.pipeline.lines.source import prune, read_files, read_stream
+from stormwright.pipeline.alone import alone
+from stormwright.pipeline.lines.source import prune, read_files
 from stormwright.pipeline.measure.measurement import Measurement
 from stormwright.pipeline.measure.nodes import capacity_cores
 from stormwright.pipeline.plan import prepared
 from stormwright.pipeline.run.closed import ClosedPaneKeeper
 from stormwright.pipeline.run.poison import set_poison_aside
 from stormwright.pipeline.run.sink import ProfileSink
+from stormwright.pipeline.run.warm_up import loads_writer, warm_up
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.keeper import GONE, KeptQuery
 from stormwright.pipeline.spark.listener import QueryFigures
@@ -78,12 +77,12 @@ class LoadStream:
         self._history = history
         self._own_spark: SparkSession | None = None
         self._figures = QueryFigures()
-        self._listening: SparkSession | None = None
         self._tell_alarm = tell_alarm
         self._alarms: AlarmStream | None = None
         self._query: KeptQuery | None = None
         self._sink: ProfileSink | None = None
-        self._unknown_tuples: dict[str, int] = {}
+        self._noted: Problem | None = None
+        self._closing = ExitStack()
 
     @property
     def raw(self) -> Path:
@@ -107,8 +106,19 @@ class LoadStream:
         MissingDependencyError
             There is no Java, or it is too old.
         StormwrightError
-            Spark did not come up.
+            Spark did not come up, or another stream is at work in the state directory.
         """
+        with ExitStack() as starting:
+            try:
+                self._begin(starting)
+            except (PySparkException, Py4JError) as error:
+                raise StormwrightError(f"the stream over {self._landing} did not start: {error}") from error
+            self._closing = starting.pop_all()
+
+    def _begin(self, ending: ExitStack) -> None:
+        """Start everything; `ending` then knows how each part of it ends."""
+        told = f"another process measures loads in {self._state_dir}; two would take each other's records"
+        ending.enter_context(alone(self._state_dir, told))
         self._landing.mkdir(parents=True, exist_ok=True)
         directory = self._state_dir / self.settings.state_name
         if self.settings.alarm_after_s is not None:
@@ -124,15 +134,25 @@ class LoadStream:
             history=self._history,
             feed=self._alarms.feed if self._alarms else None,
         )
-        spark = self._given_spark or self._start_spark()
-        self._listening = spark
+        spark = self._given_spark or self._start_spark(ending)
         spark.streams.addListener(self._figures)
+        ending.callback(_gone_is_stopped, lambda: spark.streams.removeListener(self._figures))
+        ending.callback(sink.write_latest)
+        ending.callback(sink.end)
+        self._rebuild(spark, sink)
+        self._query = query = self._kept_query(spark, sink, directory / "checkpoint")
+        ending.callback(self._stop_query, query)
+        if self._alarms:
+            ending.callback(self._alarms.stop)
+            self._alarms.start(spark)
+
+    def _kept_query(self, spark: SparkSession, sink: ProfileSink, checkpoint: Path) -> KeptQuery:
         begun = 0
 
         def begin() -> StreamingQuery:
             nonlocal begun
             begun = sink.state.batch
-            writer = _writer(spark, self._landing, directory / "checkpoint", sink, self.settings)
+            writer = loads_writer(spark, self._landing, checkpoint, sink, self.settings)
             return writer.trigger(processingTime=f"{self.settings.trigger_s} seconds").start()
 
         def tidy() -> bool:
@@ -142,33 +162,21 @@ class LoadStream:
                 sink.end()
             return due
 
-        try:
-            self._rebuild(spark, sink)
-            self._query = KeptQuery(
-                begin, examine=lambda: set_poison_aside(spark, self._landing, sink.quarantine, self.settings), tidy=tidy
-            )
-            if self._alarms:
-                self._alarms.start(spark)
-        except PySparkException as error:
-            self.stop()
-            raise StormwrightError(f"the stream over {self._landing} did not start: {error}") from error
+        def examine() -> None:
+            set_poison_aside(spark, self._landing, sink.quarantine, self.settings)
+
+        return KeptQuery(begin, examine, tidy)
 
     def stop(self) -> None:
-        """Stop the stream, and Spark if it is the stream's own; what was measured last can still be read."""
-        if self._alarms is not None:
-            self._alarms.stop()
-        if self._query is not None:
-            self._query.stop()
-        if self._sink is not None:
-            self._sink.end()
-            self._sink.write_latest()
-        with suppress(*GONE):
-            if self._listening is not None:
-                self._listening.streams.removeListener(self._figures)
-        with suppress(*GONE):
-            if self._own_spark is not None:
-                self._own_spark.stop()
-        self._query = self._own_spark = self._listening = None
+        """Stop the stream, and Spark if it is the stream's own; what was measured last can still be read.
+
+        All of it is stopped, also where a part of it fails at that.
+        """
+        self._closing.close()
+
+    def _stop_query(self, query: KeptQuery) -> None:
+        self._query = None
+        query.stop()
 
     def require_running(self) -> None:
         """Look whether the stream that was started still runs.
@@ -193,18 +201,15 @@ class LoadStream:
         return self._sink.measurement if self._sink else None
 
     def latest(self, problem: Problem) -> LoadProfile | None:
-        """What was measured last, in the problem's numbering; None before the first record.
+        """What was measured last, in the problem's numbering; None before the first record."""
+        measurement = self.measurement()
+        return measurement.profile(problem) if measurement else None
 
-        What the nodes of the problem have is remembered, for their headroom and alarms.
-        """
+    def note(self, problem: Problem) -> None:
+        """Take note of what there is: the nodes, for their headroom and alarms, and the tasks, for unknown tuples."""
+        self._noted = problem
         if self._sink:
             self._sink.capacity_cores = capacity_cores(problem, self.settings)
-        measurement = self.measurement()
-        if measurement is None:
-            return None
-        profiled = measurement.profile(problem)
-        self._unknown_tuples = dict(profiled.unknown_tuples)
-        return profiled.load
 
     def progress(self) -> dict[str, Any]:
         """Where the stream stands.
@@ -213,9 +218,10 @@ class LoadStream:
         failed batches, ``files_set_aside`` because batches failed over them, ``batch`` (the last one) and ``batch_ms``
         (how long it took), ``profile_age_s`` (since the last profile), ``lag_ms`` (p50 and p95 of the time from a
         record's writing until a profile held it), ``ledger`` (lines by what became of them), ``unknown_tuples`` (per
-        topology, in the last profile: tuples from or to tasks of no known executor), ``nodes`` (CPU and headroom in
-        cores, heap of the workers), ``complete_latency_ms`` (quantiles, by topology), ``alarms`` (those that are up and
-        that ended last; None where none are wanted), ``queries`` (Spark's figures of the last batches, and restarts).
+        topology that was noted: tuples that the last profile leaves out, from or to tasks of no known executor),
+        ``nodes`` (CPU and headroom in cores, heap of the workers), ``complete_latency_ms`` (quantiles, by topology),
+        ``alarms`` (those that are up and that ended last; None where none are wanted), ``queries`` (Spark's figures of
+        the last batches, and restarts).
         """
         sink, query = self._sink, self._query
         if sink is None:
@@ -230,11 +236,15 @@ class LoadStream:
             "profile_age_s": time.time() - sink.updated if sink.updated else None,
             "lag_ms": sink.lag_ms(),
             "ledger": asdict(sink.state.ledger),
-            "unknown_tuples": self._unknown_tuples,
+            "unknown_tuples": self._unknown_tuples(),
             **_seen(sink),
             "queries": self._figures.as_dict(),
             "alarms": self._alarms.status() if self._alarms else None,
         }
+
+    def _unknown_tuples(self) -> dict[str, int]:
+        measurement = self.measurement()
+        return measurement.unknown_tuples(self._noted) if measurement and self._noted else {}
 
     def _rebuild(self, spark: SparkSession, sink: ProfileSink) -> None:
         """Begin a new state with what was measured last, from the files that are kept, if there are any."""
@@ -248,12 +258,22 @@ class LoadStream:
             with suppress(PySparkException, StormwrightError, OverflowError):
                 sink.take(prepared(read_files(spark, recent), self.settings), again=True)
 
-    def _start_spark(self) -> SparkSession:
-        self._own_spark = spark_session(self._state_dir / "spark", self.settings)
+    def _start_spark(self, ending: ExitStack) -> SparkSession:
+        self._own_spark = spark = spark_session(self._state_dir / "spark", self.settings)
+        ending.callback(self._stop_spark, spark)
         # Where records wait already, a batch of them costs as much as the one that it would spare them.
         if not any(self._landing.glob(f"*{SUFFIX}")):
-            _warm_up(self._own_spark, self.settings)
-        return self._own_spark
+            warm_up(spark, self.settings)
+        return spark
+
+    def _stop_spark(self, spark: SparkSession) -> None:
+        self._own_spark = None
+        _gone_is_stopped(spark.stop)
+
+
+def _gone_is_stopped(stop: Callable[[], Any]) -> None:
+    with suppress(*GONE):
+        stop()
 
 
 def _seen(sink: ProfileSink) -> dict[str, Any]:
@@ -263,42 +283,3 @@ def _seen(sink: ProfileSink) -> dict[str, Any]:
         "nodes": {node: load.as_dict() for node, load in loads.items()},
         "complete_latency_ms": measurement.complete_latency_ms if measurement else {},
     }
-
-
-def _writer(
-    spark: SparkSession, landing: Path, checkpoint: Path, sink: ProfileSink, settings: StreamSettings
-) -> DataStreamWriter:
-    # What Spark notes there is needed while a query runs only; its list of files ever read would grow for ever.
-    shutil.rmtree(checkpoint, ignore_errors=True)
-    take = sink.begin()
-    rows = prepared(read_stream(spark, landing, settings), settings)
-    return rows.writeStream.queryName("loads").option("checkpointLocation", str(checkpoint)).foreachBatch(take)
-
-
-def _warm_up(spark: SparkSession, settings: StreamSettings) -> None:
-    """Take a record through a stream of its own.
-
-    A JVM's first batch costs some ten times as much CPU as a later one; this way not when the first records come.
-    """
-    with TemporaryDirectory(prefix="stormwright-warm-up-") as name:
-        directory = Path(name)
-        landing = Landing(directory / "landing")
-        landing.write([encode(_sample(round(time.time() * 1000)))])
-        sink = ProfileSink(
-            landing.directory, directory / "raw", directory / "state", directory / "latest.json", settings
-        )
-        writer = _writer(spark, landing.directory, directory / "checkpoint", sink, settings)
-        writer.trigger(availableNow=True).start().awaitTermination()
-
-
-def _sample(now_ms: int) -> dict[str, Any]:
-    """A record with something of everything."""
-    worker = {"topology": "t", "supervisor": "s", "host": "h", "port": 1, "pid": 1, "start_ms": now_ms, "last": 0}
-    counts = dict.fromkeys(("cpu_ns", "received", "emitted", "trees", "acked", "failed", "execute_ns"), 1)
-    return {
-        "version": VERSION, "worker": worker, "seq": 0, "start_ms": now_ms - 1000, "length_ns": 1_000_000_000,
-        "written_ms": now_ms, "process_cpu_ns": 1, "heap_bytes": 1,
-        "executors": [{"component": "a", "first_task": 1, "last_task": 1, **counts}],
-        "streams": [["a", "default", "b", "shuffle"]], "pairs": [[1, 2, 0, 1, 1]],
-        "complete_latency": {"counts": [0, 1]},
-    }  # fmt: skip

@@ -28,6 +28,8 @@ def of_this_machine(directory: Path, heap_mb: int) -> dict[str, str]:
         "spark.driver.memory": f"{heap_mb}m",
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
+        # Other users of this machine reach it as well: Spark thinks of a secret by itself, which they do not know.
+        "spark.authenticate": "true",
         "spark.local.dir": str(directory / "tmp"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.ui.enabled": "false",

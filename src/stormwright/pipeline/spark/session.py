@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -18,6 +18,7 @@ from stormwright.java import find_java
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark import options as spark_options
 from stormwright.pipeline.spark import remote
+from stormwright.pipeline.spark.scratch import scratch
 from stormwright.pipeline.spark.target import SparkTarget
 
 #: Set by spark-submit in the programs that it starts: the JVM is there already.
@@ -28,7 +29,7 @@ _LAST_LINES = 3
 
 #: Sourced by Spark's launcher before it becomes the JVM, so the JVM inherits all of it.
 _SPARK_ENV = """\
-exec 2>>"{log}"
+exec 2>>{log}
 renice -n {niceness} -p $$ >/dev/null
 """
 
@@ -120,8 +121,8 @@ def working_session(target: SparkTarget | None = None) -> Iterator[SparkSession]
     StormwrightError
         As `batch_session`, and where Spark fails inside the block.
     """
-    with TemporaryDirectory(prefix="stormwright-spark-") as directory:
-        spark = batch_session(Path(directory), target)
+    with scratch("spark") as directory:
+        spark = batch_session(directory, target)
         try:
             with remote.failures_told():
                 yield spark
@@ -152,7 +153,9 @@ def _configure(directory: Path, niceness: int) -> Path:
     """Prepare what the JVM finds in its environment when it starts; return the path of its log."""
     log = directory / "spark.log"
     conf = _write_logging(directory).parent
-    (conf / "spark-env.sh").write_text(_SPARK_ENV.format(log=log, niceness=niceness), encoding="utf-8")
+    (conf / "spark-env.sh").write_text(
+        _SPARK_ENV.format(log=shlex.quote(str(log)), niceness=niceness), encoding="utf-8"
+    )
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = spark_options.LOOPBACK
     os.environ["SPARK_CONF_DIR"] = str(conf)
@@ -164,5 +167,7 @@ def _write_logging(directory: Path) -> Path:
     conf = directory / "conf"
     conf.mkdir(parents=True, exist_ok=True)
     settings = conf / "log4j2.properties"
-    settings.write_text(_LOG4J.format(log=directory / "spark.log"), encoding="utf-8")
+    # What begins so Log4j would look up.
+    log = str(directory / "spark.log").replace("\\", "\\\\").replace("${", "$${")
+    settings.write_text(_LOG4J.format(log=log), encoding="utf-8")
     return settings

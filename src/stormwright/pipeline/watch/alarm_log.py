@@ -67,7 +67,6 @@ class AlarmLog:
         rows = frame.toArrow().to_pylist()  # runs the query, which a repeated batch needs as well
         if batch <= self._batch:
             return
-        self._batch = batch
         # A node's alarm ends before its next one is raised.
         alarms = [(row.pop("event"), Alarm(**row)) for row in sorted(rows, key=_in_time)]
         up, ended = dict(self.up), list(self.ended)
@@ -78,8 +77,14 @@ class AlarmLog:
                 up.pop(alarm.supervisor, None)
                 ended.append(alarm)
         new = [alarm for event, alarm in alarms if event == RAISED]
-        self.up, self.ended, self.raised = up, ended[-KEPT:], self.raised + len(new)
-        self._save()
+        before = self._batch, self.up, self.ended, self.raised
+        self._batch, self.up, self.ended, self.raised = batch, up, ended[-KEPT:], self.raised + len(new)
+        try:
+            self._save()
+        except OSError:
+            # The query repeats the batch, whose alarms nobody has been told.
+            self._batch, self.up, self.ended, self.raised = before
+            raise
         for alarm in new:
             self._tell(alarm)
 

@@ -1,28 +1,19 @@
-"""``stormwright history``: what a cluster did, and what was decided about it."""
+"""Questions to the history: what there is, what was, what was decided."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
-from functools import wraps
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from stormwright.cli import options
+from stormwright.cli.history.place import Place, opened, place
 from stormwright.cli.lines import say
 from stormwright.cli.moments import RANGE_HELP, parse_moment, parse_stretch
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table, text_table
-from stormwright.cli.progress import shown
-from stormwright.errors import Fault, InputError
 from stormwright.model.texts import counted, in_utc, size_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from stormwright.history.tables.store import Store
 
 #: Rows of a table that people read; --json has all.
 MAX_ROWS = 200
@@ -30,75 +21,7 @@ MAX_ROWS = 200
 _MB = 1e6
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where the tables are, and where Spark runs, as the options say."""
-
-    state_dir: Path | None
-    uri: str | None
-    kind: str
-    master: str | None
-    spark_conf: tuple[str, ...]
-
-
-def place(function: Callable[..., None]) -> Callable[..., None]:
-    """``--state``, ``--history``, ``--history-format`` and those of Spark, as one argument `where`."""
-
-    @wraps(function)
-    def placed(
-        *args: Any,
-        state_dir: Path | None,
-        uri: str | None,
-        kind: str,
-        master: str | None,
-        spark_conf: tuple[str, ...],
-        **others: Any,
-    ) -> None:
-        function(*args, where=Place(state_dir, uri, kind, master, spark_conf), **others)
-
-    decorated = options.spark(placed)
-    for option in (
-        click.option("--history-format", "kind", default="parquet", show_default=True, help="Format of the tables."),
-        click.option(
-            "--history", "uri", metavar="URI", help="Directory of the tables, where the service was told one."
-        ),
-        click.option("--state", "state_dir", type=options.PATH, help="State directory of the service."),
-    ):
-        decorated = option(decorated)
-    return decorated
-
-
-@contextmanager
-def opened(where: Place, to_read: bool = True) -> Iterator[tuple[SparkSession, Store]]:
-    """Spark and the tables; those `to_read` have to be there."""
-    state_dir, uri, kind = where.state_dir, where.uri, where.kind
-    if state_dir is None and uri is None:
-        raise InputError("history", [Fault("is needed to tell where the tables are", "--state or --history")])
-    if state_dir is not None and not state_dir.is_dir():
-        raise InputError("--state", [Fault("no such directory", str(state_dir))])
-    from stormwright.history.tables.definitions import TABLES
-    from stormwright.history.tables.session import history_session
-    from stormwright.history.tables.store import open_store, tables_below
-    from stormwright.pipeline.spark.target import SparkTarget
-
-    with history_session(kind, SparkTarget.parsed(where.master, where.spark_conf)) as spark:
-        place = uri or tables_below(state_dir or Path())
-        store = open_store(spark, place, kind)
-        if to_read and not any(store.days(table) for table in TABLES.values()):
-            wanted = "nothing is recorded there; `history ingest --state DIR` takes in what a service has staged"
-            raise InputError("history", [Fault(wanted, place)])
-        yield spark, store
-
-
-@click.group()
-def command() -> None:
-    """Look into the history of a service: `stormwright serve` keeps it below its state directory.
-
-    RANGE is a day (2026-11-21) or FROM..TO (2026-11-01..2026-11-30, 2026-11-21T10:00..), TO included, in UTC.
-    """
-
-
-@command.command()
+@click.command()
 @place
 @options.as_json("Print it as JSON.")
 def tables(where: Place, as_json: bool) -> None:
@@ -117,7 +40,7 @@ def tables(where: Place, as_json: bool) -> None:
     print_table(table)
 
 
-@command.command(epilog=RANGE_HELP)
+@click.command(epilog=RANGE_HELP)
 @click.argument("stretch", metavar="[RANGE]", default="..")
 @place
 @click.option("--by-day", is_flag=True, help="A line for each day.")
@@ -149,7 +72,7 @@ def report(stretch: str, where: Place, by_day: bool, as_json: bool) -> None:
     print_table(table)
 
 
-@command.command(epilog=RANGE_HELP)
+@click.command(epilog=RANGE_HELP)
 @click.argument("stretch", metavar="[RANGE]", default="..")
 @place
 @click.option("--moving", is_flag=True, help="Only those that moved something.")
@@ -191,7 +114,7 @@ def _judged(judgement: dict[str, Any]) -> str:
     )
 
 
-@command.command(epilog=RANGE_HELP)
+@click.command(epilog=RANGE_HELP)
 @click.argument("stretch", metavar="[RANGE]", default="..")
 @place
 @click.option(
@@ -226,30 +149,29 @@ def overloads(stretch: str, where: Place, after_s: float, as_json: bool) -> None
     _tell_last(len(found))
 
 
-@command.command()
+@click.command()
 @click.argument("statement")
 @place
 @options.as_json("Print the rows as JSON.")
 def sql(statement: str, where: Place, as_json: bool) -> None:
     """Answer a query in SQL over the tables, each of which has a column `day`."""
-    from stormwright.history.asked.reports import documents, run_sql
+    from stormwright.history.asked.reports import documents, run_sql, texts
 
     with opened(where) as (spark, store):
         answer = run_sql(spark, store, statement)
         if as_json:
             print_json({"rows": documents(answer)})
             return
-        columns = answer.columns
-        rows = answer.limit(MAX_ROWS + 1).collect()
+        columns, rows = answer.columns, texts(answer, MAX_ROWS + 1)
     table = text_table(*columns)
     for row in rows[:MAX_ROWS]:
-        table.add_row(*("–" if value is None else str(value) for value in row))
+        table.add_row(*("–" if value is None else value for value in row))
     print_table(table)
     if len(rows) > MAX_ROWS:
         say(f"the first {MAX_ROWS}; --json has all")
 
 
-@command.command()
+@click.command()
 @click.argument("moment", metavar="TIME")
 @place
 @options.output("Write the problem file here, gzipped for *.gz.")
@@ -273,85 +195,6 @@ def at(moment: str, where: Place, output: Path | None, as_json: bool) -> None:
     say(f"{problem.name}: {size_of(problem)}; {measured}")
     if output:
         say(f"problem: {output}")
-
-
-@command.command()
-@place
-@options.as_json("Print it as JSON.")
-def ingest(where: Place, as_json: bool) -> None:
-    """Take what is staged below the state directory into the tables; a running service does so by itself."""
-    from stormwright.history.tables.ingest import ingest as take_in
-    from stormwright.history.tables.staging import Staging
-    from stormwright.service.history import DIRECTORY
-
-    if where.state_dir is None:
-        raise InputError("history ingest", [Fault("is needed: rows are staged there", "--state")])
-    with opened(where, to_read=False) as (spark, store):
-        taken = take_in(spark, store, Staging(where.state_dir / DIRECTORY))
-    if as_json:
-        print_json({"rows": taken})
-        return
-    for name, rows in taken.items():
-        say(f"{name}: {rows:,} rows")
-    if not taken:
-        say("nothing was staged")
-
-
-@command.command()
-@place
-@options.as_json("Print how many days were made; progress goes to standard error.")
-def compact(where: Place, as_json: bool) -> None:
-    """Make each past day one set of sorted files; a running service does so by itself, and only one may."""
-    from stormwright.history.tables.ingest import compact as tidy
-
-    with opened(where, to_read=False) as (_, store), _alone(where), shown(err=as_json):
-        made = tidy(store)
-    _tell_days(made, "compacted", as_json)
-
-
-@command.command()
-@click.argument("keep", metavar="[TABLE=]DAYS", nargs=-1, required=True)
-@place
-@options.as_json("Print how many days were deleted; progress goes to standard error.")
-def retain(keep: tuple[str, ...], where: Place, as_json: bool) -> None:
-    """Delete what is older than so many DAYS, of all tables or of one (facts=30)."""
-    from stormwright.history.tables.ingest import retain as delete_older
-
-    keep_days = _keep_days(keep)
-    with opened(where, to_read=False) as (_, store), _alone(where), shown(err=as_json):
-        deleted = delete_older(store, keep_days)
-    _tell_days(deleted, "deleted", as_json)
-
-
-def _alone(where: Place) -> AbstractContextManager[None]:
-    """Wards off the service, and others, where it is known which state directory the tables belong to."""
-    from stormwright.history.tables.staging import Staging
-    from stormwright.service.history import DIRECTORY
-
-    return nullcontext() if where.state_dir is None else Staging(where.state_dir / DIRECTORY).alone()
-
-
-def _tell_days(count: int, done: str, as_json: bool) -> None:
-    if as_json:
-        print_json({done: count})
-    elif not count:
-        say(f"nothing had to be {done}")
-
-
-def _keep_days(keep: tuple[str, ...]) -> dict[str, int]:
-    from stormwright.history.tables.definitions import TABLES
-
-    found: dict[str, int] = {}
-    faults = []
-    for text in keep:
-        name, equals, days = text.rpartition("=")
-        if not days.isdecimal():
-            faults.append(Fault("no number of days", text))
-        else:
-            found |= {name: int(days)} if equals else dict.fromkeys(TABLES, int(days))
-    if faults:
-        raise InputError("days to keep", faults)
-    return found
 
 
 def _number(value: float | None) -> str:

@@ -1,0 +1,80 @@
+"""Where the tables are, and where Spark runs: options of every verb of the history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stormwright.cli import options
+from stormwright.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from stormwright.history.tables.store import Store
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the tables are, and where Spark runs, as the options say."""
+
+    state_dir: Path | None
+    uri: str | None
+    kind: str
+    master: str | None
+    spark_conf: tuple[str, ...]
+
+
+def place(function: Callable[..., None]) -> Callable[..., None]:
+    """``--state``, ``--history``, ``--history-format`` and those of Spark, as one argument `where`."""
+
+    @wraps(function)
+    def placed(
+        *args: Any,
+        state_dir: Path | None,
+        uri: str | None,
+        kind: str,
+        master: str | None,
+        spark_conf: tuple[str, ...],
+        **others: Any,
+    ) -> None:
+        function(*args, where=Place(state_dir, uri, kind, master, spark_conf), **others)
+
+    decorated = options.spark(placed)
+    for option in (
+        click.option("--history-format", "kind", default="parquet", show_default=True, help="Format of the tables."),
+        click.option(
+            "--history", "uri", metavar="URI", help="Directory of the tables, where the service was told one."
+        ),
+        click.option("--state", "state_dir", type=options.PATH, help="State directory of the service."),
+    ):
+        decorated = option(decorated)
+    return decorated
+
+
+@contextmanager
+def opened(where: Place, to_read: bool = True) -> Iterator[tuple[SparkSession, Store]]:
+    """Spark and the tables; those `to_read` have to be there."""
+    state_dir, uri, kind = where.state_dir, where.uri, where.kind
+    if state_dir is None and uri is None:
+        raise InputError("history", [Fault("is needed to tell where the tables are", "--state or --history")])
+    if state_dir is not None and not state_dir.is_dir():
+        raise InputError("--state", [Fault("no such directory", str(state_dir))])
+    from stormwright.history.tables.definitions import TABLES
+    from stormwright.history.tables.session import history_session
+    from stormwright.history.tables.store import open_store, tables_below
+    from stormwright.pipeline.spark.target import SparkTarget
+
+    with history_session(kind, SparkTarget.parsed(where.master, where.spark_conf)) as spark:
+        place = uri or tables_below(state_dir or Path())
+        store = open_store(spark, place, kind)
+        if to_read and not any(store.days(table) for table in TABLES.values()):
+            wanted = "nothing is recorded there; `history ingest --state DIR` takes in what a service has staged"
+            raise InputError("history", [Fault(wanted, place)])
+        yield spark, store

@@ -1,0 +1,58 @@
+"""What a session leaves to the shell, to other users and to the disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stormwright.pipeline.spark import session
+from stormwright.pipeline.spark.scratch import scratch
+
+
+@pytest.mark.parametrize("name", ["a$HOME", "a`touch made`", 'a"b', "a'b", "a$(touch made)"])
+def test_no_shell_reads_more_in_a_directory_than_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for variable in ("PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_CONF_DIR"):
+        monkeypatch.setenv(variable, "")
+    directory = tmp_path / name
+    log = session._configure(directory, niceness=0)  # noqa: SLF001
+    told = 'cd "$1" && . "$2" && echo told >&2'
+    subprocess.run(["bash", "-c", told, "bash", tmp_path, directory / "conf" / "spark-env.sh"], check=True)
+    assert log.read_text().splitlines()[-1] == "told"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.spark
+def test_who_talks_to_the_driver_needs_its_secret(spark: SparkSession) -> None:
+    assert spark.sparkContext.getConf().get("spark.authenticate") == "true"
+
+
+def test_what_a_killed_process_left_is_deleted_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = (
+        "import os, signal\n"
+        "from stormwright.pipeline.spark.scratch import scratch\n"
+        "with scratch('spark') as directory:\n"
+        "    (directory / 'conf').mkdir()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program], env=os.environ | {"TMPDIR": str(tmp_path)}, check=False)
+    assert killed.returncode < 0
+    (left,) = tmp_path.iterdir()
+    (tmp_path / "stormwright-scratch-somebody-elses").touch()
+    monkeypatch.setattr("stormwright.pipeline.spark.scratch.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with scratch("young"):
+        assert left.exists(), "whoever made it may be about to lock it"
+    os.utime(left, (0, 0))
+    with scratch("held") as held:
+        os.utime(held, (0, 0))
+        with scratch("other"):
+            assert held.exists()
+    assert not left.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["stormwright-scratch-somebody-elses"]
