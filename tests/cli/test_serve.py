@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from stormwright.service.state_lock import LOCK, only_service
+from stormwright.alone import alone
+from stormwright.cli.serve import LOCK
 
 
 @pytest.mark.parametrize(
@@ -32,8 +33,8 @@ def test_bad_options_end_with_2(run, tmp_path, arguments, said):
 
 def test_serve_ends_with_2_and_touches_nothing(run, tmp_path):
     state = tmp_path / "state"
-    with only_service(state):
+    with alone(state, "", LOCK):
         code, out, err = run("serve", "--storm-home", tmp_path, "--state", state, "--dry-run", "--port", 7071)
     assert (code, out) == (2, "")
-    assert f"another service (pid {os.getpid()}) uses this directory" in err
+    assert f"another service uses it: stop that, or name another --state (process {os.getpid()})" in err
     assert [path.name for path in state.iterdir()] == [LOCK]

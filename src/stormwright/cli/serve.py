@@ -8,10 +8,14 @@ from pathlib import Path
 
 import click
 
+from stormwright.alone import alone
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.progress import shown
 from stormwright.defaults import STORMS_OWN
+
+#: Of a service in its state directory: two would take each other's records, and both move topologies.
+LOCK = "service.lock"
 
 
 @click.command()
@@ -121,7 +125,6 @@ def command(
     from stormwright.service.history import HistorySettings
     from stormwright.service.hooks.hook_program import load_hook
     from stormwright.service.settings import ServiceSettings
-    from stormwright.service.state_lock import only_service
     from stormwright.service.wiring import Service
     from stormwright.storm.gateway import gateway_command
 
@@ -143,7 +146,7 @@ def command(
     stop = threading.Event()
     scheduler = make_scheduler(scheduler_name, assignments)
     with (
-        only_service(state_dir),
+        alone(state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK),
         shown(),
         Service(settings, scheduler, scheduler_name, gateway_command(storm_home)) as service,
     ):

@@ -23,9 +23,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stormwright.alone import alone
 from stormwright.files import write_whole, writing
 from stormwright.history.tables.definitions import TABLES, Table
-from stormwright.pipeline.alone import alone
 
 #: Rows that become one chunk: they pass through the driver's memory, and as one task through the session of the stream,
 #: whose batches wait meanwhile.

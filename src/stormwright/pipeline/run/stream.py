@@ -15,10 +15,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from stormwright.alone import alone
 from stormwright.errors import StormwrightError
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.landing import SUFFIX
-from stormwright.pipeline.alone import alone
 from stormwright.pipeline.lines.source import prune, read_files
 from stormwright.pipeline.measure.measurement import Measurement
 from stormwright.pipeline.measure.nodes import capacity_cores
