@@ -12,7 +12,8 @@ import pytest
 
 from stormwright.controller.move import MoveLimits, safe_move
 from stormwright.controller.pauses import Pauses
-from stormwright.controller.plan import MoveBudget, TopologyMove, plan_moves
+from stormwright.controller.plan import MoveBudget, TopologyMove
+from stormwright.controller.planner import plan_moves
 from stormwright.controller.tally import MIN_SILENT_S, Tally
 from stormwright.errors import ClusterError, MoveError, NimbusError
 from stormwright.model import Assignment, Supervisor

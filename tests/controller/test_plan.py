@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stormwright.controller.plan import MoveBudget, plan_moves
+from stormwright.controller.plan import MoveBudget
+from stormwright.controller.planner import plan_moves
 from stormwright.model import Assignment, Problem, WorkerSlot
 from tests.controller.builders import on, problem, topology
 
