@@ -140,3 +140,8 @@ class MovePlan:
     def moves(self) -> tuple[TopologyMove, ...]:
         """The moves of all steps; a topology that makes room for others first has two."""
         return tuple(move for step in self.steps for move in step.moves)
+
+    def told(self, most: int = 10) -> list[str]:
+        """What stays although it was to move, in lines; so many of them at most."""
+        lines = [f"{topology} stays: {why}" for topology, why in self.left.items() if not isinstance(why, Kept)]
+        return lines if len(lines) <= most else [*lines[:most], f"{len(lines) - most:,} more stay"]
