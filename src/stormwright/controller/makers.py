@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from stormwright.controller.plan import TopologyMove
 from stormwright.controller.room import Room
 from stormwright.model.arrays import IntArray
 
@@ -29,10 +30,11 @@ class Makers:
         self._moved: set[str] = set()
         self.released: list[int] = []
 
-    def needed(self, slots: Mapping[int, IntArray]) -> frozenset[str]:
-        """Ids of those that a step to `slots` needs to have moved before, which is counted from now on.
+    def needed(self, slots: Mapping[int, IntArray], moves: Sequence[TopologyMove]) -> frozenset[str]:
+        """Ids of those that the step to `slots` needs to have moved before; from now on it counts as made.
 
-        It needs all that have left a node which would be short if none had, and who had a slot before it.
+        It needs all that have left a node which would be short if none had, or which it passes on its way, and who had
+        a slot before it.
         """
         room, names = self._room, self._room.problem.topologies
         more = np.zeros_like(room.used)
@@ -43,8 +45,11 @@ class Makers:
         nodes = np.flatnonzero((more > 0).any(axis=0))
         short = nodes[(more[:, nodes] > room.left(nodes, self._entered)).any(axis=0)]
         ids = {names[topology].id for topology in slots}
-        needed = {other for node in short.tolist() for other in self._left_node[node]} | (ids & self._moved)
-        taken = {slot for to in slots.values() for slot in to.tolist()}
+        final = {slot for to in slots.values() for slot in to.tolist()}
+        taken = {room.problem.slot_index[slot] for move in moves for leg in move.legs for slot in leg.after.slots}
+        passed = room.problem.slot_node[sorted(taken - final)]
+        near = {other for node in (*short.tolist(), *passed.tolist()) for other in self._left_node[node]}
+        needed = near | (ids & self._moved)
         needed |= {self._left_slot[slot] for slot in taken if slot in self._left_slot} - ids
         self._entered[:, nodes] += np.maximum(more[:, nodes], 0.0)
         self._moved |= ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -24,6 +24,10 @@ _TRIES = 100
 
 #: Large groups that are compared to take the smallest, and looked for in one plan.
 LARGE_COMPARED, LARGE_TRIES = 3, 40
+
+#: Plans that are made at most: where some do not get on from spare slots there is a second in which they do not go
+#: there, and a third in which only those do that can go on at once.
+_PLANS = 3
 
 #: Times that a topology goes to spare slots at most.
 MOST_ASIDE = 2
@@ -49,8 +53,13 @@ def plan_moves(
     target = problem.current_slot.copy()
     for index in movable:
         target[problem.executors_of(index)] = wanted.slot_of_executor[problem.executors_of(index)]
-    planner = _Planner(Room(problem, target), movable, budget)
-    planner.run()
+    start, firm = Room(problem, target), set[int]()
+    for _ in range(_PLANS):
+        planner = _Planner(start.copy(), movable, budget, firm)
+        planner.run()
+        if not planner.stranded:
+            break
+        firm = set(movable) if firm else planner.stranded
     return MovePlan(tuple(planner.steps), {**left, **planner.left})
 
 
@@ -79,12 +88,14 @@ def _movable(
 class _Planner:
     """Moves that are still to be planned, and who waits for what."""
 
-    def __init__(self, room: Room, movable: Mapping[int, float], budget: MoveBudget) -> None:
+    def __init__(self, room: Room, movable: Mapping[int, float], budget: MoveBudget, firm: Collection[int]) -> None:
         self.steps: list[Step] = []
         self.left: dict[str, Left] = {}
         self._room, self._rank = room, movable
         self._topologies_left, self._executors_left = budget.max_topologies, budget.max_executors
         self._waiting = set(movable)
+        #: Those that go to spare slots only where they go on at once.
+        self._firm = firm
         self._ready: list[tuple[float, int]] = []
         #: Groups to look for: size, precedence, topology; and topologies whose groups are larger than that.
         self._sizes: list[tuple[int, float, int]] = []
@@ -150,7 +161,7 @@ class _Planner:
             self._tried_around[index] = len(self.steps)
             helpers = {other for other in self._waiting if self._aside.get(other, 0) < MOST_ASIDE}
             way = through_spare_slots(self._room, index, helpers, self._here)
-            if way is not None and (way.closed or self._ample):
+            if way is not None and (way.closed or (self._ample and self._firm.isdisjoint(way.left_over))):
                 group = sorted({topology for batch in way.batches for topology in batch.topologies})
                 if self._make(group, way.batches):
                     return True
@@ -194,7 +205,7 @@ class _Planner:
             slots = batch.slots(self._room)
             alone, arrives = len(slots) == 1, batch.spare is None
             moves = tuple(make_move(self._room, t, slots[t], alone=alone, arrives=arrives) for t in sorted(slots))
-            self.steps.append(Step(moves, self._makers.needed(slots)))
+            self.steps.append(Step(moves, self._makers.needed(slots, moves)))
             self._executors_left -= sum(move.moved_executors for move in moves)
             self._room.put(slots)
             self._count(slots, arrives)
@@ -226,6 +237,11 @@ class _Planner:
         if paused <= self._topologies_left and executors <= self._executors_left:
             return None
         return OverBudget(paused, executors, self._topologies_left, self._executors_left)
+
+    @property
+    def stranded(self) -> set[int]:
+        """Those that have gone to spare slots and not on from there."""
+        return self._waiting & self._aside.keys()
 
     @property
     def _ample(self) -> bool:

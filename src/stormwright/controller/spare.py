@@ -27,10 +27,15 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """Batches in order, and whether all that went to spare slots arrive in it."""
+    """Batches in order, and topologies that went to spare slots and do not arrive in it."""
 
     batches: tuple[Batch, ...]
-    closed: bool
+    left_over: frozenset[int]
+
+    @property
+    def closed(self) -> bool:
+        """Whether all arrive."""
+        return not self.left_over
 
 
 def through_spare_slots(
@@ -61,7 +66,7 @@ def through_spare_slots(
         after.put(choose_ports(after, ready))
         arrivals.remove(ready[0])
         batches.append(Batch((ready[0],)))
-    return Way(tuple(batches), not arrivals)
+    return Way(tuple(batches), frozenset(arrivals))
 
 
 class _Trial:
