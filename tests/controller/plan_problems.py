@@ -94,13 +94,13 @@ class Judge:
                 before = self._in_use()
                 others = {slot for t, runs in self.runs.items() if t not in legs for slot in runs.slots}
                 held = {t: set(self.runs[t].slots) for t in legs}
-                for topology, leg in legs.items():
+                for name, leg in legs.items():
                     if others & set(leg.after.slots):
-                        self.faults.append(f"{topology} goes to a slot of another")
-                    if len(legs) == 1 and not set(leg.kept_workers) <= held[topology]:
-                        self.faults.append(f"{topology} keeps what it has not")
+                        self.faults.append(f"{name} goes to a slot of another")
+                    if len(legs) == 1 and not set(leg.kept_workers) <= held[name]:
+                        self.faults.append(f"{name} keeps what it has not")
                     others |= set(leg.after.slots)
-                    self.runs[topology] = leg.after
+                    self.runs[name] = leg.after
                 self._judge(before)
             for move in step.moves:
                 if self.runs[move.topology.id] != move.after:
@@ -132,7 +132,9 @@ class Judge:
                 if of.name in machines and other is not of and shared:
                     self.faults.append(f"{of.id}: isolated, shares with {other.id}")
             if "topology.spread.components" in of.conf:
-                spouts = [runs.slots[runs.slot_of_executor[e]].supervisor for e in np.flatnonzero(of.executor_component == 0)]
+                spouts = [
+                    runs.slots[runs.slot_of_executor[e]].supervisor for e in np.flatnonzero(of.executor_component == 0)
+                ]
                 if len(set(spouts)) < len(spouts):
                     self.faults.append(f"{of.id}: spouts together")
 

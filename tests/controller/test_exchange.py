@@ -94,9 +94,9 @@ class FakeStorm:
         after = {**shown, **answer.assignments}
         slots = [slot for runs in after.values() for slot in runs.slots]
         self.shown_taken_twice = len(slots) != len(set(slots))
-        for topology in after.keys() - {t for t, runs in self.runs.items() if after.get(t) == runs}:
-            self.report(topology, last=1)
-            self.runs[topology] = after[topology]
+        for moved in after.keys() - {t for t, runs in self.runs.items() if after.get(t) == runs}:
+            self.report(moved, last=1)
+            self.runs[moved] = after[moved]
         self.report(*RUNS)
 
 

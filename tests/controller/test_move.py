@@ -152,9 +152,7 @@ def test_pending_trees_stop_the_move_and_resume_the_spouts(
     assert storm.calls == ["deactivate t", "activate t"]
 
 
-def test_a_refusal_of_nimbus_resumes_the_spouts(
-    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
-) -> None:
+def test_a_refusal_of_nimbus_resumes_the_spouts(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
     storm = FakeStorm(tally, refuse="not the leader")
     with pytest.raises(NimbusError, match="not the leader"):
         run(move, storm, bridge, tally, pauses)
@@ -168,9 +166,7 @@ def test_what_does_not_report_is_left_alone(move: Step, bridge: Bridge, pauses: 
     assert storm.calls == []
 
 
-def test_what_somebody_else_has_paused_is_left_alone(
-    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
-) -> None:
+def test_what_somebody_else_has_paused_is_left_alone(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
     storm = FakeStorm(tally)
     storm.status = "INACTIVE"
     with pytest.raises(MoveError, match="t-1-0 is INACTIVE"):
@@ -198,9 +194,7 @@ def test_a_service_killed_in_a_move_resumes_the_spouts_when_it_comes_back(tmp_pa
     assert activated == ["t", "u"]
 
 
-def test_a_service_that_is_stopped_gives_up_its_drain(
-    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
-) -> None:
+def test_a_service_that_is_stopped_gives_up_its_drain(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
     storm, stop = FakeStorm(tally, pending_after_pause=3), threading.Event()
     stop.set()
     with pytest.raises(MoveError, match="being stopped"):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import pairwise
 
 import numpy as np
 
 from stormwright.controller.plan import Leg, TopologyMove
-from stormwright.controller.room import Room
+from stormwright.controller.room import Room, Workers, workers_of
 from stormwright.model import UNPLACED, Problem, WorkerSlot
-from stormwright.model.arrays import IndexArray, IntArray
+from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import name_slots
 
 
@@ -18,12 +17,13 @@ def choose_ports(room: Room, topologies: Collection[int]) -> dict[int, IntArray]
     """Slots of topologies that go to their targets at one go; there must be room for them.
 
     Which port of a node a worker gets is free to choose. One whose executors stay together on their node keeps its
-    slot and runs on; any other gets a port that nobody holds, if the node has one, else one that these topologies leave.
+    slot and runs on; any other gets a port that nobody holds, if the node has one, else one that one of these
+    topologies leaves.
     """
     chosen: dict[int, dict[int, int]] = {}
     for topology in topologies:
         own = room.problem.executors_of(topology)
-        chosen[topology] = kept_workers(room.problem, room.now[own], room.target[own])
+        chosen[topology] = kept_workers(room.problem, room.workers(topology), workers_of(room.target[own]))
     taken = {slot for kept in chosen.values() for slot in kept.values()}
     slots = {}
     for topology in topologies:
@@ -37,24 +37,11 @@ def choose_ports(room: Room, topologies: Collection[int]) -> dict[int, IntArray]
     return slots
 
 
-def kept_workers(problem: Problem, now: IntArray, target: IntArray) -> dict[int, int]:
+def kept_workers(problem: Problem, now: Workers, target: Workers) -> dict[int, int]:
     """Wished slot → slot now, of the workers of a topology whose executors stay together on their node."""
-    kept = {}
-    for slot, members in workers_of(target).items():
-        present = now[members]
-        first = int(present[0])
-        together = np.all(present == first) and np.count_nonzero(now == first) == len(members)
-        if together and problem.slot_node[first] == problem.slot_node[slot]:
-            kept[slot] = first
-    return kept
-
-
-def workers_of(slots: IntArray) -> dict[int, IndexArray]:
-    """Slot → the executors in it, of a topology; slots in ascending order."""
-    used, inverse = np.unique(slots, return_inverse=True)
-    order = np.argsort(inverse, kind="stable")
-    parts = np.split(order, np.searchsorted(inverse[order], np.arange(1, len(used))))
-    return {slot: part for slot, part in zip(used.tolist(), parts, strict=True) if slot != UNPLACED}
+    found = {members.tobytes(): slot for slot, members in now.items()}
+    kept = {slot: found[key] for slot, members in target.items() if (key := members.tobytes()) in found}
+    return {slot: there for slot, there in kept.items() if problem.slot_node[there] == problem.slot_node[slot]}
 
 
 def make_move(room: Room, topology: int, slots: IntArray, *, alone: bool, arrives: bool = True) -> TopologyMove:
@@ -67,12 +54,12 @@ def make_move(room: Room, topology: int, slots: IntArray, *, alone: bool, arrive
     """
     problem = room.problem
     now = room.now[problem.executors_of(topology)]
-    stations = [now, slots]
-    if alone:
-        detour = _around_running(room, topology, now, slots)
-        if not np.array_equal(detour, slots):
-            stations.insert(1, detour)
     whole = _leg(problem, now, slots)
+    legs: tuple[Leg, ...] = (whole,)
+    if alone:
+        detour = _around_running(room, topology, slots)
+        if detour is not slots:
+            legs = (_leg(problem, now, detour), _leg(problem, detour, slots))
     return TopologyMove(
         topology=problem.topologies[topology],
         before=name_slots(problem, now),
@@ -81,19 +68,19 @@ def make_move(room: Room, topology: int, slots: IntArray, *, alone: bool, arrive
         stopped_workers=whole.stopped_workers,
         started_workers=whole.started_workers,
         kept_workers=whole.kept_workers,
-        legs=tuple(_leg(problem, *pair) for pair in pairwise(stations)),
+        legs=legs,
         arrives=arrives,
     )
 
 
-def _around_running(room: Room, topology: int, now: IntArray, slots: IntArray) -> IntArray:
+def _around_running(room: Room, topology: int, slots: IntArray) -> IntArray:
     """`slots` with a free slot, of any node with room, for each worker that starts where another of its own runs."""
-    before, after = workers_of(now), workers_of(slots)
+    before, after = room.workers(topology), workers_of(slots)
     waiting = [slot for slot in after if slot in before and not np.array_equal(before[slot], after[slot])]
     if not waiting:
         return slots
     moved = room.copy()
-    around, nowhere = slots.copy(), np.zeros(len(room.problem.supervisors), dtype=bool)
+    around, nowhere = slots, np.zeros(len(room.problem.supervisors), dtype=bool)
     # The ports of old workers, of which the new ones have not all been taken over, are still held meanwhile.
     moved.put({topology: slots})
     moved.hold(before, topology)
@@ -102,7 +89,7 @@ def _around_running(room: Room, topology: int, now: IntArray, slots: IntArray) -
         others[after[slot]] = UNPLACED
         spare = moved.spare_slot(topology, after[slot], others, nowhere)
         if spare is not None:
-            around[after[slot]] = spare
+            around = np.where(others == UNPLACED, np.int32(spare), others)
             moved.put({topology: around})
             moved.hold([*before, *after], topology)
     return around
@@ -110,14 +97,15 @@ def _around_running(room: Room, topology: int, now: IntArray, slots: IntArray) -
 
 def _leg(problem: Problem, before: IntArray, after: IntArray) -> Leg:
     old, new = workers_of(before), workers_of(after)
-    kept = [slot for slot, members in new.items() if slot in old and np.array_equal(old[slot], members)]
-    left = np.setdiff1d(problem.slot_node[before], problem.slot_node[after])
+    kept = {slot for slot, members in new.items() if slot in old and np.array_equal(old[slot], members)}
+    nodes = problem.slot_node
+    left = sorted(set(nodes[list(old)].tolist()) - set(nodes[list(new)].tolist()))
     return Leg(
         after=name_slots(problem, after),
         stopped_workers=_named(problem, [slot for slot in old if slot not in kept]),
         started_workers=_named(problem, [slot for slot in new if slot not in kept]),
-        kept_workers=_named(problem, kept),
-        vacated=tuple(problem.supervisors[node] for node in left.tolist()),
+        kept_workers=_named(problem, sorted(kept)),
+        vacated=tuple(problem.supervisors[node] for node in left),
     )
 
 

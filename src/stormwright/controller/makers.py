@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from stormwright.controller.places import Place
 from stormwright.controller.plan import TopologyMove
 from stormwright.controller.room import Room
 from stormwright.model.arrays import IntArray
@@ -30,16 +31,25 @@ class Makers:
         self._moved: set[str] = set()
         self.released: list[int] = []
 
-    def needed(self, slots: Mapping[int, IntArray], moves: Sequence[TopologyMove]) -> frozenset[str]:
-        """Ids of those that the step to `slots` needs to have moved before; from now on it counts as made.
+    def needed(
+        self, slots: Mapping[int, IntArray], places: Mapping[int, Place], moves: Sequence[TopologyMove]
+    ) -> frozenset[str]:
+        """Ids of those that a step needs to have moved before; from now on it counts as made.
 
         It needs all that have left a node which would be short if none had, or which it passes on its way, and who had
         a slot before it.
+
+        Parameters
+        ----------
+        slots, places
+            Where topologies go, and what they take there.
+        moves
+            The same with the slots that they pass.
         """
         room, names = self._room, self._room.problem.topologies
         more = np.zeros_like(room.used)
-        for topology, to in slots.items():
-            old, new = room.places[topology], room.place(topology, to)
+        for topology, new in places.items():
+            old = room.places[topology]
             more[:, old.nodes] -= old.before
             more[:, new.nodes] += new.before
         nodes = np.flatnonzero((more > 0).any(axis=0))

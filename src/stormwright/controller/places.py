@@ -42,6 +42,11 @@ class Place:
         return self.nodes[(self.change < 0).any(axis=0)]
 
     @cached_property
+    def entered(self) -> IndexArray:
+        """Nodes of which it takes more of something after the move."""
+        return self.nodes[(self.change > 0).any(axis=0)]
+
+    @cached_property
     def column(self) -> dict[int, int]:
         """Node → its column."""
         return {node: column for column, node in enumerate(self.nodes.tolist())}

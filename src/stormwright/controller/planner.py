@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from stormwright.controller.groups import GroupSearch
-from stormwright.controller.legs import kept_workers, make_move, workers_of
+from stormwright.controller.legs import kept_workers, make_move
 from stormwright.controller.makers import Makers
 from stormwright.controller.plan import Kept, Left, MoveBudget, MovePlan, NoRoom, OverBudget, Step, Unwished
-from stormwright.controller.room import Room
+from stormwright.controller.room import Room, workers_of
 from stormwright.controller.spare import Batch, through_spare_slots
 from stormwright.model import UNPLACED, Assignment, Problem
 
@@ -30,7 +30,7 @@ LARGE_COMPARED, LARGE_TRIES = 3, 40
 _PLANS = 3
 
 #: Times that a topology goes to spare slots at most.
-MOST_ASIDE = 2
+MOST_ASIDE = 4
 
 
 def plan_moves(
@@ -63,9 +63,7 @@ def plan_moves(
     return MovePlan(tuple(planner.steps), {**left, **planner.left})
 
 
-def _movable(
-    problem: Problem, wanted: Assignment, stay: Mapping[str, str]
-) -> tuple[dict[int, float], dict[str, Left]]:
+def _movable(problem: Problem, wanted: Assignment, stay: Mapping[str, str]) -> tuple[dict[int, float], dict[str, Left]]:
     """Topologies that run and shall run elsewhere, with their precedence, and those that stay although they run."""
     movable: dict[int, float] = {}
     left: dict[str, Left] = {topology: Kept(why) for topology, why in stay.items()}
@@ -78,7 +76,8 @@ def _movable(
         if np.any(target == UNPLACED):
             left[topology.id] = Unwished(int(np.count_nonzero(target == UNPLACED)))
             continue
-        kept, workers = kept_workers(problem, now, target), workers_of(target)
+        workers = workers_of(target)
+        kept = kept_workers(problem, workers_of(now), workers)
         started = [members for slot, members in workers.items() if slot not in kept]
         if started:
             movable[index] = sum(map(len, started)) / len(started)
@@ -112,7 +111,7 @@ class _Planner:
             place = room.places[index]
             for node in place.nodes.tolist():
                 self._here[node].add(index)
-            for node in place.nodes[(place.change > 0).any(axis=0)].tolist():
+            for node in place.entered.tolist():
                 self._wants[node].add(index)
         self._search = GroupSearch(room, self._waiting, self._here)
         self._makers = Makers(room)
@@ -203,11 +202,12 @@ class _Planner:
         released: set[int] = set()
         for batch in way:
             slots = batch.slots(self._room)
+            places = self._room.places_in(slots)
             alone, arrives = len(slots) == 1, batch.spare is None
             moves = tuple(make_move(self._room, t, slots[t], alone=alone, arrives=arrives) for t in sorted(slots))
-            self.steps.append(Step(moves, self._makers.needed(slots, moves)))
+            self.steps.append(Step(moves, self._makers.needed(slots, places, moves)))
             self._executors_left -= sum(move.moved_executors for move in moves)
-            self._room.put(slots)
+            self._room.put(slots, places)
             self._count(slots, arrives)
             released.update(self._makers.released)
         self._wake(released)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,6 +14,17 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.model.component_limits import count_components
 from stormwright.model.constraints import RELATIVE_TOLERANCE
+
+#: Slot → executors of the worker in it, numbered in their topology; slots in ascending order.
+Workers: TypeAlias = dict[int, IndexArray]
+
+
+def workers_of(slots: IntArray) -> Workers:
+    """The workers of a topology whose executors are in `slots`."""
+    order = np.argsort(slots, kind="stable")
+    ordered = slots[order]
+    starts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
+    return {int(ordered[start]): order[start:end] for start, end in pairwise(starts) if ordered[start] != UNPLACED}
 
 
 class Room:
@@ -27,6 +40,8 @@ class Room:
         Of every topology.
     used
         What is in use, shape (R, N).
+    wanted
+        Topologies that are yet to come to a node or to take more of it, shape (N,).
     """
 
     def __init__(self, problem: Problem, target: IntArray) -> None:
@@ -40,6 +55,10 @@ class Room:
         placed = self.now != UNPLACED
         self._holder = np.full(len(problem.slots), UNPLACED, dtype=np.int64)
         self._holder[self.now[placed]] = problem.executor_topology[placed]
+        self._workers: dict[int, Workers] = {}
+        self.wanted: IndexArray = np.zeros(len(problem.supervisors), dtype=np.int64)
+        for place in self.places:
+            self.wanted[place.entered] += 1
 
     def copy(self) -> Room:
         """Another one, to try moves in."""
@@ -48,9 +67,17 @@ class Room:
             "now": self.now.copy(),
             "places": list(self.places),
             "used": self.used.copy(),
+            "wanted": self.wanted.copy(),
             "_holder": self._holder.copy(),
+            "_workers": dict(self._workers),
         }
         return other
+
+    def workers(self, topology: int) -> Workers:
+        """The workers of a topology now."""
+        if topology not in self._workers:
+            self._workers[topology] = workers_of(self.now[self.problem.executors_of(topology)])
+        return self._workers[topology]
 
     def left(self, nodes: IndexArray, used: FloatArray | None = None) -> FloatArray:
         """What more may be taken of nodes, shape (R, M); of a node that has less than is in use, rounding only.
@@ -94,16 +121,27 @@ class Room:
         free = [first + port for port, holder in enumerate(holders) if holder == UNPLACED]
         return free, [first + port for port, holder in enumerate(holders) if holder in leaving]
 
-    def put(self, slots: Mapping[int, IntArray]) -> None:
-        """Move topologies at one go to the slots of their executors; they may take over each other's."""
+    def places_in(self, slots: Mapping[int, IntArray]) -> dict[int, Place]:
+        """What topologies take in the slots of their executors and at their targets."""
+        return {topology: self._place(topology, own) for topology, own in slots.items()}
+
+    def put(self, slots: Mapping[int, IntArray], places: Mapping[int, Place] | None = None) -> None:
+        """Move topologies at one go to the slots of their executors; they may take over each other's.
+
+        `places` are `places_in` the slots, where they are known.
+        """
+        places = self.places_in(slots) if places is None else places
         for topology in slots:
             self._holder[self.now[self.problem.executors_of(topology)]] = UNPLACED
         for topology, own in slots.items():
             self.now[self.problem.executors_of(topology)] = own
+            self._workers.pop(topology, None)
             self._holder[own] = topology
-            old, place = self.places[topology], self.place(topology, own)
+            old, place = self.places[topology], places[topology]
             self.used[:, old.nodes] -= old.before
             self.used[:, place.nodes] += place.before
+            self.wanted[old.entered] -= 1
+            self.wanted[place.entered] += 1
             self.places[topology] = place
 
     def moved(self, topology: int, slots: IntArray) -> int:
@@ -114,7 +152,7 @@ class Room:
         """Mark slots as held by a topology, whether it has workers there or not."""
         self._holder[list(slots)] = topology
 
-    def place(self, topology: int, now: IntArray) -> Place:
+    def _place(self, topology: int, now: IntArray) -> Place:
         """What a topology takes in the slots `now` and at its target."""
         own = self.problem.executors_of(topology)
         demand, target = self.problem.executor_demand[:, own], self.target[own]
@@ -136,7 +174,11 @@ class Room:
         return Place(nodes, *sides)
 
     def spare_slot(self, topology: int, members: IndexArray, slots: IntArray, avoid: BoolArray) -> int | None:
-        """A free slot for the worker of some executors of a topology whose others are in `slots`; None if there is none.
+        """A free slot for the worker of some executors of a topology; None if there is none.
+
+        Its own target is best, then nodes that as few topologies as possible wait for, then those where it runs
+        already, as its files need not be fetched there, then the first. What the topology takes now is not taken off:
+        the worker must fit beside it.
 
         Parameters
         ----------
@@ -146,28 +188,26 @@ class Room:
             Slot of each executor of the topology, -1 of those of the worker.
         avoid
             Nodes that it shall not be on, shape (N,).
-
-        What the topology itself takes now is not taken off: the worker must fit beside it.
         """
         problem, rows = self.problem, 1 + len(self.problem.resources)
-        demand = problem.executor_demand[:, self.problem.executors_of(topology)][:, members].sum(axis=1)
+        demand = problem.executor_demand[:, problem.executors_of(topology)][:, members].sum(axis=1)
         open_nodes = problem.node_usable & ~avoid
         open_nodes &= (demand[:, None] <= (self._most - self.used)[1:rows]).all(axis=0)
-        here = np.zeros(len(open_nodes), dtype=bool)
-        here[problem.slot_node[slots[slots != UNPLACED]]] = True
+        runs = np.unique(problem.slot_node[slots[slots != UNPLACED]])
         if self.measure.share is not None:
-            share, used = self.measure.share[topology], self.used[rows]
-            own_hosts = np.isin(self.measure.host_node, self.measure.host_node[here])
-            open_nodes &= own_hosts | (used + share <= 1)[self.measure.host_node]
+            alone = (self.used[rows] + self.measure.share[topology] <= 1)[self.measure.host_node]
+            open_nodes &= alone | np.isin(self.measure.host_node, self.measure.host_node[runs])
         self._keep_components_apart(topology, members, slots, open_nodes)
-        taken = self._holder != UNPLACED
-        taken[slots[slots != UNPLACED]] = True
-        free = np.flatnonzero(~taken & open_nodes[problem.slot_node])
-        if not len(free):
-            return None
-        # Where the topology runs already its files need not be fetched.
-        near = free[here[problem.slot_node[free]]]
-        return int(near[0] if len(near) else free[0])
+        dear = self.wanted.astype(float)
+        dear[runs] -= 0.25
+        dear[self.places[topology].entered] -= 1.5
+        own = set(slots.tolist())
+        for node in np.flatnonzero(open_nodes)[np.argsort(dear[open_nodes], kind="stable")].tolist():
+            free, _ = self.free_ports(node, ())
+            port = next((port for port in free if port not in own), None)
+            if port is not None:
+                return port
+        return None
 
     def _keep_components_apart(
         self, topology: int, members: IndexArray, slots: IntArray, open_nodes: BoolArray
@@ -181,4 +221,3 @@ class Room:
         on_nodes = count_components(there, component, len(open_nodes), len(limits.most_on_node))
         on_nodes = on_nodes + np.bincount(component[members], minlength=len(limits.most_on_node))
         open_nodes &= ~(limits.crowded(on_nodes) > 0).any(axis=1)
-

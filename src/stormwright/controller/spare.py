@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stormwright.controller.legs import choose_ports, workers_of
+from stormwright.controller.legs import choose_ports
 from stormwright.controller.room import Room
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
@@ -76,18 +76,17 @@ class _Trial:
         self._room, self._place = room.copy(), room.places[topology]
         self._topology = topology
         self._avoid: BoolArray = np.zeros(len(room.problem.supervisors), dtype=bool)
-        self._avoid[self._place.nodes[(self._place.change > 0).any(axis=0)]] = True
+        self._avoid[self._place.entered] = True
         #: Topology → slots of its executors, of those that make room.
         self.slots: dict[int, IntArray] = {}
 
     def clear(self, node: int, helpers: Collection[int], here: Mapping[int, Collection[int]]) -> bool:
         """Whether enough room could be made on a node."""
-        room, column = self._room, self._place.column[node]
+        column = self._place.column[node]
         while (lacking := self._lacking(column)).any():
             worker = self._best_worker(node, lacking, helpers, here)
             if worker is None or not self._send_away(*worker):
                 return False
-        del room
         return True
 
     def _lacking(self, column: int) -> np.ndarray:
@@ -105,7 +104,7 @@ class _Trial:
                 continue
             own = room.problem.executors_of(other)
             demand = room.problem.executor_demand[:, own]
-            for slot, members in workers_of(room.now[own]).items():
+            for slot, members in room.workers(other).items():
                 if room.problem.slot_node[slot] == node:
                     freed = np.array([1.0, *demand[:, members].sum(axis=1)])
                     enough = bool((freed >= lacking[: len(freed)]).all())
