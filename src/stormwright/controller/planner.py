@@ -41,10 +41,10 @@ def plan_moves(
     1. A topology moves alone when every slot it goes to is free or its own and no node that it goes to is then short
        of anything; the others wait until a move has made room. Among those that can move, the one with the most moved
        executors per restarted worker goes first, then the one that comes first in the problem.
-    2. When none can move, those that wait for each other are looked for, the smallest groups first. Where one of a
-       group can make room by going to spare slots for the time, they move one after the other all the same; else
-       together.
-    3. What cannot move even so stays, with what is missing; so does what is beyond the budget. A group counts with all
+    2. When none can move, room is made for the one that needs it on the fewest nodes: workers that are in its way, of
+       topologies that have yet to move, go to spare slots for the time.
+    3. Where that does not suffice, topologies that wait for each other move together, the smallest groups first.
+    4. What cannot move even so stays, with what is missing; so does what is beyond the budget. A group counts with all
        of it.
     """
     movable, left = _movable(problem, wanted, stay or {})
@@ -119,8 +119,9 @@ class _Planner:
     def run(self) -> None:
         """Plan until nothing more can move."""
         self._look(self._waiting)
-        while self._topologies_left and (self._move_ready() or self._move_around() or self._move_together()):
-            pass
+        while self._topologies_left or self.stranded:
+            if not (self._move_ready() or self._move_around() or self._move_together()):
+                break
         for index in sorted(self._waiting):
             missing = self._room.missing(index)
             over = OverBudget(1, 0, self._topologies_left, self._executors_left)
@@ -160,7 +161,7 @@ class _Planner:
             self._tried_around[index] = len(self.steps)
             helpers = {other for other in self._waiting if self._aside.get(other, 0) < MOST_ASIDE}
             way = through_spare_slots(self._room, index, helpers, self._here)
-            if way is not None and (way.closed or (self._ample and self._firm.isdisjoint(way.left_over))):
+            if way is not None and (way.closed or (self._ample and way.left_over.isdisjoint(self._firm))):
                 group = sorted({topology for batch in way.batches for topology in batch.topologies})
                 if self._make(group, way.batches):
                     return True
