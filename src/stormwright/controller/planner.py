@@ -96,14 +96,16 @@ class _Planner:
         #: Those that go to spare slots only where they go on at once.
         self._firm = firm
         self._ready: list[tuple[float, int]] = []
-        #: Groups to look for: size, precedence, topology; and topologies whose groups are larger than that.
+        #: Groups to look for: size, precedence, topology; and of larger ones how much is missing, topology.
         self._sizes: list[tuple[int, float, int]] = []
-        self._large: set[int] = set()
+        self._large: list[tuple[int, int]] = []
         self._tries = LARGE_TRIES
         #: Those to make room for: number of nodes that are short, precedence, topology.
         self._blocked: list[tuple[int, float, int]] = []
         self._tried_around: dict[int, int] = {}
-        #: How often each has gone to spare slots.
+        #: Those that may go to spare slots, how many have not been paused yet, and how often each has gone there.
+        self._helpers = set(movable)
+        self._untouched = len(movable)
         self._aside: dict[int, int] = {}
         self._here: defaultdict[int, set[int]] = defaultdict(set)
         self._wants: defaultdict[int, set[int]] = defaultdict(set)
@@ -159,8 +161,7 @@ class _Planner:
             if index not in self._waiting or self._tried_around.get(index) == len(self.steps):
                 continue
             self._tried_around[index] = len(self.steps)
-            helpers = {other for other in self._waiting if self._aside.get(other, 0) < MOST_ASIDE}
-            way = through_spare_slots(self._room, index, helpers, self._here)
+            way = through_spare_slots(self._room, index, self._helpers, self._here)
             if way is not None and (way.closed or (self._ample and way.left_over.isdisjoint(self._firm))):
                 group = sorted({topology for batch in way.batches for topology in batch.topologies})
                 if self._make(group, way.batches):
@@ -180,19 +181,21 @@ class _Planner:
                 if size < SMALLEST_UP_TO:
                     heapq.heappush(self._sizes, (size + 1, rank, index))
                 else:
-                    self._large.add(index)
+                    heapq.heappush(self._large, (len(self._room.short(index)[0]), index))
         return self._move_many_together()
 
     def _move_many_together(self) -> bool:
         """Move the smallest of a few groups of those of which no smaller one was found."""
-        groups: list[tuple[int, ...]] = []
+        groups: list[tuple[int, tuple[int, ...], int]] = []
         while self._large and self._tries and len(groups) < LARGE_COMPARED:
-            index = min(self._large, key=lambda index: (len(self._room.short(index)[0]), index))
-            self._large.discard(index)
+            missing, index = heapq.heappop(self._large)
             if index in self._waiting:
                 self._tries -= 1
-                groups += [group] if (group := self._search.closure(index)) else []
-        return any(self._make(group, [Batch(group)]) for group in sorted(groups, key=len)[:1])
+                group = self._search.closure(index)
+                groups += [(missing, group, index)] if group else []
+        for missing, _, index in groups:
+            heapq.heappush(self._large, (missing, index))
+        return any(self._make(group, [Batch(group)]) for _, group, _ in sorted(groups, key=lambda found: len(found[1])))
 
     def _make(self, group: Sequence[int], way: Sequence[Batch]) -> bool:
         """Move a group on its way, if the budget has room for all of it."""
@@ -217,12 +220,17 @@ class _Planner:
     def _count(self, topologies: Iterable[int], arrives: bool) -> None:
         """Note who has arrived, and who is somewhere else for the time."""
         for index in topologies:
-            self._topologies_left -= index not in self._aside
+            first = index not in self._aside
+            self._topologies_left -= first
+            self._untouched -= first
             if arrives:
                 self._waiting.discard(index)
+                self._helpers.discard(index)
                 self.left.pop(self._room.problem.topologies[index].id, None)
             else:
                 self._aside[index] = self._aside.get(index, 0) + 1
+                if self._aside[index] == MOST_ASIDE:
+                    self._helpers.discard(index)
             for node in self._room.places[index].nodes.tolist():
                 self._here[node].add(index)
 
@@ -247,7 +255,7 @@ class _Planner:
     @property
     def _ample(self) -> bool:
         """Whether the budget lets all that wait move."""
-        return len(self._waiting - self._aside.keys()) <= self._topologies_left
+        return self._untouched <= self._topologies_left
 
     def _wake(self, nodes: Iterable[int]) -> None:
         """Look again at those that wait for something of nodes that have more room now."""

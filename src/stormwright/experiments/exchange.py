@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import tempfile
 import time
 from collections.abc import Mapping
@@ -11,19 +10,23 @@ from pathlib import Path
 
 import numpy as np
 
-from stormwright.controller.move import MoveReport
+from stormwright.controller.move import MoveLimits, MoveReport
 from stormwright.controller.plan import MoveBudget, MovePlan
 from stormwright.controller.planner import plan_moves
 from stormwright.controller.policy import Decision
 from stormwright.errors import ClusterError
-from stormwright.experiments.demo import DemoSettings, finish, snapshot_of, submit
+from stormwright.experiments.demo import FIRST_REPORT_S, DemoSettings, finish, snapshot_of, submit
 from stormwright.experiments.measure import longest_silence_s
 from stormwright.model import Assignment, Problem, TopologyAssignment
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
 from stormwright.storm.local import RunningCluster
 
-log = logging.getLogger(__name__)
+#: Tuple trees that each topology completes before and after, at least.
+LEAST_TREES = 100
+
+#: Both start at once, on a machine that may be busy with other things.
+LIMITS = MoveLimits(swap_s=180.0)
 
 
 @dataclass(frozen=True)
@@ -59,16 +62,20 @@ def run_exchange(cluster: RunningCluster, settings: DemoSettings) -> ExchangeRes
         They could not be moved.
     """
     with tempfile.TemporaryDirectory(prefix="stormwright-exchange-") as state:
-        service_settings = ServiceSettings(Path(state), cluster.service_host, cluster.service_port, keep_records=True)
+        service_settings = ServiceSettings(
+            Path(state), cluster.service_host, cluster.service_port, keep_records=True, limits=LIMITS
+        )
         gateway = cluster.gateway_command()
         with Service(service_settings, settings.scheduler, settings.scheduler_name, gateway) as service:
             ids = submit(settings, cluster, service)
             time.sleep(settings.warm_up_s)
+            _await_trees(service, list(ids.values()))
             before = snapshot_of(service)
             plan = plan_exchange(before, list(ids.values()))
             start_ms = time.time() * 1000
             reports = {report.topology: report for report in service.act(Decision(True, "to change places", plan))}
             time.sleep(settings.measure_s)
+            _await_trees(service, list(ids.values()))
             end_ms = time.time() * 1000
             after = snapshot_of(service)
             finish(service, list(ids))
@@ -86,6 +93,16 @@ def run_exchange(cluster: RunningCluster, settings: DemoSettings) -> ExchangeRes
                 for name, topology in ids.items()
             )
     return ExchangeResult(topologies, plan, before.current, after.current)
+
+
+def _await_trees(service: Service, topologies: list[str]) -> None:
+    """Wait until tuple trees are completed, which may take a while on a busy machine."""
+    already = {topology: service.tally.totals(topology).acked for topology in topologies}
+    deadline = time.monotonic() + FIRST_REPORT_S
+    while any(service.tally.totals(topology).acked < acked + LEAST_TREES for topology, acked in already.items()):
+        if time.monotonic() > deadline:
+            raise ClusterError(f"fewer than {LEAST_TREES} tuple trees were completed within {FIRST_REPORT_S:g} s")
+        service.tally.wait(1.0)
 
 
 def plan_exchange(problem: Problem, topologies: list[str]) -> MovePlan:
