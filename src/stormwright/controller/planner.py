@@ -235,6 +235,11 @@ class _Planner:
                 self._here[node].add(index)
 
     def _over_budget(self, group: Sequence[int], way: Sequence[Batch]) -> OverBudget | None:
+        paused = len(set(group) - self._aside.keys())
+        sizes = self._room.problem.executor_offset
+        at_most = sum(int(sizes[index + 1] - sizes[index]) for batch in way for index in batch.topologies)
+        if paused <= self._topologies_left and at_most <= self._executors_left:
+            return None
         executors, trial = 0, self._room
         for number, batch in enumerate(way):
             slots = batch.slots(trial)
@@ -242,7 +247,6 @@ class _Planner:
             if number + 1 < len(way):
                 trial = trial.copy()
                 trial.put(slots)
-        paused = len(set(group) - self._aside.keys())
         if paused <= self._topologies_left and executors <= self._executors_left:
             return None
         return OverBudget(paused, executors, self._topologies_left, self._executors_left)

@@ -56,6 +56,8 @@ class Room:
         self._holder = np.full(len(problem.slots), UNPLACED, dtype=np.int64)
         self._holder[self.now[placed]] = problem.executor_topology[placed]
         self._workers: dict[int, Workers] = {}
+        nodes = np.arange(len(problem.supervisors) + 1)
+        self._first_slot: list[int] = np.searchsorted(problem.slot_node, nodes).tolist()
         self.wanted: IndexArray = np.zeros(len(problem.supervisors), dtype=np.int64)
         for place in self.places:
             self.wanted[place.entered] += 1
@@ -116,7 +118,7 @@ class Room:
 
     def free_ports(self, node: int, leaving: Collection[int]) -> tuple[list[int], list[int]]:
         """Slots of a node that nobody holds, and those that only topologies hold that are `leaving`."""
-        first, end = np.searchsorted(self.problem.slot_node, [node, node + 1]).tolist()
+        first, end = self._first_slot[node], self._first_slot[node + 1]
         holders = self._holder[first:end].tolist()
         free = [first + port for port, holder in enumerate(holders) if holder == UNPLACED]
         return free, [first + port for port, holder in enumerate(holders) if holder in leaving]
