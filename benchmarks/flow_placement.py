@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from results import write_results
 
-from stormwright.controller.plan import MoveBudget, plan_moves
+from stormwright.controller.plan import MoveBudget
+from stormwright.controller.planner import plan_moves
 from stormwright.controller.policy import Decision
 from stormwright.experiments.demo import DemoSettings, demo_cluster, measured_problem, submit
 from stormwright.experiments.measure import measure

@@ -77,7 +77,17 @@ class ClusterError(StormwrightError):
 
 
 class NimbusError(ClusterError):
-    """Nimbus refused a call or could not be reached."""
+    """Nimbus refused a call or could not be reached.
+
+    Parameters
+    ----------
+    kind
+        Name of Storm's exception, where it refused.
+    """
+
+    def __init__(self, message: str, kind: str = "") -> None:
+        self.kind = kind
+        super().__init__(message)
 
 
 class MoveError(StormwrightError):

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stormwright.controller.move import MoveLimits, safe_move
+from stormwright.controller.move import MoveLimits, Mover, MoveReport
 from stormwright.controller.pauses import Pauses
-from stormwright.controller.plan import MoveBudget, TopologyMove, plan_moves
+from stormwright.controller.plan import MoveBudget, Step
+from stormwright.controller.planner import plan_moves
 from stormwright.controller.tally import MIN_SILENT_S, Tally
 from stormwright.errors import ClusterError, MoveError, NimbusError
 from stormwright.model import Assignment, Supervisor
@@ -68,10 +69,10 @@ def tally() -> Tally:
 
 
 @pytest.fixture
-def move() -> TopologyMove:
+def move() -> Step:
     t = topology("t", workers=1)
     now = problem([t], current={t.id: on("n0")})
-    (planned,) = plan_moves(now, Assignment(np.full(4, 2, dtype=np.int32)), MoveBudget()).moves
+    (planned,) = plan_moves(now, Assignment(np.full(4, 2, dtype=np.int32)), MoveBudget()).steps
     return planned
 
 
@@ -89,13 +90,22 @@ def pauses(tmp_path: Path) -> Pauses:
     return Pauses(tmp_path / "paused.json")
 
 
-def run(move: TopologyMove, storm: FakeStorm, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
-    safe_move(move, "because", storm, bridge, tally, pauses, LIMITS, lambda _: None)
+def run(
+    move: Step,
+    storm: FakeStorm,
+    bridge: Bridge,
+    tally: Tally,
+    pauses: Pauses,
+    limits: MoveLimits = LIMITS,
+    stop: threading.Event | None = None,
+) -> MoveReport:
+    (report,) = Mover(storm, bridge, tally, pauses, limits).move(move, "because", stop)
+    return report
 
 
-def test_pause_drain_swap_resume(move: TopologyMove, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
+def test_pause_drain_swap_resume(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
     storm = FakeStorm(tally)
-    report = safe_move(move, "because", storm, bridge, tally, pauses, LIMITS, lambda _: None)
+    report = run(move, storm, bridge, tally, pauses)
     released = "release t-1-0 n0"
     assert storm.calls == ["deactivate t", "rebalance t 0", released, released, "activate t"]
     assert report.complete
@@ -104,17 +114,16 @@ def test_pause_drain_swap_resume(move: TopologyMove, bridge: Bridge, tally: Tall
 
 
 def test_a_supervisor_that_cannot_be_told_delays_nothing_else(
-    move: TopologyMove, bridge: Bridge, tally: Tally, pauses: Pauses
+    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, caplog: pytest.LogCaptureFixture
 ) -> None:
     storm = FakeStorm(tally, lost=True)
-    said: list[str] = []
-    report = safe_move(move, "because", storm, bridge, tally, pauses, LIMITS, said.append)
+    report = run(move, storm, bridge, tally, pauses)
     assert report.complete
-    assert any("host0 could not be told" in line for line in said)
+    assert any("host0 could not be told" in line for line in caplog.messages)
 
 
 def test_an_old_worker_that_lives_on_makes_the_move_incomplete(
-    move: TopologyMove, bridge: Bridge, tally: Tally, pauses: Pauses
+    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
     storm = FakeStorm(tally)
     over = threading.Event()
@@ -127,7 +136,7 @@ def test_an_old_worker_that_lives_on_makes_the_move_incomplete(
 
     worker = threading.Thread(target=live_on, daemon=True)
     worker.start()
-    report = safe_move(move, "because", storm, bridge, tally, pauses, MoveLimits(drain_s=1, swap_s=1.5), lambda _: None)
+    report = run(move, storm, bridge, tally, pauses, MoveLimits(drain_s=1, swap_s=1.5))
     over.set()
     worker.join()
     assert not report.complete
@@ -135,7 +144,7 @@ def test_an_old_worker_that_lives_on_makes_the_move_incomplete(
 
 
 def test_pending_trees_stop_the_move_and_resume_the_spouts(
-    move: TopologyMove, bridge: Bridge, tally: Tally, pauses: Pauses
+    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
     storm = FakeStorm(tally, pending_after_pause=3)
     with pytest.raises(MoveError, match="3 tuple trees still pending"):
@@ -143,25 +152,21 @@ def test_pending_trees_stop_the_move_and_resume_the_spouts(
     assert storm.calls == ["deactivate t", "activate t"]
 
 
-def test_a_refusal_of_nimbus_resumes_the_spouts(
-    move: TopologyMove, bridge: Bridge, tally: Tally, pauses: Pauses
-) -> None:
+def test_a_refusal_of_nimbus_resumes_the_spouts(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
     storm = FakeStorm(tally, refuse="not the leader")
     with pytest.raises(NimbusError, match="not the leader"):
         run(move, storm, bridge, tally, pauses)
     assert storm.calls[-1] == "activate t"
 
 
-def test_what_does_not_report_is_left_alone(move: TopologyMove, bridge: Bridge, pauses: Pauses) -> None:
+def test_what_does_not_report_is_left_alone(move: Step, bridge: Bridge, pauses: Pauses) -> None:
     storm = FakeStorm(Tally())
     with pytest.raises(MoveError, match="1 of 1 workers do not report"):
         run(move, storm, bridge, Tally(), pauses)
     assert storm.calls == []
 
 
-def test_what_somebody_else_has_paused_is_left_alone(
-    move: TopologyMove, bridge: Bridge, tally: Tally, pauses: Pauses
-) -> None:
+def test_what_somebody_else_has_paused_is_left_alone(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
     storm = FakeStorm(tally)
     storm.status = "INACTIVE"
     with pytest.raises(MoveError, match="t-1-0 is INACTIVE"):
@@ -179,21 +184,19 @@ def test_a_service_killed_in_a_move_resumes_the_spouts_when_it_comes_back(tmp_pa
     def killed(_: str) -> None:
         raise NimbusError("the service died before it could say so")
 
-    with pytest.raises(NimbusError), Pauses(tmp_path / "paused.json").around("t", killed):
+    with pytest.raises(NimbusError), Pauses(tmp_path / "paused.json").around(["t", "u"], killed):
         pass
     activated: list[str] = []
     back = Pauses(tmp_path / "paused.json")
-    back.resume(killed, lambda _: None)
-    back.resume(activated.append, lambda _: None)
-    back.resume(activated.append, lambda _: None)
-    assert activated == ["t"]
+    back.resume(killed)
+    back.resume(activated.append)
+    back.resume(activated.append)
+    assert activated == ["t", "u"]
 
 
-def test_a_service_that_is_stopped_gives_up_its_drain(
-    move: TopologyMove, bridge: Bridge, tally: Tally, pauses: Pauses
-) -> None:
+def test_a_service_that_is_stopped_gives_up_its_drain(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
     storm, stop = FakeStorm(tally, pending_after_pause=3), threading.Event()
     stop.set()
     with pytest.raises(MoveError, match="being stopped"):
-        safe_move(move, "because", storm, bridge, tally, pauses, LIMITS, lambda _: None, stop)
+        run(move, storm, bridge, tally, pauses, stop=stop)
     assert storm.calls == ["deactivate t", "activate t"]

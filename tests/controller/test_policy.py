@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stormwright.controller.plan import MoveBudget
+from stormwright.controller.plan import Kept, MoveBudget
 from stormwright.controller.policy import Clock, decide
 from stormwright.controller.setbacks import Setbacks
 from stormwright.model import Assignment, LoadProfile, Problem, Topology
@@ -82,7 +82,7 @@ def test_what_was_not_measured_stays_and_counts_for_nothing(spread: Problem) -> 
     )
     assert decision.looked
     assert decision.plan.moves == ()
-    assert decision.plan.left == {"t-1-0": "not measured"}
+    assert decision.plan.left == {"t-1-0": Kept("not measured")}
     assert decision.before is not None
     assert decision.before.inter_node == 0
 
@@ -93,7 +93,7 @@ def test_what_could_not_be_moved_lately_stays(spread: Problem) -> None:
     stay = setbacks.stay(1000.0)
     decision = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0), stay)
     assert decision.plan.moves == ()
-    assert "trees pending" in decision.plan.left["t-1-0"]
+    assert "trees pending" in str(decision.plan.left["t-1-0"])
     assert setbacks.stay(900.0 + 601) == {}
     setbacks.note("t-1-0", 2000.0, "trees pending")
     assert setbacks.stay(2000.0 + 1199), "the second time it waits twice as long"
@@ -109,7 +109,7 @@ def test_a_topology_may_be_kept_from_moving(spread: Problem) -> None:
     kept = replace(spread, topologies=(replace(spread.topologies[0], conf={"stormwright.move": False}),))
     decision = decide(kept, OnOneNode(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0))
     assert decision.plan.moves == ()
-    assert decision.plan.left == {"t-1-0": "stormwright.move is false in its configuration"}
+    assert decision.plan.left == {"t-1-0": Kept("stormwright.move is false in its configuration")}
 
 
 def test_a_drift_is_looked_at_off_the_clock_and_said_but_not_while_cooling_down(spread: Problem) -> None:

@@ -1,24 +1,31 @@
-"""The safe move: a topology changes its placement without losing a tuple.
+"""The safe move: a topology, or several that change places with each other, move without losing a tuple.
 
 Storm itself, told to change an assignment, ends workers with tuples in flight; these time out half a minute later
 and are lost or replayed. Here the spouts are paused first, the tuple trees under way are let finish, and only then
 are the workers exchanged. They are activated again once every old worker has ended.
+
+Topologies that change places are paused and drained together. Nimbus gets all their placements in one answer, which
+frees all their slots before it gives any away; so either all of them have moved or none has.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from stormwright.controller.pauses import Pauses
-from stormwright.controller.plan import Leg, TopologyMove
+from stormwright.controller.plan import Leg, Step, TopologyMove
 from stormwright.controller.tally import Tally, WorkerId
 from stormwright.errors import MoveError, NimbusError
 from stormwright.model import Supervisor, Topology, WorkerSlot
-from stormwright.storm.bridge import Bridge, Order
+from stormwright.storm.bridge import Bridge
+from stormwright.storm.exchange import Order
+
+log = logging.getLogger(__name__)
 
 #: Storm's status of a topology whose spouts emit.
 ACTIVE = "ACTIVE"
@@ -84,154 +91,199 @@ class MoveReport:
         return asdict(self)
 
 
-def safe_move(
-    move: TopologyMove,
-    reason: str,
-    nimbus: Nimbus,
-    bridge: Bridge,
-    tally: Tally,
-    pauses: Pauses,
-    limits: MoveLimits,
-    say: Callable[[str], None],
-    stop: threading.Event | None = None,
-) -> MoveReport:
-    """Pause the spouts, wait until the pending tuple trees are acked, swap the workers, resume.
+class Mover:
+    """Makes moves on a cluster.
 
-    Workers whose slot and executors do not change keep running.
-
-    Raises
-    ------
-    MoveError
-        The topology is not active, tuple trees were still pending after `MoveLimits.drain_s`, or `stop` was set before
-        that: nothing was moved, and the spouts do what they did before.
-    NimbusError
-        Nimbus refused a call; the spouts are resumed before it is passed on.
+    Parameters
+    ----------
+    bridge
+        Answers Nimbus.
+    tally
+        Counts the records of the workers.
+    pauses
+        Remembers what is paused.
     """
-    topology = move.topology
-    _check_movable(move, nimbus, tally)
-    started_ms, begin = _now_ms(), time.monotonic()
-    say(f"{topology.name}: pausing spouts")
-    # Whatever goes wrong, a topology is never left paused.
-    with pauses.around(topology.name, nimbus.activate):
-        nimbus.deactivate(topology.name)
-        _drain(move, tally, begin, limits.drain_s, stop or threading.Event())
-        drained = time.monotonic()
-        say(f"{topology.name}: drained in {drained - begin:.1f} s, swapping {len(move.started_workers)} workers")
-        complete = True
-        for leg in move.legs[:-1]:
-            complete &= _swap(move.topology, leg, reason, nimbus, bridge, tally, limits.swap_s, say)
-        last, swapping = move.legs[-1], time.monotonic()
-        complete &= _swap(move.topology, last, reason, nimbus, bridge, tally, limits.swap_s, say)
-        swapped = time.monotonic()
-    complete &= _await_reports(move.topology, last, tally, swapping, limits.swap_s)
-    resumed = time.monotonic()
-    if complete:
-        say(f"{topology.name}: runs again after {resumed - begin:.1f} s")
-    else:
-        say(f"{topology.name}: active again, but after {resumed - begin:.1f} s not all of its new workers report")
+
+    def __init__(self, nimbus: Nimbus, bridge: Bridge, tally: Tally, pauses: Pauses, limits: MoveLimits) -> None:
+        self._nimbus = nimbus
+        self._bridge = bridge
+        self._tally = tally
+        self._pauses = pauses
+        self._limits = limits
+
+    def move(self, step: Step, reason: str, stop: threading.Event | None = None) -> list[MoveReport]:
+        """Pause the spouts, wait until the pending tuple trees are acked, swap the workers, resume.
+
+        Workers whose slot and executors do not change keep running. Of several topologies each step is made by all
+        before any goes on to the next.
+
+        Raises
+        ------
+        MoveError
+            A topology is not active, tuple trees were still pending after `MoveLimits.drain_s`, `stop` was set before
+            that, or Nimbus did not take the placements: nothing was moved, and the spouts do what they did before.
+        NimbusError
+            Nimbus refused a call; the spouts are resumed before it is passed on.
+        """
+        moves, names = step.moves, ", ".join(move.topology.name for move in step.moves)
+        self._check_movable(moves)
+        started_ms, begin = _now_ms(), time.monotonic()
+        log.info("%s: pausing spouts", names)
+        # Whatever goes wrong, a topology is never left paused.
+        with self._pauses.around([move.topology.name for move in moves], self._nimbus.activate):
+            self._drain(moves, stop or threading.Event())
+            drained = time.monotonic()
+            workers = sum(len(move.started_workers) for move in moves)
+            log.info("%s: drained in %.1f s, swapping %d workers", names, drained - begin, workers)
+            complete = True
+            for number in range(max(len(move.legs) for move in moves)):
+                swapping = time.monotonic()
+                complete &= self._swap([(move, move.legs[number]) for move in moves], reason)
+            swapped = time.monotonic()
+        reports = []
+        for move in moves:
+            up = self._await_reports(move, swapping)
+            times = (drained - begin, swapped - drained, time.monotonic() - swapped)
+            reports.append(_report(move, times, started_ms, complete and up))
+        _tell(reports, names, time.monotonic() - begin)
+        return reports
+
+    def _check_movable(self, moves: Sequence[TopologyMove]) -> None:
+        status = {topology["id"]: topology["status"] for topology in self._nimbus.cluster()["topologies"]}
+        for move in moves:
+            name = move.topology.id
+            if status.get(name, "gone") != ACTIVE:
+                # Somebody else has paused or is moving it; to resume it is theirs as well.
+                raise MoveError(f"{name} is {status.get(name, 'gone')}, only what is {ACTIVE} is moved")
+            unheard = self._tally.unheard(name, move.before.slots)
+            if unheard:
+                # It could not be seen whether its tuple trees are through.
+                all_workers = len(move.before.slots)
+                raise MoveError(f"{name}: {len(unheard)} of {all_workers} workers do not report; nothing was moved")
+
+    def _drain(self, moves: Sequence[TopologyMove], stop: threading.Event) -> None:
+        since = {}
+        for move in moves:
+            since[move.topology.id] = time.monotonic()
+            self._nimbus.deactivate(move.topology.name)
+        limit_s = self._limits.drain_s
+        deadline = max(since.values()) + limit_s
+        while pending := [move for move in moves if not self._drained(move, since[move.topology.id])]:
+            left = deadline - time.monotonic()
+            topology = pending[0].topology.id
+            if stop.is_set():
+                raise MoveError(f"{topology}: nothing was moved, the service is being stopped")
+            if left <= 0:
+                trees = self._tally.pending(topology, pending[0].before.slots)
+                raise MoveError(
+                    f"{topology}: {trees} tuple trees still pending after {limit_s:g} s without "
+                    "new ones; nothing was moved. A bolt may hold tuples unacked: move it by hand"
+                )
+            self._tally.wait(min(left, _POLL_S))
+
+    def _drained(self, move: TopologyMove, since: float) -> bool:
+        topology, live = move.topology.id, move.before.slots
+        return self._tally.quiet(topology, live, since) and self._tally.pending(topology, live) == 0
+
+    def _swap(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str) -> bool:
+        """Exchange the workers; return when the topologies may be activated, or False after `MoveLimits.swap_s`.
+
+        No old worker may live then: it would emit into connections that are being closed. New workers need not be up:
+        Storm lets one emit only when it is connected to all others. But one that keeps running has no such scruple, so
+        if there is any, all new ones of its topology must report first.
+        """
+        since = time.monotonic()
+        old = [life for move, leg in legs for life in self._tally.lives(move.topology.id, leg.stopped_workers)]
+        self._order(legs, reason)
+        left = [(move.topology.id, supervisor) for move, leg in legs for supervisor in leg.vacated]
+        while time.monotonic() < since + self._limits.swap_s:
+            time.sleep(_PAUSE_S)
+            left = [(topology, supervisor) for topology, supervisor in left if not self._released(topology, supervisor)]
+            if not left and self._ended(old) and all(self._may_go_on(move, leg, since) for move, leg in legs):
+                return True
+            self._tally.wait(_POLL_S)
+        self._require_placed(legs, since)
+        return False
+
+    def _order(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str) -> None:
+        ids = [move.topology.id for move, _ in legs]
+        together = frozenset(ids) if len(ids) > 1 else frozenset()
+        self._bridge.order_all(
+            {move.topology.id: Order(leg.after, reason, together, move.before) for move, leg in legs}
+        )
+        try:
+            # Of those that change places one is enough: the others leave their slots in the same answer.
+            self._nimbus.rebalance(legs[0][0].topology.name, wait_s=0)
+        except NimbusError:
+            self._withdraw(ids)
+            raise
+
+    def _withdraw(self, topologies: Sequence[str]) -> None:
+        for topology in topologies:
+            self._bridge.withdraw(topology)
+
+    def _released(self, topology: str, supervisor: Supervisor) -> bool:
+        try:
+            return self._nimbus.release(topology, supervisor)
+        except NimbusError as error:
+            text = "%s could not be told to end its worker and will find out by itself: %s"
+            log.warning(text, supervisor.host, error)
+            return True
+
+    def _require_placed(self, legs: Sequence[tuple[TopologyMove, Leg]], since: float) -> None:
+        """Raise MoveError if Nimbus has asked, and topologies are not where they were ordered to."""
+        asked = self._bridge.wait_for_snapshot(since, 0.0)
+        elsewhere = [m.topology.id for m, leg in legs if asked and asked.current.get(m.topology.id) != leg.after]
+        if elsewhere:
+            self._withdraw([move.topology.id for move, _ in legs])
+            raise MoveError(f"{', '.join(elsewhere)}: not placed as ordered, slots could not be had; active again")
+
+    def _ended(self, workers: Sequence[WorkerId]) -> bool:
+        return all(self._tally.silent(worker) for worker in workers)
+
+    def _may_go_on(self, move: TopologyMove, leg: Leg, since: float) -> bool:
+        return not leg.kept_workers or self._all_report(move.topology, leg, since)
+
+    def _await_reports(self, move: TopologyMove, since: float) -> bool:
+        """Whether every started worker reports with all its tasks within `MoveLimits.swap_s` of `since`."""
+        deadline = since + self._limits.swap_s
+        while not (up := self._all_report(move.topology, move.legs[-1], since)) and time.monotonic() < deadline:
+            self._tally.wait(_POLL_S)
+        return up
+
+    def _all_report(self, topology: Topology, leg: Leg, since: float) -> bool:
+        tasks: dict[WorkerSlot, set[int]] = {slot: set() for slot in leg.after.slots}
+        runs = zip(topology.executor_start_task.tolist(), topology.executor_end_task.tolist(), strict=True)
+        for slot, (first, last) in zip(leg.after.slot_of_executor, runs, strict=True):
+            tasks[leg.after.slots[slot]].update(range(first, last + 1))
+        return all(
+            self._tally.reports(topology.id, slot.supervisor, slot.port, frozenset(tasks[slot]), since)
+            for slot in leg.started_workers
+        )
+
+
+def _report(move: TopologyMove, times: tuple[float, float, float], started_ms: int, complete: bool) -> MoveReport:
+    drain_s, swap_s, resume_s = times
     return MoveReport(
-        topology=topology.id,
+        topology=move.topology.id,
         moved_executors=move.moved_executors,
         started_workers=len(move.started_workers),
         stopped_workers=len(move.stopped_workers),
         kept_workers=len(move.kept_workers),
-        drain_s=drained - begin,
-        swap_s=swapped - drained,
-        resume_s=resumed - swapped,
+        drain_s=drain_s,
+        swap_s=swap_s,
+        resume_s=resume_s,
         started_ms=started_ms,
         ended_ms=_now_ms(),
         complete=complete,
     )
 
 
-def _check_movable(move: TopologyMove, nimbus: Nimbus, tally: Tally) -> None:
-    name = move.topology.id
-    status = next((t["status"] for t in nimbus.cluster()["topologies"] if t["id"] == name), "gone")
-    if status != ACTIVE:
-        # Somebody else has paused or is moving it; to resume it is theirs as well.
-        raise MoveError(f"{name} is {status}, only what is {ACTIVE} is moved")
-    unheard = tally.unheard(name, move.before.slots)
-    if unheard:
-        # It could not be seen whether its tuple trees are through.
-        raise MoveError(f"{name}: {len(unheard)} of {len(move.before.slots)} workers do not report; nothing was moved")
-
-
-def _drain(move: TopologyMove, tally: Tally, since: float, limit_s: float, stop: threading.Event) -> None:
-    topology = move.topology.id
-    live = move.before.slots
-    deadline = since + limit_s
-    while not (tally.quiet(topology, live, since) and tally.pending(topology, live) == 0):
-        left = deadline - time.monotonic()
-        if stop.is_set():
-            raise MoveError(f"{topology}: nothing was moved, the service is being stopped")
-        if left <= 0:
-            raise MoveError(
-                f"{topology}: {tally.pending(topology, live)} tuple trees still pending after {limit_s:g} s without "
-                "new ones; nothing was moved. A bolt may hold tuples unacked: move it by hand"
-            )
-        tally.wait(min(left, _POLL_S))
-
-
-def _swap(
-    topology: Topology,
-    leg: Leg,
-    reason: str,
-    nimbus: Nimbus,
-    bridge: Bridge,
-    tally: Tally,
-    limit_s: float,
-    say: Callable[[str], None],
-) -> bool:
-    """Exchange the workers; return when the topology may be activated, or False after `limit_s`.
-
-    No old worker may live then: it would emit into connections that are being closed. New workers need not be up:
-    Storm lets one emit only when it is connected to all others. But one that keeps running has no such scruple, so
-    if there is any, all new ones must report first.
-    """
-    since, old = time.monotonic(), tally.lives(topology.id, leg.stopped_workers)
-    bridge.order(topology.id, Order(leg.after, reason))
-    try:
-        nimbus.rebalance(topology.name, wait_s=0)
-    except NimbusError:
-        bridge.withdraw(topology.id)
-        raise
-    left = {supervisor.id: supervisor for supervisor in leg.vacated}
-    while time.monotonic() < since + limit_s:
-        time.sleep(_PAUSE_S)
-        for supervisor in list(left.values()):
-            try:
-                released = nimbus.release(topology.id, supervisor)
-            except NimbusError as error:
-                say(f"{supervisor.host} could not be told to end its worker and will find out by itself: {error}")
-                released = True
-            if released:
-                del left[supervisor.id]
-        if not left and _ended(old, tally) and (not leg.kept_workers or _all_report(topology, leg, tally, since)):
-            return True
-        tally.wait(_POLL_S)
-    return False
-
-
-def _ended(workers: Sequence[WorkerId], tally: Tally) -> bool:
-    return all(tally.silent(worker) for worker in workers)
-
-
-def _await_reports(topology: Topology, leg: Leg, tally: Tally, since: float, limit_s: float) -> bool:
-    """Whether every started worker reports with all its tasks within `limit_s`."""
-    while not (up := _all_report(topology, leg, tally, since)) and time.monotonic() < since + limit_s:
-        tally.wait(_POLL_S)
-    return up
-
-
-def _all_report(topology: Topology, leg: Leg, tally: Tally, since: float) -> bool:
-    tasks: dict[WorkerSlot, set[int]] = {slot: set() for slot in leg.after.slots}
-    runs = zip(topology.executor_start_task.tolist(), topology.executor_end_task.tolist(), strict=True)
-    for slot, (first, last) in zip(leg.after.slot_of_executor, runs, strict=True):
-        tasks[leg.after.slots[slot]].update(range(first, last + 1))
-    return all(
-        tally.reports(topology.id, slot.supervisor, slot.port, frozenset(tasks[slot]), since)
-        for slot in leg.started_workers
-    )
+def _tell(reports: Sequence[MoveReport], names: str, seconds: float) -> None:
+    if all(report.complete for report in reports):
+        log.info("%s: runs again after %.1f s", names, seconds)
+    else:
+        log.warning("%s: active again, but after %.1f s not all new workers report", names, seconds)
 
 
 def _now_ms() -> int:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from stormwright.errors import ClusterError, NimbusError
 from stormwright.files import write_whole
+
+log = logging.getLogger(__name__)
+
+#: Storm's exception for a topology that is not there.
+GONE = "NotAliveException"
 
 
 class Pauses:
@@ -32,26 +38,42 @@ class Pauses:
                 ) from error
 
     @contextmanager
-    def around(self, name: str, activate: Callable[[str], None]) -> Iterator[None]:
-        """Activate `name` at the end of the block; where that fails, `resume` tries again."""
-        self._keep([*self._names, name])
+    def around(self, names: Sequence[str], activate: Callable[[str], None]) -> Iterator[None]:
+        """Activate all of `names` at the end of the block; where that fails, `resume` tries again.
+
+        Raises
+        ------
+        NimbusError
+            One could not be activated; the others have been tried all the same.
+        """
+        self._keep([*self._names, *names])
         try:
             yield
         finally:
-            activate(name)
-            self._keep([other for other in self._names if other != name])
+            failure: NimbusError | None = None
+            for name in names:
+                try:
+                    activate(name)
+                    self._forget(name)
+                except NimbusError as error:
+                    failure = failure or error
+            if failure:
+                raise failure
 
-    def resume(self, activate: Callable[[str], None], say: Callable[[str], None]) -> None:
+    def resume(self, activate: Callable[[str], None]) -> None:
         """Activate what earlier moves left paused; what cannot be activated now is kept for the next time."""
         for name in list(self._names):
             try:
                 activate(name)
-                say(f"{name}: activated, a move had left it paused")
+                log.info("%s: activated, a move had left it paused", name)
             except NimbusError as error:
-                if "NotAlive" not in str(error):
-                    say(f"{name}: a move has left it paused, and it cannot be activated now: {error}")
+                if error.kind != GONE:
+                    log.warning("%s: a move has left it paused, and it cannot be activated now: %s", name, error)
                     continue
-            self._keep([other for other in self._names if other != name])
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self._keep([other for other in self._names if other != name])
 
     def _keep(self, names: list[str]) -> None:
         self._names = names

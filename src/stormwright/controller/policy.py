@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from stormwright.controller.plan import MoveBudget, MovePlan, plan_moves
+from stormwright.controller.plan import MoveBudget, MovePlan
+from stormwright.controller.planner import plan_moves
 from stormwright.model import Assignment, Cost, LoadProfile, Problem, Scheduler, cost_of
 from stormwright.model.load import silent_load
 from stormwright.schedulers.kit.triggers import Observation, TriggerParams, should_reschedule

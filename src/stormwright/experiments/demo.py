@@ -145,8 +145,8 @@ def _run(settings: DemoSettings, cluster: RunningCluster, service: Service) -> D
     moves = service.act(decision)
     after = _observe(f"after, under {settings.scheduler_name}", settings)
     end_ms = _now_ms()
-    placement_after = dict(_snapshot(service).current)
-    _finish(service, list(ids))
+    placement_after = dict(snapshot_of(service).current)
+    finish(service, list(ids))
     records = service.tally.records()
     results = [
         _result(service.tally, ids[name], name, before, after, (moving_ms, after[0] + settings.warm_up_s * 1000))
@@ -190,7 +190,7 @@ def submit(settings: DemoSettings, cluster: RunningCluster, service: Service) ->
 
 
 def _reports(service: Service, topology_id: str) -> bool:
-    placement = _snapshot(service).current.get(topology_id)
+    placement = snapshot_of(service).current.get(topology_id)
     return placement is not None and all(
         service.tally.reports(topology_id, slot.supervisor, slot.port, frozenset(), 0.0) for slot in placement.slots
     )
@@ -207,7 +207,14 @@ def measured_problem(service: Service, since_ms: float) -> Problem:
     raise ClusterError(f"the pipeline has produced no load profile: {service.stream.progress()}")
 
 
-def _snapshot(service: Service) -> Problem:
+def snapshot_of(service: Service) -> Problem:
+    """The cluster as Nimbus showed it last.
+
+    Raises
+    ------
+    ClusterError
+        It has not yet.
+    """
     snapshot = service.bridge.snapshot()
     if snapshot is None:
         raise ClusterError("Nimbus has not asked for a placement yet")
@@ -224,13 +231,13 @@ def _observe(phase: str, settings: DemoSettings) -> tuple[float, float]:
     return start_ms, _now_ms()
 
 
-def _finish(service: Service, names: list[str]) -> None:
+def finish(service: Service, names: list[str]) -> None:
     """Pause all spouts and let every tuple tree end, so that what is still pending is lost."""
     log.info("pausing all spouts to count every tuple")
     for name in names:
         service.nimbus.deactivate(name)
     begin = time.monotonic()
-    ids = [topology.id for topology in _snapshot(service).topologies if topology.name in names]
+    ids = [topology.id for topology in snapshot_of(service).topologies if topology.name in names]
     while time.monotonic() < begin + LAST_DRAIN_S and any(
         _unsettled(service, topology_id, begin) for topology_id in ids
     ):
@@ -238,7 +245,7 @@ def _finish(service: Service, names: list[str]) -> None:
 
 
 def _unsettled(service: Service, topology_id: str, since: float) -> bool:
-    slots = [(slot.supervisor, slot.port) for slot in _snapshot(service).current[topology_id].slots]
+    slots = [(slot.supervisor, slot.port) for slot in snapshot_of(service).current[topology_id].slots]
     return service.tally.pending(topology_id, slots) != 0 or not service.tally.quiet(topology_id, slots, since)
 
 

@@ -1,20 +1,23 @@
-"""The moves of a decision, made one topology after the other."""
+"""The moves of a decision, made one step after the other."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from stormwright.controller.move import MoveReport
-from stormwright.controller.plan import TopologyMove
+from stormwright.controller.plan import Step
 from stormwright.controller.policy import Decision
 from stormwright.errors import MoveError, NimbusError, StormwrightError
 from stormwright.service.history import History
 from stormwright.service.memory import Memory
 
-#: Makes a move, for the reason that Storm's UI shows, unless the event is set before anything has changed.
-Move = Callable[[TopologyMove, str, threading.Event | None], MoveReport]
+log = logging.getLogger(__name__)
+
+#: Makes a step, for the reason that Storm's UI shows, unless the event is set before anything has changed.
+Move = Callable[[Step, str, threading.Event | None], Sequence[MoveReport]]
 
 
 class Acting:
@@ -38,23 +41,29 @@ class Acting:
     def act(self, decision: Decision, stop: threading.Event | None = None) -> list[MoveReport]:
         """Make the moves of a decision until `stop` is set.
 
-        A topology that could not be moved is left alone for a while, the longer the more often that happens.
+        Before anything moves it is said what stays. A topology that could not be moved is left alone for a while, the
+        longer the more often that happens; so are those for which it was to make room.
 
         Raises
         ------
         MoveError, NimbusError
-            The last of the moves that failed; those after it have been tried all the same.
+            The last of the moves that failed; those after it that do not need it have been tried all the same.
         """
+        for line in decision.plan.told():
+            log.info(line)
         reports: list[MoveReport] = []
         failure: StormwrightError | None = None
-        for move in decision.plan.moves:
+        failed: set[str] = set()
+        for step in decision.plan.steps:
             if stop is not None and stop.is_set():
                 break
             try:
-                reports.append(self._moved(move, decision.reason, stop))
+                _require_room(step, failed)
+                reports += self._moved(step, decision.reason, stop)
             except (MoveError, NimbusError) as error:
                 failure = error
-                self._failed(move, error)
+                failed |= {move.topology.id for move in step.moves}
+                self._failed(step, error)
             finally:
                 self._memory.last_change_s = time.monotonic()
                 # What is measured while the topology comes up again is no reference.
@@ -64,14 +73,24 @@ class Acting:
             raise failure
         return reports
 
-    def _moved(self, move: TopologyMove, reason: str, stop: threading.Event | None) -> MoveReport:
-        report = self._move(move, f"stormwright: placed by {self._scheduler_name}: {reason}", stop)
-        self._history.move(move.topology.id, report)
-        self._memory.setbacks.forget(move.topology.id)
-        self._memory.counts.moves += 1
-        return report
+    def _moved(self, step: Step, reason: str, stop: threading.Event | None) -> Sequence[MoveReport]:
+        reports = self._move(step, f"stormwright: placed by {self._scheduler_name}: {reason}", stop)
+        for move, report in zip(step.moves, reports, strict=True):
+            if move.arrives:  # what went to a spare slot only is noted, and judged, once it has gone on
+                self._history.move(move.topology.id, report)
+                self._memory.setbacks.forget(move.topology.id)
+            self._memory.counts.moves += 1
+        return reports
 
-    def _failed(self, move: TopologyMove, error: StormwrightError) -> None:
-        self._history.move(move.topology.id, None, str(error))
-        self._memory.setbacks.note(move.topology.id, time.monotonic(), str(error))
-        self._memory.counts.failed_moves += 1
+    def _failed(self, step: Step, error: StormwrightError) -> None:
+        for move in step.moves:
+            self._history.move(move.topology.id, None, str(error))
+            self._memory.setbacks.note(move.topology.id, time.monotonic(), str(error))
+            self._memory.counts.failed_moves += 1
+
+
+def _require_room(step: Step, failed: set[str]) -> None:
+    missing = sorted(step.after & failed)
+    if missing:
+        names = ", ".join(move.topology.id for move in step.moves)
+        raise MoveError(f"{names}: not moved, as {', '.join(missing)} should have made room before")

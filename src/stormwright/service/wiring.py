@@ -10,9 +10,9 @@ from dataclasses import fields
 from types import TracebackType
 from typing import Self
 
-from stormwright.controller.move import MoveReport, safe_move
+from stormwright.controller.move import Mover, MoveReport
 from stormwright.controller.pauses import Pauses
-from stormwright.controller.plan import TopologyMove
+from stormwright.controller.plan import Step
 from stormwright.controller.policy import Decision
 from stormwright.controller.tally import Tally
 from stormwright.explain.obstacles import status_texts
@@ -149,12 +149,12 @@ class Service:
             evaluation=self._history.judged(),
         )
 
-    def _move(self, move: TopologyMove, reason: str, stop: threading.Event | None) -> MoveReport:
-        limits = self.settings.limits
-        return safe_move(move, reason, self.nimbus, self.bridge, self.tally, self._pauses, limits, log.info, stop)
+    def _move(self, step: Step, reason: str, stop: threading.Event | None) -> list[MoveReport]:
+        mover = Mover(self.nimbus, self.bridge, self.tally, self._pauses, self.settings.limits)
+        return mover.move(step, reason, stop)
 
     def _resume(self) -> None:
-        self._pauses.resume(self.nimbus.activate, log.info)
+        self._pauses.resume(self.nimbus.activate)
 
     def _hear_alarm(self, alarm: Alarm) -> None:
         self.memory.last_alarm_s = time.monotonic()

@@ -13,6 +13,7 @@ from stormwright.errors import SchedulerError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Topology, TopologyAssignment
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import name_slots
+from stormwright.storm.exchange import Order, change_places
 from stormwright.storm.occupancy import Occupancy, slots_told
 from stormwright.storm.time_limit import TimeLimited
 
@@ -26,14 +27,6 @@ class Answer:
 
     assignments: Mapping[str, TopologyAssignment] = field(default_factory=dict)
     status: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Order:
-    """Where the controller wants a topology, and why."""
-
-    assignment: TopologyAssignment
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -62,7 +55,8 @@ class Bridge:
     A topology that runs completely is never touched here, whatever anybody ordered: only a safe move takes a
     placement away, by a rebalance, and then Nimbus asks again with the topology unassigned. For such a topology
 
-    1. an order of the controller holds as long as all its slots can be had;
+    1. an order of the controller holds as long as all its slots can be had; of topologies that change places, once
+       one has no slots all others leave theirs in the same answer (`change_places`);
     2. otherwise the initial scheduler places what has no slot, around everything that runs;
     3. one whose configuration has faults is left out.
 
@@ -103,9 +97,13 @@ class Bridge:
 
     def order(self, topology_id: str, order: Order) -> None:
         """Place `topology_id` like this when it next has no slots, if that is within `ORDER_S` seconds."""
+        self.order_all({topology_id: order})
+
+    def order_all(self, orders: Mapping[str, Order]) -> None:
+        """The same for several topologies (by id); Nimbus sees all of it or nothing."""
         with self._changed:
-            self._orders[topology_id] = order
-            self._ordered_s[topology_id] = time.monotonic()
+            self._orders |= orders
+            self._ordered_s |= dict.fromkeys(orders, time.monotonic())
 
     def withdraw(self, topology_id: str) -> None:
         """Forget the order for `topology_id`."""
@@ -162,7 +160,7 @@ class Bridge:
                 self._unfit = unfit or {}
                 orders = dict(self._orders)
             # Whatever the scheduler does, nobody waits for it here but Nimbus.
-            answer = self._decide(problem, orders, limit_s)
+            answer = self._decide(*change_places(problem, orders), limit_s)
             with self._changed:
                 assigned = {**problem.current, **answer.assignments}
                 self._snapshot = problem.with_current(assigned) if answer.assignments else problem

@@ -99,5 +99,6 @@ class NimbusGateway(HelperJvm):
         except JvmEndedError as error:
             raise NimbusError(f"{call}: the Nimbus gateway has ended: {error}") from error
         if "error" in response:
-            raise NimbusError(f"Nimbus refused {call}: {response['error']} ({response.get('type', 'unknown error')})")
+            kind = response.get("type", "unknown error")
+            raise NimbusError(f"Nimbus refused {call}: {response['error']} ({kind})", kind)
         return response.get("result")

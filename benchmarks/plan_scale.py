@@ -1,0 +1,116 @@
+"""How long a whole plan of moves takes, how many topologies arrive, and how many are paused at once.
+
+    python benchmarks/plan_scale.py [--time-budget 5] [--seed 1]
+
+What runs was placed by `online`, what is wished by `optimizer`: two placements that have little in common. So most
+topologies wait for others. Nodes are 60, 75 and 90 % full of CPU on average.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from results import write_results
+from scheduler_scale import make_problem
+
+from stormwright.controller.plan import MoveBudget, MovePlan
+from stormwright.controller.planner import plan_moves
+from stormwright.model import Assignment, Problem
+from stormwright.schedulers import make_scheduler
+
+#: Executors, nodes, pairs: of about 200 and about 1,000 topologies; and the seconds that a whole plan may take.
+SIZES = {"200 topologies": (9_500, 500, 88_000, 0.3), "1,000 topologies": (100_000, 5_000, 1_950_000, 3.0)}
+LOADS = (0.6, 0.75, 0.9)
+ALL = MoveBudget(10**6, 10**9)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a plan took, and what it does."""
+
+    topologies: int
+    executors: int
+    seconds: float
+    cpu_s: float
+    first_s: float
+    wanted: int
+    arrive: int
+    steps: int
+    aside: int
+    most_at_once: int
+    left: dict[str, int]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--time-budget", type=float, default=5.0, help="seconds that optimizer searches")
+    parser.add_argument("--sizes", default=",".join(SIZES), help="some of these, told apart by semicolons")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    names = list(SIZES) if options.sizes == ",".join(SIZES) else options.sizes.split(";")
+    rows, details = [], {}
+    for name in names:
+        executors, nodes, pairs, most_s = SIZES[name]
+        for load in LOADS:
+            shape = {"executors": executors, "nodes": nodes, "pairs": pairs, "load": load}
+            problem = make_problem(argparse.Namespace(**shape, shuffle=False, seed=options.seed))
+            planned = measure(problem, options.time_budget)
+            label = f"{name}, nodes {load:.0%} full"
+            details[label] = asdict(planned)
+            rows.append((f"{label}: whole plan", f"≤ {most_s:g} s", f"{planned.seconds:.2f} s"))
+            rows.append((f"{label}: arrive", "≥ 95 %", _arrive(planned)))
+            print(*rows[-2], *rows[-1], flush=True)
+    write_results("plan-scale", "Plans from what `online` placed to what `optimizer` wishes", rows, {"plans": details})
+
+
+def measure(problem: Problem, time_budget_s: float) -> Planned:
+    """Plan from one placement to the other."""
+    problem = problem.with_current(make_scheduler("online").schedule(problem).by_topology(problem))
+    wanted = make_scheduler("optimizer", [f"time_budget_s={time_budget_s}"]).schedule(problem)
+    # Both are there before a service plans.
+    problem.executor_demand, problem.current_slot, problem.slot_index  # noqa: B018
+    start = time.perf_counter()
+    plan_moves(problem, wanted, MoveBudget(1))
+    first_s = time.perf_counter() - start
+    start, start_cpu = time.perf_counter(), time.process_time()
+    plan = plan_moves(problem, wanted, ALL)
+    seconds, cpu_s = time.perf_counter() - start, time.process_time() - start_cpu
+    return Planned(
+        topologies=len(problem.topologies),
+        executors=problem.num_executors,
+        seconds=seconds,
+        cpu_s=cpu_s,
+        first_s=first_s,
+        wanted=_wanted(problem, wanted),
+        arrive=sum(move.arrives for move in plan.moves),
+        steps=len(plan.steps),
+        aside=sum(not move.arrives for move in plan.moves),
+        most_at_once=_most_at_once(plan),
+        left=dict(Counter(type(why).__name__ for why in plan.left.values())),
+    )
+
+
+def _wanted(problem: Problem, wanted: Assignment) -> int:
+    """Topologies of which an executor is to go to another node."""
+    there, here = (problem.slot_node[slots] for slots in (wanted.slot_of_executor, problem.current_slot))
+    return len(np.unique(problem.executor_topology[there != here]))
+
+
+def _most_at_once(plan: MovePlan) -> int:
+    return max((len(step.moves) for step in plan.steps), default=0)
+
+
+def _arrive(planned: Planned) -> str:
+    share = planned.arrive / max(planned.wanted, 1)
+    return (
+        f"{share:.1%} of {planned.wanted}, {planned.aside} moves to spare slots, "
+        f"at most {planned.most_at_once} paused at once"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Topologies that wait for each other: which of them must move together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+import numpy as np
+
+from stormwright.controller.room import Room
+
+#: What is missing that is looked at to find the one with the fewest topologies to help.
+_LOOKED_AT = 6
+
+#: Up to this size what a group can do without is looked for.
+_LARGE = 12
+
+
+class GroupSearch:
+    """Looks for a smallest group of waiting topologies that can move at one go.
+
+    A group that lacks something of a node lacks it until one more joins that releases some of it: so all groups are
+    found by letting each of those join in turn.
+
+    Parameters
+    ----------
+    waiting
+        Topologies that may be in a group.
+    here
+        Node → topologies that have something there.
+    """
+
+    def __init__(self, room: Room, waiting: Collection[int], here: Mapping[int, Collection[int]]) -> None:
+        self._room, self._waiting, self._here = room, waiting, here
+        self._more = np.zeros_like(room.used)
+        self._seen: set[frozenset[int]] = set()
+        self._tries = 0
+        #: Whether the last search left out groups that were too large, or ended for its number of tries.
+        self.cut = False
+
+    def find(self, topology: int, most: int, tries: int) -> tuple[int, ...] | None:
+        """A group with `topology` of at most `most`, found in so many tries."""
+        self._seen, self._tries, self.cut = set(), tries, False
+        found = self._with([], topology, most)
+        return tuple(self._least(list(found), topology)) if found else None
+
+    def closure(self, topology: int) -> tuple[int, ...] | None:
+        """A group with `topology` of any size: whoever helps most joins until nothing is missing."""
+        members: list[int] = []
+        joining, lacking = [topology], None
+        while joining:
+            place = self._room.places[joining[0]]
+            self._more[:, place.nodes] += place.change
+            members.append(joining[0])
+            lacking = next(self._lacking(members), None)
+            joining = self._helpers(members, *lacking) if lacking else []
+        for member in members:
+            self._more[:, self._room.places[member].nodes] = 0.0
+        if lacking:
+            return None
+        return tuple(self._least(members, topology)) if len(members) <= _LARGE else tuple(members)
+
+    def is_group(self, topologies: Collection[int]) -> bool:
+        """Whether topologies, all of them waiting, can move at one go."""
+        if any(topology not in self._waiting for topology in topologies):
+            return False
+        places = [self._room.places[topology] for topology in topologies]
+        for place in places:
+            self._more[:, place.nodes] += place.change
+        lacking = next(self._lacking(topologies), None)
+        for place in places:
+            self._more[:, place.nodes] = 0.0
+        return lacking is None
+
+    def _with(self, members: list[int], topology: int, most: int) -> tuple[int, ...] | None:
+        group = frozenset((*members, topology))
+        if group in self._seen:
+            return None
+        self._seen.add(group)
+        if self._tries == 0:
+            self.cut = True
+            return None
+        self._tries -= 1
+        nodes = self._room.places[topology].nodes
+        before = self._more[:, nodes].copy()
+        self._more[:, nodes] += self._room.places[topology].change
+        found = self._complete([*members, topology], most)
+        self._more[:, nodes] = before
+        return found
+
+    def _complete(self, members: list[int], most: int) -> tuple[int, ...] | None:
+        lacking = [lack for lack, _ in zip(self._lacking(members), range(_LOOKED_AT), strict=False)]
+        if not lacking:
+            return tuple(members)
+        helpers = [self._helpers(members, *lack) for lack in lacking]
+        if not all(helpers):
+            return None
+        if len(members) + _apart(helpers) > most:
+            self.cut = True
+            return None
+        for helper in min(helpers, key=len):
+            found = self._with(members, helper, most)
+            if found:
+                return found
+        return None
+
+    def _lacking(self, members: Collection[int]) -> Iterator[tuple[int, int, float]]:
+        """Row, node and amount of each thing that the group lacks."""
+        nodes = np.unique(np.concatenate([self._room.places[member].nodes for member in members]))
+        over = self._more[:, nodes] - self._room.left(nodes)
+        for row, column in np.argwhere(over > 0).tolist():
+            yield row, int(nodes[column]), float(over[row, column])
+
+    def _helpers(self, members: list[int], row: int, node: int, lacking: float) -> list[int]:
+        """Who could join to release some of it: first those that release enough, of these who lacks least itself."""
+        ranked, total = [], 0.0
+        for other in self._here[node]:
+            if other in members or other not in self._waiting:
+                continue
+            place = self._room.places[other]
+            column = place.column.get(node)  # it may have gone elsewhere meanwhile
+            released = 0.0 if column is None else -float(place.change[row, column])
+            if released > 0:
+                total += released
+                more = self._more[:, place.nodes] + place.change
+                trouble = int(np.count_nonzero(more > self._room.left(place.nodes)))
+                ranked.append((released < lacking, trouble, other))
+        return [other for _, _, other in sorted(ranked)] if total >= lacking else []
+
+    def _least(self, group: list[int], topology: int) -> list[int]:
+        """The group without those that it can do without."""
+        for member in [other for other in group if other != topology]:
+            fewer = [other for other in group if other != member]
+            if self.is_group(fewer):
+                group = fewer
+        return group
+
+
+def _apart(helpers: list[list[int]]) -> int:
+    """How many must join at least: of so many of the lists none has a topology of another."""
+    seen: set[int] = set()
+    count = 0
+    for each in helpers:
+        if seen.isdisjoint(each):
+            count += 1
+        seen.update(each)
+    return count

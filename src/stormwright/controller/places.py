@@ -1,0 +1,126 @@
+"""What each topology takes of the nodes that it is on or goes to, for all topologies at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import FloatArray, IndexArray, IntArray
+from stormwright.model.isolation import MACHINES, isolated
+
+#: Row of the slots in arrays by resource; after them come the problem's resources, then isolation where there is any.
+SLOTS = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """What one topology takes, now and at its target, of M nodes and R resources.
+
+    Parameters
+    ----------
+    nodes
+        Node indices, ascending, shape (M,).
+    before, after
+        What it takes there now and at its target, shape (R, M).
+    """
+
+    nodes: IndexArray
+    before: FloatArray
+    after: FloatArray
+
+    @cached_property
+    def change(self) -> FloatArray:
+        """What it takes more there after the move, shape (R, M)."""
+        return self.after - self.before
+
+    @cached_property
+    def released(self) -> IndexArray:
+        """Nodes that have more room of something after the move."""
+        return self.nodes[(self.change < 0).any(axis=0)]
+
+    @cached_property
+    def entered(self) -> IndexArray:
+        """Nodes of which it takes more of something after the move."""
+        return self.nodes[(self.change > 0).any(axis=0)]
+
+    @cached_property
+    def column(self) -> dict[int, int]:
+        """Node → its column."""
+        return {node: column for column, node in enumerate(self.nodes.tolist())}
+
+
+class Measure:
+    """Adds up what topologies take of nodes: slots, the problem's resources, and hosts of their own.
+
+    Isolation counts as a resource of the first node of each host: there is 1 of it, of which an isolated topology
+    takes all, and any other so little that all of them together find room.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.names = ["slots", *(resource.name for resource in problem.resources)]
+        self.units = ["", *(resource.unit for resource in problem.resources)]
+        nodes = len(problem.supervisors)
+        rows = [np.bincount(problem.slot_node, minlength=nodes).astype(float), *problem.node_capacity]
+        first: dict[str, int] = {}
+        #: First node of each node's host.
+        self.host_node: IndexArray = np.array([first.setdefault(s.host, n) for n, s in enumerate(problem.supervisors)])
+        #: Part of a host's isolation that each topology takes, where any is isolated.
+        self.share: FloatArray | None = None
+        machines = isolated(problem)
+        if machines:
+            self.share = np.full(len(problem.topologies), 0.5 / len(problem.topologies))
+            self.share[list(machines)] = 1.0
+            self.names.append(MACHINES)
+            self.units.append("host")
+            rows.append(np.ones(nodes))
+        #: What nodes have, shape (R, N).
+        self.capacity: FloatArray = np.array(rows)
+
+    def places(self, now: IntArray, target: IntArray) -> list[Place]:
+        """The place of every topology; `now` and `target` are slots of all executors, shape (E,)."""
+        size = len(self.problem.supervisors)
+        sides = [self._keys(slots) for slots in (now, target)]
+        keys = np.unique(np.concatenate([of_worker for side in sides for of_worker in side[:2]]))
+        before, after = (self._amounts(keys, *side) for side in sides)
+        edges = np.searchsorted(keys // size, np.arange(len(self.problem.topologies) + 1))
+        return [
+            Place(keys[start:end] % size, before[:, start:end], after[:, start:end])
+            for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+        ]
+
+    def use(self, places: list[Place]) -> FloatArray:
+        """What is taken now of every node, shape (R, N)."""
+        used = np.zeros_like(self.capacity)
+        for place in places:
+            used[:, place.nodes] += place.before
+        return used
+
+    def _keys(self, slots: IntArray) -> tuple[IndexArray, IndexArray, IndexArray]:
+        """Topology and node as one number: of each worker, of its host's first node, and of each executor (or -1)."""
+        problem = self.problem
+        size = len(problem.supervisors)
+        placed = slots != UNPLACED
+        topology = problem.executor_topology.astype(np.int64)
+        workers = np.unique(topology[placed] * len(problem.slots) + slots[placed])
+        of, node = workers // len(problem.slots), problem.slot_node[workers % len(problem.slots)]
+        executors = np.where(placed, topology * size + problem.slot_node[slots], UNPLACED)
+        hosts = of * size + self.host_node[node] if self.share is not None else np.empty(0, np.int64)
+        return of * size + node, hosts, executors
+
+    def _amounts(self, keys: IndexArray, workers: IndexArray, hosts: IndexArray, executors: IndexArray) -> FloatArray:
+        """What is taken under each of `keys`, shape (R, P)."""
+        placed = executors != UNPLACED
+        at = np.searchsorted(keys, executors[placed])
+        rows = [np.bincount(np.searchsorted(keys, workers), minlength=len(keys)).astype(float)]
+        rows += [
+            np.bincount(at, weights=demand[placed], minlength=len(keys)) for demand in self.problem.executor_demand
+        ]
+        if self.share is not None:
+            isolation = np.zeros(len(keys))
+            isolation[np.searchsorted(keys, hosts)] = self.share[hosts // len(self.problem.supervisors)]
+            rows.append(isolation)
+        return np.array(rows)

@@ -1,0 +1,266 @@
+"""Puts moves in order: alone where there is room, through spare slots where that helps, else together."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from stormwright.controller.groups import GroupSearch
+from stormwright.controller.legs import kept_workers, make_move
+from stormwright.controller.makers import Makers
+from stormwright.controller.plan import Kept, Left, MoveBudget, MovePlan, NoRoom, OverBudget, Step, Unwished
+from stormwright.controller.room import Room, workers_of
+from stormwright.controller.spare import Batch, through_spare_slots
+from stormwright.model import UNPLACED, Assignment, Problem
+
+#: Up to this size groups are looked for that are the smallest there are; of larger ones the first found is taken.
+SMALLEST_UP_TO = 4
+
+#: Tries in one search for a group.
+_TRIES = 100
+
+#: Large groups that are compared to take the smallest, and looked for in one plan.
+LARGE_COMPARED, LARGE_TRIES = 3, 40
+
+#: Plans that are made at most: where some do not get on from spare slots there is a second in which they do not go
+#: there, and a third in which only those do that can go on at once.
+_PLANS = 3
+
+#: Times that a topology goes to spare slots at most.
+MOST_ASIDE = 4
+
+
+def plan_moves(
+    problem: Problem, wanted: Assignment, budget: MoveBudget, stay: Mapping[str, str] | None = None
+) -> MovePlan:
+    """Order the moves that lead from what runs to `wanted`; topologies in `stay` (id → reason) do not move.
+
+    1. A topology moves alone when every slot it goes to is free or its own and no node that it goes to is then short
+       of anything; the others wait until a move has made room. Among those that can move, the one with the most moved
+       executors per restarted worker goes first, then the one that comes first in the problem.
+    2. When none can move, room is made for the one that needs it on the fewest nodes: workers that are in its way, of
+       topologies that have yet to move, go to spare slots for the time.
+    3. Where that does not suffice, topologies that wait for each other move together, the smallest groups first.
+    4. What cannot move even so stays, with what is missing; so does what is beyond the budget. A group counts with all
+       of it.
+    """
+    movable, left = _movable(problem, wanted, stay or {})
+    if not movable:
+        return MovePlan((), left)
+    target = problem.current_slot.copy()
+    for index in movable:
+        target[problem.executors_of(index)] = wanted.slot_of_executor[problem.executors_of(index)]
+    start, firm = Room(problem, target), set[int]()
+    for _ in range(_PLANS):
+        planner = _Planner(start.copy(), movable, budget, firm)
+        planner.run()
+        if not planner.stranded:
+            break
+        firm = set(movable) if firm else planner.stranded
+    return MovePlan(tuple(planner.steps), {**left, **planner.left})
+
+
+def _movable(problem: Problem, wanted: Assignment, stay: Mapping[str, str]) -> tuple[dict[int, float], dict[str, Left]]:
+    """Topologies that run and shall run elsewhere, with their precedence, and those that stay although they run."""
+    movable: dict[int, float] = {}
+    left: dict[str, Left] = {topology: Kept(why) for topology, why in stay.items()}
+    differs = problem.current_slot != wanted.slot_of_executor
+    for index in np.unique(problem.executor_topology[differs]).tolist():
+        topology, own = problem.topologies[index], problem.executors_of(index)
+        now, target = problem.current_slot[own], wanted.slot_of_executor[own]
+        if topology.id in left or np.any(now == UNPLACED):
+            continue
+        if np.any(target == UNPLACED):
+            left[topology.id] = Unwished(int(np.count_nonzero(target == UNPLACED)))
+            continue
+        workers = workers_of(target)
+        kept = kept_workers(problem, workers_of(now), workers)
+        started = [members for slot, members in workers.items() if slot not in kept]
+        if started:
+            movable[index] = sum(map(len, started)) / len(started)
+    return movable, left
+
+
+class _Planner:
+    """Moves that are still to be planned, and who waits for what."""
+
+    def __init__(self, room: Room, movable: Mapping[int, float], budget: MoveBudget, firm: Collection[int]) -> None:
+        self.steps: list[Step] = []
+        self.left: dict[str, Left] = {}
+        self._room, self._rank = room, movable
+        self._topologies_left, self._executors_left = budget.max_topologies, budget.max_executors
+        self._waiting = set(movable)
+        #: Those that go to spare slots only where they go on at once.
+        self._firm = firm
+        self._ready: list[tuple[float, int]] = []
+        #: Groups to look for: size, precedence, topology; and of larger ones how much is missing, topology.
+        self._sizes: list[tuple[int, float, int]] = []
+        self._large: list[tuple[int, int]] = []
+        self._tries = LARGE_TRIES
+        #: Those to make room for: number of nodes that are short, precedence, topology.
+        self._blocked: list[tuple[int, float, int]] = []
+        self._tried_around: dict[int, int] = {}
+        #: Those that may go to spare slots, how many have not been paused yet, and how often each has gone there.
+        self._helpers = set(movable)
+        self._untouched = len(movable)
+        self._aside: dict[int, int] = {}
+        self._here: defaultdict[int, set[int]] = defaultdict(set)
+        self._wants: defaultdict[int, set[int]] = defaultdict(set)
+        for index in movable:
+            place = room.places[index]
+            for node in place.nodes.tolist():
+                self._here[node].add(index)
+            for node in place.entered.tolist():
+                self._wants[node].add(index)
+        self._search = GroupSearch(room, self._waiting, self._here)
+        self._makers = Makers(room)
+
+    def run(self) -> None:
+        """Plan until nothing more can move."""
+        self._look(self._waiting)
+        while self._topologies_left or self.stranded:
+            if not (self._move_ready() or self._move_around() or self._move_together()):
+                break
+        for index in sorted(self._waiting):
+            missing = self._room.missing(index)
+            over = OverBudget(1, 0, self._topologies_left, self._executors_left)
+            self.left.setdefault(self._room.problem.topologies[index].id, NoRoom(missing) if missing else over)
+
+    def _look(self, topologies: Iterable[int]) -> None:
+        """Find out who can move now; the others may be of a group again."""
+        for index in topologies:
+            if self._room.fits(index):
+                heapq.heappush(self._ready, (-self._rank[index], index))
+            else:
+                self._block(index)
+
+    def _block(self, index: int) -> None:
+        nodes = len(np.unique(self._room.short(index)[1]))
+        heapq.heappush(self._blocked, (nodes, -self._rank[index], index))
+        heapq.heappush(self._sizes, (2, -self._rank[index], index))
+
+    def _move_ready(self) -> bool:
+        """Move the first of those that can move alone."""
+        while self._ready:
+            _, index = heapq.heappop(self._ready)
+            if index not in self._waiting:
+                continue
+            if not self._room.fits(index):
+                self._block(index)
+            elif self._make([index], [Batch((index,))]):
+                return True
+        return False
+
+    def _move_around(self) -> bool:
+        """Move the one that needs the fewest nodes cleared, others going to spare slots for it."""
+        while self._blocked:
+            _, _, index = heapq.heappop(self._blocked)
+            if index not in self._waiting or self._tried_around.get(index) == len(self.steps):
+                continue
+            self._tried_around[index] = len(self.steps)
+            way = through_spare_slots(self._room, index, self._helpers, self._here)
+            if way is not None and (way.closed or (self._ample and way.left_over.isdisjoint(self._firm))):
+                group = sorted({topology for batch in way.batches for topology in batch.topologies})
+                if self._make(group, way.batches):
+                    return True
+        return False
+
+    def _move_together(self) -> bool:
+        """Move a smallest group of those that wait for each other."""
+        while self._sizes:
+            size, rank, index = heapq.heappop(self._sizes)
+            if index not in self._waiting:
+                continue
+            group = self._search.find(index, size, _TRIES)
+            if group is not None and self._make(group, [Batch(group)]):
+                return True
+            if group is None and self._search.cut:
+                if size < SMALLEST_UP_TO:
+                    heapq.heappush(self._sizes, (size + 1, rank, index))
+                else:
+                    heapq.heappush(self._large, (len(self._room.short(index)[0]), index))
+        return self._move_many_together()
+
+    def _move_many_together(self) -> bool:
+        """Move the smallest of a few groups of those of which no smaller one was found."""
+        groups: list[tuple[int, tuple[int, ...], int]] = []
+        while self._large and self._tries and len(groups) < LARGE_COMPARED:
+            missing, index = heapq.heappop(self._large)
+            if index in self._waiting:
+                self._tries -= 1
+                group = self._search.closure(index)
+                groups += [(missing, group, index)] if group else []
+        for missing, _, index in groups:
+            heapq.heappush(self._large, (missing, index))
+        return any(self._make(group, [Batch(group)]) for _, group, _ in sorted(groups, key=lambda found: len(found[1])))
+
+    def _make(self, group: Sequence[int], way: Sequence[Batch]) -> bool:
+        """Move a group on its way, if the budget has room for all of it."""
+        over = self._over_budget(group, way)
+        if over:
+            self.left |= {self._room.problem.topologies[index].id: over for index in group}
+            return False
+        released: set[int] = set()
+        for batch in way:
+            slots = batch.slots(self._room)
+            places = self._room.places_in(slots)
+            alone, arrives = len(slots) == 1, batch.spare is None
+            moves = tuple(make_move(self._room, t, slots[t], alone=alone, arrives=arrives) for t in sorted(slots))
+            self.steps.append(Step(moves, self._makers.needed(slots, places, moves)))
+            self._executors_left -= sum(move.moved_executors for move in moves)
+            self._room.put(slots, places)
+            self._count(slots, arrives)
+            released.update(self._makers.released)
+        self._wake(released)
+        return True
+
+    def _count(self, topologies: Iterable[int], arrives: bool) -> None:
+        """Note who has arrived, and who is somewhere else for the time."""
+        for index in topologies:
+            first = index not in self._aside
+            self._topologies_left -= first
+            self._untouched -= first
+            if arrives:
+                self._waiting.discard(index)
+                self._helpers.discard(index)
+                self.left.pop(self._room.problem.topologies[index].id, None)
+            else:
+                self._aside[index] = self._aside.get(index, 0) + 1
+                if self._aside[index] == MOST_ASIDE:
+                    self._helpers.discard(index)
+            for node in self._room.places[index].nodes.tolist():
+                self._here[node].add(index)
+
+    def _over_budget(self, group: Sequence[int], way: Sequence[Batch]) -> OverBudget | None:
+        paused = len(set(group) - self._aside.keys())
+        sizes = self._room.problem.executor_offset
+        at_most = sum(int(sizes[index + 1] - sizes[index]) for batch in way for index in batch.topologies)
+        if paused <= self._topologies_left and at_most <= self._executors_left:
+            return None
+        executors, trial = 0, self._room
+        for number, batch in enumerate(way):
+            slots = batch.slots(trial)
+            executors += sum(trial.moved(topology, to) for topology, to in slots.items())
+            if number + 1 < len(way):
+                trial = trial.copy()
+                trial.put(slots)
+        if paused <= self._topologies_left and executors <= self._executors_left:
+            return None
+        return OverBudget(paused, executors, self._topologies_left, self._executors_left)
+
+    @property
+    def stranded(self) -> set[int]:
+        """Those that have gone to spare slots and not on from there."""
+        return self._waiting & self._aside.keys()
+
+    @property
+    def _ample(self) -> bool:
+        """Whether the budget lets all that wait move."""
+        return self._untouched <= self._topologies_left
+
+    def _wake(self, nodes: Iterable[int]) -> None:
+        """Look again at those that wait for something of nodes that have more room now."""
+        self._look({index for node in nodes for index in self._wants[node] if index in self._waiting})

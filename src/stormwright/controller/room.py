@@ -1,0 +1,225 @@
+"""Which slots are held and what nodes have left, kept up to date move by move."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+
+from stormwright.controller.places import SLOTS, Measure, Place
+from stormwright.controller.plan import Missing
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from stormwright.model.component_limits import count_components
+from stormwright.model.constraints import RELATIVE_TOLERANCE
+
+#: Slot → executors of the worker in it, numbered in their topology; slots in ascending order.
+Workers: TypeAlias = dict[int, IndexArray]
+
+
+def workers_of(slots: IntArray) -> Workers:
+    """The workers of a topology whose executors are in `slots`."""
+    order = np.argsort(slots, kind="stable")
+    ordered = slots[order]
+    starts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
+    return {int(ordered[start]): order[start:end] for start, end in pairwise(starts) if ordered[start] != UNPLACED}
+
+
+class Room:
+    """The cluster between two moves.
+
+    A node never comes to have more of a resource in use than it has, unless it had more before: then no more than that.
+
+    Attributes
+    ----------
+    now
+        Slot of every executor, shape (E,).
+    places
+        Of every topology.
+    used
+        What is in use, shape (R, N).
+    wanted
+        Topologies that are yet to come to a node or to take more of it, shape (N,).
+    """
+
+    def __init__(self, problem: Problem, target: IntArray) -> None:
+        self.problem = problem
+        self.measure = Measure(problem)
+        self.target = target
+        self.now: IntArray = problem.current_slot.copy()
+        self.places = self.measure.places(self.now, target)
+        self.used = self.measure.use(self.places)
+        self._most: FloatArray = self.measure.capacity * (1 + RELATIVE_TOLERANCE)
+        placed = self.now != UNPLACED
+        self._holder = np.full(len(problem.slots), UNPLACED, dtype=np.int64)
+        self._holder[self.now[placed]] = problem.executor_topology[placed]
+        self._workers: dict[int, Workers] = {}
+        nodes = np.arange(len(problem.supervisors) + 1)
+        self._first_slot: list[int] = np.searchsorted(problem.slot_node, nodes).tolist()
+        self.wanted: IndexArray = np.zeros(len(problem.supervisors), dtype=np.int64)
+        for place in self.places:
+            self.wanted[place.entered] += 1
+
+    def copy(self) -> Room:
+        """Another one, to try moves in."""
+        other = object.__new__(Room)
+        other.__dict__ = self.__dict__ | {
+            "now": self.now.copy(),
+            "places": list(self.places),
+            "used": self.used.copy(),
+            "wanted": self.wanted.copy(),
+            "_holder": self._holder.copy(),
+            "_workers": dict(self._workers),
+        }
+        return other
+
+    def workers(self, topology: int) -> Workers:
+        """The workers of a topology now."""
+        if topology not in self._workers:
+            self._workers[topology] = workers_of(self.now[self.problem.executors_of(topology)])
+        return self._workers[topology]
+
+    def left(self, nodes: IndexArray, used: FloatArray | None = None) -> FloatArray:
+        """What more may be taken of nodes, shape (R, M); of a node that has less than is in use, rounding only.
+
+        `used` is what is in use of all nodes, where that is not what is in use now.
+        """
+        used = (self.used if used is None else used)[:, nodes]
+        room: FloatArray = np.maximum(self._most[:, nodes] - used, RELATIVE_TOLERANCE * used)
+        return room
+
+    def short(self, topology: int) -> tuple[IndexArray, IndexArray]:
+        """Rows and columns of what is missing for a topology to move to its target alone."""
+        place = self.places[topology]
+        rows, columns = np.nonzero(place.change > self.left(place.nodes))
+        return rows, columns
+
+    def fits(self, topology: int) -> bool:
+        """Whether a topology can move to its target alone."""
+        place = self.places[topology]
+        return not (place.change > self.left(place.nodes)).any()
+
+    def missing(self, topology: int) -> tuple[Missing, ...]:
+        """What is missing for that, in words and numbers."""
+        place = self.places[topology]
+        rows, columns = self.short(topology)
+        lacking = (place.change - self.left(place.nodes))[rows, columns]
+        return tuple(
+            Missing(
+                self.problem.supervisors[place.nodes[column]].id,
+                self.measure.names[row],
+                float(round(amount) if row == SLOTS else amount),
+                self.measure.units[row],
+            )
+            for row, column, amount in zip(rows.tolist(), columns.tolist(), lacking.tolist(), strict=True)
+        )
+
+    def free_ports(self, node: int, leaving: Collection[int]) -> tuple[list[int], list[int]]:
+        """Slots of a node that nobody holds, and those that only topologies hold that are `leaving`."""
+        first, end = self._first_slot[node], self._first_slot[node + 1]
+        holders = self._holder[first:end].tolist()
+        free = [first + port for port, holder in enumerate(holders) if holder == UNPLACED]
+        return free, [first + port for port, holder in enumerate(holders) if holder in leaving]
+
+    def places_in(self, slots: Mapping[int, IntArray]) -> dict[int, Place]:
+        """What topologies take in the slots of their executors and at their targets."""
+        return {topology: self._place(topology, own) for topology, own in slots.items()}
+
+    def put(self, slots: Mapping[int, IntArray], places: Mapping[int, Place] | None = None) -> None:
+        """Move topologies at one go to the slots of their executors; they may take over each other's.
+
+        `places` are `places_in` the slots, where they are known.
+        """
+        places = self.places_in(slots) if places is None else places
+        for topology in slots:
+            self._holder[self.now[self.problem.executors_of(topology)]] = UNPLACED
+        for topology, own in slots.items():
+            self.now[self.problem.executors_of(topology)] = own
+            self._workers.pop(topology, None)
+            self._holder[own] = topology
+            old, place = self.places[topology], places[topology]
+            self.used[:, old.nodes] -= old.before
+            self.used[:, place.nodes] += place.before
+            self.wanted[old.entered] -= 1
+            self.wanted[place.entered] += 1
+            self.places[topology] = place
+
+    def moved(self, topology: int, slots: IntArray) -> int:
+        """Executors of a topology whose slot changes when they go to `slots`."""
+        return int(np.count_nonzero(self.now[self.problem.executors_of(topology)] != slots))
+
+    def hold(self, slots: Iterable[int], topology: int) -> None:
+        """Mark slots as held by a topology, whether it has workers there or not."""
+        self._holder[list(slots)] = topology
+
+    def _place(self, topology: int, now: IntArray) -> Place:
+        """What a topology takes in the slots `now` and at its target."""
+        own = self.problem.executors_of(topology)
+        demand, target = self.problem.executor_demand[:, own], self.target[own]
+        nodes_of = self.problem.slot_node
+        hosts = self.measure.host_node
+        touched = np.union1d(nodes_of[now], nodes_of[target])
+        nodes = np.union1d(touched, hosts[touched]) if self.measure.share is not None else touched
+        sides = []
+        for slots in (now, target):
+            at = np.searchsorted(nodes, nodes_of[slots])
+            workers = np.searchsorted(nodes, nodes_of[np.unique(slots)])
+            rows = [np.bincount(workers, minlength=len(nodes)).astype(float)]
+            rows += [np.bincount(at, weights=each, minlength=len(nodes)) for each in demand]
+            if self.measure.share is not None:
+                isolation = np.zeros(len(nodes))
+                isolation[np.searchsorted(nodes, hosts[nodes_of[slots]])] = self.measure.share[topology]
+                rows.append(isolation)
+            sides.append(np.array(rows))
+        return Place(nodes, *sides)
+
+    def spare_slot(self, topology: int, members: IndexArray, slots: IntArray, avoid: BoolArray) -> int | None:
+        """A free slot for the worker of some executors of a topology; None if there is none.
+
+        Its own target is best, then nodes that as few topologies as possible wait for, then those where it runs
+        already, as its files need not be fetched there, then the first. What the topology takes now is not taken off:
+        the worker must fit beside it.
+
+        Parameters
+        ----------
+        members
+            Executors of the worker, numbered in the topology.
+        slots
+            Slot of each executor of the topology, -1 of those of the worker.
+        avoid
+            Nodes that it shall not be on, shape (N,).
+        """
+        problem, rows = self.problem, 1 + len(self.problem.resources)
+        demand = problem.executor_demand[:, problem.executors_of(topology)][:, members].sum(axis=1)
+        open_nodes = problem.node_usable & ~avoid
+        open_nodes &= (demand[:, None] <= (self._most - self.used)[1:rows]).all(axis=0)
+        runs = np.unique(problem.slot_node[slots[slots != UNPLACED]])
+        if self.measure.share is not None:
+            alone = (self.used[rows] + self.measure.share[topology] <= 1)[self.measure.host_node]
+            open_nodes &= alone | np.isin(self.measure.host_node, self.measure.host_node[runs])
+        self._keep_components_apart(topology, members, slots, open_nodes)
+        dear = self.wanted.astype(float)
+        dear[runs] -= 0.25
+        dear[self.places[topology].entered] -= 1.5
+        own = set(slots.tolist())
+        for node in np.flatnonzero(open_nodes)[np.argsort(dear[open_nodes], kind="stable")].tolist():
+            free, _ = self.free_ports(node, ())
+            port = next((port for port in free if port not in own), None)
+            if port is not None:
+                return port
+        return None
+
+    def _keep_components_apart(
+        self, topology: int, members: IndexArray, slots: IntArray, open_nodes: BoolArray
+    ) -> None:
+        """Close nodes where a component would have more executors than it may."""
+        limits = self.problem.component_limits.get(topology)
+        if limits is None:
+            return
+        component = self.problem.topologies[topology].executor_component
+        there = np.where(slots == UNPLACED, UNPLACED, self.problem.slot_node[slots])
+        on_nodes = count_components(there, component, len(open_nodes), len(limits.most_on_node))
+        on_nodes = on_nodes + np.bincount(component[members], minlength=len(limits.most_on_node))
+        open_nodes &= ~(limits.crowded(on_nodes) > 0).any(axis=1)

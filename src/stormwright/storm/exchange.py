@@ -1,0 +1,66 @@
+"""Topologies that change places with each other: all in one answer to Nimbus, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from stormwright.model import Problem, TopologyAssignment
+
+
+@dataclass(frozen=True)
+class Order:
+    """Where the controller wants a topology, and why.
+
+    Parameters
+    ----------
+    together
+        Ids of topologies, this one among them, that change places with each other; all are paused and drained. Empty
+        for one that moves alone.
+    before
+        Where it runs, and goes back to if they cannot change places after all.
+    """
+
+    assignment: TopologyAssignment
+    reason: str
+    together: frozenset[str] = frozenset()
+    before: TopologyAssignment | None = None
+
+
+def change_places(problem: Problem, orders: Mapping[str, Order]) -> tuple[Problem, dict[str, Order]]:
+    """What Nimbus showed, and orders, once those that change places have left their slots.
+
+    It is time for that when one of them has none, which a rebalance has taken. If all slots can be had then, the others
+    are taken for having left as well: so no slot is ever given to one while another has it. If not, nobody leaves, and
+    the one without goes back to where it was.
+    """
+    orders = dict(orders)
+    for group in {order.together for order in orders.values() if order.together}:
+        known = [t for t in group if t in orders and t in problem.topology_index]
+        if all(_has_slots(problem, topology) for topology in known):
+            continue
+        if len(known) == len(group) and _can_be_had(problem, {t: orders[t].assignment for t in group}):
+            problem = problem.with_current({t: runs for t, runs in problem.current.items() if t not in group})
+            continue
+        for topology in known:
+            before = orders[topology].before
+            if before is not None:
+                why = "stormwright: back where it was: not all that change places with it could"
+                orders[topology] = replace(orders[topology], assignment=before, reason=why)
+    return problem, orders
+
+
+def _has_slots(problem: Problem, topology: str) -> bool:
+    own = problem.executors_of(problem.topology_index[topology])
+    return bool((problem.current_slot[own] >= 0).all())
+
+
+def _can_be_had(problem: Problem, wanted: Mapping[str, TopologyAssignment]) -> bool:
+    """Whether every slot exists, no two want one, and no other topology is in one."""
+    taken = {slot for topology, runs in problem.current.items() if topology not in wanted for slot in runs.slots}
+    for assignment in wanted.values():
+        for slot in assignment.slots:
+            if slot not in problem.slot_index or slot in taken:
+                return False
+            taken.add(slot)
+    return True

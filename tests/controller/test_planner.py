@@ -1,0 +1,104 @@
+"""Whole plans on full nodes: no limit is ever broken on the way, and what the plan says arrives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stormwright.controller.plan import Kept, MoveBudget, NoRoom, OverBudget
+from stormwright.controller.planner import plan_moves
+from stormwright.model import Assignment, Problem
+from tests.controller.plan_problems import Judge, random_problem
+
+ALL = MoveBudget(10**6, 10**9)
+
+
+def wanders(problem: Problem, wanted: Assignment) -> set[str]:
+    """Topologies that are not where they shall be."""
+    judge = Judge(problem)
+    return {t.id for t in problem.topologies} - judge.arrived(wanted)
+
+
+@given(st.integers(0, 10**6))
+def test_every_step_keeps_every_limit_and_all_arrive(seed: int) -> None:
+    """Both placements keep all limits, so at the worst all change places at one go."""
+    problem, wanted = random_problem(seed)
+    plan = plan_moves(problem, wanted, ALL)
+    judge = Judge(problem).follow(plan)
+    assert judge.faults == []
+    assert plan.left == {}
+    assert judge.arrived(wanted) == {t.id for t in problem.topologies}
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(4, 40), st.integers(0, 3))
+def test_what_stays_is_named_and_what_does_not_arrives(seed: int, topologies: int, executors: int, kept: int) -> None:
+    problem, wanted = random_problem(seed)
+    stay = {t.id: "kept" for t in problem.topologies[:kept]}
+    plan = plan_moves(problem, wanted, MoveBudget(topologies, executors), stay)
+    judge = Judge(problem).follow(plan)
+    assert judge.faults == []
+    assert len({move.topology.id for move in plan.moves}) <= topologies
+    assert sum(move.moved_executors for move in plan.moves) <= executors
+    arriving = {move.topology.id for move in plan.moves if move.arrives}
+    assert arriving <= judge.arrived(wanted)
+    assert wanders(problem, wanted) <= arriving | plan.left.keys()
+    assert arriving.isdisjoint(plan.left)
+    assert {move.topology.id for move in plan.moves} <= arriving, "nobody is left in a spare slot"
+    for topology, why in plan.left.items():
+        assert isinstance(why, Kept) == (topology in stay)
+        if isinstance(why, NoRoom):
+            assert why.missing
+            assert all(missing.amount > 0 for missing in why.missing)
+
+
+@given(st.integers(0, 10**6))
+def test_a_step_says_who_must_have_moved_before(seed: int) -> None:
+    """Without those that it names, and all that need them, no step goes where another is or where there is no room."""
+    problem, wanted = random_problem(seed)
+    plan = plan_moves(problem, wanted, ALL)
+    for failing in {move.topology.id for move in plan.moves}:
+        failed, made = set(), []
+        for step in plan.steps:
+            ids = {move.topology.id for move in step.moves}
+            if failing in ids or step.after & failed:
+                failed |= ids
+            else:
+                made.append(step)
+        assert Judge(problem).follow(replace(plan, steps=tuple(made))).faults == []
+
+
+@given(st.integers(0, 10**6))
+def test_no_smaller_group_could_change_places(seed: int) -> None:
+    """Tried out: of the topologies that move together no fewer than these could have."""
+    problem, wanted = random_problem(seed)
+    plan = plan_moves(problem, wanted, ALL)
+    judge = Judge(problem)
+    for step in plan.steps:
+        if 1 < len(step.moves) <= 4:
+            for fewer in range(1, len(step.moves)):
+                for some in combinations(step.moves, fewer):
+                    trial = Judge(problem.with_current(judge.runs))
+                    assert trial.follow(replace(plan, steps=(replace(step, moves=some),))).faults
+        judge.follow(replace(plan, steps=(step,)))
+
+
+def test_an_executor_without_a_wished_slot_keeps_its_topology() -> None:
+    problem, wanted = random_problem(1)
+    nowhere = wanted.slot_of_executor.copy()
+    nowhere[problem.executors_of(0)] = -1
+    plan = plan_moves(problem, Assignment(nowhere), ALL)
+    of = problem.topologies[0]
+    assert str(plan.left[of.id]) == f"no slot for {of.num_executors} executors in the wished placement"
+
+
+def test_nothing_moves_with_no_budget() -> None:
+    problem, wanted = random_problem(2)
+    plan = plan_moves(problem, wanted, MoveBudget(0, 0))
+    assert plan.steps == ()
+    assert plan.left.keys() == wanders(problem, wanted)
+    assert all(isinstance(why, NoRoom | OverBudget) for why in plan.left.values())
+    assert not np.any([isinstance(why, Kept) for why in plan.left.values()])

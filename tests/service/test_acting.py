@@ -1,0 +1,72 @@
+"""Steps are made in order; what a failed one was to make room for is not tried."""
+
+from __future__ import annotations
+
+import logging
+from unittest.mock import Mock
+
+import pytest
+
+from stormwright.controller.move import MoveReport
+from stormwright.controller.plan import Kept, Missing, MovePlan, NoRoom, Step
+from stormwright.controller.planner import MoveBudget, plan_moves
+from stormwright.controller.policy import Decision
+from stormwright.errors import MoveError
+from stormwright.model import Assignment
+from stormwright.service.acting import Acting
+from stormwright.service.memory import Memory
+from tests.controller.builders import on, problem, topology
+
+
+def report(topology_id: str) -> MoveReport:
+    return MoveReport(topology_id, 4, 1, 1, 0, 0.0, 0.0, 0.0, 0, 0, complete=True)
+
+
+@pytest.fixture
+def plan() -> MovePlan:
+    """By way of a spare slot: b makes room, a moves, b goes on; c moves by itself."""
+    a, b, c = (topology(name, workers=1) for name in "abc")
+    now = problem([a, b, c], nodes=4, slots=1, current={a.id: on("n0"), b.id: on("n1"), c.id: on("n2")})
+    wanted = Assignment(now.current_slot.copy())
+    wanted.slot_of_executor[:] = [1] * 4 + [0] * 4 + [2] * 4
+    return plan_moves(now, wanted, MoveBudget())
+
+
+def act(plan: MovePlan, failing: str) -> tuple[list[str], Memory, Mock]:
+    made: list[str] = []
+
+    def move(step: Step, reason: str, stop: object) -> list[MoveReport]:
+        (one,) = step.moves
+        if one.topology.id == failing:
+            raise MoveError(f"{failing} does not drain")
+        made.append(one.topology.id)
+        return [report(one.topology.id)]
+
+    memory, history = Memory(), Mock()
+    acting = Acting(move, memory, history, "optimizer", 0.0)
+    if failing:
+        with pytest.raises(MoveError):
+            acting.act(Decision(True, "better", plan))
+    else:
+        acting.act(Decision(True, "better", plan))
+    return made, memory, history
+
+
+def test_a_stay_in_a_spare_slot_is_noted_once_the_topology_has_arrived(plan: MovePlan) -> None:
+    made, memory, history = act(plan, "")
+    assert made == ["b-1-0", "a-1-0", "b-1-0"]
+    assert [call.args[0] for call in history.move.call_args_list] == ["a-1-0", "b-1-0"]
+    assert memory.counts.moves == 3
+
+
+def test_nothing_goes_where_a_failed_one_still_is(plan: MovePlan) -> None:
+    made, memory, _ = act(plan, "b-1-0")
+    assert made == []
+    assert set(memory.setbacks.stay(0.0)) == {"a-1-0", "b-1-0"}
+
+
+def test_what_stays_is_said_before_anything_moves(caplog: pytest.LogCaptureFixture) -> None:
+    left = {"a": NoRoom((Missing("n1", "memory", 512.0, "MB"),)), "b": Kept("not measured")}
+    with caplog.at_level(logging.INFO):
+        act(MovePlan((), left), "")
+    assert caplog.messages == ["a stays: no room where it should move to: n1: memory short by 512 MB"]

@@ -1,0 +1,46 @@
+"""Two topologies of a real cluster change places, and no tuple is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from stormwright.experiments.demo import DemoSettings
+from stormwright.experiments.exchange import ExchangeResult, run_exchange
+from stormwright.experiments.topologies import parse_submissions
+from stormwright.schedulers import make_scheduler
+
+pytestmark = [pytest.mark.storm, pytest.mark.spark]
+
+#: The spouts are slowed down: what is tested is that it works, on a machine that is busy with other tests.
+TOPOLOGIES = ["word-count:name=one,rate=300,workers=1", "word-count:name=other,rate=300,workers=1"]
+
+
+@pytest.fixture(scope="module")
+def result(storm_cluster) -> ExchangeResult:
+    settings = DemoSettings(
+        cluster=storm_cluster.plan.config,
+        submissions=parse_submissions(TOPOLOGIES),
+        scheduler=make_scheduler("even"),
+        scheduler_name="even",
+        warm_up_s=5,
+        measure_s=5,
+    )
+    found = run_exchange(storm_cluster, settings)
+    with storm_cluster.gateway() as gateway:
+        for name in ("one", "other"):
+            gateway.kill(name, 0)
+    return found
+
+
+def test_they_move_in_one_step_and_stand_on_each_others_slots(result):
+    (step,) = result.plan.steps
+    one, other = (move.topology.id for move in step.moves)
+    assert {*result.after[one].slots} == {*result.before[other].slots}
+    assert {*result.after[other].slots} == {*result.before[one].slots}
+    assert all(topology.report.complete for topology in result.topologies)
+
+
+def test_no_tuple_is_lost_or_failed(result):
+    for topology in result.topologies:
+        assert topology.begun > 100
+        assert (topology.lost, topology.failed) == (0, 0)
