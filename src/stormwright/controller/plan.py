@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import name_slots
-from stormwright.model.constraints import RELATIVE_TOLERANCE, node_sum
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE, node_sum
 from stormwright.model.texts import counted
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stormwright.model.problem import Problem
+if TYPE_CHECKING:
+    from stormwright.model.problem import Problem
 
 #: Unit of the model → the unit that people read, and how many of the first make one of it.
 _READ_AS = {"Hz": ("GHz", 1e9)}

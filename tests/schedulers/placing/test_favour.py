@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stormwright.model import Problem
-from stormwright.model.favoured_hosts import FAVOURED_HOSTS, UNFAVOURED_HOSTS
+from stormwright.model.conf.favoured_hosts import FAVOURED_HOSTS, UNFAVOURED_HOSTS
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.placing.favour import favour, most_favoured
 from tests.schedulers.builders import load, nodes, problem, topology

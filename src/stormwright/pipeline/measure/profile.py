@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from stormwright.model import Topology, TopologyLoad, assumed_load
+from stormwright.model import Topology, TopologyLoad
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.flows import is_local
+from stormwright.model.load import cpu_hz_of, memory_mb_of, requested
 from stormwright.model.topology import PLACEMENT_FOLLOWING
+from stormwright.model.traffic.flows import is_local
 from stormwright.pipeline.panes.windows import kind_of, numbers
 from stormwright.pipeline.settings import StreamSettings
 
@@ -44,11 +45,11 @@ def topology_load(
         np.array([_GROUPINGS.index(g) for g in flows["grouping"].to_pylist()], np.int32),
     )
     (flow_source, flow_component, grouping), flowing = _rates(flow_keys, flows, covered_s, bytes_per_tuple)
-    assumed = assumed_load(topology, core_hz)
+    asked = requested(topology)
     received = _sum_by(index, numbers(executors, "received"), topology.num_executors)
     load = TopologyLoad(
-        cpu_hz=_cpu_hz(topology, cycles, covered_s, assumed.cpu_hz),
-        memory_mb=assumed.memory_mb,
+        cpu_hz=_cpu_hz(topology, cycles, covered_s, cpu_hz_of(topology, asked, core_hz)),
+        memory_mb=memory_mb_of(topology, asked),
         pair_source=pair_source,
         pair_target=pair_target,
         pair_tps=paired.tps,

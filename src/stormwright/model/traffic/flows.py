@@ -79,10 +79,12 @@ def _spread(
         inside = (group[:, None] == member_group) & (group[:, None] != UNPLACED)
         beyond = inside & ~narrower
         carried = np.where(beyond.any(axis=1), rest - _sent_on(group, tps, rest, member_group, limit), 0.0)
+        carried[carried <= _ROUNDING * tps] = 0.0
         result += beyond * (carried / np.maximum(beyond.sum(axis=1), 1))[:, None]
         rest, narrower = rest - carried, inside
+        rest[rest <= _ROUNDING * tps] = 0.0  # no tuple goes on for what rounding leaves over
     far = ~narrower
-    far[~far.any(axis=1)] = True  # what rounding leaves over
+    far[~far.any(axis=1)] = True  # where all are near, what these could not take
     return np.asarray(result + far * (rest / far.sum(axis=1))[:, None], dtype=np.float64)
 
 

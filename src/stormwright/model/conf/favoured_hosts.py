@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from stormwright.model.misfit import Misfit
+from stormwright.model.conf.misfit import Misfit
 
 #: Keys of a topology's configuration: lists of hosts.
 FAVOURED_HOSTS = "topology.scheduler.favored.nodes"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stormwright.model.amounts import AMOUNT_WANTED, is_amount
-from stormwright.model.misfit import Misfit
+from stormwright.model.conf.misfit import Misfit
 
 CPU = "cpu.pcore.percent"
 ON_HEAP = "onheap.memory.mb"

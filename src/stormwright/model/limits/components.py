@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.model.arrays import BoolArray, IndexArray
-from stormwright.model.misfit import Misfit
+from stormwright.model.arrays import BoolArray, ByContent, IndexArray
+from stormwright.model.conf.misfit import Misfit
 
 RAS_CONSTRAINTS = "topology.ras.constraints"
 SPREAD_COMPONENTS = "topology.spread.components"
@@ -35,7 +35,7 @@ NO_LIMIT = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
-class ComponentLimits:
+class ComponentLimits(ByContent):
     """Limits on the components of one topology, C in number.
 
     Parameters

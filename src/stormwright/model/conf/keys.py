@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from stormwright.model.component_limits import read_component_limits
-from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
-from stormwright.model.favoured_hosts import read_favoured_hosts
-from stormwright.model.isolation import read_machines
-from stormwright.model.misfit import Misfit
-from stormwright.model.requests import read_requests
+from stormwright.model.conf.favoured_hosts import read_favoured_hosts
+from stormwright.model.conf.misfit import Misfit
+from stormwright.model.conf.requests import read_requests
+from stormwright.model.limits.components import read_component_limits
+from stormwright.model.limits.isolation import read_machines
+from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 
 #: Forecast load of a topology in parts of the load that it has now.
 FORECAST_GROWTH = "stormwright.forecast.growth"
