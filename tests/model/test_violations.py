@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,10 +11,14 @@ from hypothesis import strategies as st
 
 from stormwright.model import Component, Problem, Topology, WorkerSlot, default_executor_runs, violations
 from stormwright.model.limits.apart import CrowdedNode, Incompatible
+from stormwright.model.limits.blacklist import OnBlacklisted
+from stormwright.model.limits.slots import NoSuchSlot
+from stormwright.model.limits.violations import broken_limits
+from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, slots_of
 from tests.case_files import case_files, case_name, case_problem, read_case
-from tests.schedulers.builders import load, nodes, problem, topology
+from tests.schedulers.builders import load, nodes, problem, running, topology
 
 
 def texts(of, slots):
@@ -86,3 +92,76 @@ def test_messages_of_limits_on_components():
         "t: 2 workers, wanted 3",
         "t: 2 executors of b in s0:6701, incompatible",
     ]
+
+
+def test_new_on_a_blacklisted_host_breaks_a_limit_and_what_stays_there_does_not():
+    of = problem(nodes(9.0, 9.0), (topology("t", 2, 1), load(2)), (topology("u", 1, 1), load(1)))
+    of = running(replace(of, blacklisted_hosts=frozenset({"h1"})), [4, 4, 0])
+    assert violations(of, np.array([4, 4, 0], np.int32)) == []
+    (moved,) = violations(of, np.array([5, 5, 0], np.int32))
+    assert moved == OnBlacklisted(topology="t", node="s1", amount=2, allowed=0)
+    assert str(moved) == "t: 2 executors new on s1, whose host is blacklisted"
+    (came,) = broken_limits(of, np.array([4, 4, 6], np.int32))
+    assert (came.topology, came.node, came.amount) == ("u", "s1", 1)
+    half = broken_limits(of, np.array([-1, 5, 0], np.int32))
+    assert [(each.topology, each.amount) for each in half] == [("t", 1)], "of a topology placed in part, too"
+
+
+def test_a_slot_that_does_not_exist_breaks_a_limit():
+    of = problem(nodes(9.0), (topology("t", 2, 1), load(2)))
+    assert [str(each) for each in violations(of, np.array([0, 9], np.int32))] == [
+        "t: 1 executor in slots that are none of the 4 slots"
+    ]
+    (found,) = violations(of, np.array([0, -5], np.int32))
+    assert isinstance(found, NoSuchSlot)
+
+
+def test_violations_are_typed_for_programs_with_the_text_last():
+    of = problem(nodes(1.0), (topology("t", 4, 2, **{MAX_EXECUTORS_PER_WORKER: 2}), load(4, cpu_ghz=0.3)))
+    found = [each.as_dict() for each in violations(of, np.zeros(4, np.int32))]
+    assert found == [
+        {
+            "limit": "resources",
+            "topology": None,
+            "node": "s0",
+            "slot": None,
+            "amount": 1.2e9,
+            "allowed": 1e9,
+            "unit": "Hz",
+            "resource": "CPU",
+            "text": "s0: CPU 1.2 of 1.0 GHz",
+        },
+        {
+            "limit": "number of workers",
+            "topology": "t",
+            "node": None,
+            "slot": None,
+            "amount": 1,
+            "allowed": 2,
+            "unit": "workers",
+            "text": "t: 1 worker, wanted 2",
+        },
+        {
+            "limit": "executors per worker",
+            "topology": "t",
+            "node": "s0",
+            "slot": "s0:6700",
+            "amount": 4,
+            "allowed": 2,
+            "unit": "executors",
+            "text": "t: 4 executors in s0:6700, limit 2",
+        },
+    ]
+    assert all(list(each)[-1] == "text" for each in found)
+
+
+def test_a_topology_named_like_a_node_is_not_taken_for_it():
+    """Once the beginning of a text decided which topology it was about."""
+    of = problem(nodes(1.0), (topology("s0", 2, 1), load(2, cpu_ghz=0.9)), (topology("t", 1, 1), load(1)))
+    assert [str(each) for each in broken_limits(of, np.array([0, -1, 1], np.int32))] == []
+    assert [str(each) for each in broken_limits(running(of, [0, 0, 1]), np.array([0, 0, -1], np.int32))] == [
+        "s0: CPU 1.8 of 1.0 GHz"
+    ]
+    slots = np.array([0, -1, 1], np.int32)
+    over = replace(of, supervisors=nodes(0.5))
+    assert [str(each) for each in broken_limits(over, slots)] == ["s0: CPU 1.0 of 0.5 GHz"]

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from stormwright.errors import InputError
 from stormwright.model.arrays import BoolArray, ByContent, FloatArray, IntArray
 from stormwright.model.assignment import TopologyAssignment
+from stormwright.model.check.faults import MOST_FAULTS
 from stormwright.model.check.problem import faults_of
 from stormwright.model.cluster import DEFAULT_CORE_HZ, Cluster, Supervisor, WorkerSlot
 from stormwright.model.demand import Demand
@@ -91,7 +92,8 @@ class Problem(ByContent):
         if before is not CHECKED:
             faults = faults_of(self.core_hz, parts, before)
             if faults:
-                raise InputError(f"problem {self.name}".rstrip(), faults)
+                more = max(len(faults) - MOST_FAULTS, 0)
+                raise InputError(f"problem {self.name}".rstrip(), faults[:MOST_FAULTS], more)
         object.__setattr__(self, "parts", parts)
         for name, part in parts._asdict().items():
             object.__setattr__(self, name, part)

@@ -11,9 +11,12 @@ import numpy as np
 from stormwright.errors import Fault
 from stormwright.model.amounts import AMOUNT_WANTED, MOST_AMOUNT
 from stormwright.model.arrays import BoolArray, IndexArray
+from stormwright.printable import cut, shown
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
-_MAX_SHOWN = 60
+
+#: Faults of an input that are told one by one; the others are only counted.
+MOST_FAULTS = 100
 
 #: Wrong items of one array that are told one by one; the others are counted.
 MOST_OF_ARRAY = 10
@@ -31,25 +34,25 @@ class Wrong(NamedTuple):
 
     def fault(self) -> Fault:
         """As an error tells it, with the path that it has in a file."""
-        path = "$"
-        for step in self.steps:
-            if isinstance(step, int):
-                path += f"[{step}]"
-            else:
-                path += f".{step}" if _PLAIN_KEY.match(step) else f'["{step}"]'
-        return Fault(self.message, path)
+        return Fault(self.message, join_path("$", *self.steps))
 
 
-def shown(value: object) -> str:
-    """`value` as a message quotes it, cut where it is long."""
-    text = repr(value.item() if isinstance(value, np.generic) else value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
+def join_path(path: str, *steps: str | int) -> str:
+    """`path` continued by keys and list positions: ``$.a`` and ``"b", 2`` give ``$.a.b[2]``."""
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif _PLAIN_KEY.match(step):
+            path += f".{cut(step)}"
+        else:
+            path += f'["{cut(step)}"]'
+    return path
 
 
 def text_wrong(value: object, *steps: str | int) -> Iterator[Wrong]:
     """A name that is no text, or an empty one."""
     if not isinstance(value, str) or not value:
-        yield Wrong(f"should be a text of at least 1 character, got {shown(value)}", steps)
+        yield Wrong(f"should be a text of at least 1 character, got {shown(_plain(value))}", steps)
 
 
 def number_wrong(value: object, low: float, high: float, wanted: str, *steps: str | int) -> Iterator[Wrong]:
@@ -68,7 +71,7 @@ def number_wrong(value: object, low: float, high: float, wanted: str, *steps: st
     """
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not (real and low <= value <= high):  # type: ignore[operator]  # real numbers compare
-        yield Wrong(f"{wanted}, got {shown(value)}", steps)
+        yield Wrong(f"{wanted}, got {shown(_plain(value))}", steps)
 
 
 def amount_wrong(value: object, *steps: str | int) -> Iterator[Wrong]:
@@ -79,7 +82,7 @@ def amount_wrong(value: object, *steps: str | int) -> Iterator[Wrong]:
 def integer_wrong(value: object, low: int, high: int, *steps: str | int) -> Iterator[Wrong]:
     """A value that is no integer from `low` to `high`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
-        yield Wrong(f"should be an integer from {low} to {high}, got {shown(value)}", steps)
+        yield Wrong(f"should be an integer from {low} to {high}, got {shown(_plain(value))}", steps)
 
 
 def twice(names: list[str], key: str) -> Iterator[Wrong]:
@@ -110,6 +113,11 @@ def items_wrong(
     """
     wrong = np.flatnonzero(~sound).tolist()
     for position in wrong[:MOST_OF_ARRAY]:
-        yield Wrong(f"{wanted}, got {shown(values[position])}", place(position))
+        yield Wrong(f"{wanted}, got {shown(_plain(values[position]))}", place(position))
     if len(wrong) > MOST_OF_ARRAY:
         yield Wrong(f"{wanted}: {len(wrong) - MOST_OF_ARRAY} more like this", place(wrong[MOST_OF_ARRAY]))
+
+
+def _plain(value: object) -> object:
+    """A number of NumPy as Python's own, which reads better."""
+    return value.item() if isinstance(value, np.generic) else value

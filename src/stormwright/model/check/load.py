@@ -9,8 +9,9 @@ import numpy as np
 
 from stormwright.model.amounts import AMOUNT_WANTED, MOST_AMOUNT
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
-from stormwright.model.check.faults import Wrong, amount_wrong, items_wrong, shown
+from stormwright.model.check.faults import Wrong, amount_wrong, items_wrong
 from stormwright.model.topology import PLACEMENT_FOLLOWING, Topology
+from stormwright.printable import shown
 
 if TYPE_CHECKING:
     from stormwright.model.demand import Demand

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from stormwright.model.check.faults import Wrong, amount_wrong, integer_wrong, shown, text_wrong, twice
+from stormwright.model.check.faults import Wrong, amount_wrong, integer_wrong, text_wrong, twice
 from stormwright.model.conf.keys import conf_misfits
 from stormwright.model.conf.misfit import Misfit
+from stormwright.printable import shown
 
 if TYPE_CHECKING:
     from stormwright.model.topology import Component, ExecutorRun, Topology
