@@ -138,7 +138,20 @@ def assumed_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | N
 
 
 def requested(topology: Topology, conf: Mapping[str, Any] | None = None) -> list[dict[str, float]]:
-    """Resource → amount that each executor of a component asks for, by component; `conf` is the cluster's."""
+    """Resource → amount that each executor of a component asks for, by component; `conf` is the cluster's.
+
+    Parameters
+    ----------
+    topology
+        Whose own configuration lies over the cluster's.
+    conf
+        The cluster's configuration.
+
+    Returns
+    -------
+    list[dict[str, float]]
+        In the order of the topology's components, under Storm's normalised names.
+    """
     requests, _ = read_requests({**(conf or {}), **topology.conf})
     return [requests.of(component.id, component.resources) for component in topology.components]
 

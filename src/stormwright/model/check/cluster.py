@@ -13,7 +13,10 @@ _LAST_PORT = 65535
 
 
 def cluster_wrong(supervisors: tuple[Supervisor, ...]) -> Iterator[Wrong]:
-    """All that is wrong with them, each with the path from the problem."""
+    """All that is wrong with them, each with the path from the problem.
+
+    Nodes of a large cluster are many, so each is first looked at as a whole (`_is_sound`).
+    """
     yield from twice([node.id for node in supervisors], "supervisors")
     for index, node in enumerate(supervisors):
         if not _is_sound(node):

@@ -80,7 +80,17 @@ def amount_wrong(value: object, *steps: str | int) -> Iterator[Wrong]:
 
 
 def integer_wrong(value: object, low: int, high: int, *steps: str | int) -> Iterator[Wrong]:
-    """A value that is no integer from `low` to `high`."""
+    """A value that is no integer from `low` to `high`.
+
+    Parameters
+    ----------
+    value
+        Anything.
+    low, high
+        The range, both ends in it.
+    *steps
+        Where it is.
+    """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
         yield Wrong(f"should be an integer from {low} to {high}, got {shown(_plain(value))}", steps)
 

@@ -34,7 +34,10 @@ GROUPINGS = frozenset(
 
 
 def topology_wrong(topology: Topology) -> Iterator[Wrong]:
-    """All that is wrong with it, each with the path from the topology."""
+    """All that is wrong with it, each with the path from the topology.
+
+    Whether runs fit the components is asked only of runs that are four integers in their range.
+    """
     yield from text_wrong(topology.id, "id")
     yield from text_wrong(topology.name, "name")
     yield from integer_wrong(topology.num_workers, 1, LAST_TASK, "num_workers")

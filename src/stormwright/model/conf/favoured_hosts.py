@@ -20,7 +20,18 @@ class FavouredHosts(NamedTuple):
 
 
 def read_favoured_hosts(conf: Mapping[str, Any]) -> tuple[FavouredHosts, tuple[Misfit, ...]]:
-    """The hosts that a topology's configuration names, and what is wrong with it."""
+    """The hosts that a topology's configuration names, and what is wrong with it.
+
+    Parameters
+    ----------
+    conf
+        The topology's own.
+
+    Returns
+    -------
+    hosts, misfits
+        None of either kind where the lists are none.
+    """
     misfits: list[Misfit] = []
 
     def hosts(key: str) -> frozenset[str]:

@@ -17,7 +17,13 @@ from stormwright.model.texts import counted
 
 @dataclass(frozen=True, kw_only=True)
 class CrowdedNode(Violation):
-    """A node with more executors of a component than may be there."""
+    """A node with more executors of a component than may be there.
+
+    Parameters
+    ----------
+    component
+        Id of the component; `amount` and `allowed` are numbers of its executors.
+    """
 
     limit: ClassVar[str] = "components on a node"
     of: ClassVar[str] = "executors"

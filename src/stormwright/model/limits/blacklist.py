@@ -14,7 +14,10 @@ from stormwright.model.texts import counted
 
 @dataclass(frozen=True, kw_only=True)
 class OnBlacklisted(Violation):
-    """A node on a blacklisted host to which executors of a topology come; `amount` of them."""
+    """A node on a blacklisted host to which executors of a topology come; `amount` of them.
+
+    None are allowed. Those that ran in the same slot before do not count.
+    """
 
     limit: ClassVar[str] = "blacklisted hosts"
     of: ClassVar[str] = "executors"
@@ -24,7 +27,12 @@ class OnBlacklisted(Violation):
 
 
 class BlacklistedHosts:
-    """No executor comes to a host that is blacklisted. What runs there already, in its slot, may stay."""
+    """No executor comes to a host that is blacklisted. What runs there already, in its slot, may stay.
+
+    Nimbus offers no slots of such a host, so an answer that uses one cannot be carried out: the executors would be left
+    to EvenScheduler. An executor that goes to another slot of the host is new there. Greylisted supervisors, which our
+    schedulers do not use either, are no such limit.
+    """
 
     def violations(self, placed: Placed) -> Iterator[OnBlacklisted]:
         """Topologies that newly use such hosts, node by node."""

@@ -51,7 +51,13 @@ class ComponentLimits(ByContent):
     incompatible: BoolArray
 
     def crowded(self, on_nodes: IndexArray) -> IndexArray:
-        """Executors beyond the limit, given how many of each component each node has, both of shape (N, C)."""
+        """Executors beyond the limit, given how many of each component each node has, both of shape (N, C).
+
+        Parameters
+        ----------
+        on_nodes
+            Executors of each component on each node, shape (N, C).
+        """
         too_many: IndexArray = np.maximum(on_nodes - self.most_on_node, 0)
         return too_many
 
@@ -66,7 +72,17 @@ class ComponentLimits(ByContent):
 
 
 def count_components(place: IndexArray, component: IndexArray, num_places: int, num_components: int) -> IndexArray:
-    """Executors of each component in each place, shape (places, components); place -1 is left out."""
+    """Executors of each component in each place, shape (places, components); place -1 is left out.
+
+    Parameters
+    ----------
+    place
+        Where each executor is, -1 for nowhere, shape (E,).
+    component
+        Of each executor, shape (E,).
+    num_places, num_components
+        How many there are, used or not.
+    """
     placed = place >= 0
     keys = place[placed].astype(np.int64) * num_components + component[placed]
     return np.bincount(keys, minlength=num_places * num_components).reshape(num_places, num_components)

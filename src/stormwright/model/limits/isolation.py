@@ -24,7 +24,18 @@ ISOLATING = ("org.apache.storm.scheduler.IsolationScheduler", "stormwright.Place
 
 
 def read_machines(conf: Mapping[str, Any]) -> tuple[dict[str, int], tuple[Misfit, ...]]:
-    """Topology name → hosts, as the cluster's configuration says, and what is wrong with it, whoever reads it."""
+    """Topology name → hosts, as the cluster's configuration says, and what is wrong with it, whoever reads it.
+
+    Parameters
+    ----------
+    conf
+        The cluster's configuration. Under a topology's, in which Storm knows no such key, nothing is found.
+
+    Returns
+    -------
+    machines, misfits
+        Hosts of every topology that has some for itself; what Storm could not read.
+    """
     machines = conf.get(MACHINES)
     if machines is None:
         return {}, ()
@@ -49,7 +60,10 @@ def isolated(problem: Problem) -> dict[int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class TooManyHosts(Violation):
-    """An isolated topology on more hosts than it has for itself."""
+    """An isolated topology on more hosts than it has for itself.
+
+    `amount` is the hosts that it is on, `allowed` those that the cluster's configuration gives it.
+    """
 
     limit: ClassVar[str] = "isolation"
     of: ClassVar[str] = "hosts"
@@ -60,7 +74,13 @@ class TooManyHosts(Violation):
 
 @dataclass(frozen=True, kw_only=True)
 class SharedHost(Violation):
-    """A host of an isolated topology on which there are others; `amount` of them."""
+    """A host of an isolated topology on which there are others; `amount` of them.
+
+    Parameters
+    ----------
+    host
+        The host, which may have several supervisors.
+    """
 
     limit: ClassVar[str] = "isolation"
     of: ClassVar[str] = "topologies"

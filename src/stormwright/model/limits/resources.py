@@ -59,21 +59,30 @@ class NodeResources:
 
 
 class Cpu(NodeResources):
-    """CPU within a node's ``cpu_hz``."""
+    """CPU within a node's ``cpu_hz``.
+
+    What executors use is measured, or else what their components ask for.
+    """
 
     def __init__(self) -> None:
         super().__init__(slice(0, 1))
 
 
 class Memory(NodeResources):
-    """Memory within a node's ``memory.mb``."""
+    """Memory within a node's ``memory.mb``.
+
+    A node that does not tell has no such limit.
+    """
 
     def __init__(self) -> None:
         super().__init__(slice(1, 2))
 
 
 class Generic(NodeResources):
-    """Generic resources, such as GPUs, within what a node tells of them."""
+    """Generic resources, such as GPUs, within what a node tells of them.
+
+    A node that does not tell has none.
+    """
 
     def __init__(self) -> None:
         super().__init__(slice(2, None))

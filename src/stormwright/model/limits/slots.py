@@ -15,7 +15,13 @@ from stormwright.model.texts import counted
 
 @dataclass(frozen=True, kw_only=True)
 class WithoutSlot(Violation):
-    """A topology with executors that have no slot; `amount` of them, of `executors`."""
+    """A topology with executors that have no slot; `amount` of them, of `executors`.
+
+    Parameters
+    ----------
+    executors
+        All that the topology has.
+    """
 
     limit: ClassVar[str] = "every executor placed"
     of: ClassVar[str] = "executors"
@@ -42,7 +48,13 @@ class EveryExecutor:
 
 @dataclass(frozen=True, kw_only=True)
 class NoSuchSlot(Violation):
-    """A topology with executors in slots that do not exist; `amount` of them."""
+    """A topology with executors in slots that do not exist; `amount` of them.
+
+    Parameters
+    ----------
+    slots
+        How many there are.
+    """
 
     limit: ClassVar[str] = "ports"
     of: ClassVar[str] = "executors"
@@ -55,7 +67,11 @@ class NoSuchSlot(Violation):
 
 
 class Ports:
-    """Executors are on ports that supervisors have: slots from 0 to S - 1."""
+    """Executors are on ports that supervisors have: slots from 0 to S - 1.
+
+    An answer of one of our schedulers always is; that of another package's may be anything. Other limits look at such
+    executors as if they had no slot.
+    """
 
     def violations(self, placed: Placed) -> Iterator[NoSuchSlot]:
         """Topologies with executors elsewhere."""
@@ -87,7 +103,10 @@ class SharedSlot(Violation):
 
 
 class OneTopologyPerSlot:
-    """A slot holds executors of one topology."""
+    """A slot holds executors of one topology.
+
+    A worker is a process of one topology, and a slot holds one worker.
+    """
 
     def violations(self, placed: Placed) -> Iterator[SharedSlot]:
         """Slots that hold more."""

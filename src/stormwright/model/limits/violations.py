@@ -52,7 +52,15 @@ def violations(problem: Problem, slot_of_executor: IntArray) -> list[Violation]:
 
 
 def broken_limits(problem: Problem, slot_of_executor: IntArray) -> list[Violation]:
-    """Limits that the placed executors break: violations but those that tell of missing slots and worker counts."""
+    """Limits that the placed executors break: violations but those that tell of missing slots and worker counts.
+
+    Parameters
+    ----------
+    problem
+        Whose executors are placed.
+    slot_of_executor
+        Index into the problem's slots, -1 for none, shape (E,).
+    """
     return [
         violation
         for violation in violations(problem, slot_of_executor)

@@ -20,7 +20,10 @@ MAX_EXECUTORS_PER_WORKER = "stormwright.max.executors.per.worker"
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerCount(Violation):
-    """A topology that has another number of workers than it wants."""
+    """A topology that has another number of workers than it wants.
+
+    `amount` is the workers that it has, `allowed` those that it wants: neither more nor fewer are right.
+    """
 
     limit: ClassVar[str] = "number of workers"
     of: ClassVar[str] = "workers"
@@ -57,7 +60,10 @@ class NumberOfWorkers:
 
 @dataclass(frozen=True, kw_only=True)
 class CrowdedWorker(Violation):
-    """A worker with more executors than its topology allows."""
+    """A worker with more executors than its topology allows.
+
+    `amount` is its executors, `allowed` the topology's `MAX_EXECUTORS_PER_WORKER`.
+    """
 
     limit: ClassVar[str] = "executors per worker"
     of: ClassVar[str] = "executors"

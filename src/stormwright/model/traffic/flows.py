@@ -52,7 +52,10 @@ def flow_pairs(
 
 
 def is_local(load: TopologyLoad) -> BoolArray:
-    """Whether the grouping of each flow knows only the worker and all, shape (F,)."""
+    """Whether the grouping of each flow knows only the worker and all, shape (F,).
+
+    That is ``local_or_shuffle``; ``shuffle`` and ``none`` go by worker, node and rack.
+    """
     return np.array([grouping == LOCAL for grouping in load.flow_grouping], dtype=bool)
 
 

@@ -61,7 +61,13 @@ def traffic_under(problem: Problem, slot_of_executor: IntArray) -> Traffic:
 
 
 def pair_traffic(problem: Problem) -> Traffic:
-    """The traffic of fixed pairs, which no placement changes."""
+    """The traffic of fixed pairs, which no placement changes.
+
+    Returns
+    -------
+    Traffic
+        Of all topologies, executors numbered over the problem.
+    """
     return _joined([_pairs_of(problem, index) for index in range(len(problem.topologies))])
 
 
