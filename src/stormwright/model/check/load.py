@@ -38,8 +38,8 @@ def demand_wrong(demand: Demand) -> Iterator[Wrong]:
 def _fits(topology: Topology, load: TopologyLoad) -> bool:
     """Whether arrays are as long as they should be, and no index is beyond its end.
 
-    With `_sound` it looks at whole arrays only, since loads come each second; once something is wrong, `_load_wrong` looks
-    for it item by item.
+    With `_sound` it looks at whole arrays only, since loads come each second; once something is wrong, `_load_wrong`
+    looks for it item by item.
     """
     executors, components = topology.num_executors, len(topology.components)
     pairs, flows = len(load.pair_tps), len(load.flow_tps)
