@@ -101,9 +101,9 @@ def test_numbers_of_workers_that_are_none_are_all_named():
     key = f'conf["{WORKERS_OF_TAG}"]'
     assert [fault.path for fault in error.value.faults] == [
         f"$.topologies[0].{key}",
-        f'$.topologies[1].{key}["untagged"]',
-        f'$.topologies[2].{key}["untagged"]',
-        f'$.topologies[2].{key}["gpu"]',
+        f"$.topologies[1].{key}.untagged",
+        f"$.topologies[2].{key}.untagged",
+        f"$.topologies[2].{key}.gpu",
     ]
 
 

@@ -113,7 +113,7 @@ def test_as_many_hosts_as_the_cluster_says_and_the_others_elsewhere():
 
 def test_it_waits_for_hosts_on_which_nothing_else_runs():
     """The other two keep all three nodes busy; what waits says why, and they are left alone."""
-    of = running(isolating(three(9.0, 9.0, 9.0), b=2), [0, 0, 2, 2, -1, -1, -1, -1, 4, 4, 2, 2])
+    of = running(isolating(three(9.0, 9.0, 9.0), b=2), [0, 0, 2, 2, -1, -1, -1, -1, 4, 4, 3, 3])
     answer = make_scheduler("online").schedule(of)
     assert answer.slot_of_executor[[4, 5, 6, 7]].tolist() == [-1] * 4
     assert {executor.reasons[-1] for executor in answer.unplaced} == {
