@@ -31,7 +31,7 @@ from stormwright.model import (
     default_executor_runs,
     violations,
 )
-from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 from stormwright.optimize.bound.prove import bound_cost
 from stormwright.schedulers import make_scheduler
 

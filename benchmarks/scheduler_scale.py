@@ -41,7 +41,7 @@ from stormwright.model import (
     violations,
 )
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers import Scheduler, make_scheduler
 from stormwright.schedulers.kit.resolve import is_java
 from stormwright.storm.java_names import JAVA_PREFIX
@@ -184,7 +184,7 @@ def measure(problem: Problem, name: str) -> Run:
         cpu_s=cpu_s,
         peak_gb=peak_gb,
         unplaced=int(np.count_nonzero(slots == UNPLACED)),
-        faults=sum(not fault.startswith(_left_out(problem, slots)) for fault in violations(problem, slots)),
+        faults=sum(fault.topology not in _left_out(problem, slots) for fault in violations(problem, slots)),
         nodes=len(np.unique(problem.slot_node[slots[slots != UNPLACED]])),
         cost=cost_of(problem, slots).total,
     )
@@ -196,13 +196,13 @@ def _settings(name: str) -> tuple[str, list[str]]:
     return scheduler, settings
 
 
-def _left_out(problem: Problem, slots: IntArray) -> tuple[str, ...]:
-    """How the faults of topologies begin of which nothing is placed."""
-    return tuple(
-        f"{topology.id}: "
+def _left_out(problem: Problem, slots: IntArray) -> set[str]:
+    """Topologies of which nothing is placed."""
+    return {
+        topology.id
         for number, topology in enumerate(problem.topologies)
         if np.all(slots[problem.executors_of(number)] == UNPLACED)
-    )
+    }
 
 
 def _crowded(options: argparse.Namespace) -> Iterator[tuple[str, Problem]]:

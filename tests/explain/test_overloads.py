@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.explain.overloads import overloads
-from stormwright.model.constraints import violations
+from stormwright.model.limits.resources import Overused
+from stormwright.model.limits.violations import violations
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, slots_of
 from tests.schedulers.builders import load, nodes, problem, topology
@@ -48,6 +49,7 @@ def test_overloads_are_those_that_loops_find(of, data):
                 told[share.topology] += share.used
             assert told == pytest.approx(used)
             assert found[node.id].used == pytest.approx(sum(used.values()))
-    nodes = tuple(f"{node.id}: " for node in of.supervisors)
-    over = [text for text in violations(of, np.array(slots, np.int32)) if text.startswith(nodes)]
-    assert len(over) == len(overloads(of, np.array(slots, np.int32)))
+    over = [each for each in violations(of, np.array(slots, np.int32)) if isinstance(each, Overused)]
+    assert [(each.node, each.resource, each.amount) for each in over] == [
+        (each.supervisor, each.resource, each.used) for each in overloads(of, np.array(slots, np.int32))
+    ]

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stormwright.model import CostWeights, Problem, cost_of, cost_under, measured_traffic, traffic_under
+from stormwright.model import (
+    Component,
+    CostWeights,
+    LoadProfile,
+    Problem,
+    Supervisor,
+    Topology,
+    TopologyLoad,
+    cost_of,
+    cost_under,
+    default_executor_runs,
+    measured_traffic,
+    traffic_under,
+)
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, slots_of
 from tests.case_files import case_files, case_name, case_problem
@@ -68,3 +82,34 @@ def test_fixed_traffic_does_not_depend_on_the_placement(path):
     problem: Problem = case_problem(path)
     together = problem.current_slot * 0
     assert cost_under(problem, together, measured_traffic(problem)) == cost_of(problem, together)
+
+
+def test_rounding_sends_nothing_further():
+    """Members that can take just what arrives take all of it: a last digit is no tuple.
+
+    Limits of 0 are raised to each member's share where all take equally much; the sum of such shares differs from what
+    arrives by rounding. A source without a member within reach of that rest sends it nowhere.
+    """
+    components = (Component("c0", "spout", 4), Component("c1", "bolt", 2), Component("c2", "bolt", 1))
+    of_topology = Topology("t", "t", 3, components, default_executor_runs(components))
+    flows = [(3, 0, 2371.0), (3, 1, 830.0), (1, 1, 1765.0), (5, 0, 259.0), (5, 0, 598.0)]
+    none = np.empty(0, np.int32)
+    load = TopologyLoad(
+        cpu_hz=np.zeros(7),
+        memory_mb=np.zeros(7),
+        pair_source=none,
+        pair_target=none,
+        pair_tps=np.empty(0),
+        flow_source=[source for source, _, _ in flows],
+        flow_component=[component for _, component, _ in flows],
+        flow_tps=[tps for _, _, tps in flows],
+        flow_grouping=("none",) * 5,
+        flow_limit_tps=np.zeros(3),
+    )
+    nodes = (Supervisor("s0", "h0", (0,), 1e9, rack="r"), Supervisor("s1", "h1", (0, 1, 2), 1e9, rack="r"))
+    of = Problem(nodes, (of_topology,), load=LoadProfile({"t": load}))
+    slots = np.array([2, 3, -1, 2, 3, 3, -1], np.int32)
+    found = as_dict(traffic_under(of, slots))
+    assert min(found.values()) > 1.0
+    assert found == pytest.approx(oracles.traffic(of, slots.tolist()))
+    assert sum(found.values()) == pytest.approx(sum(tps for _, _, tps in flows))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stormwright.explain.obstacles import status_texts
 from stormwright.model import UNPLACED, Component, Problem, Supervisor, Topology, default_executor_runs, violations
+from stormwright.model.limits.resources import Overused
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.registry import SCHEDULERS
 from stormwright.testing import oracles
@@ -34,7 +35,11 @@ def test_storms_answers_break_them_where_its_scheduler_does_not_know_them():
     of = case_problem(CASE)
 
     def lacking(name: str) -> list[str]:
-        return [text for text in violations(of, slots_in_case(name)) if GPU in text]
+        return [
+            str(each)
+            for each in violations(of, slots_in_case(name))
+            if isinstance(each, Overused) and each.resource == GPU
+        ]
 
     assert lacking("RAS-GenericResourceAwareStrategy") == []
     assert lacking("EvenScheduler") == ["sup-00000: gpu.count 1 of 0", "sup-00002: gpu.count 1 of 0"]

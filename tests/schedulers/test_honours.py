@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 
 from stormwright.formats import read_problem
 from stormwright.model import LoadProfile, Problem
-from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
-from stormwright.model.topology_conf import FORECAST_GROWTH
+from stormwright.model.conf.keys import FORECAST_GROWTH
+from stormwright.model.limits.extra import TAGS
+from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
 from stormwright.schedulers.kit.describe import describe
 from stormwright.schedulers.kit.registry import SCHEDULERS
-from stormwright.schedulers.tag_aware import TAGS
 from stormwright.schedulers.top_storm import CORES, GHZ
 from stormwright.testing.strategies import problems
 from tests.case_files import case_files, case_name, case_problem

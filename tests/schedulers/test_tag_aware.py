@@ -8,7 +8,7 @@ import pytest
 
 from stormwright.errors import InputError
 from stormwright.model import UNPLACED, Component, Problem, Supervisor, Topology, default_executor_runs
-from stormwright.model.topology_conf import WORKERS_OF_TAG
+from stormwright.model.conf.keys import WORKERS_OF_TAG
 from stormwright.schedulers import make_scheduler
 from tests.schedulers.builders import load, problem
 
@@ -101,9 +101,9 @@ def test_numbers_of_workers_that_are_none_are_all_named():
     key = f'conf["{WORKERS_OF_TAG}"]'
     assert [fault.path for fault in error.value.faults] == [
         f"$.topologies[0].{key}",
-        f'$.topologies[1].{key}["untagged"]',
-        f'$.topologies[2].{key}["untagged"]',
-        f'$.topologies[2].{key}["gpu"]',
+        f"$.topologies[1].{key}.untagged",
+        f"$.topologies[2].{key}.untagged",
+        f"$.topologies[2].{key}.gpu",
     ]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from stormwright.model import LoadProfile
@@ -32,8 +34,8 @@ def test_what_rises_is_expected_to_be_higher_and_a_restart_knows_it(
     forecasting = Forecasting(tmp_path / "minutes.arrow", ahead_min=10)
     load = assumed_load(t, 3e9)
     for minute in range(40):
-        load.cpu_hz[:] = 1e9 + 1e7 * minute
-        profile = LoadProfile({t.id: load}, start_ms=60_000 * minute, end_ms=60_000 * minute + 15_000)
+        now = replace(load, cpu_hz=np.full_like(load.cpu_hz, 1e9 + 1e7 * minute))
+        profile = LoadProfile({t.id: now}, start_ms=60_000 * minute, end_ms=60_000 * minute + 15_000)
         forecasting.note(of.with_load(profile))
     forecasting.note(of)
     for known in (forecasting, Forecasting(tmp_path / "minutes.arrow", ahead_min=10)):

@@ -20,7 +20,7 @@ from stormwright.experiments.ready import read_problem
 from stormwright.formats import assignment_to_dict, write_assignment
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints import broken_limits, other_worker_counts
+from stormwright.model.limits.violations import broken_limits, other_worker_counts
 from stormwright.model.texts import counted, proof_text, size_of
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.kit.resolve import ANY_JAVA, resolve_scheduler
@@ -170,7 +170,7 @@ def _broken_limits(problem: Problem, assignment: Assignment) -> Iterator[str]:
     """Limits that the placed executors break, and worker counts: not every scheduler looks at all of them."""
     slots = assignment.slot_of_executor
     for label, found in (
-        ("limits broken", broken_limits(problem, slots)),
+        ("limits broken", list(map(str, broken_limits(problem, slots)))),
         ("other worker counts", list(map(str, other_worker_counts(problem, slots)))),
     ):
         if found:

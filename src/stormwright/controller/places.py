@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
-from stormwright.model.isolation import MACHINES, isolated
+from stormwright.model.limits.isolation import MACHINES, isolated
 
 #: Row of the slots in arrays by resource; after them come the problem's resources, then isolation where there is any.
 SLOTS = 0

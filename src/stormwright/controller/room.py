@@ -12,8 +12,8 @@ from stormwright.controller.places import SLOTS, Measure, Place
 from stormwright.controller.plan import Missing
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from stormwright.model.component_limits import count_components
-from stormwright.model.constraints import RELATIVE_TOLERANCE
+from stormwright.model.limits.components import count_components
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 
 #: Slot → executors of the worker in it, numbered in their topology; slots in ascending order.
 Workers: TypeAlias = dict[int, IndexArray]

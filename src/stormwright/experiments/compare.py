@@ -14,7 +14,9 @@ from stormwright.errors import StormwrightError
 from stormwright.experiments.compare_table import comparison_table
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, Scheduler, cost_of, diff
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints import WorkerCount, broken_limits, node_sum, other_worker_counts
+from stormwright.model.limits.limit import Violation, node_sum
+from stormwright.model.limits.violations import broken_limits, other_worker_counts
+from stormwright.model.limits.workers import WorkerCount
 from stormwright.model.texts import counted
 from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.warm_up import warm_up
@@ -43,7 +45,7 @@ class Figures:
     """
 
     cost: Cost
-    broken: tuple[str, ...]
+    broken: tuple[Violation, ...]
     worker_counts: tuple[WorkerCount, ...]
     unplaced: int
     nodes: int
@@ -75,15 +77,19 @@ class Figures:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What `limits_text` counts, a line each."""
-        return (*self.broken, *map(str, self.worker_counts))
+        return (*map(str, self.broken), *map(str, self.worker_counts))
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs."""
         return {
             "cost": asdict(self.cost),
             "valid": not self.broken and not self.unplaced and not self.worker_counts,
-            "limits_broken": list(self.broken),
-            "other_worker_counts": [count._asdict() for count in self.worker_counts],
+            "limits_broken": list(map(str, self.broken)),
+            "violations": [violation.as_dict() for violation in (*self.broken, *self.worker_counts)],
+            "other_worker_counts": [
+                {"topology": count.topology, "workers": count.workers, "wanted": count.wanted}
+                for count in self.worker_counts
+            ],
             "unplaced": self.unplaced,
             "nodes_used": self.nodes,
             "workers": self.workers,

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from stormwright.errors import Fault, InputError
-from stormwright.explain.move_costs import MoveCosts
-from stormwright.explain.obstacles import (
+from stormwright.explain.counts import (
     FREE,
     FREE_FOR_ONE,
     Count,
     Obstacle,
-    Obstacles,
     RuledOut,
     count_first,
     histogram,
     status_text,
 )
+from stormwright.explain.move_costs import MoveCosts
+from stormwright.explain.obstacles import Obstacles
 from stormwright.model import UNPLACED, Assignment, Problem, WorkerSlot
 from stormwright.schedulers.kit.limits import max_executors_per_worker
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, LoadProfile, Problem, TopologyLoad, cost_of
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
+from stormwright.model.problem import CHECKED
 
 
 class MoveCosts:
@@ -27,7 +28,8 @@ class MoveCosts:
     def _roomy(self) -> Problem:
         """The topology alone, where every node has one slot more, in front, for a new worker."""
         nodes = tuple(replace(node, ports=(-1, *node.ports)) for node in self.problem.supervisors)
-        return Problem(nodes, (self.topology,), core_hz=self.problem.core_hz)
+        # Its slots need no ports, so it is not checked.
+        return Problem(nodes, (self.topology,), core_hz=self.problem.core_hz, parts=CHECKED)
 
     @cached_property
     def _new_slot(self) -> IndexArray:

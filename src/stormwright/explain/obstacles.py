@@ -1,133 +1,18 @@
-"""What keeps executors from nodes under a placement, and the one line that tells it, in Storm's UI too."""
+"""What keeps executors from nodes under a placement."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from stormwright.errors import Fault, InputError
+from stormwright.explain.counts import RuledOut, count_first, status_text
 from stormwright.model import UNPLACED, Assignment, Problem
-from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from stormwright.model.constraints import RELATIVE_TOLERANCE, node_sum
-from stormwright.model.texts import amount, amount_range, counted
-from stormwright.printable import shown
+from stormwright.model.arrays import FloatArray, IndexArray, IntArray
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE, node_sum
+from stormwright.model.texts import amount, counted
+from stormwright.schedulers.kit.heeded import extra_limits
 from stormwright.schedulers.kit.limits import max_executors_per_worker
-from stormwright.schedulers.kit.registry import traits_of
-from stormwright.schedulers.kit.traits import Traits
-from stormwright.schedulers.tag_aware import TAGS, UNTAGGED, tags_of
-
-
-@dataclass(frozen=True)
-class Obstacle:
-    """One thing that rules a node out for an executor.
-
-    Parameters
-    ----------
-    kind
-        ``blacklisted``, ``greylisted``, ``tag``, ``crowded``, ``executors per worker``, ``incompatible``, ``slots``,
-        ``workers``, ``memory``, ``CPU``, or the name of a generic resource.
-    text
-        What is missing; for resources without the amount, which is `short_by` in `unit`.
-    """
-
-    kind: str
-    text: str
-    short_by: float | None = None
-    unit: str = ""
-
-    def __str__(self) -> str:
-        return self.text if self.short_by is None else f"{self.text} short by {amount(self.short_by, self.unit)}"
-
-
-@dataclass(frozen=True)
-class RuledOut:
-    """The nodes that have one obstacle.
-
-    Parameters
-    ----------
-    kind, text, unit
-        As of an `Obstacle`.
-    nodes
-        Which, shape (N,).
-    short_by
-        What each is short by, shape (N,), where the obstacle has an amount.
-    """
-
-    kind: str
-    text: str
-    nodes: BoolArray
-    short_by: FloatArray | None = None
-    unit: str = ""
-
-    def at(self, node: int) -> Obstacle:
-        """The obstacle at one of the nodes."""
-        short_by = None if self.short_by is None else float(self.short_by[node])
-        return Obstacle(self.kind, self.text, short_by, self.unit)
-
-
-@dataclass(frozen=True)
-class Count:
-    """How many nodes have one obstacle as their first, and the least and the most that they are short by."""
-
-    kind: str
-    text: str
-    nodes: int
-    short_by: tuple[float, float] | None
-    unit: str
-
-    def __str__(self) -> str:
-        if self.short_by is None:
-            return self.text
-        return f"{self.text} short by {amount_range(*self.short_by, self.unit)}"
-
-
-# Counting ----------------------------------------------------------------------------------------
-
-
-def count_first(ruled_out: Sequence[RuledOut], among: BoolArray) -> tuple[Count, ...]:
-    """Each node of `among`, shape (N,), under its first obstacle; most nodes first, ties by the first of the nodes."""
-    left = among.copy()
-    found = []
-    for one in ruled_out:
-        nodes = np.flatnonzero(one.nodes & left)
-        if len(nodes):
-            amounts = None if one.short_by is None else one.short_by[nodes]
-            span = None if amounts is None else (float(amounts.min()), float(amounts.max()))
-            found.append((-len(nodes), int(nodes[0]), Count(one.kind, one.text, len(nodes), span, one.unit)))
-            left[nodes] = False
-    return tuple(count for *_, count in sorted(found, key=lambda entry: entry[:2]))
-
-
-#: What is said of nodes that nothing rules out: for an executor that runs, and for one that was left out. There may
-#: be room for each such executor on its own, and none for its topology as a whole.
-FREE, FREE_FOR_ONE = "could take it", "could take each one alone"
-
-
-def histogram(counts: Sequence[Count], total: int, of_free: str) -> str:
-    """``2 of 3 nodes: memory short by 512 MB; 1 of 3: tag "etl" missing``; empty if there are no nodes."""
-    parts = [(count.nodes, str(count)) for count in counts]
-    free = total - sum(nodes for nodes, _ in parts)
-    if free:
-        parts.append((free, of_free))
-    return "; ".join(
-        f"{nodes} of {total}{' nodes' if not position else ''}: {text}" for position, (nodes, text) in enumerate(parts)
-    )
-
-
-def status_text(scheduler: str, said: Sequence[str], component: str, counts: Sequence[Count], total: int) -> str:
-    """The reasons for an executor without a slot in one line: the scheduler's own, then how many nodes lack what.
-
-    Parameters
-    ----------
-    said
-        What the scheduler itself gave as reasons.
-    component
-        Of the executor.
-    """
-    nodes = f"{component}: {histogram(counts, total, FREE_FOR_ONE) or 'there are 0 nodes'}"
-    return f"{scheduler or 'scheduler'}: {'; '.join([*said, nodes])}"
 
 
 def status_texts(problem: Problem, assignment: Assignment, topologies: Collection[str]) -> dict[str, str]:
@@ -152,9 +37,6 @@ def status_texts(problem: Problem, assignment: Assignment, topologies: Collectio
     return texts
 
 
-# Finding -----------------------------------------------------------------------------------------
-
-
 class Obstacles:
     """What a placement has left on every node, and so what keeps executors from them.
 
@@ -173,23 +55,16 @@ class Obstacles:
     def __init__(self, problem: Problem, assignment: Assignment) -> None:
         self._problem, self._assignment = problem, assignment
         self.slots: IntArray = assignment.slot_of_executor
-        traits = traits_of(assignment.scheduler)
-        room = 1 + RELATIVE_TOLERANCE
-        self.left: FloatArray = problem.node_capacity * room
-        self.left[0] *= _cpu_share(assignment, traits)
-        self.left -= [node_sum(problem, self.slots, demand) for demand in problem.executor_demand]
+        self._extra = extra_limits(assignment)
+        self.left: FloatArray = problem.node_capacity * (1 + RELATIVE_TOLERANCE)
+        for limit in self._extra:
+            self.left = limit.capacity(self.left)
+        self.left = self.left - [node_sum(problem, self.slots, demand) for demand in problem.executor_demand]
         nodes = problem.supervisors
         self._ports: IndexArray = np.array([len(node.ports) for node in nodes], dtype=np.int64)
         used = np.unique(self.slots[self.slots != UNPLACED])
         self.free_slots: IndexArray = self._ports - np.bincount(problem.slot_node[used], minlength=len(nodes))
         self._reasons = {(u.topology, u.executor): u.reasons for u in assignment.unplaced}
-        self._blacklisted: BoolArray = np.array([node.host in problem.blacklisted_hosts for node in nodes], dtype=bool)
-        self._heeds_tags, self._keeps_untagged_apart = traits.heeds_tags, traits.keeps_untagged_apart
-        #: Tags → the nodes that have exactly these.
-        self._with_tags: dict[frozenset[str], BoolArray] = {}
-        for position, node in enumerate(nodes):
-            tags = tags_of((node.scheduler_meta or {}).get(TAGS, ""))
-            self._with_tags.setdefault(tags, np.zeros(len(nodes), dtype=bool))[position] = True
 
     def component(self, topology: int, executor: int) -> str:
         """Id of an executor's component."""
@@ -249,11 +124,11 @@ class Obstacles:
         """What keeps an executor from nodes; of a node's obstacles the first is the one that counts."""
         problem, named = self._problem, self._problem.topologies[topology]
         e = int(problem.executor_offset[topology]) + executor
-        tags = tags_of(",".join(named.components[named.executor_component[executor]].tags))
+        component, blacklisted = int(named.executor_component[executor]), problem.cluster.node_blacklisted
         found = [
-            RuledOut("blacklisted", "blacklisted", self._blacklisted),
-            RuledOut("greylisted", "greylisted", ~self._blacklisted & ~problem.node_usable),
-            *self._missing_tags(tags),
+            RuledOut("blacklisted", "blacklisted", blacklisted),
+            RuledOut("greylisted", "greylisted", ~blacklisted & ~problem.node_usable),
+            *(RuledOut(*no) for limit in self._extra for no in limit.forbids(problem, topology, component)),
             *self._crowded(topology, executor),
             *self._full(topology, executor),
             *self._short(problem.executor_demand[:, [e]]),
@@ -270,21 +145,6 @@ class Obstacles:
         for position in (1, 0, *range(2, len(lacking))):
             name, unit = self._problem.resources[position]
             yield RuledOut(name, name, lacking[position] > 0, lacking[position], unit)
-
-    def _missing_tags(self, tags: frozenset[str]) -> Iterator[RuledOut]:
-        if not self._heeds_tags:
-            return
-        lacking: dict[str, BoolArray] = {}
-        for own, nodes in self._with_tags.items():
-            missing = sorted(tags - own)
-            if not missing and not tags and own and self._keeps_untagged_apart:
-                missing = [UNTAGGED]
-            if missing:
-                names = ", ".join(f'"{tag}"' for tag in missing)
-                text = f"{'tag' if len(missing) == 1 else 'tags'} {names} missing"
-                lacking[text] = lacking[text] | nodes if text in lacking else nodes
-        for text, nodes in lacking.items():
-            yield RuledOut("tag", text, nodes)
 
     def clashing(self, topology: int, executor: int) -> frozenset[int]:
         """Slots of a topology's workers that hold executors which one may not share a worker with."""
@@ -336,18 +196,6 @@ class Obstacles:
             text = f"no free worker slot of {ports}"
             yield RuledOut("slots", text, closed & ~free & (self._ports == ports))
         yield RuledOut("workers", _elsewhere(wanted), closed & free)
-
-
-def _cpu_share(assignment: Assignment, traits: Traits) -> float:
-    """How much of a node's CPU the scheduler may use; the rest it leaves alone."""
-    if not traits.cpu_percent_parameter:
-        return 1.0
-    percent = assignment.parameters.get(traits.cpu_percent_parameter, 100.0)
-    # The answer may come from a file.
-    if isinstance(percent, bool) or not isinstance(percent, (int, float)) or not 0 <= percent <= 100:
-        path = f"$.parameters.{traits.cpu_percent_parameter}"
-        raise InputError("assignment", [Fault(f"should be a number from 0 to 100, got {shown(percent)}", path)])
-    return percent / 100
 
 
 def _elsewhere(workers: int) -> str:

@@ -28,6 +28,7 @@ from stormwright.formats.problem import problem_from_dict, problem_to_dict
 from stormwright.model import LoadProfile, Problem, TopologyLoad
 from stormwright.model.amounts import AMOUNT_WANTED, MOST_AMOUNT
 from stormwright.model.arrays import BoolArray, IndexArray
+from stormwright.model.problem import CHECKED
 
 BINARY_SCHEMA = "stormwright-problem-arrays/1"
 
@@ -124,7 +125,7 @@ def problem_from_archive(file: IO[bytes], source: str) -> Problem:
     loads = _loads(problem, header, arrays, faults)
     if faults.faults:
         raise faults.error(source)
-    return replace(problem, load=LoadProfile(loads))
+    return replace(problem, load=LoadProfile(loads), parts=CHECKED)
 
 
 def problem_to_bytes(problem: Problem) -> bytes:

@@ -12,33 +12,18 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from stormwright.errors import Fault, InputError, StormwrightError
-from stormwright.printable import cut, shown
+from stormwright.model.check.faults import MOST_FAULTS, join_path
+from stormwright.printable import shown
 
 __all__ = ["MOST_FAULTS", "FaultList", "join_path", "raise_all", "shown"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 #: Pydantic begins with what it takes the value for ("Input should", "String should"); the path tells that.
 _SUBJECT = re.compile(r"\A\w+ should ")
 
-#: Faults of an input that are told one by one; the others are only counted.
-MOST_FAULTS = 100
-
 #: Items of a list that are validated at once.
 _BATCH = 10_000
-
-
-def join_path(path: str, *steps: str | int) -> str:
-    """`path` continued by keys and list positions: ``$.a`` and ``"b", 2`` give ``$.a.b[2]``."""
-    for step in steps:
-        if isinstance(step, int):
-            path += f"[{step}]"
-        elif _PLAIN_KEY.match(step):
-            path += f".{cut(step)}"
-        else:
-            path += f'["{cut(step)}"]'
-    return path
 
 
 def raise_all(errors: Sequence[InputError]) -> None:

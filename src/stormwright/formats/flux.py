@@ -23,7 +23,7 @@ from stormwright.formats.flux_files import (
 )
 from stormwright.formats.storm_conf import Layer, StormConf
 from stormwright.formats.submission import TASKS, UserComponent, submitted
-from stormwright.model.requests import RESOURCES
+from stormwright.model.conf.requests import RESOURCES
 from stormwright.model.topology import Grouping, Topology
 
 _NO_SUBSTITUTION = Substitution()

@@ -19,8 +19,9 @@ from stormwright.formats.load import load_to_dict, parse_load
 from stormwright.formats.placement import parse_placement, placement_to_dict
 from stormwright.formats.topology import add_misfits, parse_topology, topology_to_dict
 from stormwright.model import LoadProfile, Problem, Supervisor, Topology, TopologyAssignment, TopologyLoad, WorkerSlot
-from stormwright.model.requests import CPU, normalised
-from stormwright.model.topology_conf import storm_misfits
+from stormwright.model.conf.keys import storm_misfits
+from stormwright.model.conf.requests import CPU, normalised
+from stormwright.model.problem import CHECKED
 
 #: Executors of a problem, a hundred times as many as clusters have: each takes memory, which some bytes could ask for.
 MOST_EXECUTORS = 10_000_000
@@ -71,6 +72,7 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
         current=current,
         load=LoadProfile(load) if "load" in header.model_fields_set else None,
         core_hz=header.core_hz,
+        parts=CHECKED,
     )
 
 

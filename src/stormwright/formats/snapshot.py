@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from stormwright.formats.faults import join_path, shown
 from stormwright.formats.problem import problem_from_dict
 from stormwright.model import Problem
-from stormwright.model.topology_conf import conf_misfits
+from stormwright.model.conf.keys import conf_misfits
 
 
 def snapshot_from_dict(document: object, source: str = "snapshot") -> tuple[Problem, dict[str, tuple[str, ...]]]:

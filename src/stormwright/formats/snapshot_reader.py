@@ -17,7 +17,7 @@ from stormwright.formats.problem import parse_supervisor
 from stormwright.formats.snapshot import snapshot_from_dict, without_misfits
 from stormwright.formats.topology import parse_topology
 from stormwright.model import Problem, Supervisor, Topology, TopologyAssignment
-from stormwright.model.topology_conf import storm_misfits
+from stormwright.model.conf.keys import storm_misfits
 
 SOURCE = "snapshot of Nimbus"
 

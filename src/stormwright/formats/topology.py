@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from stormwright.formats.documents import ComponentDocument, InputDocument, TopologyDocument
 from stormwright.formats.faults import FaultList, join_path, shown
 from stormwright.model import Component, ExecutorRun, Grouping, Topology
-from stormwright.model.misfit import Misfit
-from stormwright.model.requests import normalised
-from stormwright.model.topology_conf import MOST_NESTED, TOO_DEEP, conf_misfits, deeper
-
-#: Task ids are Java ints.
-_LAST_TASK = 2**31 - 1
+from stormwright.model.check.topology import runs_wrong
+from stormwright.model.conf.keys import MOST_NESTED, TOO_DEEP, conf_misfits, deeper
+from stormwright.model.conf.misfit import Misfit
+from stormwright.model.conf.requests import normalised
 
 
 def parse_topology(raw: object, header: TopologyDocument | None, path: str, faults: FaultList) -> Topology | None:
@@ -30,7 +28,8 @@ def parse_topology(raw: object, header: TopologyDocument | None, path: str, faul
     components = tuple(component for component in parsed if component is not None)
     runs = tuple(ExecutorRun(*run) for run in header.executor_runs)
     if len(components) == len(parsed):
-        _check_runs(runs, components, path, faults)
+        for message, steps in runs_wrong(runs, components):
+            faults.add(message, join_path(path, *steps))
     if len(faults) > found_before:
         return None
     return Topology(
@@ -74,35 +73,6 @@ def _component(
         shared_memory=tuple(header.shared_memory),
         tags=tuple(header.tags),
     )
-
-
-def _check_runs(runs: Sequence[ExecutorRun], components: Sequence[Component], path: str, faults: FaultList) -> None:
-    """Every component has as many executors in its runs as its parallelism says, and every task one executor."""
-    runs_path = join_path(path, "executor_runs")
-    executors = [0] * len(components)
-    for position, run in enumerate(runs):
-        if run.component < len(components):
-            executors[run.component] += run.count
-        else:
-            faults.add(
-                f"should be the index of one of {len(components)} components, got {run.component}",
-                join_path(runs_path, position, 0),
-            )
-    for position, component in enumerate(components):
-        if executors[position] != component.parallelism:
-            faults.add(
-                f"should be the {executors[position]} executors that executor_runs give, got {component.parallelism}",
-                join_path(path, "components", position, "parallelism"),
-            )
-    next_free = 0
-    for position in sorted(range(len(runs)), key=lambda r: runs[r].start_task):
-        run = runs[position]
-        last = run.start_task + run.count * run.tasks_per_executor - 1
-        if run.start_task < next_free:
-            faults.add(f"task {run.start_task} belongs to another executor", join_path(runs_path, position, 1))
-        if last > _LAST_TASK:
-            faults.add(f"its last task would be {last}, above {_LAST_TASK}", join_path(runs_path, position))
-        next_free = max(next_free, last + 1)
 
 
 def topology_to_dict(topology: Topology) -> dict[str, Any]:

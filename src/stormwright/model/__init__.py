@@ -2,14 +2,14 @@
 
 from stormwright.model.assignment import UNPLACED, Assignment, TopologyAssignment, Unplaced
 from stormwright.model.cluster import Supervisor, WorkerSlot
-from stormwright.model.constraints import violations
-from stormwright.model.cost import Cost, CostWeights, cost_of, cost_under
 from stormwright.model.diff import AssignmentDiff, diff
+from stormwright.model.limits.violations import violations
 from stormwright.model.load import LoadProfile, TopologyLoad, assumed_load
 from stormwright.model.problem import Problem
 from stormwright.model.scheduler import Scheduler
 from stormwright.model.topology import Component, ExecutorRun, Grouping, Topology, default_executor_runs
-from stormwright.model.traffic import Traffic, measured_traffic, traffic_under
+from stormwright.model.traffic.cost import Cost, CostWeights, cost_of, cost_under
+from stormwright.model.traffic.traffic import Traffic, measured_traffic, traffic_under
 
 __all__ = [
     "UNPLACED",

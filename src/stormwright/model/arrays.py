@@ -1,11 +1,12 @@
-"""The array types of the model."""
+"""The array types of the model, and how what holds arrays is frozen and compared."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from dataclasses import fields
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 IntArray: TypeAlias = NDArray[np.int32]
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -13,16 +14,67 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 #: Positions and counts as NumPy gives them.
 IndexArray: TypeAlias = NDArray[np.integer[Any]]
 
+Scalar = TypeVar("Scalar", bound=np.generic)
 
-def frozen_ints(values: object) -> IntArray:
+
+def frozen(values: ArrayLike, dtype: type[Scalar]) -> NDArray[Scalar]:
+    """`values` as a read-only array of one type: itself where it is one, else a copy.
+
+    Parameters
+    ----------
+    values
+        An array, or what NumPy makes one of. Real numbers are no integers: they are refused rather than cut.
+    dtype
+        Type of the result's items.
+
+    Raises
+    ------
+    TypeError
+        Real numbers where integers are wanted.
+    """
+    array = np.asarray(values)
+    if array.dtype == dtype and not array.flags.writeable:
+        return array
+    if array.size and not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise TypeError(f"should be an array of {np.dtype(dtype)}, got one of {array.dtype}")
+    copy: NDArray[Scalar] = np.array(array, dtype=dtype)
+    copy.flags.writeable = False
+    return copy
+
+
+def frozen_ints(values: ArrayLike) -> IntArray:
     """A read-only int32 array of `values`."""
     array = np.array(values, dtype=np.int32)
     array.flags.writeable = False
     return array
 
 
-def frozen_floats(values: object) -> FloatArray:
+def frozen_floats(values: ArrayLike) -> FloatArray:
     """A read-only float64 array of `values`."""
     array = np.array(values, dtype=np.float64)
     array.flags.writeable = False
     return array
+
+
+class ByContent:
+    """Base of dataclasses that hold arrays: equal where all their fields are, arrays item by item.
+
+    They have no hash, so neither a set nor the keys of a mapping take them: that is a TypeError. A dataclass below
+    says ``eq=False``, or it would get a comparison of its own, which fails on arrays.
+    """
+
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # what compares by content has none
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        names = (each.name for each in fields(self) if each.compare)  # type: ignore[arg-type]  # subclasses are dataclasses
+        return all(_same(getattr(self, name), getattr(other, name)) for name in names)
+
+
+def _same(one: object, other: object) -> bool:
+    if one is other:
+        return True
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.array_equal(one, other)
+    return bool(one == other)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from stormwright.model.arrays import IntArray
+from stormwright.model.arrays import ByContent, IntArray
 from stormwright.model.cluster import WorkerSlot
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class Unplaced:
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Assignment:
-    """A scheduler's answer.
+@dataclass(frozen=True, eq=False)
+class Assignment(ByContent):
+    """A scheduler's answer. Answers with equal content are equal.
 
     Parameters
     ----------

@@ -1,10 +1,15 @@
-"""Supervisors and their worker slots."""
+"""Supervisors, their worker slots, and the cluster of them as arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
+
+import numpy as np
+
+from stormwright.model.arrays import BoolArray, FloatArray, IntArray, frozen, frozen_floats, frozen_ints
 
 #: Speed assumed of one core when a supervisor does not tell its `cpu_hz`.
 DEFAULT_CORE_HZ = 3e9
@@ -49,3 +54,92 @@ class Supervisor:
     def memory_mb(self) -> float:
         """Memory for workers in MB; infinite where the supervisor does not tell."""
         return self.resources.get("memory.mb", float("inf"))
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """The nodes of a problem and what follows from them alone, each array made once and read-only.
+
+    Nodes are supervisors (N in number), numbered in the order given; slots of all of them are numbered in one sequence
+    (S).
+
+    Parameters
+    ----------
+    supervisors
+        In the problem's order.
+    blacklisted_hosts, greylisted_supervisors
+        Which of them may take nothing new.
+    """
+
+    supervisors: tuple[Supervisor, ...]
+    blacklisted_hosts: frozenset[str] = frozenset()
+    greylisted_supervisors: tuple[str, ...] = ()
+    _capacities: dict[tuple[str, ...], FloatArray] = field(default_factory=dict, repr=False)
+
+    def is_of(
+        self, supervisors: tuple[Supervisor, ...], blacklisted: frozenset[str], greylisted: tuple[str, ...]
+    ) -> bool:
+        """Whether it is made of these very objects."""
+        return (
+            self.supervisors is supervisors
+            and self.blacklisted_hosts is blacklisted
+            and self.greylisted_supervisors is greylisted
+        )
+
+    @cached_property
+    def slots(self) -> tuple[WorkerSlot, ...]:
+        """Every worker slot, supervisor by supervisor, length S."""
+        return tuple(WorkerSlot(node.id, port) for node in self.supervisors for port in node.ports)
+
+    @cached_property
+    def slot_index(self) -> Mapping[WorkerSlot, int]:
+        """Worker slot → its index."""
+        return {slot: index for index, slot in enumerate(self.slots)}
+
+    @cached_property
+    def slot_node(self) -> IntArray:
+        """Node index of every slot, shape (S,)."""
+        return frozen_ints(np.repeat(np.arange(len(self.supervisors)), [len(s.ports) for s in self.supervisors]))
+
+    @cached_property
+    def node_index(self) -> Mapping[str, int]:
+        """Supervisor id → its index."""
+        return {node.id: index for index, node in enumerate(self.supervisors)}
+
+    @cached_property
+    def node_cpu_hz(self) -> FloatArray:
+        """B_k of every node in Hz, shape (N,)."""
+        return frozen_floats([node.cpu_hz for node in self.supervisors])
+
+    @cached_property
+    def node_memory_mb(self) -> FloatArray:
+        """Memory of every node in MB, shape (N,)."""
+        return frozen_floats([node.memory_mb for node in self.supervisors])
+
+    def capacity(self, generic: tuple[str, ...]) -> FloatArray:
+        """CPU in Hz, memory in MB and generic resources of every node, shape (2 + len(generic), N).
+
+        Unlike CPU and memory, a generic resource that a supervisor does not tell is one that it does not have.
+        """
+        if generic not in self._capacities:
+            rows = [[node.resources.get(name, 0.0) for node in self.supervisors] for name in generic]
+            self._capacities[generic] = frozen_floats(np.array([self.node_cpu_hz, self.node_memory_mb, *rows]))
+        return self._capacities[generic]
+
+    @cached_property
+    def node_rack(self) -> IntArray:
+        """Rack of every node, racks numbered in order of first appearance, shape (N,)."""
+        numbers: dict[str, int] = {}
+        return frozen_ints([numbers.setdefault(node.rack, len(numbers)) for node in self.supervisors])
+
+    @cached_property
+    def node_blacklisted(self) -> BoolArray:
+        """Whether a node's host is blacklisted, shape (N,)."""
+        return frozen([node.host in self.blacklisted_hosts for node in self.supervisors], np.bool_)
+
+    @cached_property
+    def node_usable(self) -> BoolArray:
+        """Whether a node may take new executors: neither its host blacklisted nor itself greylisted, shape (N,)."""
+        greylisted = frozenset(self.greylisted_supervisors)
+        closed = np.array([node.id in greylisted for node in self.supervisors], dtype=bool)
+        return frozen(~closed & ~self.node_blacklisted, np.bool_)

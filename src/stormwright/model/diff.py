@@ -43,7 +43,15 @@ class AssignmentDiff:
 
 
 def diff(problem: Problem, before: IntArray, after: IntArray) -> AssignmentDiff:
-    """Compare two arrays of slot indices per executor, shape (E,)."""
+    """Compare two arrays of slot indices per executor, shape (E,).
+
+    Parameters
+    ----------
+    problem
+        Whose executors they are.
+    before, after
+        Index into the problem's slots, -1 for none, each of shape (E,).
+    """
     changed = before != after
     workers_before, workers_after = _workers(before), _workers(after)
     kept = [slot for slot, worker in workers_after.items() if workers_before.get(slot) == worker]

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
 
-from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.requests import CPU, OFF_HEAP, ON_HEAP, read_requests
+from stormwright.model.arrays import ByContent, FloatArray, IndexArray, IntArray, frozen
+from stormwright.model.conf.requests import CPU, OFF_HEAP, ON_HEAP, read_requests
 from stormwright.model.topology import PLACEMENT_FOLLOWING, Topology
 
+#: Fields of a `TopologyLoad` that are arrays, and the type of their items.
+_INDICES = ("pair_source", "pair_target", "flow_source", "flow_component")
+_AMOUNTS = ("cpu_hz", "memory_mb", "pair_tps", "flow_tps")
+_OPTIONAL_AMOUNTS = ("flow_limit_tps", "pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz")
 
-@dataclass(frozen=True)
-class TopologyLoad:
+
+@dataclass(frozen=True, eq=False)
+class TopologyLoad(ByContent):
     """Load of one topology; executors are numbered within the topology.
+
+    Arrays are kept read-only: those that can be written to are copied. Loads with equal arrays are equal.
 
     Parameters
     ----------
@@ -54,9 +61,18 @@ class TopologyLoad:
     flow_bytes_per_s: FloatArray | None = None
     forecast_cpu_hz: FloatArray | None = None
 
+    def __post_init__(self) -> None:
+        for name in _INDICES:
+            object.__setattr__(self, name, frozen(getattr(self, name), np.int32))
+        for name in _AMOUNTS:
+            object.__setattr__(self, name, frozen(getattr(self, name), np.float64))
+        for name in _OPTIONAL_AMOUNTS:
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, frozen(getattr(self, name), np.float64))
 
-@dataclass(frozen=True)
-class LoadProfile:
+
+@dataclass(frozen=True, eq=False)
+class LoadProfile(ByContent):
     """Loads of all topologies over a stretch of time, and what their nodes went through.
 
     Parameters
@@ -87,47 +103,79 @@ def assumed_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | N
     """
     executors_of = [np.flatnonzero(topology.executor_component == c) for c in range(len(topology.components))]
     emitted_tps = _emitted_tps_per_executor(topology, [len(executors) for executors in executors_of])
-    pairs: list[tuple[int, int, float]] = []
-    flows: list[tuple[int, int, str, float]] = []
+    none: IndexArray = np.empty(0, np.int32)
+    pairs: list[tuple[IndexArray, IndexArray, FloatArray]] = [(none, none, np.empty(0))]
+    flows: list[tuple[IndexArray, IndexArray, FloatArray]] = [(none, none, np.empty(0))]
+    groupings: list[str] = []
     for target, component in enumerate(topology.components):
+        receivers = executors_of[target]
         for grouping in component.inputs:
             source = topology.component_index.get(grouping.source)
-            if source is None or emitted_tps[source] == 0 or len(executors_of[target]) == 0:
+            if source is None or emitted_tps[source] == 0 or len(receivers) == 0:
                 continue
-            rate = emitted_tps[source]
-            for executor in executors_of[source]:
-                if grouping.kind in PLACEMENT_FOLLOWING:
-                    flows.append((int(executor), target, grouping.kind, rate))
-                else:
-                    share = rate if grouping.kind in ("all", "global") else rate / len(executors_of[target])
-                    targets = executors_of[target][:1] if grouping.kind == "global" else executors_of[target]
-                    pairs.extend((int(executor), int(receiver), share) for receiver in targets)
-    return replace(
-        silent_load(topology, core_hz, conf),
-        pair_source=np.array([p[0] for p in pairs], np.int32),
-        pair_target=np.array([p[1] for p in pairs], np.int32),
-        pair_tps=np.array([p[2] for p in pairs], float),
-        flow_source=np.array([f[0] for f in flows], np.int32),
-        flow_component=np.array([f[1] for f in flows], np.int32),
-        flow_grouping=tuple(f[2] for f in flows),
-        flow_tps=np.array([f[3] for f in flows], float),
+            senders, tps = executors_of[source], emitted_tps[source]
+            if grouping.kind in PLACEMENT_FOLLOWING:
+                flows.append((senders, np.full(len(senders), target), np.full(len(senders), tps)))
+                groupings += [grouping.kind] * len(senders)
+            else:
+                share = tps if grouping.kind in ("all", "global") else tps / len(receivers)
+                to = receivers[:1] if grouping.kind == "global" else receivers
+                ends = np.repeat(senders, len(to)), np.tile(to, len(senders))
+                pairs.append((*ends, np.full(len(ends[0]), share)))
+    asked = requested(topology, conf)
+    pair_source, pair_target, pair_tps = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    flow_source, flow_component, flow_tps = (np.concatenate(column) for column in zip(*flows, strict=True))
+    return TopologyLoad(
+        cpu_hz=cpu_hz_of(topology, asked, core_hz),
+        memory_mb=memory_mb_of(topology, asked),
+        pair_source=pair_source,
+        pair_target=pair_target,
+        pair_tps=pair_tps,
+        flow_source=flow_source,
+        flow_component=flow_component,
+        flow_grouping=tuple(groupings),
+        flow_tps=flow_tps,
     )
 
 
 def requested(topology: Topology, conf: Mapping[str, Any] | None = None) -> list[dict[str, float]]:
-    """Resource → amount that each executor of a component asks for, by component; `conf` is the cluster's."""
+    """Resource → amount that each executor of a component asks for, by component; `conf` is the cluster's.
+
+    Parameters
+    ----------
+    topology
+        Whose own configuration lies over the cluster's.
+    conf
+        The cluster's configuration.
+
+    Returns
+    -------
+    list[dict[str, float]]
+        In the order of the topology's components, under Storm's normalised names.
+    """
     requests, _ = read_requests({**(conf or {}), **topology.conf})
     return [requests.of(component.id, component.resources) for component in topology.components]
 
 
+def cpu_hz_of(topology: Topology, asked: Sequence[Mapping[str, float]], core_hz: float) -> FloatArray:
+    """CPU in Hz that every executor asks for, shape (E,); `asked` is by component, cores have `core_hz`."""
+    return frozen(
+        np.array([amounts[CPU] / 100 * core_hz for amounts in asked])[topology.executor_component], np.float64
+    )
+
+
+def memory_mb_of(topology: Topology, asked: Sequence[Mapping[str, float]]) -> FloatArray:
+    """Memory in MB, on and off heap, that every executor asks for, shape (E,); `asked` is by component."""
+    amounts = np.array([amounts[ON_HEAP] + amounts[OFF_HEAP] for amounts in asked])
+    return frozen(amounts[topology.executor_component], np.float64)
+
+
 def silent_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | None = None) -> TopologyLoad:
     """What the executors of a topology ask for, and no traffic: the load of one that tells nothing."""
-    asked = requested(topology, conf)
-    of_component = topology.executor_component
-    none, no_rate = np.empty(0, np.int32), np.empty(0)
+    asked, none, no_rate = requested(topology, conf), np.empty(0, np.int32), np.empty(0)
     return TopologyLoad(
-        cpu_hz=np.array([amounts[CPU] / 100 * core_hz for amounts in asked])[of_component],
-        memory_mb=np.array([amounts[ON_HEAP] + amounts[OFF_HEAP] for amounts in asked])[of_component],
+        cpu_hz=cpu_hz_of(topology, asked, core_hz),
+        memory_mb=memory_mb_of(topology, asked),
         pair_source=none,
         pair_target=none,
         pair_tps=no_rate,

@@ -4,45 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-import numpy as np
-
-from stormwright.model.arrays import BoolArray, FloatArray, IntArray, frozen_floats, frozen_ints
-from stormwright.model.assignment import UNPLACED, TopologyAssignment
-from stormwright.model.cluster import DEFAULT_CORE_HZ, Supervisor, WorkerSlot
-from stormwright.model.component_limits import COMPONENT_LIMIT_KEYS, ComponentLimits, read_component_limits
-from stormwright.model.load import LoadProfile, TopologyLoad, assumed_load, requested
-from stormwright.model.requests import generic_names
+from stormwright.errors import InputError
+from stormwright.model.arrays import BoolArray, ByContent, FloatArray, IntArray
+from stormwright.model.assignment import TopologyAssignment
+from stormwright.model.check.faults import MOST_FAULTS
+from stormwright.model.check.problem import faults_of
+from stormwright.model.cluster import DEFAULT_CORE_HZ, Cluster, Supervisor, WorkerSlot
+from stormwright.model.demand import Demand
+from stormwright.model.limits.components import ComponentLimits
+from stormwright.model.load import LoadProfile, TopologyLoad
+from stormwright.model.running import Running
 from stormwright.model.topology import Topology
+from stormwright.model.workload import Resource, Workload
 
 
-class Resource(NamedTuple):
-    """Something that nodes have and executors use up, and the unit in which it is counted."""
+class Parts(NamedTuple):
+    """The four parts of a problem, which hold its arrays."""
 
-    name: str
-    unit: str = ""
+    cluster: Cluster
+    workload: Workload
+    demand: Demand
+    running: Running
 
 
-@dataclass(frozen=True)
-class Problem:
+_NOTHING = Workload((), {})
+
+#: Given as the parts of a problem by a reader that has found no fault: it is not checked again.
+CHECKED: Final = Parts(Cluster(()), _NOTHING, Demand(_NOTHING, None, 0.0), Running(Cluster(()), _NOTHING, {}))
+
+
+@dataclass(frozen=True, eq=False)
+class Problem(ByContent):
     """Topologies, cluster, load and current assignment at one moment.
 
     People see the objects; schedulers use the arrays, in which executors of all topologies are numbered in one
-    sequence (E in all), slots of all supervisors likewise (S), and nodes are supervisors (N).
+    sequence (E in all), slots of all supervisors likewise (S), and nodes are supervisors (N). The arrays are read-only,
+    and each lives in the part that it depends on: a problem that is made of another one (`with_load`, `with_current`,
+    `dataclasses.replace`) shares the parts of which nothing changes.
+
+    Problems with equal content are equal. They have no hash.
 
     Parameters
     ----------
     supervisors, topologies
         In the order given by Storm or by the file; ties are broken by it where a scheduler says so.
-    current
-        Topology id → what runs now.
-    load
-        Measured load; a topology missing from it has the load that `assumed_load` gives.
+    name
+        What people call it.
     conf
         Cluster configuration over Storm's defaults.
+    blacklisted_hosts, greylisted_supervisors
+        Hosts, and ids of supervisors, that take nothing new.
+    current
+        Topology id → what runs now. What it says of topologies and slots that are not there counts for nothing.
+    load
+        Measured load; a topology missing from it has the load that `assumed_load` gives.
+    core_hz
+        Speed of a core, in Hz, by which requests for CPU are turned into Hz.
+    parts
+        Of the problem that this one is made of; no concern of callers.
+
+    Raises
+    ------
+    InputError
+        It is no sound problem; all faults at once, each with the path that it would have in a file.
     """
 
     supervisors: tuple[Supervisor, ...]
@@ -54,6 +80,37 @@ class Problem:
     current: Mapping[str, TopologyAssignment] = field(default_factory=dict)
     load: LoadProfile | None = None
     core_hz: float = DEFAULT_CORE_HZ
+    parts: Parts | None = field(default=None, repr=False, compare=False)
+    cluster: Cluster = field(init=False, repr=False, compare=False)
+    workload: Workload = field(init=False, repr=False, compare=False)
+    demand: Demand = field(init=False, repr=False, compare=False)
+    running: Running = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        before = self.parts
+        parts = self._made_of(before)
+        if before is not CHECKED:
+            faults = faults_of(self.core_hz, parts, before)
+            if faults:
+                more = max(len(faults) - MOST_FAULTS, 0)
+                raise InputError(f"problem {self.name}".rstrip(), faults[:MOST_FAULTS], more)
+        object.__setattr__(self, "parts", parts)
+        for name, part in parts._asdict().items():
+            object.__setattr__(self, name, part)
+
+    def _made_of(self, before: Parts | None) -> Parts:
+        """The parts, those of `before` where they are made of the same."""
+        cluster, workload, demand, running = before or (None, None, None, None)
+        nodes = self.supervisors, self.blacklisted_hosts, self.greylisted_supervisors
+        if cluster is None or not cluster.is_of(*nodes):
+            cluster = Cluster(*nodes)
+        if workload is None or not workload.is_of(self.topologies, self.conf):
+            workload = Workload(self.topologies, self.conf)
+        if demand is None or not demand.is_of(workload, self.load, self.core_hz):
+            demand = Demand(workload, self.load, self.core_hz)
+        if running is None or not running.is_of(cluster, workload, self.current):
+            running = Running(cluster, workload, self.current)
+        return Parts(cluster, workload, demand, running)
 
     def with_load(self, load: LoadProfile) -> Problem:
         """The same problem under another load."""
@@ -63,167 +120,119 @@ class Problem:
         """The same problem with another current assignment."""
         return replace(self, current=dict(current))
 
-    # Executors -----------------------------------------------------------------------------------
+    # Executors ------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def executor_offset(self) -> IntArray:
         """Where each topology's executors start, shape (T + 1,)."""
-        return frozen_ints(np.cumsum([0, *(topology.num_executors for topology in self.topologies)]))
+        return self.workload.executor_offset
 
     @property
     def num_executors(self) -> int:
         """E, over all topologies."""
-        return int(self.executor_offset[-1])
+        return self.workload.num_executors
+
+    @property
+    def executor_topology(self) -> IntArray:
+        """Topology index of every executor, shape (E,)."""
+        return self.workload.executor_topology
 
     def executors_of(self, topology: int) -> slice:
         """The executors of a topology (by index) as a slice of every per-executor array."""
-        return slice(int(self.executor_offset[topology]), int(self.executor_offset[topology + 1]))
+        return self.workload.executors_of(topology)
 
-    @cached_property
-    def executor_topology(self) -> IntArray:
-        """Topology index of every executor, shape (E,)."""
-        return frozen_ints(np.repeat(np.arange(len(self.topologies)), np.diff(self.executor_offset)))
-
-    @cached_property
+    @property
     def topology_index(self) -> Mapping[str, int]:
         """Topology id → its index."""
-        return {topology.id: index for index, topology in enumerate(self.topologies)}
+        return self.workload.topology_index
 
-    @cached_property
+    @property
     def component_limits(self) -> Mapping[int, ComponentLimits]:
-        """Topology index → which of its executors may not be together, of topologies with such limits.
+        """Topology index → which of its executors may not be together, of topologies with such limits."""
+        return self.workload.component_limits
 
-        A topology's configuration lies over the cluster's; what Storm would refuse in it is no limit.
-        """
-        found = {}
-        for index, topology in enumerate(self.topologies):
-            conf = {key: topology.conf.get(key, self.conf.get(key)) for key in COMPONENT_LIMIT_KEYS}
-            limits, _ = read_component_limits(conf, topology.component_index)
-            if limits is not None:
-                found[index] = limits
-        return found
+    # Nodes and slots ------------------------------------------------------------------------------
 
-    # Nodes and slots -----------------------------------------------------------------------------
-
-    @cached_property
+    @property
     def slots(self) -> tuple[WorkerSlot, ...]:
         """Every worker slot, supervisor by supervisor, length S."""
-        return tuple(WorkerSlot(node.id, port) for node in self.supervisors for port in node.ports)
+        return self.cluster.slots
 
-    @cached_property
+    @property
     def slot_index(self) -> Mapping[WorkerSlot, int]:
         """Worker slot → its index."""
-        return {slot: index for index, slot in enumerate(self.slots)}
+        return self.cluster.slot_index
 
-    @cached_property
+    @property
     def slot_node(self) -> IntArray:
         """Node index of every slot, shape (S,)."""
-        return frozen_ints(np.repeat(np.arange(len(self.supervisors)), [len(s.ports) for s in self.supervisors]))
+        return self.cluster.slot_node
 
-    @cached_property
+    @property
     def node_index(self) -> Mapping[str, int]:
         """Supervisor id → its index."""
-        return {node.id: index for index, node in enumerate(self.supervisors)}
+        return self.cluster.node_index
 
-    @cached_property
+    @property
     def node_cpu_hz(self) -> FloatArray:
         """B_k of every node in Hz, shape (N,)."""
-        return frozen_floats([node.cpu_hz for node in self.supervisors])
+        return self.cluster.node_cpu_hz
 
-    @cached_property
+    @property
     def node_memory_mb(self) -> FloatArray:
         """Memory of every node in MB, shape (N,)."""
-        return frozen_floats([node.memory_mb for node in self.supervisors])
+        return self.cluster.node_memory_mb
 
-    @cached_property
+    @property
+    def node_rack(self) -> IntArray:
+        """Rack of every node, racks numbered in order of first appearance, shape (N,)."""
+        return self.cluster.node_rack
+
+    @property
+    def node_usable(self) -> BoolArray:
+        """Whether a node may take new executors: neither its host blacklisted nor itself greylisted, shape (N,)."""
+        return self.cluster.node_usable
+
+    # What runs now --------------------------------------------------------------------------------
+
+    @property
+    def current_slot(self) -> IntArray:
+        """Slot index of every executor now, -1 where it has none that still exists, shape (E,)."""
+        return self.running.current_slot
+
+    # Load -----------------------------------------------------------------------------------------
+
+    @property
+    def loads(self) -> tuple[TopologyLoad, ...]:
+        """Measured or assumed load of every topology, in order."""
+        return self.demand.loads
+
+    @property
+    def executor_cpu_hz(self) -> FloatArray:
+        """L of every executor in Hz, shape (E,)."""
+        return self.demand.executor_cpu_hz
+
+    @property
+    def executor_memory_mb(self) -> FloatArray:
+        """Memory of every executor in MB, shape (E,)."""
+        return self.demand.executor_memory_mb
+
+    @property
+    def executor_demand(self) -> FloatArray:
+        """What every executor uses of each of `resources`, shape (K, E)."""
+        return self.demand.executor_demand
+
+    # Resources -----------------------------------------------------------------------------------
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """What nodes have and executors use up: CPU, memory, and the generic resources that any executor asks for."""
+        return self.workload.resources
+
+    @property
     def node_capacity(self) -> FloatArray:
         """What every node has of each of `resources`, shape (K, N).
 
         Unlike CPU and memory, a generic resource that a supervisor does not tell is one that it does not have.
         """
-        generic = [
-            [node.resources.get(resource.name, 0.0) for node in self.supervisors] for resource in self.resources[2:]
-        ]
-        return frozen_floats(np.array([self.node_cpu_hz, self.node_memory_mb, *generic]))
-
-    @cached_property
-    def node_rack(self) -> IntArray:
-        """Rack of every node, racks numbered in order of first appearance, shape (N,)."""
-        numbers: dict[str, int] = {}
-        return frozen_ints([numbers.setdefault(node.rack, len(numbers)) for node in self.supervisors])
-
-    @cached_property
-    def node_usable(self) -> BoolArray:
-        """Whether a node may take new executors: neither its host blacklisted nor itself greylisted, shape (N,)."""
-        hosts, ids = self.blacklisted_hosts, frozenset(self.greylisted_supervisors)
-        return np.array([node.host not in hosts and node.id not in ids for node in self.supervisors], dtype=bool)
-
-    # What runs now -------------------------------------------------------------------------------
-
-    @cached_property
-    def current_slot(self) -> IntArray:
-        """Slot index of every executor now, -1 where it has none that still exists, shape (E,)."""
-        current = np.full(self.num_executors, UNPLACED, dtype=np.int32)
-        placed = [(self.topology_index[t], own) for t, own in self.current.items() if t in self.topology_index]
-        # All topologies at once: one by one NumPy would be called for each.
-        slots = [self.slot_index.get(slot, UNPLACED) for _, own in placed for slot in own.slots]
-        known = np.array([*slots, UNPLACED], dtype=np.int32)
-        first = np.cumsum([0, *(len(own.slots) for _, own in placed)])
-        lengths = [len(own.slot_of_executor) for _, own in placed]
-        index = np.fromiter(chain.from_iterable(own.slot_of_executor for _, own in placed), np.int64, sum(lengths))
-        slot = known[np.where(index == UNPLACED, UNPLACED, index + np.repeat(first[:-1], lengths))]
-        offset = np.array([self.executor_offset[topology] for topology, _ in placed], dtype=np.int64)
-        current[np.arange(len(slot)) + np.repeat(offset - np.cumsum([0, *lengths])[:-1], lengths)] = slot
-        current.flags.writeable = False
-        return current
-
-    # Load ----------------------------------------------------------------------------------------
-
-    @cached_property
-    def loads(self) -> tuple[TopologyLoad, ...]:
-        """Measured or assumed load of every topology, in order."""
-        measured = self.load.topologies if self.load else {}
-        return tuple(measured.get(t.id) or assumed_load(t, self.core_hz, self.conf) for t in self.topologies)
-
-    @cached_property
-    def executor_cpu_hz(self) -> FloatArray:
-        """L of every executor in Hz, shape (E,)."""
-        return frozen_floats(np.concatenate([np.empty(0), *(load.cpu_hz for load in self.loads)]))
-
-    @cached_property
-    def executor_memory_mb(self) -> FloatArray:
-        """Memory of every executor in MB, shape (E,)."""
-        return frozen_floats(np.concatenate([np.empty(0), *(load.memory_mb for load in self.loads)]))
-
-    # Resources -----------------------------------------------------------------------------------
-
-    @cached_property
-    def resources(self) -> tuple[Resource, ...]:
-        """What nodes have and executors use up: CPU, memory, and the generic resources that any executor asks for."""
-        asked = [amounts for of_topology in self._requested for amounts in of_topology]
-        return (Resource("CPU", "Hz"), Resource("memory", "MB"), *(Resource(name) for name in generic_names(asked)))
-
-    @cached_property
-    def executor_demand(self) -> FloatArray:
-        """What every executor uses of each of `resources`, shape (K, E).
-
-        CPU and memory are measured or assumed; of generic resources it is what its component asks for.
-        """
-        generic = [
-            np.concatenate(
-                [
-                    np.empty(0),
-                    *(
-                        np.array([amounts.get(resource.name, 0.0) for amounts in asked])[topology.executor_component]
-                        for topology, asked in zip(self.topologies, self._requested, strict=True)
-                    ),
-                ]
-            )
-            for resource in self.resources[2:]
-        ]
-        return frozen_floats(np.array([self.executor_cpu_hz, self.executor_memory_mb, *generic]))
-
-    @cached_property
-    def _requested(self) -> tuple[list[dict[str, float]], ...]:
-        """Of every topology what its components ask for."""
-        return tuple(requested(topology, self.conf) for topology in self.topologies)
+        return self.cluster.capacity(self.workload.generic)

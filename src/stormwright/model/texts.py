@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stormwright.model.problem import Problem
+if TYPE_CHECKING:
+    from stormwright.model.problem import Problem
 
 #: Unit of the model → the unit that people read, and how many of the first make one of it.
 _READ_AS = {"Hz": ("GHz", 1e9)}
@@ -38,13 +39,29 @@ def size_of(problem: Problem) -> str:
 
 
 def amount(value: float, unit: str) -> str:
-    """``6.1 GHz`` for 6.1e9 Hz, ``512 MB``; four digits of it, and all before the point."""
+    """``6.1 GHz`` for 6.1e9 Hz, ``512 MB``; four digits of it, and all before the point.
+
+    Parameters
+    ----------
+    value
+        In `unit`.
+    unit
+        Of the model, such as Hz; empty for a count.
+    """
     unit, scale = _READ_AS.get(unit, (unit, 1.0))
     return f"{_number(value / scale, scale, _DIGITS)} {unit}".rstrip()
 
 
 def amount_of(used: float, capacity: float, unit: str) -> str:
-    """``6.1 of 4.0 GHz``, with as many digits as it takes to tell the two apart."""
+    """``6.1 of 4.0 GHz``, with as many digits as it takes to tell the two apart.
+
+    Parameters
+    ----------
+    used, capacity
+        In `unit`.
+    unit
+        Of the model, such as Hz; empty for a count.
+    """
     unit, scale = _READ_AS.get(unit, (unit, 1.0))
     for digits in (_DIGITS, 7, 10, 13):
         texts = [_number(value / scale, scale, digits) for value in (used, capacity)]

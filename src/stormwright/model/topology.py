@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stormwright.model.arrays import IntArray
+from stormwright.model.arrays import IntArray, frozen
+from stormwright.model.check.faults import Wrong
+from stormwright.model.check.topology import topology_wrong
 
 #: Groupings whose targets Storm 2.x picks by locality and load, so their traffic follows the placement.
 PLACEMENT_FOLLOWING = frozenset({"shuffle", "local_or_shuffle", "none"})
@@ -97,21 +99,22 @@ class Topology:
     def executor_component(self) -> IntArray:
         """Component index of every executor, shape (E,)."""
         runs = self.executor_runs
-        return np.repeat([run.component for run in runs], [run.count for run in runs]).astype(np.int32)
+        return frozen(
+            np.repeat(np.array([run.component for run in runs], np.int32), [run.count for run in runs]), np.int32
+        )
 
     @cached_property
     def executor_start_task(self) -> IntArray:
         """First task id of every executor, shape (E,)."""
         starts = [run.start_task + np.arange(run.count) * run.tasks_per_executor for run in self.executor_runs]
-        return np.concatenate([np.empty(0, np.int32), *starts]).astype(np.int32)
+        return frozen(np.concatenate([np.empty(0, np.int32), *starts]), np.int32)
 
     @cached_property
     def executor_end_task(self) -> IntArray:
         """Last task id of every executor, inclusive, shape (E,)."""
         runs = self.executor_runs
         sizes = np.repeat([run.tasks_per_executor for run in runs], [run.count for run in runs]).astype(np.int32)
-        last: IntArray = self.executor_start_task + sizes - 1
-        return last
+        return frozen(self.executor_start_task + sizes - 1, np.int32)
 
     @cached_property
     def num_executors(self) -> int:
@@ -122,3 +125,8 @@ class Topology:
     def component_index(self) -> Mapping[str, int]:
         """Component id → its index in `components`."""
         return {component.id: index for index, component in enumerate(self.components)}
+
+    @cached_property
+    def wrong(self) -> tuple[Wrong, ...]:
+        """All that is wrong with it, looked for once."""
+        return tuple(topology_wrong(self))

@@ -20,7 +20,7 @@ from stormwright.model import (
     violations,
 )
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.model.constraints import RELATIVE_TOLERANCE
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 from stormwright.optimize.construct.greedy import NOWHERE, Bins, Greedy, Items, Pairs
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.frame.waiting import Plan, answer, plan_with_last_resort

@@ -19,7 +19,7 @@ from stormwright.model import (
     violations,
 )
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
-from stormwright.model.constraints import RELATIVE_TOLERANCE
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 from stormwright.optimize.construct.topologies import construct
 from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.layout.coarsen import coarsen, find_large

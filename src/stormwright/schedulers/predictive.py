@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.model.topology_conf import FORECAST_GROWTH
+from stormwright.model.conf.keys import FORECAST_GROWTH
 from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
 from stormwright.schedulers.kit.told import topologies_tell
 from stormwright.schedulers.placing.placing import Placing, Room

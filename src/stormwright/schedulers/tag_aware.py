@@ -11,7 +11,8 @@ import numpy as np
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import BoolArray
-from stormwright.model.topology_conf import WORKERS_OF_TAG
+from stormwright.model.conf.keys import WORKERS_OF_TAG
+from stormwright.model.limits.extra import UNTAGGED, tags_of, tags_of_node
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.frame.waiting import Plan, QueueParams, answer, ordered, plan_with_last_resort
 from stormwright.schedulers.kit.told import topologies_tell
@@ -22,13 +23,7 @@ from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.placing.staying import choose_slots
 from stormwright.schedulers.traffic.dag import by_component
 
-#: Key of `supervisor.scheduler.meta`: the tags of a supervisor, separated by commas.
-TAGS = "tags"
-
-#: What a component or a supervisor without a tag is called.
-UNTAGGED = "untagged"
-
-Tags = frozenset[str]
+TagSet = frozenset[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +95,7 @@ class TagAwareScheduler:
         )
         queue = ordered(problem, wanted_all, self.params.order)
         room = Room(draft)
-        of_node = [tags_of((node.scheduler_meta or {}).get(TAGS, "")) for node in problem.supervisors]
+        of_node = [tags_of_node(node) for node in problem.supervisors]
         blocked = ""
         for wanted in queue:
             if blocked and not self.params.backfill:
@@ -114,19 +109,16 @@ class TagAwareScheduler:
         return Plan(choose_slots(draft), draft.reasons)
 
 
-def tags_of(text: str) -> Tags:
-    """The tags in a text like ``"gpu, ssd"``."""
-    return frozenset(tag.strip() for tag in text.split(",") if tag.strip())
-
-
-def _tags(problem: Problem, executor: int) -> Tags:
+def _tags(problem: Problem, executor: int) -> TagSet:
     """Of an executor's component; executors are numbered over the problem."""
     topology = int(problem.executor_topology[executor])
     of = problem.topologies[topology]
-    return tags_of(",".join(of.components[of.executor_component[executor - problem.executor_offset[topology]]].tags))
+    return tags_of(of.components[of.executor_component[executor - problem.executor_offset[topology]]].tags)
 
 
-def _place(draft: Draft, room: Room, wanted: Wanted, of_node: list[Tags], asked: Mapping[str, int]) -> tuple[str, ...]:
+def _place(
+    draft: Draft, room: Room, wanted: Wanted, of_node: list[TagSet], asked: Mapping[str, int]
+) -> tuple[str, ...]:
     """Add the workers of a topology to the draft, or tell why it cannot have them."""
     placing = Placing(draft, room, wanted)
     if 0 < wanted.workers * placing.limit < len(wanted.executors):
@@ -191,22 +183,22 @@ def _mend(draft: Draft, overloading: list[_Group]) -> tuple[str, ...]:
     )
 
 
-def _groups(problem: Problem, wanted: Wanted) -> dict[Tags, list[int]]:
+def _groups(problem: Problem, wanted: Wanted) -> dict[TagSet, list[int]]:
     """Tags → the executors whose components have them; in order of the tags' names."""
     topology = problem.topologies[wanted.topology]
     offset = int(problem.executor_offset[wanted.topology])
     members = by_component(topology, [int(e) for e in wanted.executors], offset)
-    groups: dict[Tags, list[int]] = {}
+    groups: dict[TagSet, list[int]] = {}
     for component, executors in members.items():
         if executors:
-            tags = tags_of(",".join(topology.components[component].tags))
+            tags = tags_of(topology.components[component].tags)
             groups.setdefault(tags, []).extend(executors)
     return dict(sorted(groups.items(), key=lambda item: sorted(item[0])))
 
 
 def _workers_of_group(
-    asked: Mapping[str, int], sizes: Mapping[Tags, int], live: Mapping[Tags, int], workers: int, limit: int
-) -> dict[Tags, int]:
+    asked: Mapping[str, int], sizes: Mapping[TagSet, int], live: Mapping[TagSet, int], workers: int, limit: int
+) -> dict[TagSet, int]:
     """New workers of every group: as configured, less those that are live, the others in proportion to their executors;
     as many as hold them.
     """

@@ -9,7 +9,7 @@ import numpy as np
 from stormwright.errors import SchedulerError
 from stormwright.model import UNPLACED, Assignment, Problem, Topology, TopologyAssignment
 from stormwright.model.arrays import IntArray
-from stormwright.model.isolation import isolated
+from stormwright.model.limits.isolation import isolated
 from stormwright.model.texts import counted
 
 

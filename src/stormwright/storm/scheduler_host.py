@@ -23,7 +23,7 @@ from stormwright.errors import Fault, InputError, SchedulerError
 from stormwright.formats import assignment_from_dict, problem_to_dict
 from stormwright.formats.documents import ASSIGNMENT_SCHEMA
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
-from stormwright.model.isolation import MACHINES
+from stormwright.model.limits.isolation import MACHINES
 from stormwright.model.texts import counted
 from stormwright.storm.helper_jvm import HelperJvm, JvmEndedError, NoAnswerError
 from stormwright.storm.java_names import JAVA_PREFIX

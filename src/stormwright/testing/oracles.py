@@ -11,6 +11,9 @@ from stormwright.model import Problem, Topology, TopologyLoad
 
 CLASS_WEIGHTS = {"executor": 0.0, "worker": 0.0, "node": 0.2, "rack": 1.0, "cluster": 2.0, "nowhere": 0.0}
 
+#: What is left of a flow by rounding alone, in parts of it: no tuple comes of it.
+ROUNDING = 1e-12
+
 
 def executors(problem: Problem) -> list[tuple[str, int]]:
     """Every executor as (topology id, number within it), in the model's order."""
@@ -80,12 +83,13 @@ def _shuffled(
             others = [n for n, (s, _) in enumerate(flows) if _near(problem, slots, source, [s], scope)]
             too_much = max(sum(flows[n][1] for n in others) - len(inside) * limit, 0.0)
             left[number] = rest[number] * too_much / (sum(rest[n] for n in others) or 1.0)
-            for target in further if rest[number] > left[number] else []:
-                yield source, target, (rest[number] - left[number]) / len(further)
+            sent = rest[number] - left[number]
+            for target in further if sent > ROUNDING * flows[number][1] else []:
+                yield source, target, sent / len(further)
         rest = left
     for number, (source, _) in enumerate(flows):
         far = [t for t in targets if t not in nearer[number]] or targets
-        for target in far if rest[number] > 0 else []:
+        for target in far if rest[number] > ROUNDING * flows[number][1] else []:
             yield source, target, rest[number] / len(far)
 
 
@@ -154,7 +158,20 @@ def is_valid(problem: Problem, slots: Sequence[int]) -> bool:
             return False
         if max(sizes.values(), default=0) > of.conf.get("stormwright.max.executors.per.worker", 10**9):
             return False
-    return keeps_apart(problem, slots)
+    return keeps_apart(problem, slots) and not uses_blacklisted_hosts(problem, slots)
+
+
+def uses_blacklisted_hosts(problem: Problem, slots: Sequence[int]) -> bool:
+    """Whether an executor is on a blacklisted host that does not run in the same slot already."""
+    hosts = {node.id: node.host for node in problem.supervisors}
+    for (topology, number), index in zip(executors(problem), slots, strict=True):
+        if index < 0 or hosts[problem.slots[index].supervisor] not in problem.blacklisted_hosts:
+            continue
+        now = problem.current.get(topology)
+        position = now.slot_of_executor[number] if now else -1
+        if now is None or position < 0 or now.slots[position] != problem.slots[index]:
+            return True
+    return False
 
 
 def asked_by(problem: Problem, topology: str, number: int) -> dict[str, float]:

@@ -25,7 +25,7 @@ from stormwright.model import (
     WorkerSlot,
     default_executor_runs,
 )
-from stormwright.model.component_limits import (
+from stormwright.model.limits.components import (
     INCOMPATIBLE,
     MAX_ON_NODE,
     ONE_COMPONENT,
@@ -33,7 +33,7 @@ from stormwright.model.component_limits import (
     RAS_CONSTRAINTS,
     SPREAD_COMPONENTS,
 )
-from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 
 GROUPINGS = ("shuffle", "fields", "all", "global", "none", "direct", "local_or_shuffle")
 GHZ = 1e9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -131,8 +132,7 @@ def test_spark_forecasts_every_topology_as_it_is_done_here(spark: SparkSession) 
 def test_executors_share_what_is_expected_of_their_component() -> None:
     t, other = topology("t"), topology("other")
     of = problem([t, other])
-    load = assumed_load(t, 3e9)
-    load.cpu_hz[:] = [1.0, 2.0, 6.0, 0.0]
+    load = replace(assumed_load(t, 3e9), cpu_hz=[1.0, 2.0, 6.0, 0.0])
     profile = LoadProfile({t.id: load, other.id: assumed_load(other, 3e9)})
     rows = [
         {"topology": t.id, "component": "a-spout", "cpu_hz": 5.0},
@@ -145,7 +145,7 @@ def test_executors_share_what_is_expected_of_their_component() -> None:
     assert foreseen is not None
     assert foreseen.tolist() == [5.0, 4.0, 12.0, 0.0]
     assert found.topologies[other.id].forecast_cpu_hz is None, "a component of it has no forecast"
-    load.cpu_hz[:] = 0
+    profile = LoadProfile({t.id: replace(load, cpu_hz=np.zeros(4))})
     idle = with_forecast(profile, of, forecasts).topologies[t.id].forecast_cpu_hz
     assert idle is not None
     assert idle.tolist() == pytest.approx([5, 16 / 3, 16 / 3, 16 / 3])
@@ -157,8 +157,8 @@ def test_minutes_are_means_of_windows_that_do_not_overlap_and_survive_a_restart(
     minutes = MinuteTable(tmp_path / "minutes.arrow", keep_minutes=3)
 
     def add(start_s: int, cpu_hz: float) -> None:
-        load.cpu_hz[:] = cpu_hz
-        minutes.add(LoadProfile({t.id: load}, start_ms=start_s * 1000, end_ms=(start_s + 15) * 1000), of)
+        at_once = replace(load, cpu_hz=np.full_like(load.cpu_hz, cpu_hz))
+        minutes.add(LoadProfile({t.id: at_once}, start_ms=start_s * 1000, end_ms=(start_s + 15) * 1000), of)
 
     for start_s, cpu_hz in ((600, 1.0), (603, 99.0), (615, 3.0), (659, 2.0), (665, 50.0), (675, 10.0)):
         add(start_s, cpu_hz)

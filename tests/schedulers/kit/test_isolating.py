@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED, Problem, violations
-from stormwright.model.isolation import isolated
+from stormwright.model.limits.isolation import SharedHost, TooManyHosts, isolated
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit import registry
 from stormwright.schedulers.kit.isolating import Isolating
@@ -57,7 +57,7 @@ def test_isolated_topologies_are_alone(name, of, machines):
     answer = make_scheduler(name).schedule(of)
     assert keeps_isolated(of, answer.slot_of_executor, machines)
     left_out = {executor.topology for executor in answer.unplaced}
-    broken = [text for text in violations(of, answer.slot_of_executor) if text.split(":")[0] not in left_out]
+    broken = [each for each in violations(of, answer.slot_of_executor) if each.topology not in left_out]
     assert broken == []
 
 
@@ -84,14 +84,14 @@ def test_violations_say_what_sets_say(of, data):
     of = isolating(of, **machines)
     slot = st.integers(UNPLACED, len(of.slots) - 1)
     slots = np.array(data.draw(st.lists(slot, min_size=of.num_executors, max_size=of.num_executors)), np.int32)
-    broken = [text for text in violations(of, slots) if "isolated" in text]
+    broken = [each for each in violations(of, slots) if isinstance(each, TooManyHosts | SharedHost)]
     assert (broken == []) == keeps_isolated(of, slots, machines)
 
 
 def test_messages():
     of = isolating(three(9.0, 9.0, 9.0), a=1)
     slots = np.array([0, 0, 2, 2, 3, 3, 5, 5, 1, 1, 4, 4], np.int32)
-    assert violations(of, slots) == [
+    assert [str(each) for each in violations(of, slots)] == [
         "a: on 2 hosts, isolated on 1",
         "a: isolated, but shares h0 with 1 topology",
         "a: isolated, but shares h1 with 1 topology",
@@ -113,7 +113,7 @@ def test_as_many_hosts_as_the_cluster_says_and_the_others_elsewhere():
 
 def test_it_waits_for_hosts_on_which_nothing_else_runs():
     """The other two keep all three nodes busy; what waits says why, and they are left alone."""
-    of = running(isolating(three(9.0, 9.0, 9.0), b=2), [0, 0, 2, 2, -1, -1, -1, -1, 4, 4, 2, 2])
+    of = running(isolating(three(9.0, 9.0, 9.0), b=2), [0, 0, 2, 2, -1, -1, -1, -1, 4, 4, 3, 3])
     answer = make_scheduler("online").schedule(of)
     assert answer.slot_of_executor[[4, 5, 6, 7]].tolist() == [-1] * 4
     assert {executor.reasons[-1] for executor in answer.unplaced} == {

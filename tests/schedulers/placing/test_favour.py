@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from stormwright.model import Problem
-from stormwright.model.favoured_hosts import FAVOURED_HOSTS, UNFAVOURED_HOSTS
+from stormwright.model.conf.favoured_hosts import FAVOURED_HOSTS, UNFAVOURED_HOSTS
+from stormwright.model.problem import CHECKED
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.placing.favour import favour, most_favoured
 from tests.schedulers.builders import load, nodes, problem, topology
@@ -27,8 +30,10 @@ def test_what_a_topology_thinks_of_nodes():
     three = nodes(9.0, 9.0, 9.0)
     assert favour(wishing(three, 1, 1), 0) is None
     assert favour(wishing(three, 1, 1, ["h2", "gone"], ["h0", "h2"]), 0).tolist() == [2, 1, 0]
-    of = problem(three, (topology("t", 1, 1, **{FAVOURED_HOSTS: "h1"}), load(1)))
-    assert favour(of, 0) is None, "no list"
+    unchecked = replace(
+        wishing(three, 1, 1), topologies=(topology("t", 1, 1, **{FAVOURED_HOSTS: "h1"}),), parts=CHECKED
+    )
+    assert favour(unchecked, 0) is None, "no list"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED
-from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.frame.waiting import QueueParams, place_waiting
 from stormwright.schedulers.placing.admission import find_wanted
@@ -88,7 +88,7 @@ def test_what_is_left_over_fills_workers_without_a_node_no_further_than_they_hol
 
 
 def test_workers_are_dealt_in_turns_those_with_most_slots_first():
-    placing = placing_of(nodes(9.0, ports=2) + nodes(9.0, 9.0, ports=3), executors=6, workers=6)
+    placing = placing_of(nodes(9.0, ports=2) + nodes(9.0, 9.0, 9.0, ports=3)[1:], executors=6, workers=6)
     dealt = []
     for executor in range(6):
         dealt.append(placing.in_turn(placing.can_host([executor])))

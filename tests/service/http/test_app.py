@@ -16,6 +16,7 @@ import pytest
 
 from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.model import Problem
+from stormwright.model.problem import CHECKED
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
 from stormwright.service.http.app import make_app
@@ -131,7 +132,7 @@ def test_a_faulty_configuration_is_the_fault_of_its_topology_alone(
 ) -> None:
     bad, good = replace(topology("bad"), conf={"kept": 1, **conf}), topology("good")
     with serving(delivered, scheduler) as port:
-        code, body = ask(port, "/v1/schedule", snapshot(problem([bad, good])))
+        code, body = ask(port, "/v1/schedule", snapshot(replace(problem([]), topologies=(bad, good), parts=CHECKED)))
     assert code == 200, body
     answer = orjson.loads(body)
     assert set(answer["assignments"]) == {good.id}

@@ -17,7 +17,7 @@ from stormwright.history.judged.judging import Judgement, calibration, judge
 from stormwright.history.judged.observed import ObservedTraffic, Window
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
-from stormwright.model.traffic import traffic_under
+from stormwright.model.traffic.traffic import traffic_under
 
 #: What is judged. The first is tuples between nodes for each tuple tree, or for each tuple processed where no tree is
 #: tracked: so a load that grows or falls meanwhile changes nothing. The cost model takes rates as given, so it predicts

@@ -12,8 +12,9 @@ import numpy as np
 
 from stormwright.model import CostWeights, Problem, cost_under
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
-from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER, RELATIVE_TOLERANCE
-from stormwright.model.traffic import pair_traffic
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE
+from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.traffic.traffic import pair_traffic
 from stormwright.optimize.layout.links import Links
 
 #: Room for rounding: nodes are a little larger than a valid placement may make them.

@@ -2,8 +2,9 @@
 
 A *sink* is a component that flows go to, of one grouping. Where its flows end follows from two tables over the workers
 of its topology: what executors in each send, and how many executors of the component each has. So its cost takes time
-linear in the workers of the topology, however many executors send. The rule is that of `stormwright.model.flows`: what
-the executors of a scope cannot take leaves it, so the cost is that of leaving workers, nodes and racks, added up.
+linear in the workers of the topology, however many executors send. The rule is that of
+`stormwright.model.traffic.flows`: what the executors of a scope cannot take leaves it, so the cost is that of leaving
+workers, nodes and racks, added up.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED, Problem, Traffic, traffic_under
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.model.flows import is_local, member_limit
-from stormwright.model.traffic import pair_traffic
+from stormwright.model.traffic.flows import is_local, member_limit
+from stormwright.model.traffic.traffic import pair_traffic
 from stormwright.optimize.kernel.records import FLOW, Records
 
 #: Significant bits of a double: sums of rates stay within them, so that they are exact.

@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, CostWeights, Problem
 from stormwright.model.arrays import BoolArray, IndexArray
-from stormwright.model.constraints import RELATIVE_TOLERANCE
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 from stormwright.optimize.kernel import records as arrays
 from stormwright.optimize.kernel import steps as steps
 from stormwright.optimize.kernel.compiled import compiled

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from stormwright.model import Topology, TopologyLoad
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
-from stormwright.model.flows import is_local
-from stormwright.model.load import silent_load
+from stormwright.model.load import cpu_hz_of, memory_mb_of, requested
 from stormwright.model.topology import PLACEMENT_FOLLOWING
+from stormwright.model.traffic.flows import is_local
 from stormwright.pipeline.panes.windows import kind_of, numbers
 from stormwright.pipeline.settings import StreamSettings
 
@@ -38,11 +38,11 @@ def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings,
     bytes_per_tuple = _bytes_per_tuple(pa.concat_tables([pairs, flows]))
     (pair_source, pair_target), paired = _rates(pair_keys, pairs, covered_s, bytes_per_tuple)
     (flow_source, flow_component, grouping), flowing = _rates(flow_keys, flows, covered_s, bytes_per_tuple)
-    asked = silent_load(topology, core_hz)
+    asked = requested(topology)
     received = _sum_by(index, numbers(executors, "received"), topology.num_executors)
     load = TopologyLoad(
-        cpu_hz=_cpu_hz(topology, cycles, covered_s, asked.cpu_hz),
-        memory_mb=asked.memory_mb,
+        cpu_hz=_cpu_hz(topology, cycles, covered_s, cpu_hz_of(topology, asked, core_hz)),
+        memory_mb=memory_mb_of(topology, asked),
         pair_source=pair_source,
         pair_target=pair_target,
         pair_tps=paired.tps,

@@ -10,7 +10,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
-from stormwright.model.topology_conf import PRIORITY
+from stormwright.model.conf.keys import PRIORITY
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.params import Params, param
 from stormwright.schedulers.kit.told import topologies_tell

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from stormwright.model import Topology
-from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 
 
 def num_workers(topology: Topology) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IndexArray
-from stormwright.model.constraints import RELATIVE_TOLERANCE
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 from stormwright.optimize.repair import loops as loops
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker

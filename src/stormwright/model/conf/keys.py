@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from stormwright.model.component_limits import read_component_limits
-from stormwright.model.constraints import MAX_EXECUTORS_PER_WORKER
-from stormwright.model.favoured_hosts import read_favoured_hosts
-from stormwright.model.isolation import read_machines
-from stormwright.model.misfit import Misfit
-from stormwright.model.requests import read_requests
+from stormwright.model.conf.favoured_hosts import read_favoured_hosts
+from stormwright.model.conf.misfit import Misfit
+from stormwright.model.conf.requests import read_requests
+from stormwright.model.limits.components import read_component_limits
+from stormwright.model.limits.isolation import read_machines
+from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 
 #: Forecast load of a topology in parts of the load that it has now.
 FORECAST_GROWTH = "stormwright.forecast.growth"
@@ -28,7 +28,13 @@ PRIORITY = "topology.priority"
 
 
 def conf_misfits(conf: Mapping[str, Any]) -> tuple[Misfit, ...]:
-    """All that is wrong in a topology's configuration with keys that our schedulers read."""
+    """All that is wrong in a topology's configuration with keys that our schedulers read.
+
+    Parameters
+    ----------
+    conf
+        The topology's own, without what the cluster's says.
+    """
     of_keys = (misfit for key in _CHECKS if key in conf for misfit in value_misfits(key, conf[key]))
     return (*of_keys, *storm_misfits(conf))
 
@@ -56,7 +62,15 @@ def deeper(value: object, levels: int) -> bool:
 
 
 def value_misfits(key: str, value: object) -> Iterator[Misfit]:
-    """What is wrong with the value of one of the keys named above, or of `MAX_EXECUTORS_PER_WORKER`."""
+    """What is wrong with the value of one of the keys named above, or of `MAX_EXECUTORS_PER_WORKER`.
+
+    Parameters
+    ----------
+    key
+        One of these keys.
+    value
+        As it came out of JSON or YAML.
+    """
     return _CHECKS[key](key, value)
 
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.model.arrays import ByContent, FloatArray, IntArray
 from stormwright.model.assignment import UNPLACED
-from stormwright.model.flows import flow_pairs
 from stormwright.model.problem import Problem
+from stormwright.model.traffic.flows import flow_pairs
 
 
-@dataclass(frozen=True)
-class Traffic:
+@dataclass(frozen=True, eq=False)
+class Traffic(ByContent):
     """Directed traffic between executors (numbered over the whole problem).
 
     Parameters
@@ -61,7 +61,13 @@ def traffic_under(problem: Problem, slot_of_executor: IntArray) -> Traffic:
 
 
 def pair_traffic(problem: Problem) -> Traffic:
-    """The traffic of fixed pairs, which no placement changes."""
+    """The traffic of fixed pairs, which no placement changes.
+
+    Returns
+    -------
+    Traffic
+        Of all topologies, executors numbered over the problem.
+    """
     return _joined([_pairs_of(problem, index) for index in range(len(problem.topologies))])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from stormwright.model.misfit import Misfit
+from stormwright.model.conf.misfit import Misfit
 
 #: Keys of a topology's configuration: lists of hosts.
 FAVOURED_HOSTS = "topology.scheduler.favored.nodes"
@@ -20,7 +20,18 @@ class FavouredHosts(NamedTuple):
 
 
 def read_favoured_hosts(conf: Mapping[str, Any]) -> tuple[FavouredHosts, tuple[Misfit, ...]]:
-    """The hosts that a topology's configuration names, and what is wrong with it."""
+    """The hosts that a topology's configuration names, and what is wrong with it.
+
+    Parameters
+    ----------
+    conf
+        The topology's own.
+
+    Returns
+    -------
+    hosts, misfits
+        None of either kind where the lists are none.
+    """
     misfits: list[Misfit] = []
 
     def hosts(key: str) -> frozenset[str]:

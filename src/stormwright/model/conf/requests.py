@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stormwright.model.amounts import AMOUNT_WANTED, is_amount
-from stormwright.model.misfit import Misfit
+from stormwright.model.conf.misfit import Misfit
 
 CPU = "cpu.pcore.percent"
 ON_HEAP = "onheap.memory.mb"
@@ -61,12 +61,24 @@ _NOT_GENERIC = {CPU, ON_HEAP, OFF_HEAP, MEMORY}
 
 
 def normalised(resources: Mapping[str, float]) -> dict[str, float]:
-    """Amounts under the names that Storm gives resources at last."""
+    """Amounts under the names that Storm gives resources at last.
+
+    Parameters
+    ----------
+    resources
+        Amounts by any name that a resource has had; generic ones keep theirs.
+    """
     return {NORMALISED.get(name, name): amount for name, amount in resources.items()}
 
 
 def generic_names(asked: Iterable[Mapping[str, float]]) -> list[str]:
-    """Resources other than CPU and memory of which something is asked for, by name."""
+    """Resources other than CPU and memory of which something is asked for, by name.
+
+    Parameters
+    ----------
+    asked
+        What components ask for, resource → amount.
+    """
     return sorted({name for amounts in asked for name, amount in amounts.items() if amount > 0} - _NOT_GENERIC)
 
 

@@ -52,7 +52,10 @@ def flow_pairs(
 
 
 def is_local(load: TopologyLoad) -> BoolArray:
-    """Whether the grouping of each flow knows only the worker and all, shape (F,)."""
+    """Whether the grouping of each flow knows only the worker and all, shape (F,).
+
+    That is ``local_or_shuffle``; ``shuffle`` and ``none`` go by worker, node and rack.
+    """
     return np.array([grouping == LOCAL for grouping in load.flow_grouping], dtype=bool)
 
 
@@ -79,10 +82,12 @@ def _spread(
         inside = (group[:, None] == member_group) & (group[:, None] != UNPLACED)
         beyond = inside & ~narrower
         carried = np.where(beyond.any(axis=1), rest - _sent_on(group, tps, rest, member_group, limit), 0.0)
+        carried[carried <= _ROUNDING * tps] = 0.0
         result += beyond * (carried / np.maximum(beyond.sum(axis=1), 1))[:, None]
         rest, narrower = rest - carried, inside
+        rest[rest <= _ROUNDING * tps] = 0.0  # no tuple goes on for what rounding leaves over
     far = ~narrower
-    far[~far.any(axis=1)] = True  # what rounding leaves over
+    far[~far.any(axis=1)] = True  # where all are near, what these could not take
     return np.asarray(result + far * (rest / far.sum(axis=1))[:, None], dtype=np.float64)
 
 

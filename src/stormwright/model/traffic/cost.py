@@ -9,12 +9,22 @@ import numpy as np
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import UNPLACED
 from stormwright.model.problem import Problem
-from stormwright.model.traffic import Traffic, traffic_under
+from stormwright.model.traffic.traffic import Traffic, traffic_under
 
 
 @dataclass(frozen=True, slots=True)
 class CostWeights:
-    """Weight of a tuple by how far it goes. Storm's own network metric would be 0, 0, 1, 2, 3."""
+    """Weight of a tuple by how far it goes. Storm's own network metric would be 0, 0, 1, 2, 3.
+
+    Parameters
+    ----------
+    same_executor, same_worker
+        Of tuples that no other process sees.
+    inter_worker
+        Between workers of one node.
+    inter_node, inter_rack
+        Between nodes of one rack, and between racks.
+    """
 
     same_executor: float = 0.0
     same_worker: float = 0.0
@@ -41,14 +51,36 @@ class Cost:
 
 
 def cost_of(problem: Problem, slot_of_executor: IntArray, weights: CostWeights | None = None) -> Cost:
-    """Cost of an assignment under the traffic that it itself brings about (flows follow the placement)."""
+    """Cost of an assignment under the traffic that it itself brings about (flows follow the placement).
+
+    Parameters
+    ----------
+    problem
+        Whose executors are placed.
+    slot_of_executor
+        Index into the problem's slots, -1 for none, shape (E,).
+    weights
+        Of the classes of distance; without them those of `CostWeights`.
+    """
     return cost_under(problem, slot_of_executor, traffic_under(problem, slot_of_executor), weights)
 
 
 def cost_under(
     problem: Problem, slot_of_executor: IntArray, traffic: Traffic, weights: CostWeights | None = None
 ) -> Cost:
-    """Cost of an assignment under a given traffic."""
+    """Cost of an assignment under a given traffic.
+
+    Parameters
+    ----------
+    problem
+        Whose executors are placed.
+    slot_of_executor
+        Index into the problem's slots, -1 for none, shape (E,).
+    traffic
+        Between the executors, whatever placement it was measured under.
+    weights
+        Of the classes of distance; without them those of `CostWeights`.
+    """
     weights = weights or CostWeights()
     slot_a, slot_b = slot_of_executor[traffic.source], slot_of_executor[traffic.target]
     node_of_slot = np.append(problem.slot_node, UNPLACED)

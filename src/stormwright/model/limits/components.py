@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from stormwright.model.arrays import BoolArray, IndexArray
-from stormwright.model.misfit import Misfit
+from stormwright.model.arrays import BoolArray, ByContent, IndexArray
+from stormwright.model.conf.misfit import Misfit
 
 RAS_CONSTRAINTS = "topology.ras.constraints"
 SPREAD_COMPONENTS = "topology.spread.components"
@@ -36,7 +36,7 @@ NO_LIMIT = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
-class ComponentLimits:
+class ComponentLimits(ByContent):
     """Limits on the components of one topology, C in number.
 
     Parameters
@@ -52,7 +52,13 @@ class ComponentLimits:
     incompatible: BoolArray
 
     def crowded(self, on_nodes: IndexArray) -> IndexArray:
-        """Executors beyond the limit, given how many of each component each node has, both of shape (N, C)."""
+        """Executors beyond the limit, given how many of each component each node has, both of shape (N, C).
+
+        Parameters
+        ----------
+        on_nodes
+            Executors of each component on each node, shape (N, C).
+        """
         too_many: IndexArray = np.maximum(on_nodes - self.most_on_node, 0)
         return too_many
 
@@ -68,7 +74,17 @@ class ComponentLimits:
 
 
 def count_components(place: IndexArray, component: IndexArray, num_places: int, num_components: int) -> IndexArray:
-    """Executors of each component in each place, shape (places, components); place -1 is left out."""
+    """Executors of each component in each place, shape (places, components); place -1 is left out.
+
+    Parameters
+    ----------
+    place
+        Where each executor is, -1 for nowhere, shape (E,).
+    component
+        Of each executor, shape (E,).
+    num_places, num_components
+        How many there are, used or not.
+    """
     placed = place >= 0
     keys = place[placed].astype(np.int64) * num_components + component[placed]
     return np.bincount(keys, minlength=num_places * num_components).reshape(num_places, num_components)

@@ -1,0 +1,125 @@
+"""The topologies of a problem together: their executors in one sequence, and what these ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stormwright.model.arrays import FloatArray, IntArray, frozen_floats, frozen_ints
+from stormwright.model.conf.requests import generic_names
+from stormwright.model.limits.components import COMPONENT_LIMIT_KEYS, ComponentLimits, read_component_limits
+from stormwright.model.load import TopologyLoad, assumed_load, cpu_hz_of, memory_mb_of, requested
+from stormwright.model.topology import Topology
+
+
+class Resource(NamedTuple):
+    """Something that nodes have and executors use up, and the unit in which it is counted."""
+
+    name: str
+    unit: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """The topologies of a problem and what follows from them alone, each array made once and read-only.
+
+    Executors of all topologies (T in number) are numbered in one sequence (E).
+
+    Parameters
+    ----------
+    topologies
+        In the problem's order.
+    conf
+        The cluster's configuration, over which a topology's own lies.
+    """
+
+    topologies: tuple[Topology, ...]
+    conf: Mapping[str, Any]
+    _assumed: dict[tuple[int, float], TopologyLoad] = field(default_factory=dict, repr=False)
+
+    def is_of(self, topologies: tuple[Topology, ...], conf: Mapping[str, Any]) -> bool:
+        """Whether it is made of these very objects."""
+        return self.topologies is topologies and self.conf is conf
+
+    @cached_property
+    def executor_offset(self) -> IntArray:
+        """Where each topology's executors start, shape (T + 1,)."""
+        return frozen_ints(np.cumsum([0, *(topology.num_executors for topology in self.topologies)]))
+
+    @cached_property
+    def num_executors(self) -> int:
+        """E, over all topologies."""
+        return int(self.executor_offset[-1])
+
+    def executors_of(self, topology: int) -> slice:
+        """The executors of a topology (by index) as a slice of every per-executor array."""
+        return slice(int(self.executor_offset[topology]), int(self.executor_offset[topology + 1]))
+
+    @cached_property
+    def executor_topology(self) -> IntArray:
+        """Topology index of every executor, shape (E,)."""
+        return frozen_ints(np.repeat(np.arange(len(self.topologies)), np.diff(self.executor_offset)))
+
+    @cached_property
+    def topology_index(self) -> Mapping[str, int]:
+        """Topology id → its index."""
+        return {topology.id: index for index, topology in enumerate(self.topologies)}
+
+    @cached_property
+    def component_limits(self) -> Mapping[int, ComponentLimits]:
+        """Topology index → which of its executors may not be together, of topologies with such limits.
+
+        A topology's configuration lies over the cluster's; what Storm would refuse in it is no limit.
+        """
+        found = {}
+        for index, topology in enumerate(self.topologies):
+            conf = {key: topology.conf.get(key, self.conf.get(key)) for key in COMPONENT_LIMIT_KEYS}
+            limits, _ = read_component_limits(conf, topology.component_index)
+            if limits is not None:
+                found[index] = limits
+        return found
+
+    @cached_property
+    def resources(self) -> tuple[Resource, ...]:
+        """What nodes have and executors use up: CPU, memory, and the generic resources that any executor asks for."""
+        asked = [amounts for of_topology in self.requested for amounts in of_topology]
+        return (Resource("CPU", "Hz"), Resource("memory", "MB"), *(Resource(name) for name in generic_names(asked)))
+
+    @cached_property
+    def generic(self) -> tuple[str, ...]:
+        """Names of the generic resources among `resources`."""
+        return tuple(resource.name for resource in self.resources[2:])
+
+    @cached_property
+    def requested(self) -> tuple[list[dict[str, float]], ...]:
+        """Of every topology what its components ask for, resource → amount."""
+        return tuple(requested(topology, self.conf) for topology in self.topologies)
+
+    @cached_property
+    def generic_demand(self) -> FloatArray:
+        """What every executor asks for of each generic resource, shape (len(generic), E)."""
+        rows = np.zeros((len(self.generic), self.num_executors))
+        for index, (topology, asked) in enumerate(zip(self.topologies, self.requested, strict=True)):
+            for row, name in zip(rows, self.generic, strict=True):
+                amounts = np.array([component.get(name, 0.0) for component in asked])
+                row[self.executors_of(index)] = amounts[topology.executor_component]
+        return frozen_floats(rows)
+
+    def asked_cpu_hz(self, topology: int, core_hz: float) -> FloatArray:
+        """CPU in Hz that each executor of a topology (by index) asks for, on cores of `core_hz`."""
+        return cpu_hz_of(self.topologies[topology], self.requested[topology], core_hz)
+
+    def asked_memory_mb(self, topology: int) -> FloatArray:
+        """Memory in MB that each executor of a topology (by index) asks for."""
+        return memory_mb_of(self.topologies[topology], self.requested[topology])
+
+    def assumed(self, topology: int, core_hz: float) -> TopologyLoad:
+        """The load assumed of a topology (by index) that was not measured, on cores of `core_hz`; made once."""
+        key = (topology, core_hz)
+        if key not in self._assumed:
+            self._assumed[key] = assumed_load(self.topologies[topology], core_hz, self.conf)
+        return self._assumed[key]
