@@ -81,7 +81,7 @@ def install_wheel(clone: Path, directory: Path) -> tuple[list[str], dict[str, st
     other, base = other_user()
     subprocess.run([base, "-m", "venv", "--without-pip", directory / "venv"], check=True)
     python = directory / "venv" / "bin" / "python"
-    subprocess.run([*pip, "--python", python, "install", "--no-deps", wheel], check=True)
+    subprocess.run([*pip, "--python", python, "install", "--no-deps", "--ignore-installed", wheel], check=True)
     (packages,) = (directory / "venv" / "lib").glob("python*/site-packages")
     (packages / "beside.pth").write_text("\n".join(site.getsitepackages()) + "\n", encoding="utf-8")
     subprocess.run(["chmod", "-R", "a+rX,a-w", directory], check=True)
