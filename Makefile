@@ -5,6 +5,9 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
+# Packages of Python and of Java come at once, and machine code is made beside them.
+MAKEFLAGS += --jobs=2
+
 BIN := .venv/bin
 
 # Tests that share a Storm cluster or a Spark session run in one process, the others in whichever is free.
@@ -19,8 +22,9 @@ PYTHON := .venv/.complete
 JAVA := build/storm/.complete
 NETWORK := build/.network
 ARCHIVE := build/storm/worker.jsa
+MACHINE_CODE := build/.machine-code
 
-.PHONY: help demo test test-all java-test lint docs fresh-docs setup clean missing
+.PHONY: help demo test test-all java-test lint docs fresh-docs wheel setup clean missing
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -52,14 +56,24 @@ docs: setup ## the parts of docs that are made from the code: pages of the sched
 fresh-docs: docs ## fails where these parts of docs, as committed, are not what the code says
 	@git diff --exit-code --stat docs/schedulers docs/schemas || { echo "docs are not fresh: make docs, and commit"; exit 1; }
 
-setup: $(PYTHON) $(JAVA) $(NETWORK) $(ARCHIVE) ## everything the other targets need
+wheel: $(MACHINE_CODE) ## a wheel in build/wheel, with machine code for this Python and Numba
+	@rm -rf build/wheel build/lib build/bdist.*
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
+	@rm -rf build/lib build/bdist.* && ls build/wheel/*.whl
+
+setup: $(PYTHON) $(MACHINE_CODE) $(JAVA) $(NETWORK) $(ARCHIVE) ## everything the other targets need
 
 clean: ## remove all that make has made
-	rm -rf .venv build java/target demo-output .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv build src/stormwright/optimize/machine_code java/target demo-output .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 $(PYTHON): requirements.lock pyproject.toml tools/setup
 	@tools/setup python
 	@touch $@
+
+$(MACHINE_CODE): $(shell find src/stormwright/optimize -name '*.py') | $(PYTHON)
+	@echo "setup: compiling what searches for placements (half a minute on two cores)"
+	@$(BIN)/python -m stormwright.experiments.machine_code
+	@mkdir -p $(@D) && touch $@
 
 $(JAVA): java/pom.xml $(JAVA_SOURCES) tools/setup $(if $(wildcard $(JAR)),,missing)
 	@tools/setup java

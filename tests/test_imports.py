@@ -115,3 +115,15 @@ def test_the_package_itself_imports_nothing():
     check = "import sys; before = set(sys.modules); import stormwright; print(sorted(set(sys.modules) - before))"
     result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "['stormwright']"
+
+
+def test_reading_a_problem_and_placing_it_evenly_brings_neither_numba_nor_scipy():
+    check = (
+        "import sys\n"
+        "import stormwright.cli.schedule\n"
+        "from stormwright.schedulers import make_scheduler\n"
+        "make_scheduler('even')\n"
+        "print(sorted({'numba', 'scipy'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]", "it is to answer within half a second"

@@ -14,7 +14,6 @@ from stormwright.formats.faults import FaultList
 from stormwright.formats.storm_conf import Layer, StormConf
 from stormwright.formats.submission import ACKERS, WORKERS, UserComponent, submitted
 from stormwright.model import Grouping, Problem, Supervisor
-from stormwright.schedulers.top_storm import CORES, FLOP_PER_CYCLE, GHZ
 
 #: What the name of a ready problem begins with, where a file could be named instead.
 READY_PREFIX = "ready:"
@@ -84,6 +83,8 @@ def top_storm(topology: str, configuration: int) -> Problem:
 
 
 def _supervisor(machine: _Machine, slots: int) -> Supervisor:
+    from stormwright.schedulers.top_storm import CORES, FLOP_PER_CYCLE, GHZ  # brings Numba, which no file needs
+
     return Supervisor(
         id=machine.name,
         host=machine.name,

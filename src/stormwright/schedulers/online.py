@@ -21,7 +21,8 @@ from stormwright.model import (
 )
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
-from stormwright.optimize.construct.greedy import NOWHERE, Bins, Greedy, Items, Pairs
+from stormwright.optimize.construct.greedy import Bins, Greedy, Items, Pairs
+from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.frame.waiting import Plan, answer, plan_with_last_resort
 from stormwright.schedulers.kit.limits import max_executors_per_worker, most_executors

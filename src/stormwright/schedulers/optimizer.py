@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,26 +19,22 @@ from stormwright.model import (
 )
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
+from stormwright.optimize.ahead import ready_search, ready_small
 from stormwright.optimize.construct.topologies import construct
 from stormwright.optimize.kernel.records import Layout
-from stormwright.optimize.layout.coarsen import coarsen, find_large
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.objective import Prices
-from stormwright.optimize.layout.regions import cut_into_regions
 from stormwright.optimize.layout.start import Workers, make_layout
 from stormwright.optimize.search.anneal import Placed
 from stormwright.optimize.search.budget import Budget
-from stormwright.optimize.search.refine import refine, relieve
-from stormwright.optimize.small.dense import Dense
-from stormwright.optimize.small.tabu import search
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.frame.search import draft_of
 from stormwright.schedulers.frame.waiting import Plan, answer, plan_with_last_resort
 from stormwright.schedulers.kit.limits import max_executors_per_worker
 from stormwright.schedulers.kit.params import MOST_SECONDS, MOST_SEED, Params, param
-from stormwright.schedulers.mend.repair import compile_loops, make_room
+from stormwright.schedulers.mend.repair import make_room, ready_repair
 from stormwright.schedulers.placing.admission import Wanted, admit, find_wanted
-from stormwright.schedulers.placing.staying import choose_slots, restore_cheaper, swap_nodes
+from stormwright.schedulers.placing.staying import choose_slots, keep_slots, restore_cheaper, swap_nodes
 from stormwright.schedulers.traffic.rates import Rates
 
 _WEIGHTS = CostWeights()
@@ -138,10 +133,10 @@ class OptimizerScheduler:
 
     There is no clock unless a time budget is given: the same problem, seed, number of iterations and threads give the
     same answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its
-    `proof`: `cost`, `bound`, the `gap` between them, and whether it is `optimal`, all of traffic alone. The first call
-    on a machine takes some seconds more, once, to compile. Ties go to what stays, then to what was found first. Where
-    room is short, it is looked for until half a second after the time budget, or a tenth of it if that is more; then
-    topologies are left out until the rest is valid.
+    `proof`: `cost`, `bound`, the `gap` between them, and whether it is `optimal`, all of traffic alone. Machine code
+    comes with the package; where it does not fit, the first call on a machine takes a minute more, once, to compile.
+    Ties go to what stays, then to what was found first. Where room is short, it is looked for until half a second after
+    the time budget, or a tenth of it if that is more; then topologies are left out until the rest is valid.
 
     When to use
     -----------
@@ -173,7 +168,8 @@ class OptimizerScheduler:
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place every topology, as a whole or not at all."""
-        _compile()
+        for ready in (ready_search, ready_small, ready_repair):
+            ready()
         iterations = 0 if self.params.time_budget_s else self.params.iterations
         budget = Budget(self.params.time_budget_s, iterations, self.params.threads)
         task = _Task.of(problem, self.params.follow_flows)
@@ -222,7 +218,7 @@ class OptimizerScheduler:
         held = _limited(arranged)
         layout, order = self._layout(arranged, links, held)
         _write(arranged, order, budget.improve(layout))
-        return Plan(_keep_slots(arranged, slots), draft.reasons)
+        return Plan(keep_slots(arranged, slots), draft.reasons)
 
     def _constructed(self, task: _Task, budget: Budget, *, keep_running: bool) -> Draft:
         """A placement of what the cluster as a whole has room for; nodes may be overloaded."""
@@ -302,39 +298,3 @@ def _write(draft: Draft, order: IndexArray, placed: Placed) -> None:
     node = np.empty(len(order), int)
     node[order] = placed.node
     draft.node = node.tolist()
-
-
-def _keep_slots(draft: Draft, slots: IntArray) -> IntArray:
-    """Slot of every executor: workers of `slots`, in its order, keep theirs on their node; others get free ones.
-
-    Free ones in which nothing runs now come first, then the lower ones.
-    """
-    problem = draft.problem
-    slot_of = np.unique(slots[slots != UNPLACED])
-    moved = problem.slot_node[slot_of] != draft.node
-    slot_of[moved] = UNPLACED
-    taken, runs = set(slot_of.tolist()), set(problem.current_slot.tolist())
-    first = np.searchsorted(problem.slot_node, np.arange(len(problem.supervisors) + 1))
-    for worker in np.flatnonzero(moved).tolist():
-        node = draft.node[worker]
-        free = [slot for slot in range(first[node], first[node + 1]) if slot not in taken]
-        slot_of[worker] = min(free, key=lambda slot: (slot in runs, slot))
-        taken.add(int(slot_of[worker]))
-    return np.append(slot_of, UNPLACED)[draft.worker].astype(np.int32)
-
-
-@cache
-def _compile() -> None:
-    """Have the machine code ready before any clock runs."""
-    nothing = Problem((), ())
-    none, no_bool = np.empty(0, np.int64), np.empty(0, np.bool_)
-    workers = Workers(none, none, none, no_bool, no_bool)
-    layout = make_layout(nothing, Links.following(nothing), workers, no_bool, none, _WEIGHTS, 0)
-    construct(layout, none)
-    relieve(layout, none)
-    refine(layout, 0, 0.0)
-    compile_loops()
-    search(Dense.of(layout), 0)
-    coarsen(layout, find_large(layout), 0, np.random.default_rng())
-    with cut_into_regions(layout, 1, np.random.default_rng()):
-        pass

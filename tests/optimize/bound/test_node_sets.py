@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stormwright.optimize.bound.node_sets import find_sets
-from stormwright.optimize.bound.small_problem import Executors, Found, Prices, Scratch
+from stormwright.optimize.bound.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices
 
 NEAR, INNER, COUNT = 0.8, 0.2, 8
 
@@ -48,7 +48,7 @@ def test_all_sets_are_found_and_worth_what_they_are(seed):
         (NEAR + INNER) * tps,
         np.zeros(COUNT),
     )
-    prices = Prices.of(rng.uniform(0, 60, COUNT), rng.uniform(-40, 40, 1), float(rng.uniform(0, 10)), executors)
+    prices = SetPrices.of(rng.uniform(0, 60, COUNT), rng.uniform(-40, 40, 1), float(rng.uniform(0, 10)), executors)
     capacity, above = rng.uniform(1.5, 4.0, 2), float(rng.uniform(0, 20))
     expected = {}
     for size in range(1, COUNT + 1):
@@ -58,11 +58,11 @@ def test_all_sets_are_found_and_worth_what_they_are(seed):
                 if value > above:
                     expected[sum(1 << member for member in members)] = value
     room = 1 << COUNT
-    found = Found(np.zeros(room, np.int64), np.zeros(room), np.zeros((room, 1), np.int64))
+    found = FoundSets(np.zeros(room, np.int64), np.zeros(room), np.zeros((room, 1), np.int64))
     scratch = Scratch.of(executors)
-    count, complete, _ = find_sets(executors, prices, capacity, ports, above, np.inf, found, scratch, 10**6)
+    count, complete, _ = find_sets(executors, prices, Kind(capacity, ports, 1), above, np.inf, found, scratch, 10**6)
     assert complete
     assert dict(zip(found.bits[:count].tolist(), found.worth[:count], strict=True)) == pytest.approx(expected)
-    _, complete, top = find_sets(executors, prices, capacity, ports, above, 0.0, found, scratch, 10**6)
+    _, complete, top = find_sets(executors, prices, Kind(capacity, ports, 1), above, 0.0, found, scratch, 10**6)
     assert complete
     assert top == pytest.approx(max(expected.values(), default=above))

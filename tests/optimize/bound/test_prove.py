@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from stormwright.optimize.bound import exact, put_together
 from stormwright.optimize.bound.prove import bound_cost
 from stormwright.optimize.bound.relaxed import Relaxed
 from stormwright.optimize.bound.relaxed_bound import RelaxedBound
-from stormwright.optimize.bound.semidefinite import certificates
+from stormwright.optimize.bound.semidefinite import best_certificate, certificates
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
 from tests.case_files import case_files, case_name, case_problem, read_case
@@ -140,6 +141,53 @@ def test_certificates_hold_for_every_partition(seed, count, groups):
     for certificate in itertools.islice(certificates(tps, size, limit, groups), 8):
         for largest, most in kept.items():
             assert certificate.most_kept(largest) >= most - 1e-9
+
+
+def test_margins_are_what_sums_lose_by_rounding():
+    """Little is between workers beside what is within them; the bound is not further off than sums of rates are."""
+    of = problem(
+        nodes(4.0, ports=2),
+        (
+            topology("t", 4, 2, **{"stormwright.max.executors.per.worker": 2}),
+            load(4, [(0, 1, 5000), (2, 3, 5000), (1, 2, 4)], cpu_ghz=0.1, memory_mb=10.0),
+        ),
+    )
+    proof = bound_cost(of, np.array([0, 0, 1, 1], np.int32), FOREVER)
+    assert proof.optimal
+    assert proof.cost == pytest.approx(0.8, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e308])
+def test_certificates_end_where_numbers_do(wrong):
+    tps = np.array([[0.0, 1.0, wrong], [1.0, 0.0, 1.0], [wrong, 1.0, 0.0]])
+    with np.errstate(all="ignore"):
+        assert len(list(certificates(tps, np.ones(3), 2.0, 2))) == 1, "the one that is found at once"
+        best_certificate(tps, np.ones(3), 2.0, 2, FOREVER)
+
+
+def clustered(count):
+    """A topology that exchanges tuples in groups, none of which fits on a node as a whole."""
+    rng = np.random.default_rng(0)
+    pairs = [
+        (a, b, int(rng.integers(1, 50))) for a in range(count) for b in rng.integers(0, count, 4).tolist() if a != b
+    ]
+    return problem(nodes(*[8.0] * 40, ports=4), (topology("t", count, 40), load(count, pairs, cpu_ghz=0.2)))
+
+
+@pytest.mark.parametrize("count", [40, 300, 1000])
+def test_a_bound_takes_little_longer_than_it_may(count):
+    """Half a second more, and what the largest step takes on this machine: the eigenvalues of a matrix."""
+    of = clustered(count)
+    slots = make_scheduler("optimizer", {"iterations": 1}).schedule(of).slot_of_executor
+    bound_cost(of, slots, 0.1)  # what is imported or compiled is so now
+    symmetric = np.ones((count, count)) + np.eye(count)
+    begun_s = time.process_time()
+    np.linalg.eigh(symmetric)
+    step_s = time.process_time() - begun_s
+    begun_s = time.process_time()
+    bound_cost(of, slots, 1.0)
+    assert time.process_time() - begun_s < 1.5 + 4 * step_s
 
 
 @pytest.mark.parametrize("path", CASES, ids=case_name)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stormwright.optimize.construct.greedy import NOWHERE, Bins
+from stormwright.optimize.construct.greedy import Bins
+from stormwright.optimize.kernel.records import NOWHERE
 
 
 @dataclass

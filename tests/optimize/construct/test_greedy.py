@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stormwright.optimize.construct.greedy import NOWHERE, Bins, Greedy, Items, Pairs
+from stormwright.optimize.construct.greedy import Bins, Greedy, Items, Pairs
+from stormwright.optimize.kernel.records import NOWHERE
 from tests.optimize.construct.plain_greedy import PlainGreedy
 
 

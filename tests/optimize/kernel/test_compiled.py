@@ -1,43 +1,136 @@
-"""Code that is kept on disk is not used once any source has changed."""
+"""Machine code on disk: taken up where it fits, never where a source has changed, and one signature a function."""
 
 from __future__ import annotations
 
-import shutil
+import os
 import subprocess
 import sys
+from pathlib import Path
 
-from stormwright.optimize.kernel import compiled
+import pytest
+
+from stormwright.optimize.kernel import compiled, kept, part
 
 CALLEE = """\
-from pack.compiled import compiled
+import numpy as np
 
-@compiled
-def callee():
-    return {}
+from pack.kernel.compiled import inner
+
+RECORD = np.dtype([("short", np.int32), ("long", np.int64)])
+
+@inner
+def callee(records, number):
+    return records[number].short + {}
+
+@inner
+def twice(records):
+    return callee(records, records[0].short) + callee(records, records[0].long) + callee(records, 0)
 """
 CALLER = """\
-from pack.callee import callee
-from pack.compiled import compiled
+from pack.callee import callee, twice
+from pack.kernel.compiled import compiled
 
 @compiled
-def caller():
-    return callee()
+def caller(records):
+    return twice(records)
 """
-SHOW = "from pack.caller import caller; print(caller(), sum(caller.stats.cache_hits.values()))"
+SHOW = """\
+import sys
+import numpy as np
+from pack.kernel import kept
+from pack.callee import RECORD, callee
+from pack.caller import caller
+kept.Making.on = "make" in sys.argv
+print(caller(np.zeros(1, RECORD)), sum(caller.stats.cache_hits.values()), len(callee.overloads))
+"""
 
 
-def run(directory):
-    done = subprocess.run([sys.executable, "-c", SHOW], cwd=directory, capture_output=True, text=True, check=True)
-    return done.stdout.split()
+@pytest.fixture
+def package(tmp_path):
+    """A package of its own with these modules, to change and to write in."""
+    kernel = tmp_path / "pack" / "kernel"
+    kernel.mkdir(parents=True)
+    for module in (compiled, kept, part):
+        text = Path(module.__file__).read_text(encoding="utf-8").replace("stormwright.optimize.", "pack.")
+        (kernel / Path(module.__file__).name).write_text(text, encoding="utf-8")
+    (kernel / "__init__.py").touch()
+    (tmp_path / "pack" / "__init__.py").touch()
+    (tmp_path / "pack" / "caller.py").write_text(CALLER, encoding="utf-8")
+    write_callee(tmp_path, 1)
+    return tmp_path
 
 
-def test_a_change_in_another_module_is_seen(tmp_path):
-    package = tmp_path / "pack"
-    package.mkdir()
-    shutil.copy(compiled.__file__, package / "compiled.py")
-    (package / "__init__.py").touch()
-    (package / "caller.py").write_text(CALLER, encoding="utf-8")
+def write_callee(package, value):
+    (package / "pack" / "callee.py").write_text(CALLEE.format(value), encoding="utf-8")
+
+
+def run(directory, *arguments, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW, *arguments],
+        cwd=directory,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [int(number) for number in done.stdout.split()]
+
+
+def brought(package):
+    return sorted((package / "pack" / "machine_code").iterdir())
+
+
+def make(package):
+    (package / "pack" / "machine_code").mkdir()
+    return run(package, "make")
+
+
+def test_a_change_in_another_module_is_seen(package):
     for value in (1, 22):
-        (package / "callee.py").write_text(CALLEE.format(value), encoding="utf-8")
-        assert run(tmp_path) == [str(value), "0"]
-        assert run(tmp_path) == [str(value), "1"], "kept on disk"
+        write_callee(package, value)
+        assert run(package)[:2] == [3 * value, 0]
+        assert run(package)[:2] == [3 * value, 1], "kept on disk"
+
+
+def test_whole_numbers_of_any_width_make_one_signature(package):
+    assert run(package) == [3, 0, 1]
+
+
+def test_what_was_brought_is_taken_up_and_nothing_written(package):
+    assert make(package) == [3, 0, 1]
+    assert len(brought(package)) == 2
+    before = {path: path.stat().st_mtime_ns for path in package.rglob("*.nb?")}
+    assert run(package) == [3, 1, 0], "what it calls is part of it"
+    assert before == {path: path.stat().st_mtime_ns for path in package.rglob("*.nb?")}
+
+
+@pytest.mark.parametrize("harm", ["source", "damage", "processor", "no right to read"])
+def test_what_was_brought_and_does_not_fit_is_compiled(package, harm):
+    make(package)
+    expected, environment = 3, {}
+    if harm == "source":
+        write_callee(package, 5)
+        expected = 15
+    elif harm == "damage":
+        for path in brought(package):
+            path.write_bytes(path.read_bytes()[:40])
+    elif harm == "processor":
+        environment = {"NUMBA_CPU_NAME": "generic"}
+    else:
+        for path in brought(package):
+            path.unlink()
+            path.mkdir()  # as root everything may be read
+    assert run(package, **environment)[:2] == [expected, 0]
+    assert run(package, **environment)[:2] == [expected, 1], "now it is in a cache"
+
+
+def test_processors_of_this_machine_are_told_by_what_they_can_do(monkeypatch):
+    for features, able in ((dict.fromkeys(kept.ABLE, True), True), ({"avx2": True}, False)):
+        monkeypatch.setattr(kept.platform, "machine", lambda: "x86_64")
+        monkeypatch.setattr(kept.llvm, "get_host_cpu_features", lambda features=features: features)
+        kept.is_able.cache_clear()
+        assert kept.is_able() is able
+    monkeypatch.setattr(kept.platform, "machine", lambda: "aarch64")
+    kept.is_able.cache_clear()
+    assert not kept.is_able()
+    kept.is_able.cache_clear()

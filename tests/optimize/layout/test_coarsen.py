@@ -146,8 +146,7 @@ def test_a_search_by_levels_is_valid_deterministic_and_no_worse(path, threads):
         assert Placed.of(layout).cost == pytest.approx(best.cost, rel=1e-9)
         assert (layout.workers["size"] <= layout.workers["most"]).all()
         table = layout.table.copy()
-        for number in range(len(problem.topologies)):
-            start.steps.tabulate(layout, number)
+        start.rearrange(layout, layout.executors["worker"].copy(), layout.workers["node"].copy())
         assert np.array_equal(layout.table, table)
         found.append(best)
     assert np.array_equal(found[0].worker, found[1].worker)

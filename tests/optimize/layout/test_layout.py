@@ -79,8 +79,7 @@ def test_books_are_right_after_many_steps(path, temperature, most_tabled, monkey
         left = capacity - np.bincount(node[worker], demand, len(layout.nodes))
         assert layout.nodes[name] == pytest.approx(left, rel=1e-6, abs=1e-6 * capacity.max())
     before = layout.table.copy()
-    for topology in range(len(problem.topologies)):
-        start.steps.tabulate(layout, topology)
+    start.rearrange(layout, layout.executors["worker"].copy(), layout.workers["node"].copy())
     assert np.array_equal(layout.table, before), "sums of rates are exact"
 
 

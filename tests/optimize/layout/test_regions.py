@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +14,9 @@ from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.regions import cut_into_regions
 from stormwright.optimize.layout.start import Workers, add_up_cost, make_layout
 from stormwright.optimize.search import threads
+from stormwright.optimize.search.anneal import Effort
 from stormwright.optimize.search.budget import Budget
+from stormwright.optimize.search.cooling import Cooling
 from stormwright.optimize.search.refine import relieve
 from tests.case_files import case_files, case_name, case_problem
 from tests.optimize.layout.test_layout import placed_layout, slots_of
@@ -51,6 +55,54 @@ def test_regions_have_nothing_in_common(racks):
             np.concatenate([region.free_workers for region in regions])
         )
     assert np.array_equal(layout.workers["movable"], movable)
+
+
+def _fail(masked):
+    assert masked, "what lies across does not move"
+    raise ZeroDivisionError
+
+
+def test_a_region_that_fails_leaves_nothing_masked():
+    problem = case_problem(LARGE)
+    layout = placed_layout(replace(problem, supervisors=tuple(replace(each, rack="r") for each in problem.supervisors)))
+    movable, whole = layout.workers["movable"].copy(), layout.topologies["whole"].copy()
+    with pytest.raises(ZeroDivisionError), cut_into_regions(layout, 32, np.random.default_rng(0)):
+        _fail(masked=not np.array_equal(layout.workers["movable"], movable))
+    assert np.array_equal(layout.workers["movable"], movable)
+    assert np.array_equal(layout.topologies["whole"], whole)
+
+
+def test_no_region_is_searched_any_more_once_one_has_failed(many_regions, monkeypatch):
+    """Threads that go on would change a layout that is put together again."""
+    running = []
+
+    def fail_or_wait(regions, **_):
+        if not running:
+            running.append(True)
+            time.sleep(0.3)
+            running.append(False)
+        else:
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(threads, "_refine_in_turn", fail_or_wait)
+    layout = placed_layout(case_problem(LARGE))
+    add_up_cost(layout)
+    cooling = Cooling.of(layout, 1000)
+    seen = []
+    monkeypatch.setattr(threads, "cut_into_regions", lambda *given: _noting(cut_into_regions(*given), seen, running))
+    with pytest.raises(ZeroDivisionError):
+        threads.search_regions(layout, cooling, Effort(1000, 0.0), 4, 2)
+    assert seen == [[True, False]]
+
+
+@contextmanager
+def _noting(cut, seen, running):
+    """What was running when regions were put together again."""
+    with cut as regions:
+        try:
+            yield regions
+        finally:
+            seen.append(list(running))
 
 
 @pytest.mark.parametrize("cores", [1, 2])

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from stormwright.model.arrays import BoolArray, ByContent, IndexArray
 from stormwright.model.conf.misfit import Misfit
@@ -68,6 +67,8 @@ class ComponentLimits(ByContent):
         A pair counts for both of its components: of shape (W, C).
         """
         # A worker has few of many components: the product of whole tables would be cubic.
+        from scipy.sparse import csr_array  # takes longer to import than all of the model
+
         held = csr_array(in_workers.astype(np.int64)) @ self.incompatible.astype(np.int64)
         pairs: IndexArray = in_workers * (held - np.diagonal(self.incompatible).astype(np.int64))
         return pairs

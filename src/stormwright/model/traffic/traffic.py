@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from stormwright.model.arrays import ByContent, FloatArray, IntArray
 from stormwright.model.assignment import UNPLACED
 from stormwright.model.problem import Problem
 from stormwright.model.traffic.flows import flow_pairs
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +35,8 @@ class Traffic(ByContent):
 
     def symmetric(self, num_executors: int) -> csr_array:
         """R + Rᵀ as a CSR matrix, shape (E, E): what two executors exchange in either direction."""
+        from scipy.sparse import csr_array  # takes longer to import than all of the model
+
         one_way = csr_array((self.tps, (self.source, self.target)), shape=(num_executors, num_executors))
         return (one_way + one_way.T).tocsr()
 

@@ -10,6 +10,7 @@ are few: they are listed, and put together in every way (`put_together`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from scipy.sparse import csc_array
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.bound.node_sets import find_sets
 from stormwright.optimize.bound.put_together import STEPS_PER_S, Puzzle, Unproven, fitting, put_together
-from stormwright.optimize.bound.small_problem import Executors, Found, Kind, Prices, Scratch, members_of
+from stormwright.optimize.bound.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices, members_of
 
 #: Sets that one pass of the search brings, at most.
 _FEW = 400
@@ -36,12 +37,12 @@ _SLACK = 0.05
 #: Prices are good enough when better ones could take no more than so much from what is not proven yet.
 _ENOUGH = 0.1
 
-#: Part of all traffic within which two sums are the same.
-_SAME = 1e-9
+#: Part of all traffic within which two sums are the same: more than sums of some thousand rates lose by rounding.
+_SAME = 1e-11
 
 
 @dataclass(frozen=True)
-class Column:
+class KnownSet:
     """A set of executors that is known: its bits, its workers by topology, the traffic kept, the kinds that take it."""
 
     bits: int
@@ -73,7 +74,7 @@ class Proof:
         executors: Executors,
         workers: IndexArray,
         kinds: Sequence[Kind],
-        columns: Sequence[Column],
+        columns: Sequence[KnownSet],
         known: float,
     ) -> None:
         self._executors, self._workers, self._kinds = executors, workers, list(kinds)
@@ -85,18 +86,18 @@ class Proof:
         self._unit = max(total / len(executors.tps), 1.0)  # of what the linear program adds up
         #: No placement keeps more.
         self.most = total
-        self._best: Prices | None = None
+        self._best: SetPrices | None = None
         self._best_tops = np.zeros(len(self._kinds))
         self._least_nodes = min(least_nodes(executors, workers, kinds), len(columns))  # the known one is not wrong
 
-    def run(self, until: float, first: Prices) -> bool:
+    def run(self, until: float, first: SetPrices) -> bool:
         """Tighten `most` until `until` (of `time.perf_counter`), from `first` prices on; whether it is the most."""
         smoothing = _SMOOTHING
         self._search(first, until)
         while not self._proven:
             if time.perf_counter() > until:
                 return False
-            solved = self._solve()
+            solved = self._solve(until)
             if solved is None:
                 break
             prices, program = solved
@@ -104,7 +105,7 @@ class Proof:
                 break
             if self._best is not None:
                 best = self._best
-                prices = Prices.of(
+                prices = SetPrices.of(
                     smoothing * best.executor + (1 - smoothing) * prices.executor,
                     smoothing * best.worker + (1 - smoothing) * prices.worker,
                     smoothing * best.node + (1 - smoothing) * prices.node,
@@ -122,7 +123,7 @@ class Proof:
     def _proven(self) -> bool:
         return self.most <= self._known + self._same
 
-    def _solve(self) -> tuple[Prices, float] | None:
+    def _solve(self, until: float) -> tuple[SetPrices, float] | None:
         """Prices of executors, workers and nodes, and what the known sets keep at best, in parts; None if it fails."""
         executors, columns = self._executors, list(self._columns.values())
         uses = [(column, kind) for column in columns for kind in column.kinds]
@@ -140,18 +141,19 @@ class Proof:
         found = linprog(
             cost / self._unit,
             A_ub=csc_array(limit),
-            b_ub=[*(kind.count for kind in self._kinds), -self._least_nodes],
+            b_ub=[*(kind.nodes for kind in self._kinds), -self._least_nodes],
             A_eq=csc_array(equal),
             b_eq=np.concatenate([np.ones(count), self._workers]),
             method="highs",
+            options={"time_limit": max(until - time.perf_counter(), 0.0)} if until < math.inf else {},
         )
         if found.status != 0:
             return None
         price = -found.eqlin.marginals * self._unit
         node = max(0.0, -float(found.ineqlin.marginals[-1]) * self._unit)
-        return Prices.of(price[:count], price[count:], node, executors), -float(found.fun) * self._unit
+        return SetPrices.of(price[:count], price[count:], node, executors), -float(found.fun) * self._unit
 
-    def _search(self, prices: Prices, until: float) -> bool:
+    def _search(self, prices: SetPrices, until: float) -> bool:
         """Look for the best sets at `prices`; whether there was one that is new."""
         tops = np.zeros(len(self._kinds))
         fresh = False
@@ -159,12 +161,11 @@ class Proof:
         for number, kind in enumerate(self._kinds):
             known = [self._worth(column, prices) for column in self._columns.values() if number in column.kinds]
             above = max([0.0, *known])
-            found = Found.of(_FEW, len(self._workers))
+            found = FoundSets.of(_FEW, len(self._workers))
             count, _, tops[number] = find_sets(
                 self._executors,
                 prices,
-                kind.capacity,
-                kind.ports,
+                kind,
                 above,
                 slack,
                 found,
@@ -176,16 +177,16 @@ class Proof:
                 column = self._column(int(found.bits[position]), workers, prices, found.worth[position])
                 fresh |= column.key not in self._columns
                 self._columns[column.key] = column
-        most = self._paid(prices) + float(tops @ [kind.count for kind in self._kinds])
+        most = self._paid(prices) + float(tops @ [kind.nodes for kind in self._kinds])
         if most < self.most:
             self.most, self._best, self._best_tops = most, prices, tops
         return fresh
 
-    def _worth(self, column: Column, prices: Prices) -> float:
+    def _worth(self, column: KnownSet, prices: SetPrices) -> float:
         members = members_of(column.bits, len(prices.executor))
         return float(column.kept + prices.node - prices.executor @ members - prices.worker @ column.workers)
 
-    def _column(self, bits: int, workers: IndexArray, prices: Prices, worth: float) -> Column:
+    def _column(self, bits: int, workers: IndexArray, prices: SetPrices, worth: float) -> KnownSet:
         members = members_of(bits, len(prices.executor))
         kept = float(worth - prices.node + prices.executor @ members + prices.worker @ workers)
         asks = self._executors.demand @ members
@@ -194,7 +195,7 @@ class Proof:
         kinds = tuple(
             number for number, kind in enumerate(self._kinds) if np.all(asks <= kind.capacity) and fewest <= kind.ports
         )
-        return Column(bits, workers, kept, kinds)
+        return KnownSet(bits, workers, kept, kinds)
 
     def _put_together(self, until: float) -> bool:
         """Try everything that could be better than what is known; whether it was all tried."""
@@ -208,14 +209,14 @@ class Proof:
         self.most = max(self._known, most)
         return True
 
-    def _paid(self, prices: Prices) -> float:
+    def _paid(self, prices: SetPrices) -> float:
         """What all sets together pay for executors and workers at least, less what they are paid for nodes."""
         return float(prices.executor.sum() + prices.worker @ self._workers - prices.node * self._least_nodes)
 
 
 def least_nodes(executors: Executors, workers: IndexArray, kinds: Sequence[Kind]) -> int:
     """No placement is on fewer nodes: those that have most of a resource would not do."""
-    counts = [kind.count for kind in kinds]
+    counts = [kind.nodes for kind in kinds]
     fewest = 0
     for demand, capacity in zip(executors.demand, np.array([kind.capacity for kind in kinds]).T, strict=True):
         fewest = max(fewest, _reach(np.repeat(capacity, counts), float(demand.sum())))

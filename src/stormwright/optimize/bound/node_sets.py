@@ -12,11 +12,11 @@ import math
 
 import numpy as np
 
-from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.arrays import IndexArray
 from stormwright.optimize.bound.pair_shares import divide_pairs, halve, level_of
-from stormwright.optimize.bound.small_problem import Executors, Found, Prices, Scratch
+from stormwright.optimize.bound.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices
 from stormwright.optimize.bound.worker_split import least_apart, split_into_workers
-from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.kernel.compiled import compiled, inner
 
 #: Prices of the first resource that a bound tries, in parts of the best one where nothing is chosen.
 _SHARES = np.array([0.0, 0.4, 0.7, 0.9, 1.0, 1.15, 1.5])
@@ -25,12 +25,11 @@ _SHARES = np.array([0.0, 0.4, 0.7, 0.9, 1.0, 1.15, 1.5])
 @compiled
 def find_sets(
     executors: Executors,
-    prices: Prices,
-    capacity: FloatArray,
-    ports: int,
+    prices: SetPrices,
+    kind: Kind,
     above: float,
     slack: float,
-    found: Found,
+    found: FoundSets,
     scratch: Scratch,
     most_steps: int,
 ) -> tuple[int, bool, float]:
@@ -38,7 +37,7 @@ def find_sets(
 
     Parameters
     ----------
-    capacity, ports
+    kind
         Of the node.
     slack
         Sets that are worth less than the best so far by more than this are left out; infinite for all of them.
@@ -48,20 +47,14 @@ def find_sets(
     How many were found; whether the search is complete, which it is not if there are more than `found` has room for or
     it takes more than `most_steps`; and what none is worth more than.
     """
-    count = executors.tps.shape[0]
+    count, capacity, ports = executors.tps.shape[0], kind.capacity, kind.ports
     shares_of = divide_pairs(executors, prices, capacity[0], above - prices.node, scratch)
     halve(executors, capacity[0], scratch)
-    bonus = 0.0
-    for topology in range(len(prices.worker)):
-        # Places of workers that stay empty, where these are paid for having them.
-        bonus += max(0.0, -prices.worker[topology]) * executors.spare[topology] / executors.most[topology]
+    bonus = _paid_for_spare_places(executors, prices)
     scratch.bits[0], scratch.value[0], scratch.next[0] = 0, prices.node, 0
     for resource in range(len(capacity)):
         scratch.left[0, resource] = capacity[resource]
-    for executor in range(count):
-        scratch.gain[0, executor] = 0.0
-    for topology in range(len(prices.worker)):
-        scratch.counts[0, topology] = 0
+    scratch.gain[0, :], scratch.counts[0, :] = 0.0, 0
     _look_ahead(executors, prices, capacity[0], shares_of, bonus, scratch, 0, 0)
     number, depth, steps, beyond, best = 0, 0, 0, above, above
     while depth >= 0:
@@ -91,8 +84,17 @@ def find_sets(
     return number, True, best
 
 
-@compiled
-def _add(executors: Executors, prices: Prices, ports: int, scratch: Scratch, depth: int, executor: int) -> bool:
+@inner
+def _paid_for_spare_places(executors: Executors, prices: SetPrices) -> float:
+    """What workers are paid for at most that stay empty, where these have a negative price."""
+    paid = 0.0
+    for topology in range(len(prices.worker)):
+        paid += max(0.0, -prices.worker[topology]) * executors.spare[topology] / executors.most[topology]
+    return paid
+
+
+@inner
+def _add(executors: Executors, prices: SetPrices, ports: int, scratch: Scratch, depth: int, executor: int) -> bool:
     """Go one deeper with `executor` in the set; whether the node has room for it."""
     count = executors.tps.shape[0]
     workers = 0
@@ -114,7 +116,7 @@ def _add(executors: Executors, prices: Prices, ports: int, scratch: Scratch, dep
     return True
 
 
-@compiled
+@inner
 def _gather(executors: Executors, scratch: Scratch, depth: int, topology: int) -> int:
     """Note the executors of a topology in the set at `depth` as `members`; how many they are."""
     members = 0
@@ -125,10 +127,10 @@ def _gather(executors: Executors, scratch: Scratch, depth: int, topology: int) -
     return members
 
 
-@compiled
+@inner
 def _look_ahead(
     executors: Executors,
-    prices: Prices,
+    prices: SetPrices,
     capacity: float,
     shares_of: float,
     bonus: float,
@@ -164,10 +166,10 @@ def _look_ahead(
         reach[executor] = least
 
 
-@compiled
+@inner
 def _worth(
     executors: Executors,
-    prices: Prices,
+    prices: SetPrices,
     ports: int,
     scratch: Scratch,
     depth: int,
@@ -214,15 +216,15 @@ def _worth(
     return float(value)
 
 
-@compiled
+@inner
 def _numbers_of_workers(executors: Executors, topology: int, members: int, ports: int) -> tuple[int, int]:
     """How many workers of a topology a node has at least and at most, if these have so many members."""
     limit = executors.most[topology]
     return -(-members // limit), min(members, ports, (members + executors.spare[topology]) // limit)
 
 
-@compiled
-def _whole(executors: Executors, prices: Prices, scratch: Scratch, depth: int) -> float:
+@inner
+def _whole(executors: Executors, prices: SetPrices, scratch: Scratch, depth: int) -> float:
     """What the set at `depth` would be worth if a worker could take all executors of a topology."""
     total = prices.node
     for executor in range(executors.tps.shape[0]):

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.optimize.bound.small_problem import Executors, Prices, Scratch
-from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.bound.small_problem import Executors, Scratch, SetPrices
+from stormwright.optimize.kernel.compiled import inner
 
 #: Steps by which traffic is divided between executors, and the part of Polyak's length that each has.
 _POLYAK, _STEP = 60, 0.7
 
 
-@compiled
-def divide_pairs(executors: Executors, prices: Prices, capacity: float, above: float, scratch: Scratch) -> float:
+@inner
+def divide_pairs(executors: Executors, prices: SetPrices, capacity: float, above: float, scratch: Scratch) -> float:
     """Divide what two executors exchange between them so that the bound on any set is low; the price of room in it.
 
     Steps along the subgradient, of the length of B. T. Polyak, "Minimization of unsmooth functionals", USSR
@@ -79,7 +79,7 @@ def divide_pairs(executors: Executors, prices: Prices, capacity: float, above: f
     return price
 
 
-@compiled
+@inner
 def fill(
     size: FloatArray, worth: FloatArray, room: float, without: int, first: int, rank: IndexArray, part: FloatArray
 ) -> float:
@@ -109,7 +109,7 @@ def fill(
     return total
 
 
-@compiled
+@inner
 def halve(executors: Executors, capacity: float, scratch: Scratch) -> None:
     """What those beside every executor can be worth, as far as it counts for that one.
 
@@ -130,7 +130,7 @@ def halve(executors: Executors, capacity: float, scratch: Scratch) -> None:
                 )
 
 
-@compiled
+@inner
 def level_of(left: float, capacity: float, scratch: Scratch) -> int:
     """The lowest level of `halve` at which there is no less than so much left."""
     levels: int = scratch.half.shape[0] - 1

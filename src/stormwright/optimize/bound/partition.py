@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.kernel.compiled import compiled, inner
 
 
 class Sets(NamedTuple):
@@ -48,19 +49,8 @@ class Sets(NamedTuple):
         return cls(bits[order], worth[order], fits[order], workers[order], first)
 
 
-def partitions(
-    sets: Sets,
-    nodes: IndexArray,
-    most_worth: FloatArray,
-    above: float,
-    node: float,
-    least_nodes: int,
-    most_steps: int,
-    workers: IndexArray,
-    best_only: bool,
-    found: IndexArray,
-) -> int:
-    """How many ways there are in which sets take every executor once and are worth more than so much; -1 if too many.
+class Terms(NamedTuple):
+    """What a way to put sets together has to be.
 
     Parameters
     ----------
@@ -68,137 +58,157 @@ def partitions(
         How many there are of every kind.
     most_worth
         What a set on a node of every kind is worth at most, none included.
+    above
+        It is worth more than this.
     node, least_nodes
         What every set beyond so many is worth less in the end.
-    most_steps
-        Sets that are tried at most.
+    """
+
+    nodes: IndexArray
+    most_worth: FloatArray
+    above: float
+    node: float
+    least_nodes: int
+
+
+class Way(NamedTuple):
+    """A way under way: nodes and workers that are left, the set at every depth and its kind, -1 for none.
+
+    `first_node` is where nodes of every kind start.
+    """
+
+    nodes_left: IndexArray
+    workers_left: IndexArray
+    chosen: IndexArray
+    kind_of: IndexArray
+    first_node: IndexArray
+
+
+def partitions(
+    sets: Sets, terms: Terms, workers: IndexArray, found: IndexArray, *, best_only: bool, most_steps: int
+) -> int:
+    """How many ways there are in which sets take every executor once and are worth more than so much; -1 if too many.
+
+    Parameters
+    ----------
     workers
         How many all sets together are to have of every topology.
-    best_only
-        Find only the best way, as the one and only.
     found
         For every way the number of the set that each node has, nodes by kind, -1 for none; shape (ways, N). There are
         too many if it is full.
+    best_only
+        Find only the best way, as the one and only.
+    most_steps
+        Sets that are tried at most.
     """
-    chosen = np.zeros(int(nodes.sum()) + 1, np.int64)
-    first_node = np.cumsum(nodes) - nodes
-    return _put_together(
-        sets,
-        nodes.copy(),
-        most_worth,
-        above,
-        node,
-        least_nodes,
-        most_steps,
-        workers.copy(),
-        best_only,
-        chosen,
-        chosen.copy(),
-        first_node,
-        found,
-    )
+    chosen = np.zeros(int(terms.nodes.sum()) + 1, np.int64)
+    way = Way(terms.nodes.copy(), workers.copy(), chosen, chosen.copy(), np.cumsum(terms.nodes) - terms.nodes)
+    return _put_together(sets, terms, way, most_steps, best_only, found)
 
 
 @compiled
-def _put_together(
-    sets: Sets,
-    nodes_left: IndexArray,
-    most_worth: FloatArray,
-    above: float,
-    node: float,
-    least_nodes: int,
-    most_steps: int,
-    workers_left: IndexArray,
-    best_only: bool,
-    chosen: IndexArray,
-    kind_of: IndexArray,
-    first_node: IndexArray,
-    found: IndexArray,
-) -> int:
-    """See `partitions`; what is left of nodes and workers is changed."""
-    num_executors = len(sets.first) - 1
-    kinds = len(nodes_left)
-    everyone = (1 << num_executors) - 1
-    rest = 0.0
-    for kind in range(kinds):
-        rest += nodes_left[kind] * most_worth[kind]
+def _put_together(sets: Sets, terms: Terms, way: Way, most_steps: int, best_only: bool, found: IndexArray) -> int:
+    """See `partitions`."""
+    everyone = (1 << (len(sets.first) - 1)) - 1
+    above, rest = terms.above, 0.0
+    for kind in range(len(terms.nodes)):
+        rest += terms.nodes[kind] * terms.most_worth[kind]
     depth, covered, value, steps, number_found = 0, 0, 0.0, 0, 0
-    chosen[0], kind_of[0] = sets.first[0], -1
+    way.chosen[0], way.kind_of[0] = sets.first[0], -1
     while depth >= 0:
-        if kind_of[depth] >= 0:  # back from what was tried with it
-            kind = kind_of[depth]
-            nodes_left[kind] += 1
-            rest += most_worth[kind]
-            covered ^= sets.bits[chosen[depth]]
-            value -= sets.worth[chosen[depth]]
-            for topology in range(len(workers_left)):
-                workers_left[topology] += sets.workers[chosen[depth], topology]
-        lowest = 0
-        while covered >> lowest & 1:
-            lowest += 1
-        kind_of[depth] += 1
-        least = np.inf
-        for kind in range(kinds):
-            if nodes_left[kind]:
-                least = min(least, most_worth[kind])
-        placed = False
-        while chosen[depth] < sets.first[lowest + 1]:
-            number = chosen[depth]
-            if value + sets.worth[number] + rest - least <= above:
-                break
-            steps += 1
-            fits = sets.bits[number] & covered == 0
-            for topology in range(len(workers_left)):
-                fits = fits and sets.workers[number, topology] <= workers_left[topology]
-            if fits:
-                while kind_of[depth] < kinds and not (
-                    sets.fits[number] >> kind_of[depth] & 1
-                    and nodes_left[kind_of[depth]]
-                    and value + sets.worth[number] + rest - most_worth[kind_of[depth]] > above
-                ):
-                    kind_of[depth] += 1
-                if kind_of[depth] < kinds:
-                    placed = True
-                    break
-            chosen[depth] += 1
-            kind_of[depth] = 0
+        if way.kind_of[depth] >= 0:  # back from what was tried with it
+            rest += terms.most_worth[way.kind_of[depth]]
+            covered ^= sets.bits[way.chosen[depth]]
+            value -= sets.worth[way.chosen[depth]]
+            _take(sets, way, depth, -1)
+        way.kind_of[depth] += 1
+        placed, tried = _next_choice(sets, terms, way, depth, covered, value, rest, above)
+        steps += tried
         if steps > most_steps:
             return -1
         if not placed:
             depth -= 1
             continue
-        number, kind = chosen[depth], kind_of[depth]
-        nodes_left[kind] -= 1
-        rest -= most_worth[kind]
-        covered |= sets.bits[number]
-        value += sets.worth[number]
-        complete = True
-        for topology in range(len(workers_left)):
-            workers_left[topology] -= sets.workers[number, topology]
-            complete = complete and workers_left[topology] == 0
+        rest -= terms.most_worth[way.kind_of[depth]]
+        covered |= sets.bits[way.chosen[depth]]
+        value += sets.worth[way.chosen[depth]]
+        complete = _take(sets, way, depth, 1)
         if covered == everyone:
-            total = value - node * (depth + 1 - least_nodes)
+            total = value - terms.node * (depth + 1 - terms.least_nodes)
             if not complete or total <= above:
                 continue
             if best_only:
                 above, number_found = total, 0
             if number_found == len(found):
                 return -1
-            for place in range(found.shape[1]):
-                found[number_found, place] = -1
-            for level in range(depth + 1):
-                place = first_node[kind_of[level]]
-                while found[number_found, place] >= 0:
-                    place += 1
-                found[number_found, place] = chosen[level]
+            _note(way, depth, found, number_found)
             number_found += 1
-            continue
-        depth += 1
-        if depth == len(chosen):
-            depth -= 1
-            continue
-        lowest = 0
-        while covered >> lowest & 1:
-            lowest += 1
-        chosen[depth], kind_of[depth] = sets.first[lowest], -1
+        elif depth + 1 < len(way.chosen):
+            depth += 1
+            way.chosen[depth], way.kind_of[depth] = sets.first[_lowest(covered)], -1
     return number_found
+
+
+@inner
+def _lowest(covered: int) -> int:
+    """The first executor that is in no set."""
+    lowest = 0
+    while covered >> lowest & 1:
+        lowest += 1
+    return lowest
+
+
+@inner
+def _take(sets: Sets, way: Way, depth: int, sign: int) -> bool:
+    """Take a node and workers for the set at a depth (1), or give them back (-1); whether no worker is left."""
+    way.nodes_left[way.kind_of[depth]] -= sign
+    complete = True
+    for topology in range(len(way.workers_left)):
+        way.workers_left[topology] -= sign * sets.workers[way.chosen[depth], topology]
+        complete = complete and way.workers_left[topology] == 0
+    return complete
+
+
+@inner
+def _next_choice(
+    sets: Sets, terms: Terms, way: Way, depth: int, covered: int, value: float, rest: float, above: float
+) -> tuple[bool, int]:
+    """Go on to the next set and kind at a depth that could be in such a way; whether there is one, and sets tried."""
+    kinds, tried, least = len(way.nodes_left), 0, math.inf
+    for kind in range(kinds):
+        if way.nodes_left[kind]:
+            least = min(least, terms.most_worth[kind])
+    last = sets.first[_lowest(covered) + 1]
+    while way.chosen[depth] < last:
+        number = way.chosen[depth]
+        if value + sets.worth[number] + rest - least <= above:
+            break
+        tried += 1
+        fits = sets.bits[number] & covered == 0
+        for topology in range(len(way.workers_left)):
+            fits = fits and sets.workers[number, topology] <= way.workers_left[topology]
+        if fits:
+            kind = way.kind_of[depth]
+            while kind < kinds and not (
+                sets.fits[number] >> kind & 1
+                and way.nodes_left[kind]
+                and value + sets.worth[number] + rest - terms.most_worth[kind] > above
+            ):
+                kind += 1
+            way.kind_of[depth] = kind
+            if kind < kinds:
+                return True, tried
+        way.chosen[depth] += 1
+        way.kind_of[depth] = 0
+    return False, tried
+
+
+@inner
+def _note(way: Way, depth: int, found: IndexArray, row: int) -> None:
+    for place in range(found.shape[1]):
+        found[row, place] = -1
+    for level in range(depth + 1):
+        place = way.first_node[way.kind_of[level]]
+        while found[row, place] >= 0:
+            place += 1
+        found[row, place] = way.chosen[level]

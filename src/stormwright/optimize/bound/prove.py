@@ -18,12 +18,12 @@ import numpy as np
 
 from stormwright.model import UNPLACED, CostWeights, Problem, cost_of, violations
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
-from stormwright.optimize.bound.exact import Column, Proof
+from stormwright.optimize.bound.exact import KnownSet, Proof
 from stormwright.optimize.bound.put_together import Puzzle, Unproven, compile_loops
 from stormwright.optimize.bound.relaxed import Relaxed, cost_of_pairs
 from stormwright.optimize.bound.relaxed_bound import RelaxedBound
 from stormwright.optimize.bound.semidefinite import best_certificate
-from stormwright.optimize.bound.small_problem import Executors, Kind, Prices, Scratch
+from stormwright.optimize.bound.small_problem import Executors, Kind, Scratch, SetPrices
 
 #: Executors of a problem that is solved exactly, if time allows.
 MOST_EXACT = 40
@@ -34,8 +34,9 @@ _CERTIFY_S = 0.5
 #: Part of the time, and seconds at most, kept back for the relaxation, where a proof is not complete by then.
 _SPARE, _MOST_SPARE_S = 0.15, 1.0
 
-#: Part of all traffic that rounding takes from a bound, and within which a bound proves the optimum.
-_ROUNDING = 4e-9
+#: Part of all traffic that rounding takes from a bound, and within which a bound proves the optimum: of relaxations,
+#: which are as exact as their solvers, and of complete proofs, where only sums are rounded.
+_ROUNDING, _ROUNDING_OF_SUMS = 4e-9, 4e-11
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,11 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
     slots
         A good placement, shape (E,): the better it is, the sooner it is proven to be the best.
     """
-    _compile()
+    ready_bound()
     spare_s = min(_SPARE * budget_s, _MOST_SPARE_S)
     until = time.perf_counter() + budget_s - spare_s
     weights = weights or CostWeights()
     relaxed = Relaxed.of(problem, weights)
-    rounding = _ROUNDING * relaxed.base
     valid = not violations(problem, slots)
     if not problem.num_executors:
         return Bound(0.0, valid)
@@ -79,7 +79,8 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
         if not sure:
             found = max(found, RelaxedBound(relaxed).run(spare_s))
     else:
-        found = RelaxedBound(relaxed).run(budget_s)
+        found, sure = RelaxedBound(relaxed).run(budget_s), False
+    rounding = (_ROUNDING_OF_SUMS if sure else _ROUNDING) * relaxed.base
     cost = min(max(float(found) - rounding, 0.0), relaxed.base)
     return Bound(cost, bool(valid and cost_of(problem, slots, weights).total <= cost + 2 * rounding))
 
@@ -110,7 +111,7 @@ def _exact(
     columns = list(_columns(problem, executors, slots[order], kind_of.ravel()))
     proof = Proof(executors, relaxed.workers, kinds, columns, known)
     first = _first_prices(relaxed, tps)[order]
-    sure = proof.run(until, Prices.of(first, np.zeros(len(relaxed.workers)), 0.0, executors))
+    sure = proof.run(until, SetPrices.of(first, np.zeros(len(relaxed.workers)), 0.0, executors))
     return relaxed.base - proof.most, sure
 
 
@@ -157,7 +158,7 @@ def _first_prices(relaxed: Relaxed, tps: FloatArray) -> FloatArray:
     return prices
 
 
-def _columns(problem: Problem, executors: Executors, slots: IntArray, kind_of: IndexArray) -> Iterator[Column]:
+def _columns(problem: Problem, executors: Executors, slots: IntArray, kind_of: IndexArray) -> Iterator[KnownSet]:
     """What nodes have in a placement."""
     node = problem.slot_node[slots]
     for number in np.unique(node).tolist():
@@ -166,7 +167,7 @@ def _columns(problem: Problem, executors: Executors, slots: IntArray, kind_of: I
         inside = executors.tps[np.ix_(own, own)].sum() / 2
         together = slots[own][:, None] == slots[own][None, :]
         in_workers = executors.tps[np.ix_(own, own)][together].sum() / 2
-        yield Column(
+        yield KnownSet(
             bits=sum(1 << executor for executor in np.flatnonzero(own).tolist()),
             workers=np.bincount(uses[1], minlength=len(executors.most)),
             kept=float(executors.near * inside + executors.inner * in_workers),
@@ -175,15 +176,15 @@ def _columns(problem: Problem, executors: Executors, slots: IntArray, kind_of: I
 
 
 @cache
-def _compile() -> None:
+def ready_bound() -> None:
     """Have the machine code ready before any clock runs."""
     tps = np.array([[0.0, 1.0], [1.0, 0.0]])
     one, none = np.ones(1, np.int64), np.zeros(2, np.int64)
     executors = Executors(tps, np.ones((1, 2)), none, 2 * one, 0 * one, 0.8, 0.2, tps, np.zeros(2))
-    apart = [Column(1 << number, one, 0.0, (0,)) for number in range(2)]
-    kinds, prices = [Kind(2 * np.ones(1), 1, 2)], Prices.of(np.zeros(2), np.zeros(1), 0.0, executors)
+    apart = [KnownSet(1 << number, one, 0.0, (0,)) for number in range(2)]
+    kinds, prices = [Kind(2 * np.ones(1), 1, 2)], SetPrices.of(np.zeros(2), np.zeros(1), 0.0, executors)
     Proof(executors, one, kinds, apart, 0.5).run(np.inf, prices)
     compile_loops(
         Puzzle(executors, one, kinds, 0.0), Unproven(prices, np.ones(1), 0.0, 1, 1.0, 0.0), Scratch.of(executors)
     )
-    best_certificate(tps, np.ones(2), 1.0, 2, 0.0)
+    best_certificate(tps, np.ones(2), 1.0, 2, np.inf)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.bound.node_sets import find_sets
-from stormwright.optimize.bound.partition import Sets, partitions
-from stormwright.optimize.bound.small_problem import Executors, Found, Kind, Prices, Scratch, members_of
+from stormwright.optimize.bound.partition import Sets, Terms, partitions
+from stormwright.optimize.bound.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices, members_of
 from stormwright.optimize.bound.worker_split import lost_in_workers, tabulate_losses
 
 #: Sets that are put together, and ways to do so that are looked at, at most.
@@ -50,7 +50,7 @@ class Unproven(NamedTuple):
         What a placement is proven to keep at most, and what the best known one keeps.
     """
 
-    prices: Prices
+    prices: SetPrices
     tops: FloatArray
     paid: float
     least_nodes: int
@@ -72,18 +72,20 @@ def put_together(puzzle: Puzzle, unproven: Unproven, until: float, scratch: Scra
     sets = _listed(puzzle, unproven, until, scratch)
     if sets is None:
         return None
-    nodes = np.array([kind.count for kind in puzzle.kinds])
+    nodes = np.array([kind.nodes for kind in puzzle.kinds])
     ways = np.zeros((_WAYS, int(nodes.sum())), np.int64)
     above = unproven.known + puzzle.same - unproven.paid
-    common = nodes, unproven.tops, above, unproven.prices.node, unproven.least_nodes
+    terms = Terms(nodes, unproven.tops, above, unproven.prices.node, unproven.least_nodes)
     first = time.perf_counter() + (until - time.perf_counter()) * _FIRST
-    count = partitions(sets, *common, fitting(_TRIES_PER_S, first), np.zeros_like(puzzle.workers), False, ways)
+    none = np.zeros_like(puzzle.workers)
+    count = partitions(sets, terms, none, ways, best_only=False, most_steps=fitting(_TRIES_PER_S, first))
     if count < 0:  # too many, most of them with more or fewer workers than there are
         by_workers = _by_workers(puzzle, unproven, sets, until, scratch)
         if by_workers is None:
             return None
         sets = by_workers
-        count = partitions(sets, *common, fitting(_TRIES_PER_S, until), puzzle.workers, True, ways)
+        tries = fitting(_TRIES_PER_S, until)
+        count = partitions(sets, terms, puzzle.workers, ways, best_only=True, most_steps=tries)
     if count < 0:
         return None
     return max((_kept(puzzle, sets, way, scratch) for way in ways[:count]), default=-np.inf)
@@ -94,9 +96,9 @@ def compile_loops(puzzle: Puzzle, unproven: Unproven, scratch: Scratch) -> None:
     sets = _listed(puzzle, unproven, np.inf, scratch)
     split = _by_workers(puzzle, unproven, sets, np.inf, scratch) if sets else None
     if split:
-        nodes, way = np.array([kind.count for kind in puzzle.kinds]), np.zeros((1, 2), np.int64)
-        node = unproven.prices.node
-        partitions(split, nodes, unproven.tops, 0.0, node, unproven.least_nodes, 1, puzzle.workers, True, way)
+        nodes, way = np.array([kind.nodes for kind in puzzle.kinds]), np.zeros((1, 2), np.int64)
+        terms = Terms(nodes, unproven.tops, 0.0, unproven.prices.node, unproven.least_nodes)
+        partitions(split, terms, puzzle.workers, way, best_only=True, most_steps=1)
     _splits(puzzle, 1, 1, scratch)
 
 
@@ -111,13 +113,11 @@ def _listed(puzzle: Puzzle, unproven: Unproven, until: float, scratch: Scratch) 
     bits: list[NDArray[np.int64]] = []
     worth: list[FloatArray] = []
     kinds: list[IndexArray] = []
-    found = Found.of(_MANY, len(puzzle.workers))
+    found = FoundSets.of(_MANY, len(puzzle.workers))
     for number, kind in enumerate(puzzle.kinds):
         above = unproven.tops[number] - (unproven.most - unproven.known) - puzzle.same
         steps = fitting(STEPS_PER_S, until)
-        count, complete, _ = find_sets(
-            executors, unproven.prices, kind.capacity, kind.ports, above, np.inf, found, scratch, steps
-        )
+        count, complete, _ = find_sets(executors, unproven.prices, kind, above, np.inf, found, scratch, steps)
         if not complete or time.perf_counter() > until:
             return None
         bits.append(found.bits[:count].copy())
@@ -164,7 +164,7 @@ def _by_workers(puzzle: Puzzle, unproven: Unproven, sets: Sets, until: float, sc
 def _kept(puzzle: Puzzle, sets: Sets, way: IndexArray, scratch: Scratch) -> float:
     """What nodes that have these sets keep with as many workers as there are to be; -inf if there cannot be."""
     executors, workers = puzzle.executors, puzzle.workers
-    ports = np.repeat([kind.ports for kind in puzzle.kinds], [kind.count for kind in puzzle.kinds])
+    ports = np.repeat([kind.ports for kind in puzzle.kinds], [kind.nodes for kind in puzzle.kinds])
     lost = {(0,) * len(workers): 0.0}  # workers so far, by topology → what is lost by them
     within = 0.0
     for number, most in zip(way.tolist(), ports.tolist(), strict=True):

@@ -10,10 +10,13 @@ import numpy as np
 from stormwright.model.arrays import FloatArray
 from stormwright.optimize.bound.relaxed import Relaxed
 from stormwright.optimize.bound.semidefinite import Certificate, best_certificate
-from stormwright.optimize.bound.sharing import Room, share
+from stormwright.optimize.bound.sharing import NodeSizes, share
 
 #: Executors of a topology that a certificate is made for: the time for it grows with their cube.
 MOST_CERTIFIED = 1_200
+
+#: Executors of a topology whose first certificate takes no time to speak of.
+_AT_ONCE = 100
 
 #: Sizes of pieces that are told apart, and those that a topology gets certificates for.
 _GRID, _LIMITS = 24, 3
@@ -27,7 +30,7 @@ class RelaxedBound:
         self._size, capacity = _scarcest(relaxed)
         sizes, counts = np.unique(capacity, return_counts=True)
         steps = capacity.max() * np.arange(1, _GRID) / _GRID
-        self._room = Room(sizes, counts.astype(float), np.unique(np.concatenate([steps, sizes])))
+        self._room = NodeSizes(sizes, counts.astype(float), np.unique(np.concatenate([steps, sizes])))
 
     def run(self, budget_s: float) -> float:
         """The bound after about so many seconds, or as soon as nothing more is to be gained."""
@@ -44,10 +47,12 @@ class RelaxedBound:
             if first == last:
                 options.append([(0.0, np.zeros((0, len(self._room.grid))))])
                 continue
-            tps = relaxed.tps_between(first, last) if last - first <= MOST_CERTIFIED else None
+            tps = None
+            if last - first <= MOST_CERTIFIED and (seconds > 0 or last - first <= _AT_ONCE):
+                tps = relaxed.tps_between(first, last)
             apart += self._apart_in_workers(topology, tps, now + seconds / 3)
             options.append(list(self._options(topology, tps, now + seconds)))
-        return relaxed.base - relaxed.near * self._kept(options) - relaxed.inner * (relaxed.total_tps - apart)
+        return relaxed.base - relaxed.near * self._kept(options, until) - relaxed.inner * (relaxed.total_tps - apart)
 
     def _apart_in_workers(self, topology: int, tps: FloatArray | None, until: float) -> float:
         """Traffic of a topology, in tuples/s, that is between its workers in any placement."""
@@ -75,10 +80,12 @@ class RelaxedBound:
         chosen = np.unique(limits[np.linspace(0, len(limits) - 1, _LIMITS).astype(int)])[::-1]
         for number, limit in enumerate(chosen.tolist()):
             now = time.perf_counter()
+            if now > until:
+                return
             each = now + (until - now) / (len(chosen) - number)
             yield _rows(best_certificate(tps, size, limit, groups, each), grid)
 
-    def _kept(self, options: list[list[tuple[float, FloatArray]]]) -> float:
+    def _kept(self, options: list[list[tuple[float, FloatArray]]], until: float) -> float:
         """What pieces on nodes keep at most, with the certificate of each topology that is best at the prices found."""
         price = np.zeros(len(self._room.grid))
         best = np.inf
@@ -90,10 +97,12 @@ class RelaxedBound:
             chosen = picks
             worth = np.vstack([each[pick][1] for each, pick in zip(options, picks, strict=True)])
             fixed = sum(each[pick][0] for each, pick in zip(options, picks, strict=True))
-            kept, price = share(worth, self._size, self._room)
+            kept, price = share(worth, self._size, self._room, until)
             if kept + fixed >= best:
                 return best
             best = kept + fixed
+            if time.perf_counter() > until:
+                return best
 
     def _pick(self, options: list[tuple[float, FloatArray]], price: FloatArray, topology: int) -> int:
         size = self._size[self._relaxed.first[topology] : self._relaxed.first[topology + 1], None]

@@ -9,9 +9,11 @@ multipliers bound that traffic from above, so the method may be ended at any tim
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh
@@ -62,14 +64,38 @@ class Certificate:
         return float(self.rows_kept(limit).sum()) + self.fixed
 
     def rows_kept(self, limit: float) -> FloatArray:
-        """What each executor adds to that at most, -inf where it is larger than a group; shape (n,)."""
-        return _knapsacks(self.row_worth, self.size, limit)
+        """What each executor adds to that at most, -inf where it is larger than a group; shape (n,).
+
+        Of every row the most that others can be worth which fit beside the row's own executor, in parts.
+        """
+        worth, size = self._densest_first
+        room = (limit * (1 + _ROUNDING) - self.size)[:, None]  # sums of sizes differ from the limit by rounding
+        fits = (size <= room) & (worth > 0)
+        asks = np.where(fits, size, 0.0)
+        before = np.cumsum(asks, axis=1) - asks
+        with np.errstate(divide="ignore", invalid="ignore"):
+            part = np.where(asks > 0, np.clip((room - before) / asks, 0.0, 1.0), 1.0)
+        kept: FloatArray = (part * np.where(fits, worth, 0.0)).sum(axis=1) + np.diagonal(self.row_worth)
+        return np.where(room[:, 0] < 0, -np.inf, kept)
+
+    @cached_property
+    def _densest_first(self) -> tuple[FloatArray, FloatArray]:
+        """What the others of a row are worth, 0 at least, and their sizes: those worth most for their size first."""
+        worth = np.maximum(self.row_worth, 0.0)
+        np.fill_diagonal(worth, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            density = np.where(self.size > 0, worth / self.size, np.inf)
+        order = np.argsort(-density, axis=1, kind="stable")
+        return np.take_along_axis(worth, order, axis=1), self.size[order]
 
 
-def certificates(tps: FloatArray, size: FloatArray, limit: float, groups: int) -> Iterator[Certificate]:
+def certificates(
+    tps: FloatArray, size: FloatArray, limit: float, groups: int, until: float = math.inf
+) -> Iterator[Certificate]:
     """Certificates that become better and better for groups of size `limit`; the first is found at once.
 
-    There is no end of them, unless executors cannot be in such groups.
+    There is no end of them before `until` (of `time.perf_counter`), unless executors cannot be in such groups, or
+    numbers are too large to be counted with. No step begins that is not over by then if it takes as long as the last.
 
     Parameters
     ----------
@@ -83,15 +109,21 @@ def certificates(tps: FloatArray, size: FloatArray, limit: float, groups: int) -
     count = len(tps)
     yield Certificate(tps / 2, size, 0.0)
     scale = float(tps.sum(axis=1).mean()) or 1.0
+    if not math.isfinite(scale):
+        return
     worth = tps / 2 / scale
     spread = 1.0 / groups
     penalty = 1.0 / np.sqrt(count)
     rows = np.eye(count)
     multiplier = worth / penalty
-    while True:
+    begun_s = time.perf_counter()
+    while begun_s < until:
         for _ in range(_STEPS):
             target = rows - multiplier + worth / penalty - spread
-            values, vectors = eigh((target + target.T) / 2, check_finite=False)
+            try:
+                values, vectors = eigh((target + target.T) / 2)
+            except (LinAlgError, ValueError):  # it does not converge, or something is not a number
+                return
             below = values < 0
             negative = (vectors[:, below] * values[below]) @ vectors[:, below].T
             matrix = (target + target.T) / 2 - negative + spread
@@ -99,11 +131,15 @@ def certificates(tps: FloatArray, size: FloatArray, limit: float, groups: int) -
             rows = np.ascontiguousarray(matrix + multiplier)
             _project(rows, size, limit)
             multiplier += matrix - rows
+            before_s, begun_s = begun_s, time.perf_counter()
+            if 2 * begun_s - before_s > until:
+                begun_s = until
+                break
         gap = np.linalg.norm(matrix - rows) / np.linalg.norm(rows)
         change = np.linalg.norm(rows - before) / max(float(np.linalg.norm(multiplier)), 1e-300)
         # Λ = A - M - skew, M the negative part: its symmetric part makes A - Λ negative semidefinite exactly.
         multipliers = penalty * (multiplier + rows - before)
-        if np.abs(multipliers).max() > _DIVERGED:
+        if not np.abs(multipliers).max() <= _DIVERGED:  # so too if it is not a number
             return
         skew = (multipliers - multipliers.T) / 2
         yield _certified(worth - penalty * negative + skew, penalty * negative, size, spread, scale)
@@ -117,7 +153,7 @@ def best_certificate(tps: FloatArray, size: FloatArray, limit: float, groups: in
     """The best certificate for groups of size `limit` that is found until then."""
     best, least, slow = Certificate(tps / 2, size, 0.0), np.inf, 0
     enough = _SLOW * float(tps.sum()) / 2
-    for certificate in certificates(tps, size, limit, groups):
+    for certificate in certificates(tps, size, limit, groups, until):
         kept = certificate.most_kept(limit)
         slow = slow + 1 if kept > least - enough else 0
         if kept < least:
@@ -184,21 +220,3 @@ def _project(rows: FloatArray, size: FloatArray, limit: float) -> None:
         for j in range(count):
             if j != i:
                 rows[i, j] = min(1.0, max(0.0, rows[i, j] - price * size[j]))
-
-
-def _knapsacks(row_worth: FloatArray, size: FloatArray, limit: float) -> FloatArray:
-    """Of every row the most that others can be worth which fit beside the row's own executor, in parts."""
-    count = len(size)
-    worth = np.maximum(row_worth, 0.0)
-    room = limit * (1 + _ROUNDING) - size  # sums of sizes differ from the limit by rounding
-    others = ~np.eye(count, dtype=bool) & (size[None, :] <= room[:, None])
-    worth = np.where(others, worth, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        density = np.where(size > 0, worth / size, np.inf)
-    order = np.argsort(-density, axis=1, kind="stable")
-    asks = np.where(np.take_along_axis(worth, order, axis=1) > 0, size[order], 0.0)
-    before = np.cumsum(asks, axis=1) - asks
-    with np.errstate(divide="ignore", invalid="ignore"):
-        part = np.where(asks > 0, np.clip((room[:, None] - before) / asks, 0.0, 1.0), 1.0)
-    kept: FloatArray = (part * np.take_along_axis(worth, order, axis=1)).sum(axis=1) + np.diagonal(row_worth)
-    return np.where(room < 0, -np.inf, kept)

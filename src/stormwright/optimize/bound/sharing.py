@@ -9,6 +9,8 @@ Method for Solving Convex Programs", Journal of SIAM 8, 1960, https://doi.org/10
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,7 +27,7 @@ _ROUNDS, _ENOUGH = 80, 1e-4
 
 
 @dataclass(frozen=True)
-class Room:
+class NodeSizes:
     """Nodes by the size of what they take.
 
     Parameters
@@ -59,8 +61,10 @@ class Room:
         return np.where(large, 1 / self.grid, 0.0)
 
 
-def share(worth: FloatArray, size: FloatArray, room: Room) -> tuple[float, FloatArray]:
+def share(worth: FloatArray, size: FloatArray, room: NodeSizes, until: float = math.inf) -> tuple[float, FloatArray]:
     """Upper bound on what all executors together keep, and the price of a piece's room by its number, shape (Q,).
+
+    Better prices are looked for until then (of `time.perf_counter`).
 
     Parameters
     ----------
@@ -87,6 +91,9 @@ def share(worth: FloatArray, size: FloatArray, room: Room) -> tuple[float, Float
             best, best_price = value, price
         planes.append(slope * unit)
         heights.append(value - float(slope * unit @ prices))
+        left_s = until - time.perf_counter()
+        if left_s <= 0:
+            break
         rows = np.column_stack([np.array(planes), -np.ones(len(planes))])
         found = linprog(
             np.append(np.zeros(len(held)), 1.0),
@@ -94,6 +101,7 @@ def share(worth: FloatArray, size: FloatArray, room: Room) -> tuple[float, Float
             b_ub=-np.array(heights),
             bounds=[(0.0, 20.0)] * len(held) + [(None, None)],
             method="highs",
+            options={"time_limit": left_s} if left_s < math.inf else {},
         )
         if found.x is None or found.fun >= best * (1 - _ENOUGH):
             break
@@ -102,7 +110,7 @@ def share(worth: FloatArray, size: FloatArray, room: Room) -> tuple[float, Float
 
 
 def _evaluate(
-    worth: FloatArray, size: FloatArray, room: Room, held: FloatArray, prices: FloatArray
+    worth: FloatArray, size: FloatArray, room: NodeSizes, held: FloatArray, prices: FloatArray
 ) -> tuple[float, FloatArray, FloatArray]:
     """The bound at some prices, its slope, and the price of room in a piece of every number."""
     kinds = len(room.size)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -45,16 +44,15 @@ class Executors(NamedTuple):
     own: FloatArray
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """Nodes that are alike: what each has of every resource, its ports, and how many there are."""
 
     capacity: FloatArray
     ports: int
-    count: int
+    nodes: int
 
 
-class Prices(NamedTuple):
+class SetPrices(NamedTuple):
     """What a set pays for each executor, and for each worker by topology, and is paid for the node that it is on.
 
     `seat` is what an executor pays with its part of the worker, if that is full.
@@ -66,12 +64,12 @@ class Prices(NamedTuple):
     seat: FloatArray
 
     @classmethod
-    def of(cls, executor: FloatArray, worker: FloatArray, node: float, executors: Executors) -> Prices:
+    def of(cls, executor: FloatArray, worker: FloatArray, node: float, executors: Executors) -> SetPrices:
         """Prices for `executors`."""
         return cls(executor, worker, node, executor + (worker / executors.most)[executors.topology])
 
 
-class Found(NamedTuple):
+class FoundSets(NamedTuple):
     """Sets that were found, as many places as are wanted at most: their bits, what they are worth, their workers."""
 
     bits: NDArray[np.int64]
@@ -79,7 +77,7 @@ class Found(NamedTuple):
     workers: IndexArray
 
     @classmethod
-    def of(cls, places: int, topologies: int) -> Found:
+    def of(cls, places: int, topologies: int) -> FoundSets:
         """So many places."""
         return cls(np.zeros(places, np.int64), np.zeros(places), np.zeros((places, topologies), np.int64))
 

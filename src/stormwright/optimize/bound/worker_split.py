@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from stormwright.model.arrays import FloatArray
 from stormwright.optimize.bound.small_problem import Executors, Scratch
-from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.kernel.compiled import compiled, inner
 
 
-@compiled
+@inner
 def least_apart(executors: Executors, scratch: Scratch, members: int, limit: int) -> float:
     """What members at least lose by being split: each can share a worker with `limit` - 1 others only."""
     total = 0.0
@@ -38,7 +38,7 @@ def least_apart(executors: Executors, scratch: Scratch, members: int, limit: int
     return executors.inner * total / 2
 
 
-@compiled
+@inner
 def split_into_workers(
     executors: Executors,
     scratch: Scratch,
@@ -100,7 +100,7 @@ def split_into_workers(
     return best, best_count
 
 
-@compiled
+@inner
 def _rank_others(executors: Executors, scratch: Scratch, members: int) -> None:
     """For every member, the others by what it exchanges with them, most first."""
     for member in range(members):
@@ -118,7 +118,7 @@ def _rank_others(executors: Executors, scratch: Scratch, members: int) -> None:
             at += 1
 
 
-@compiled
+@inner
 def _join(executors: Executors, scratch: Scratch, members: int, at: int, sign: int) -> None:
     """Count the member `at` into its worker, or out of it, for the members after it."""
     worker, row = scratch.group[at], scratch.members[at]
@@ -127,7 +127,7 @@ def _join(executors: Executors, scratch: Scratch, members: int, at: int, sign: i
         scratch.joined[member, worker] += sign * executors.tps[row, scratch.members[member]]
 
 
-@compiled
+@inner
 def _least_to_come(
     executors: Executors, scratch: Scratch, members: int, limit: int, first: int, used: int, most: int
 ) -> float:

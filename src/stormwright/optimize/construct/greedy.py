@@ -16,9 +16,9 @@ from scipy.sparse import csr_array
 
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.construct import greedy_loops as loops
-from stormwright.optimize.construct.greedy_loops import Books
-
-NOWHERE = loops.NOWHERE
+from stormwright.optimize.construct import packing as records
+from stormwright.optimize.construct.packing import Packing
+from stormwright.optimize.kernel.records import NOWHERE, Records
 
 #: Sums of many loads differ from a capacity in the last digits only by rounding.
 _TOLERANCE = 1 + 1e-9
@@ -106,22 +106,22 @@ class Greedy:
         self, items: Items, bins: Bins, zone_weight: float = 0.0, spread: Mapping[int, int] | None = None
     ) -> None:
         num_items, num_bins = len(items.cpu_hz), len(bins.items)
-        first, links = items.exchange.indptr, np.empty(items.exchange.nnz, loops.LINK)
+        first, links = items.exchange.indptr, np.empty(items.exchange.nnz, records.LINK)
         links["item"], links["rate"] = items.exchange.indices, items.exchange.data
-        rows = np.zeros(num_items, loops.ITEM)
+        rows = np.zeros(num_items, records.ITEM)
         rows["cpu_hz"], rows["memory_mb"], rows["group"] = items.cpu_hz, items.memory_mb, items.group
         rows["first"], rows["last"], rows["bin"] = first[:-1], first[1:], NOWHERE
-        bin_rows = np.zeros(num_bins, loops.BIN)
+        bin_rows = np.zeros(num_bins, records.BIN)
         bin_rows["zone"] = bins.zone
-        zones, zone_bins = _spans(bins.zone, loops.ZONE)
-        groups, group_items = _spans(items.group if spread else items.group[:0], loops.GROUP)
+        zones, zone_bins = _spans(bins.zone, records.ZONE)
+        groups, group_items = _spans(items.group if spread else items.group[:0], records.GROUP)
         groups["most_bins"] = [(spread or {}).get(group, num_bins) for group in range(len(groups))]
-        self._books = Books(
+        self._packing = Packing(
             items=rows,
             links=links,
             bins=bin_rows,
             by_load=np.arange(num_bins),
-            sizes=np.empty(0, loops.SIZE),
+            sizes=np.empty(0, records.SIZE),
             zones=zones,
             zone_bins=zone_bins,
             groups=groups,
@@ -135,30 +135,30 @@ class Greedy:
     @property
     def bin_of(self) -> IndexArray:
         """Bin of every item, shape (I,)."""
-        return self._books.items["bin"]
+        return self._packing.items["bin"]
 
     @property
     def count(self) -> IndexArray:
         """Items in every bin, shape (B,)."""
-        return self._books.bins["items"]
+        return self._packing.bins["items"]
 
     @property
     def cpu_hz(self) -> FloatArray:
         """Load of every bin, shape (B,)."""
-        return self._books.bins["cpu_hz"]
+        return self._packing.bins["cpu_hz"]
 
     def put(self, item: int, to: int) -> None:
         """Move `item` to the bin `to`, or out of all bins for `NOWHERE`."""
-        loops.put(self._books, item, to)
+        loops.put(self._packing, item, to)
 
     def fix(self, item: int, to: int) -> None:
         """Put `item` where it stays, whatever fits."""
         self.put(item, to)
-        self._books.items["fixed"][item] = True
+        self._packing.items["fixed"][item] = True
 
     def relax(self, bins: Bins) -> None:
         """From now on bins take what `bins` says, and groups use as many as they like."""
-        self._books = self._books._replace(groups=self._books.groups[:0])
+        self._packing = self._packing._replace(groups=self._packing.groups[:0])
         self._limit(bins)
 
     def place_pairs(self, pairs: Pairs, *, near: bool = False) -> bool:
@@ -170,41 +170,41 @@ class Greedy:
 
         `near` adds, in 2, the least loaded bins of the zones that the two are in.
         """
-        return loops.place_pairs(self._books, pairs.source.astype(np.int64), pairs.target.astype(np.int64), near)
+        return loops.place_pairs(self._packing, pairs.source.astype(np.int64), pairs.target.astype(np.int64), near)
 
     def place_rest(self) -> IndexArray:
         """Place what has no bin, by CPU in falling order; what is left over."""
         waiting = np.flatnonzero(self.bin_of == NOWHERE)
-        waiting = waiting[np.argsort(-self._books.items["cpu_hz"][waiting], kind="stable")]
-        return waiting[: loops.place_in_order(self._books, waiting)]
+        waiting = waiting[np.argsort(-self._packing.items["cpu_hz"][waiting], kind="stable")]
+        return waiting[: loops.place_in_order(self._packing, waiting)]
 
     def fill_empty(self) -> None:
         """Give every empty bin the item whose move costs least, so that all bins are used."""
-        loops.fill_empty(self._books)
+        loops.fill_empty(self._packing)
 
     def cost(self) -> float:
         """Cost of all traffic between bins, in tuples/s that go from bin to bin of one zone."""
-        books = self._books
-        placed = np.repeat(self.bin_of != NOWHERE, books.items["last"] - books.items["first"])
-        most = (1.0 + books.zone_weight) * float(books.links["rate"][placed].sum())
-        return (most - loops.kept_in_all(books)) / 2
+        packing = self._packing
+        placed = np.repeat(self.bin_of != NOWHERE, packing.items["last"] - packing.items["first"])
+        most = (1.0 + packing.zone_weight) * float(packing.links["rate"][placed].sum())
+        return (most - loops.kept_in_all(packing)) / 2
 
     def _limit(self, bins: Bins) -> None:
-        rows = self._books.bins
+        rows = self._packing.bins
         rows["most_items"] = bins.items
         rows["most_cpu_hz"] = bins.cpu_hz * _TOLERANCE
         rows["most_memory_mb"] = bins.memory_mb * _TOLERANCE
         cpu_hz, size = np.unique(rows["most_cpu_hz"], return_inverse=True)
         # Where almost every bin has a CPU of its own, similar ones share a class.
         rows["size"] = size // max(1, math.ceil(len(cpu_hz) / _MOST_SIZES))
-        sizes, _ = _spans(rows["size"], loops.SIZE)
+        sizes, _ = _spans(rows["size"], records.SIZE)
         np.maximum.at(sizes["cpu_hz"], rows["size"], rows["most_cpu_hz"])
         by_load = np.lexsort((rows["cpu_hz"], rows["items"] >= rows["most_items"], rows["size"]))
         rows["rank"][by_load] = np.arange(len(rows))
-        self._books = self._books._replace(by_load=by_load, sizes=sizes)
+        self._packing = self._packing._replace(by_load=by_load, sizes=sizes)
 
 
-def _spans(number: IndexArray, dtype: np.dtype[np.void]) -> tuple[loops.Records, IndexArray]:
+def _spans(number: IndexArray, dtype: np.dtype[np.void]) -> tuple[Records, IndexArray]:
     """What has each number, in order: records of `dtype` that say where in the second array."""
     ends = np.cumsum(np.bincount(number))
     spans = np.zeros(len(ends), dtype)

@@ -7,7 +7,7 @@ do not: so time is linear in links. What counts is by how much a place lowers th
 from __future__ import annotations
 
 from stormwright.optimize.construct.next_node import next_node
-from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.kernel.compiled import inner
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.kernel.steps import join, start_worker
 
@@ -15,7 +15,7 @@ from stormwright.optimize.kernel.steps import join, start_worker
 _FEWEST_SEEN, _MOST_SEEN = 512, 2048
 
 
-@compiled
+@inner
 def grow_topology(layout: Layout, topology: int) -> bool:
     """Put a topology's executors that are in no worker into its workers that are on no node; whether all are.
 
@@ -70,7 +70,7 @@ def grow_topology(layout: Layout, topology: int) -> bool:
     return left == 0
 
 
-@compiled
+@inner
 def _forget(layout: Layout, left: int, near: int, before: int, node: int) -> None:
     """Forget what executors exchange with the worker before, and with its node and rack where the next is elsewhere."""
     for position in range(near):
@@ -82,7 +82,7 @@ def _forget(layout: Layout, left: int, near: int, before: int, node: int) -> Non
             layout.around[layout.waiting[position]] = 0.0
 
 
-@compiled
+@inner
 def _exchange(layout: Layout, a: int, b: int) -> None:
     """Let two that wait change places."""
     executor, other = layout.waiting[a], layout.waiting[b]
@@ -90,7 +90,7 @@ def _exchange(layout: Layout, a: int, b: int) -> None:
     layout.kept_worker[executor], layout.kept_worker[other] = b, a
 
 
-@compiled
+@inner
 def _next_executor(layout: Layout, left: int, near: int, node: int) -> int:
     """Position in `waiting` of the executor that a worker on `node` grows by: most saved, then most traffic."""
     in_rack = layout.inter_rack - layout.inter_node if len(layout.racks) > 1 else 0.0
@@ -109,7 +109,7 @@ def _next_executor(layout: Layout, left: int, near: int, node: int) -> int:
     return best
 
 
-@compiled
+@inner
 def _attract(layout: Layout, executor: int, near: int) -> int:
     """Note for all that wait what they exchange with one that has just been placed; how many are then on its node's."""
     for link in range(layout.executors[executor].first, layout.executors[executor].last):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from stormwright.model.arrays import IndexArray
-from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.kernel.compiled import inner
+from stormwright.optimize.kernel.draw import draw
 from stormwright.optimize.kernel.records import NOWHERE, Layout
-from stormwright.optimize.kernel.steps import draw
 
 
-@compiled
+@inner
 def next_node(
     layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: int, part: float, blink: float
 ) -> int:
@@ -31,7 +31,7 @@ def next_node(
     return int(_choose_node(layout, cpu_hz, memory_mb, workers, part, rack, blink))
 
 
-@compiled
+@inner
 def _opens(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
     """Whether a node has a port for one more worker with so much in it."""
     return bool(
@@ -41,7 +41,7 @@ def _opens(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
     )
 
 
-@compiled
+@inner
 def _choose_node(
     layout: Layout, cpu_hz: float, memory_mb: float, workers: int, least: float, rack: int, blink: float
 ) -> int:
@@ -62,7 +62,7 @@ def _choose_node(
     return _choose_among(layout, layout.rack_nodes, cpu_hz, memory_mb, workers, least, blink)
 
 
-@compiled
+@inner
 def _choose_among(
     layout: Layout, nodes: IndexArray, cpu_hz: float, memory_mb: float, workers: int, least: float, blink: float
 ) -> int:
@@ -91,7 +91,7 @@ def _choose_among(
     return best
 
 
-@compiled
+@inner
 def _part(layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: int) -> float:
     """What part of so much a node has room for; 0 without a port, above 1 if more than all."""
     ports = layout.nodes[node].ports - layout.nodes[node].used

@@ -13,7 +13,7 @@ import math
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.construct.grow import grow_topology
 from stormwright.optimize.construct.next_node import next_node
-from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.kernel.steps import join, leave, start_worker, stop_worker, tabulate
 
@@ -37,7 +37,7 @@ def construct(layout: Layout, order: IndexArray) -> None:
         tabulate(layout, topology)
 
 
-@compiled
+@inner
 def place_topology(layout: Layout, topology: int, blink: float, node_first: float) -> bool:
     """Put a topology's executors that are in no worker into its workers that are on no node; whether all are.
 
@@ -93,7 +93,7 @@ def place_topology(layout: Layout, topology: int, blink: float, node_first: floa
     return left == 0
 
 
-@compiled
+@inner
 def place_anywhere(layout: Layout, topology: int) -> None:
     """Put what `place_topology` left over where most CPU is free, whatever that overloads."""
     first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
@@ -127,7 +127,7 @@ def place_anywhere(layout: Layout, topology: int) -> None:
             join(layout, executor, worker)
 
 
-@compiled
+@inner
 def remove_topology(layout: Layout, topology: int) -> None:
     """Take all executors of a topology out of its workers, and these off their nodes."""
     for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
@@ -139,7 +139,7 @@ def remove_topology(layout: Layout, topology: int) -> None:
         layout.workers[worker].cpu_hz = layout.workers[worker].memory_mb = 0.0
 
 
-@compiled
+@inner
 def _gather(layout: Layout, topology: int) -> int:
     """Note the executors that are in no worker in `waiting`; how many they are."""
     count = 0
@@ -151,7 +151,7 @@ def _gather(layout: Layout, topology: int) -> int:
     return count
 
 
-@compiled
+@inner
 def _comes_before(layout: Layout, a: int, b: int) -> bool:
     """Whether an executor that fits nowhere goes to the worker `a` rather than `b`: empty ones first, then free CPU."""
     empty_a, empty_b = layout.workers[a].size == 0, layout.workers[b].size == 0
@@ -164,7 +164,7 @@ def _comes_before(layout: Layout, a: int, b: int) -> bool:
     return bool(left_a > left_b)
 
 
-@compiled
+@inner
 def _next_executor(layout: Layout, left: int, node: int, node_first: float) -> int:
     """Position in `waiting` of the executor that a worker on `node` grows by: most saved, then most traffic."""
     best, most, most_tps = NOWHERE, -math.inf, -1.0
@@ -180,7 +180,7 @@ def _next_executor(layout: Layout, left: int, node: int, node_first: float) -> i
     return best
 
 
-@compiled
+@inner
 def _attract(layout: Layout, executor: int) -> None:
     """Note for all that wait what they exchange with one that has just been placed."""
     for link in range(layout.executors[executor].first, layout.executors[executor].last):

@@ -1,31 +1,59 @@
-"""Machine code for the loops that go through every pair of a large cluster."""
+"""Machine code for the loops that go through every pair of a large cluster.
+
+`compiled` is for functions that Python calls: their machine code is kept on disk (`kept`). `inner` is for those that
+only compiled ones call: they have no code of their own, but become part of whatever calls them (`part`). Either way a
+function is compiled once: what looks like another whole number, as a field of 32 bits, is one of 64 bits to it.
+"""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import types
+
+from stormwright.optimize.kernel.kept import SOURCES, KeptCode
+from stormwright.optimize.kernel.part import PartCompiler
 
 F = TypeVar("F", bound=Callable[..., object])
 
-#: The functions make no arrays, so none need to count who holds one: half of the time otherwise.
-_OPTIONS: dict[str, Any] = {"_nrt": False, "nogil": True}
+#: Every compiled function that Python calls.
+ENTRIES: list[Any] = []
 
-#: Of all sources here. The functions call each other across modules, and the code on disk includes what is called.
-_SOURCES = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parents[1].rglob("*.py"))))
+#: The functions make no arrays, so none need to count who holds one: half of the time otherwise.
+_OPTIONS: dict[str, Any] = {"_nrt": False, "nogil": True, "no_cfunc_wrapper": True}
 
 
 def compiled(function: F) -> F:
-    """Compile `function` with Numba when it is first called; kept on disk, where that may be written to.
+    """Compile `function` with Numba when it is first called, unless its machine code is kept on disk."""
+    function.__qualname__ = f"{function.__qualname__}.{SOURCES[:12]}"  # by which Numba files it
+    dispatcher = numba.njit(**_OPTIONS)(function)
+    dispatcher._cache = KeptCode(function)  # noqa: SLF001 (Numba knows its own cache only)
+    ENTRIES.append(dispatcher)
+    return cast(F, _with_one_signature(dispatcher))
 
-    Numba looks only at the module of a function for whether what is kept is still good, and files it by qualified name;
-    so that has a digest of all sources in it.
-    """
-    function.__qualname__ = f"{function.__qualname__}.{_SOURCES.hexdigest()[:12]}"
-    try:
-        return cast(F, numba.njit(cache=True, **_OPTIONS)(function))
-    except RuntimeError:  # neither the package's directory nor the user's cache can be written to
-        return cast(F, numba.njit(**_OPTIONS)(function))
+
+def inner(function: F) -> F:
+    """Compile `function`, which only compiled functions call, as a part of these."""
+    dispatcher = numba.njit(pipeline_class=PartCompiler, no_cpython_wrapper=True, **_OPTIONS)(function)
+    return cast(F, _with_one_signature(dispatcher))
+
+
+def _with_one_signature(dispatcher: Any) -> Any:
+    """Let compiled callers hand over whole numbers as `int64`, whatever they have them as."""
+    template = getattr(dispatcher, "get_call_template", None)
+    if template is None:  # a plain function, with NUMBA_DISABLE_JIT
+        return dispatcher
+
+    def with_int64(args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Any:
+        return template(tuple(_widened(each) for each in args), {name: _widened(each) for name, each in kws.items()})
+
+    dispatcher.get_call_template = with_int64
+    return dispatcher
+
+
+def _widened(given: types.Type) -> types.Type:
+    if isinstance(given, types.Integer):
+        return types.int64
+    return types.boolean if isinstance(given, types.Boolean) else given

@@ -9,17 +9,17 @@ workers, nodes and racks, added up.
 
 from __future__ import annotations
 
-from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.kernel.compiled import inner
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 
 
-@compiled
+@inner
 def has_flows(layout: Layout, topology: int) -> bool:
     """Whether any traffic of a topology follows the placement."""
     return bool(layout.topologies[topology].first_sink < layout.topologies[topology].last_sink)
 
 
-@compiled
+@inner
 def add_flows(layout: Layout, executor: int, worker: int, sign: int) -> None:
     """Note in the tables that an executor is in a worker (1), or no more (-1)."""
     at = worker - layout.topologies[layout.executors[executor].topology].first_worker
@@ -29,7 +29,7 @@ def add_flows(layout: Layout, executor: int, worker: int, sign: int) -> None:
         layout.members[layout.sinks[sink].row + at] += sign
 
 
-@compiled
+@inner
 def tabulate_flows(layout: Layout, topology: int) -> None:
     """Fill in the tables of a topology's sinks, and what they cost."""
     first, last = layout.topologies[topology].first_sink, layout.topologies[topology].last_sink
@@ -45,14 +45,14 @@ def tabulate_flows(layout: Layout, topology: int) -> None:
     note_costs(layout, topology)
 
 
-@compiled
+@inner
 def note_costs(layout: Layout, topology: int) -> None:
     """Work out anew what the sinks of a topology cost."""
     for sink in range(layout.topologies[topology].first_sink, layout.topologies[topology].last_sink):
         layout.sinks[sink].cost = cost_of_sink(layout, topology, sink)
 
 
-@compiled
+@inner
 def note_costs_around(layout: Layout, executor: int) -> None:
     """Work out anew what those sinks cost that an executor sends to or belongs to."""
     topology = layout.executors[executor].topology
@@ -63,7 +63,7 @@ def note_costs_around(layout: Layout, executor: int) -> None:
         layout.sinks[sink].cost = cost_of_sink(layout, topology, sink)
 
 
-@compiled
+@inner
 def cost_of_flows(layout: Layout, topology: int) -> float:
     """Cost of all flows of a topology, as noted."""
     total = 0.0
@@ -72,7 +72,7 @@ def cost_of_flows(layout: Layout, topology: int) -> float:
     return total
 
 
-@compiled
+@inner
 def rise_of_flows(layout: Layout, executor: int, to: int) -> float:
     """By how much the cost of flows rises if `executor` goes to the worker `to`, all others staying."""
     own, topology = layout.executors[executor].worker, layout.executors[executor].topology
@@ -94,7 +94,7 @@ def rise_of_flows(layout: Layout, executor: int, to: int) -> float:
     return rise
 
 
-@compiled
+@inner
 def rise_of_flows_by_swap(layout: Layout, a: int, b: int) -> float:
     """By how much the cost of flows rises if two executors of a topology change places."""
     worker_a, worker_b = layout.executors[a].worker, layout.executors[b].worker
@@ -108,7 +108,7 @@ def rise_of_flows_by_swap(layout: Layout, a: int, b: int) -> float:
     return rise
 
 
-@compiled
+@inner
 def rise_of_flows_by_worker(layout: Layout, worker: int, to: int, other: int) -> float:
     """By how much the cost of flows of a worker's topology rises if it goes to the node `to`.
 
@@ -125,12 +125,12 @@ def rise_of_flows_by_worker(layout: Layout, worker: int, to: int, other: int) ->
     return rise
 
 
-@compiled
+@inner
 def _call_at(layout: Layout, worker: int, node: int) -> None:
     layout.workers[worker].node, layout.workers[worker].rack = node, layout.nodes[node].rack
 
 
-@compiled
+@inner
 def _rise(layout: Layout, topology: int) -> float:
     """What the flows of a topology cost beyond what is noted."""
     rise = 0.0
@@ -139,7 +139,7 @@ def _rise(layout: Layout, topology: int) -> float:
     return rise
 
 
-@compiled
+@inner
 def cost_of_sink(layout: Layout, topology: int, sink: int) -> float:
     """Cost of the flows to a component; executors in no worker neither send nor take any."""
     first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
@@ -189,7 +189,7 @@ def cost_of_sink(layout: Layout, topology: int, sink: int) -> float:
     return cost
 
 
-@compiled
+@inner
 def _beyond(tps: float, members: int, limit: float) -> float:
     """What executors that take `limit` each leave over, in tuples/s."""
     if members == 0:

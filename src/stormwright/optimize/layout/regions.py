@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from stormwright.model.arrays import IndexArray
-from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.kernel.records import NOWHERE, SPAN, Layout, Records
 
 
@@ -22,7 +22,8 @@ from stormwright.optimize.kernel.records import NOWHERE, SPAN, Layout, Records
 def cut_into_regions(layout: Layout, count: int, rng: np.random.Generator) -> Iterator[list[Layout]]:
     """Layouts of `count` regions with about as many executors each, which share the arrays of `layout`.
 
-    Their totals begin at 0, and are added to its own at the end. Regions in which nothing may be moved are left out.
+    Their totals begin at 0, and are added to its own at the end, even if that is an error. Regions in which nothing may
+    be moved are left out.
     """
     region_of_node = np.full(len(layout.nodes), NOWHERE)
     starts, queue = rng.permutation(len(layout.nodes)), np.zeros(len(layout.nodes), np.int64)
@@ -55,10 +56,12 @@ def cut_into_regions(layout: Layout, count: int, rng: np.random.Generator) -> It
         for number in range(count)
         if len(executors[number])
     ]
-    yield regions
-    layout.workers["movable"], layout.topologies["whole"] = movable, whole
-    for name in layout.totals.dtype.names or ():
-        layout.totals[name] += sum(region.totals[name] for region in regions)
+    try:
+        yield regions
+    finally:
+        layout.workers["movable"], layout.topologies["whole"] = movable, whole
+        for name in layout.totals.dtype.names or ():
+            layout.totals[name] += sum(region.totals[name] for region in regions)
 
 
 def _split(what: IndexArray, region: IndexArray, count: int) -> list[IndexArray]:
@@ -119,7 +122,7 @@ def _grow(layout: Layout, count: int, starts: IndexArray, region: IndexArray, qu
             region[starts[position]] = position % count
 
 
-@compiled
+@inner
 def _executors_on(layout: Layout, node: int) -> int:
     total = 0
     for at in range(layout.nodes[node].used):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,9 +11,10 @@ from stormwright.model import UNPLACED, CostWeights, Problem
 from stormwright.model.arrays import BoolArray, IndexArray
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 from stormwright.optimize.kernel import records as arrays
-from stormwright.optimize.kernel import steps as steps
 from stormwright.optimize.kernel.compiled import compiled
-from stormwright.optimize.kernel.records import NOWHERE, Layout
+from stormwright.optimize.kernel.costs import cost_of_topology
+from stormwright.optimize.kernel.records import NOWHERE, Layout, Records
+from stormwright.optimize.kernel.steps import join, start_worker, stop_worker, tabulate
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.objective import Prices
 
@@ -74,8 +76,64 @@ def make_layout(
         What counts beside the cost of traffic; nothing by default. What is held can neither move nor restart, so that
         where nothing else runs only the prices of nodes count.
     """
-    movable = ~workers.held
-    num_executors, num_workers, num_nodes = problem.num_executors, len(workers.topology), len(problem.supervisors)
+    free = ~workers.held & (workers.node != NOWHERE)
+    topologies = _topologies(problem, links, workers, most_per_worker, free)
+    tables = _Tables.of(topologies)
+    home = np.where(workers.runs & ~workers.held, np.arange(len(free)), NOWHERE)
+    executors = _executors(problem, links, tables, np.append(home, NOWHERE)[workers.of_executor])
+    rows = _workers(workers, tables, topologies, home, executors)
+    nodes, racks = _nodes(problem, usable)
+    sinks, flowing = _sinks(links, topologies, problem.num_executors)
+    width = int(tables.workers[_sink_topology(links)].sum())
+    layout = Layout(
+        executors=executors,
+        links=_links(links),
+        pull=links.pull,
+        flowing=flowing,
+        flows=links.flows,
+        sinks=sinks,
+        sent=np.zeros(width),
+        members=np.zeros(width, np.int64),
+        workers=rows,
+        nodes=nodes,
+        topologies=topologies,
+        workers_on=np.zeros(sum(len(node.ports) for node in problem.supervisors), np.int64),
+        racks=racks,
+        rack_nodes=np.argsort(problem.node_rack, kind="stable"),
+        table=np.zeros(int(tables.sizes.sum())),
+        free_executors=np.flatnonzero(np.append(free, False)[workers.of_executor]),
+        free_workers=np.flatnonzero(free),
+        free_topologies=np.flatnonzero(topologies["whole"]),
+        totals=np.zeros(1, arrays.TOTALS),
+        random=np.array([seed], np.uint64),
+        **_scratch(len(executors), len(rows), len(nodes), len(racks)),
+        **_weighed(weights, prices or Prices(), nodes, stays=bool(np.any(home != NOWHERE))),
+    )
+    _settle(layout, workers.of_executor.astype(np.int64), workers.node.astype(np.int64))
+    joined = (rows["home_node"] != NOWHERE) & (rows["size"] != rows["home_size"])
+    layout.totals["restarted"] = np.count_nonzero(joined)  # lost executors are in them
+    return layout
+
+
+class _Tables(NamedTuple):
+    """Where the tables of topologies begin, and what each takes; their executors and workers, shape (T,)."""
+
+    first: IndexArray
+    sizes: IndexArray
+    executors: IndexArray
+    workers: IndexArray
+
+    @classmethod
+    def of(cls, topologies: Records) -> _Tables:
+        executors = topologies["last"] - topologies["first"]
+        workers = topologies["last_worker"] - topologies["first_worker"]
+        sizes = np.where(topologies["tabled"], (executors + workers) * workers, 0)
+        return cls(np.cumsum(sizes) - sizes, sizes, executors, workers)
+
+
+def _topologies(
+    problem: Problem, links: Links, workers: Workers, most_per_worker: IndexArray, free: BoolArray
+) -> Records:
     numbers = np.arange(len(problem.topologies))
     topologies = np.zeros(len(numbers), arrays.TOPOLOGY)
     topologies["first"], topologies["last"] = problem.executor_offset[:-1], problem.executor_offset[1:]
@@ -85,34 +143,42 @@ def make_layout(
     counts = topologies["last_worker"] - topologies["first_worker"]
     sizes = topologies["last"] - topologies["first"]
     topologies["tabled"] = counts <= _MOST_TABLED
-    free = movable & (workers.node != NOWHERE)
     held = np.bincount(workers.topology[~free], minlength=len(numbers)) > 0
     topologies["whole"] = ~held & (counts > 0) & (sizes <= _MOST_WHOLE)
-    table_sizes = np.where(topologies["tabled"], (sizes + counts) * counts, 0)
-    table_first = np.cumsum(table_sizes) - table_sizes
+    sink_topology = _sink_topology(links)
+    topologies["first_sink"] = np.searchsorted(sink_topology, numbers)
+    topologies["last_sink"] = np.searchsorted(sink_topology, numbers, side="right")
+    return topologies
 
-    executors = np.zeros(num_executors, arrays.EXECUTOR)
+
+def _executors(problem: Problem, links: Links, tables: _Tables, home: IndexArray) -> Records:
+    executors = np.zeros(problem.num_executors, arrays.EXECUTOR)
     of = problem.executor_topology
     executors["cpu_hz"], executors["memory_mb"] = problem.executor_cpu_hz, problem.executor_memory_mb
     executors["first"], executors["last"] = links.first[:-1], links.first[1:]
     executors["tps"] = links.pull_of_executors()
     executors["topology"], executors["worker"], executors["places"] = of, NOWHERE, 1
-    executors["row"] = table_first[of] + (np.arange(num_executors) - topologies["first"][of]) * counts[of]
-    home = np.where(workers.runs & movable, np.arange(num_workers), NOWHERE)
-    home_of = np.append(home, NOWHERE)[workers.of_executor]
-    executors["home"] = np.where(problem.current_slot == UNPLACED, NOWHERE, home_of)  # lost ones are at home nowhere
+    at = np.arange(len(executors)) - problem.executor_offset[of]
+    executors["row"] = tables.first[of] + at * tables.workers[of]
+    executors["home"] = np.where(problem.current_slot == UNPLACED, NOWHERE, home)  # lost ones are at home nowhere
+    return executors
 
-    rows = np.zeros(num_workers, arrays.WORKER)
-    own = workers.topology
-    rows["row"] = (
-        table_first[own] + (sizes[own] + np.arange(num_workers) - topologies["first_worker"][own]) * counts[own]
-    )
+
+def _workers(workers: Workers, tables: _Tables, topologies: Records, home: IndexArray, executors: Records) -> Records:
+    own, count = workers.topology, len(workers.topology)
+    rows = np.zeros(count, arrays.WORKER)
+    at = np.arange(count) - topologies["first_worker"][own]
+    rows["row"] = tables.first[own] + (tables.executors[own] + at) * tables.workers[own]
     rows["node"] = rows["rack"] = rows["any"] = NOWHERE
-    rows["topology"], rows["most"], rows["movable"] = own, most_per_worker[own], movable
+    rows["topology"], rows["most"], rows["movable"] = own, topologies["most"][own], ~workers.held
     rows["home_node"] = np.where(home == NOWHERE, NOWHERE, workers.node)
-    rows["home_size"] = np.bincount(executors["home"][executors["home"] != NOWHERE], minlength=num_workers)
+    rows["home_size"] = np.bincount(executors["home"][executors["home"] != NOWHERE], minlength=count)
+    return rows
 
-    nodes = np.zeros(num_nodes, arrays.NODE)
+
+def _nodes(problem: Problem, usable: BoolArray) -> tuple[Records, Records]:
+    """Nodes, and where those of each rack are."""
+    nodes = np.zeros(len(problem.supervisors), arrays.NODE)
     ports = np.array([len(node.ports) for node in problem.supervisors], dtype=np.int64)
     nodes["cpu_hz"] = np.where(np.isfinite(problem.node_cpu_hz), problem.node_cpu_hz, 0.0)
     nodes["cpu_hz_left"] = problem.node_cpu_hz * (1 + _TOLERANCE)
@@ -121,72 +187,64 @@ def make_layout(
     racks = np.zeros(int(problem.node_rack.max(initial=-1)) + 1, arrays.SPAN)
     racks["last"] = np.cumsum(np.bincount(problem.node_rack, minlength=len(racks)))
     racks["first"][1:] = racks["last"][:-1]
+    return nodes, racks
 
+
+def _sinks(links: Links, topologies: Records, num_executors: int) -> tuple[Records, Records]:
+    """Sinks, and where the flows and sinks of every executor are."""
     sinks = np.zeros(len(links.sinks), arrays.SINK)
-    sink_topology = np.array([sink.topology for sink in links.sinks], int)
-    widths = counts[sink_topology]
+    own = topologies[_sink_topology(links)]
+    widths = own["last_worker"] - own["first_worker"]
     sinks["row"] = np.cumsum(widths) - widths
     sinks["local"], sinks["limit"] = [sink.local for sink in links.sinks], [sink.limit_tps for sink in links.sinks]
-    topologies["first_sink"] = np.searchsorted(sink_topology, numbers)
-    topologies["last_sink"] = np.searchsorted(sink_topology, numbers, side="right")
     flowing = np.zeros(num_executors, arrays.FLOWING)
     flowing["first_flow"], flowing["last_flow"] = links.first_flow[:-1], links.first_flow[1:]
     for number, sink in enumerate(links.sinks):  # those of a component follow each other
         new = flowing["last_sink"][sink.members] == 0
         flowing["first_sink"][sink.members[new]] = number
         flowing["last_sink"][sink.members] = number + 1
+    return sinks, flowing
 
-    link_rows = np.empty(len(links.tps), arrays.LINK)
-    link_rows["executor"], link_rows["tps"] = links.executor, links.tps
-    prices = prices or Prices()
-    if np.all(home == NOWHERE):
-        prices = prices.without_changes()
+
+def _sink_topology(links: Links) -> IndexArray:
+    return np.array([sink.topology for sink in links.sinks], int)
+
+
+def _links(links: Links) -> Records:
+    rows = np.empty(len(links.tps), arrays.LINK)
+    rows["executor"], rows["tps"] = links.executor, links.tps
+    return rows
+
+
+def _scratch(executors: int, workers: int, nodes: int, racks: int) -> dict[str, Any]:
+    return {
+        "node_scopes": np.zeros(nodes, arrays.SCOPE),
+        "rack_scopes": np.zeros(racks, arrays.SCOPE),
+        "around": np.zeros(executors),
+        "near": np.zeros(executors),
+        "close": np.zeros(executors),
+        "rack_room": np.zeros(racks),
+        "waiting": np.zeros(executors, np.int64),
+        "kept_worker": np.zeros(executors, np.int64),
+        "kept_node": np.zeros(workers, np.int64),
+        "ruined": np.zeros(_MOST_RUINED, np.int64),
+    }
+
+
+def _weighed(weights: CostWeights, prices: Prices, nodes: Records, *, stays: bool) -> dict[str, Any]:
+    prices = prices if stays else prices.without_changes()
     mean_hz = float(nodes["cpu_hz"].sum()) / max(int(np.count_nonzero(nodes["cpu_hz"])), 1)
-    layout = Layout(
-        executors=executors,
-        links=link_rows,
-        pull=links.pull,
-        flowing=flowing,
-        flows=links.flows,
-        sinks=sinks,
-        sent=np.zeros(int(widths.sum())),
-        members=np.zeros(int(widths.sum()), np.int64),
-        workers=rows,
-        nodes=nodes,
-        topologies=topologies,
-        workers_on=np.zeros(int(ports.sum()), np.int64),
-        racks=racks,
-        rack_nodes=np.argsort(problem.node_rack, kind="stable"),
-        table=np.zeros(int(table_sizes.sum())),
-        free_executors=np.flatnonzero(np.append(free, False)[workers.of_executor]),
-        free_workers=np.flatnonzero(free),
-        free_topologies=np.flatnonzero(topologies["whole"]),
-        totals=np.zeros(1, arrays.TOTALS),
-        random=np.array([seed], np.uint64),
-        node_scopes=np.zeros(num_nodes, arrays.SCOPE),
-        rack_scopes=np.zeros(len(racks), arrays.SCOPE),
-        around=np.zeros(num_executors),
-        near=np.zeros(num_executors),
-        close=np.zeros(num_executors),
-        rack_room=np.zeros(len(racks)),
-        waiting=np.zeros(num_executors, np.int64),
-        kept_worker=np.zeros(num_executors, np.int64),
-        kept_node=np.zeros(num_workers, np.int64),
-        ruined=np.zeros(_MOST_RUINED, np.int64),
-        inter_worker=weights.inter_worker - weights.same_worker,
-        inter_node=weights.inter_node - weights.same_worker,
-        inter_rack=weights.inter_rack - weights.same_worker,
-        move_price=float(prices.move),
-        max_moves=int(prices.max_moves),
-        restart_price=float(prices.restart),
-        max_restarts=int(prices.max_restarts),
-        node_price=float(prices.node),
-        imbalance_price=float(prices.imbalance) / mean_hz if mean_hz else 0.0,
-    )
-    _settle(layout, workers.of_executor.astype(np.int64), workers.node.astype(np.int64))
-    joined = (rows["home_node"] != NOWHERE) & (rows["size"] != rows["home_size"])
-    layout.totals["restarted"] = np.count_nonzero(joined)  # lost executors are in them
-    return layout
+    return {
+        "inter_worker": weights.inter_worker - weights.same_worker,
+        "inter_node": weights.inter_node - weights.same_worker,
+        "inter_rack": weights.inter_rack - weights.same_worker,
+        "move_price": float(prices.move),
+        "max_moves": int(prices.max_moves),
+        "restart_price": float(prices.restart),
+        "max_restarts": int(prices.max_restarts),
+        "node_price": float(prices.node),
+        "imbalance_price": float(prices.imbalance) / mean_hz if mean_hz else 0.0,
+    }
 
 
 def rearrange(layout: Layout, worker_of: IndexArray, node_of: IndexArray) -> None:
@@ -201,7 +259,7 @@ def _clear(layout: Layout) -> None:
     """Take all workers off their nodes and all executors out of them; tables are left as they are."""
     for worker in range(len(layout.workers)):
         if layout.workers[worker].node != NOWHERE:
-            steps.stop_worker(layout, worker)
+            stop_worker(layout, worker)
         layout.workers[worker].cpu_hz = layout.workers[worker].memory_mb = 0.0
         layout.workers[worker].size = layout.workers[worker].at_home = 0
     for executor in range(len(layout.executors)):
@@ -213,12 +271,12 @@ def _settle(layout: Layout, worker_of: IndexArray, node_of: IndexArray) -> None:
     """Put workers on nodes and executors into workers, where they have any."""
     for worker in range(len(node_of)):
         if node_of[worker] != NOWHERE:
-            steps.start_worker(layout, worker, node_of[worker])
+            start_worker(layout, worker, node_of[worker])
     for executor in range(len(worker_of)):
         if worker_of[executor] != NOWHERE:
-            steps.join(layout, executor, worker_of[executor])
+            join(layout, executor, worker_of[executor])
     for topology in range(len(layout.topologies)):
-        steps.tabulate(layout, topology)
+        tabulate(layout, topology)
 
 
 @compiled
@@ -226,4 +284,4 @@ def add_up_cost(layout: Layout) -> None:
     """Work out the cost of the placement anew."""
     layout.totals[0].cost = 0.0
     for topology in range(len(layout.topologies)):
-        layout.totals[0].cost += steps.cost_of_topology(layout, topology)
+        layout.totals[0].cost += cost_of_topology(layout, topology)

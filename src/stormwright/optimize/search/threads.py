@@ -6,7 +6,7 @@ The outcome depends on the seed, the steps and the number of threads, and not on
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 
 import numpy as np
@@ -59,7 +59,10 @@ def search_regions(layout: Layout, cooling: Cooling, effort: Effort, regions: in
                 steps = effort.steps / rounds / max(free, 1)  # all topologies may lie across
                 ends_s = begun_s + span[1] * effort.seconds
                 refine_some = partial(_refine_in_turn, cooling=cooling, span=span, steps=steps, ends_s=ends_s)
-                list(pool.map(refine_some, [parts[thread::threads] for thread in range(threads)]))
+                started = [pool.submit(refine_some, parts[thread::threads]) for thread in range(threads)]
+                wait(started)  # for all, also if one fails: they work on what is put together again after this
+                for each in started:
+                    each.result()
             best = min(best, Placed.of(layout), key=lambda placed: placed.rank)
     return best, int(layout.totals["steps"][0])
 

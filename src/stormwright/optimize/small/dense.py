@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.kernel.records import NOWHERE, Layout, Records
+from stormwright.optimize.small.remembered import Remembered, copy_array, remembered
 
 #: Executors of a problem that is searched in this way.
 MOST_DENSE = 64
@@ -24,14 +25,6 @@ STATE = np.dtype(
 #: An overload by less than this, in parts of what an executor asks for on average, is rounding; so is a difference in
 #: cost by less than this part of what an executor exchanges on average.
 NOTHING = 1e-10
-
-
-class Kept(NamedTuple):
-    """A placement that can be gone back to: as in `Dense`, and its overload and cost, shape (2,)."""
-
-    worker: IndexArray
-    node: IndexArray
-    rank: FloatArray
 
 
 class Dense(NamedTuple):
@@ -92,9 +85,9 @@ class Dense(NamedTuple):
     far: FloatArray
     reach: FloatArray
     barred: IndexArray
-    round: Kept
-    base: Kept
-    best: Kept
+    round: Remembered
+    base: Remembered
+    best: Remembered
     state: Records
     random: NDArray[np.uint64]
     inter_worker: float
@@ -149,9 +142,9 @@ class Dense(NamedTuple):
             far=np.zeros((num_workers, num_workers)),
             reach=np.zeros((count, num_workers)),
             barred=np.zeros((count, num_workers), np.int64),
-            round=_kept(worker, node),
-            base=_kept(worker, node),
-            best=_kept(worker, node),
+            round=remembered(worker, node),
+            base=remembered(worker, node),
+            best=remembered(worker, node),
             state=state,
             random=layout.random.copy(),
             inter_worker=layout.inter_worker,
@@ -168,40 +161,21 @@ def _whole(numbers: NDArray[np.integer]) -> IndexArray:
     return numbers.astype(np.int64)
 
 
-def _kept(worker: IndexArray, node: IndexArray) -> Kept:
-    return Kept(worker.copy(), node.copy(), np.zeros(2))
-
-
 @compiled
-def keep(dense: Dense, kept: Kept) -> None:
+def keep(dense: Dense, kept: Remembered) -> None:
     """Note the placement that `dense` is now."""
-    _copy(dense.worker, kept.worker)
-    _copy(dense.node, kept.node)
+    copy_array(dense.worker, kept.worker)
+    copy_array(dense.node, kept.node)
     kept.rank[0], kept.rank[1] = dense.state[0].overload, dense.state[0].cost
 
 
 @compiled
-def copy(source: Kept, to: Kept) -> None:
-    """Note the same placement in another place."""
-    _copy(source.worker, to.worker)
-    _copy(source.node, to.node)
-    _copy(source.rank, to.rank)
-
-
-@compiled
-def _copy(source: FloatArray | IndexArray, to: FloatArray | IndexArray) -> None:
-    """Without a scratch, which NumPy's own way takes in case that the two overlap."""
-    for place in range(len(source)):
-        to[place] = source[place]
-
-
-@compiled
-def restore(dense: Dense, kept: Kept) -> None:
+def restore(dense: Dense, kept: Remembered) -> None:
     """Go back to a placement; all sums are made anew, so that rounding does not add up."""
-    _copy(kept.worker, dense.worker)
-    _copy(kept.node, dense.node)
-    _copy(dense.cpu_room, dense.cpu_left)
-    _copy(dense.memory_room, dense.memory_left)
+    copy_array(kept.worker, dense.worker)
+    copy_array(kept.node, dense.node)
+    copy_array(dense.cpu_room, dense.cpu_left)
+    copy_array(dense.memory_room, dense.memory_left)
     dense.size[:] = 0
     for executor in range(len(dense.worker)):
         own = dense.worker[executor]
@@ -216,7 +190,7 @@ def restore(dense: Dense, kept: Kept) -> None:
     add_up(dense)
 
 
-@compiled
+@inner
 def add_up(dense: Dense) -> None:
     """Work out distances, costs and overload anew."""
     workers = len(dense.node)
@@ -242,7 +216,7 @@ def add_up(dense: Dense) -> None:
     dense.state[0].cost, dense.state[0].overload = cost / 2, overload if overload > NOTHING else 0.0
 
 
-@compiled
+@inner
 def _far(dense: Dense, a: int, b: int) -> float:
     if a == b:
         return 0.0
@@ -251,13 +225,13 @@ def _far(dense: Dense, a: int, b: int) -> float:
     return dense.inter_node if dense.rack[a] == dense.rack[b] else dense.inter_rack
 
 
-@compiled
+@inner
 def lack(left: float) -> float:
     """By how much there is less than nothing left."""
     return -left if left < 0 else 0.0
 
 
-@compiled
+@inner
 def overload_by(dense: Dense, node: int, to: int, cpu: float, memory: float) -> float:
     """By how much the overload rises if so much load goes from one node to another."""
     if node == to:
@@ -274,7 +248,7 @@ def overload_by(dense: Dense, node: int, to: int, cpu: float, memory: float) -> 
     )
 
 
-@compiled
+@inner
 def move_load(dense: Dense, node: int, to: int, cpu: float, memory: float) -> None:
     """Let so much load go from one node to another."""
     dense.cpu_left[node] += cpu
@@ -283,7 +257,7 @@ def move_load(dense: Dense, node: int, to: int, cpu: float, memory: float) -> No
     dense.memory_left[to] -= memory
 
 
-@compiled
+@inner
 def shift(dense: Dense, executor: int, to: int) -> None:
     """Move an executor to another worker of its topology; `overload` is left as it is."""
     own, topology = dense.worker[executor], dense.topology[executor]
@@ -299,7 +273,7 @@ def shift(dense: Dense, executor: int, to: int) -> None:
                 dense.reach[other, worker] += tps * (dense.far[worker, to] - dense.far[worker, own])
 
 
-@compiled
+@inner
 def shift_worker(dense: Dense, worker: int, to: int) -> None:
     """Move a worker with all that is in it to another node; what `add_up` works out is left as it is."""
     node = dense.node[worker]

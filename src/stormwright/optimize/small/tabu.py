@@ -16,22 +16,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.kernel.compiled import compiled, inner
+from stormwright.optimize.kernel.draw import draw, draw_below
 from stormwright.optimize.kernel.records import Layout
-from stormwright.optimize.kernel.steps import draw, draw_below
 from stormwright.optimize.small.dense import (
     MOST_DENSE,
     NOTHING,
     Dense,
-    Kept,
     add_up,
-    copy,
     keep,
     overload_by,
     restore,
     shift,
     shift_worker,
 )
+from stormwright.optimize.small.remembered import Remembered, copy
 
 #: Steps for which an executor may not return, at least, and up to so many more.
 _BARRED, _BARRED_MORE = 4, 6
@@ -97,8 +96,8 @@ def search(dense: Dense, looks: int) -> None:
             dense.state[0].idle = 0
 
 
-@compiled
-def _is_better(dense: Dense, overload: float, cost: float, kept: Kept) -> bool:
+@inner
+def _is_better(dense: Dense, overload: float, cost: float, kept: Remembered) -> bool:
     """Whether so much overload, then so much cost, is less than that of a placement; rounding does not count."""
     same = NOTHING * dense.state[0].mean
     return bool(overload < kept.rank[0] - NOTHING or (overload <= kept.rank[0] and cost < kept.rank[1] - same))
@@ -107,7 +106,7 @@ def _is_better(dense: Dense, overload: float, cost: float, kept: Kept) -> bool:
 # Steps --------------------------------------------------------------------------------------------
 
 
-@compiled
+@inner
 def _step(dense: Dense) -> None:
     """Make the best step that is not barred, the price of an overload included."""
     price = dense.state[0].price
@@ -145,7 +144,7 @@ def _step(dense: Dense) -> None:
         _make(dense, executor, to, partner, overload)
 
 
-@compiled
+@inner
 def _may(dense: Dense, executor: int, to: int, partner: int, rise: float, over: float) -> bool:
     """Whether neither executor of a step is barred, or the step leads to something better than all of the round."""
     now = dense.state[0].made
@@ -158,7 +157,7 @@ def _may(dense: Dense, executor: int, to: int, partner: int, rise: float, over: 
     return _is_better(dense, overload if overload > NOTHING else 0.0, dense.state[0].cost + rise, dense.round)
 
 
-@compiled
+@inner
 def _make(dense: Dense, executor: int, to: int, partner: int, over: float) -> None:
     """Make a step, and bar the way back."""
     own, until = dense.worker[executor], dense.state[0].made + _BARRED + draw_below(dense, _BARRED_MORE)
@@ -187,7 +186,7 @@ def _end_round(dense: Dense) -> None:
         copy(found, dense.base)
 
 
-@compiled
+@inner
 def _begin_round(dense: Dense) -> None:
     """Go back to where rounds begin, and from there some way off."""
     restore(dense, dense.base)
@@ -203,7 +202,7 @@ def _begin_round(dense: Dense) -> None:
     keep(dense, dense.round)
 
 
-@compiled
+@inner
 def _scatter_worker(dense: Dense) -> None:
     """Move any worker to another node, or let it change places with one there."""
     worker = dense.free_workers[draw_below(dense, len(dense.free_workers))]
@@ -227,7 +226,7 @@ def _scatter_worker(dense: Dense) -> None:
         shift_worker(dense, worker, to)
 
 
-@compiled
+@inner
 def _exchange_any(dense: Dense) -> None:
     """Let any two executors of a topology change places."""
     a = dense.free_executors[draw_below(dense, len(dense.free_executors))]

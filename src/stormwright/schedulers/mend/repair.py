@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IndexArray
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
-from stormwright.optimize.repair import loops as loops
+from stormwright.optimize.kernel.records import NOWHERE
+from stormwright.optimize.repair import loops, mending
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker
 from stormwright.schedulers.mend.moving_apart import keep_apart
@@ -41,22 +43,22 @@ class Repair:
         self._draft = draft
         hard = slice(1 if soft_cpu else 0, None)  # CPU comes first
         demand, capacity = problem.executor_demand[hard].T, problem.node_capacity[hard].T
-        executors = np.zeros(len(demand), loops.EXECUTOR)
+        executors = np.zeros(len(demand), mending.EXECUTOR)
         executors["worker"] = draft.worker
-        workers = np.zeros(len(draft.node), loops.WORKER)
+        workers = np.zeros(len(draft.node), mending.WORKER)
         workers["node"], workers["topology"] = draft.node, draft.topology
         workers["movable"] = ~np.array(draft.fixed, bool)
         most = np.array([max_executors_per_worker(topology) for topology in problem.topologies], int)
         workers["most"] = most[workers["topology"]]
-        nodes = np.zeros(len(capacity), loops.NODE)
+        nodes = np.zeros(len(capacity), mending.NODE)
         nodes["ports"] = np.where(draft.usable, [len(supervisor.ports) for supervisor in problem.supervisors], 0)
-        nodes["looked"] = loops.NOWHERE
+        nodes["looked"] = NOWHERE
         nodes["older"] = np.arange(len(nodes)) - 1
-        nodes["newer"] = np.append(np.arange(1, len(nodes)), loops.NOWHERE)
-        workers["first"] = nodes["first"] = loops.NOWHERE
-        totals = np.zeros(1, loops.TOTALS)
+        nodes["newer"] = np.append(np.arange(1, len(nodes)), NOWHERE)
+        workers["first"] = nodes["first"] = NOWHERE
+        totals = np.zeros(1, mending.TOTALS)
         totals["newest"] = len(nodes) - 1
-        self._books = loops.Books(
+        self._mending = mending.Mending(
             executors=executors,
             workers=workers,
             nodes=nodes,
@@ -66,62 +68,62 @@ class Repair:
             capacity=np.ascontiguousarray(capacity * (1 + RELATIVE_TOLERANCE)),
             unit=np.maximum(np.where(np.isfinite(capacity), capacity, 0.0).sum(axis=0), 1.0),
             hardest=np.empty(len(nodes), np.int64),
-            best=np.zeros(1, loops.STEP),
+            best=np.zeros(1, mending.STEP),
             totals=totals,
         )
-        loops.settle(self._books)
-        self._books.hardest[:] = np.argsort(-nodes["overload"], kind="stable")
-        nodes["rank"][self._books.hardest] = np.arange(len(nodes))
+        loops.settle(self._mending)
+        self._mending.hardest[:] = np.argsort(-nodes["overload"], kind="stable")
+        nodes["rank"][self._mending.hardest] = np.arange(len(nodes))
 
     @property
     def steps(self) -> int:
         """Steps taken so far."""
-        return int(self._books.totals["steps"][0])
+        return int(self._mending.totals["steps"][0])
 
     @property
     def looks(self) -> int:
         """Pairs of nodes looked at so far."""
-        return int(self._books.totals["looks"][0])
+        return int(self._mending.totals["looks"][0])
 
     def run(self, is_late: Callable[[], bool] = never) -> IndexArray:
         """Take all steps that help, or those until it is late; the nodes that stay overloaded."""
         before = self.steps
-        while not is_late() and not loops.take_steps(self._books, _LOOKS):
+        while not is_late() and not loops.take_steps(self._mending, _LOOKS):
             pass
         if self.steps > before:
             self._write()
-        return np.flatnonzero(self._books.nodes["overload"])
+        return np.flatnonzero(self._mending.nodes["overload"])
 
     def blamed(self) -> set[int]:
         """Topologies with workers, not fixed, that ask for something of which their node has too little."""
-        books = self._books
-        over = books.of_node > books.capacity
-        node = books.workers["node"]
-        on_node = np.flatnonzero((node != loops.NOWHERE) & books.workers["movable"])
-        blamed = on_node[np.any(over[node[on_node]] & (books.of_worker[on_node] > 0), axis=1)]
-        return set(books.workers["topology"][blamed].tolist())
+        mended = self._mending
+        over = mended.of_node > mended.capacity
+        node = mended.workers["node"]
+        on_node = np.flatnonzero((node != NOWHERE) & mended.workers["movable"])
+        blamed = on_node[np.any(over[node[on_node]] & (mended.of_worker[on_node] > 0), axis=1)]
+        return set(mended.workers["topology"][blamed].tolist())
 
     def take_out(self, topology: int) -> None:
         """Take a topology's workers, except fixed ones, off their nodes."""
-        loops.take_out(self._books, topology)
+        loops.take_out(self._mending, topology)
         self._write()
 
     def put_back(self, topologies: Iterable[int]) -> list[int]:
         """Put topologies that were taken out back, one after the other, as far as there is room; the others."""
-        books, left_out = self._books, []
-        waiting = books.workers["movable"] & (books.workers["node"] == loops.NOWHERE) & (books.workers["size"] > 0)
-        largest_first = np.argsort(-(books.of_worker / books.unit).sum(axis=1), kind="stable")
+        mended, left_out = self._mending, []
+        waiting = mended.workers["movable"] & (mended.workers["node"] == NOWHERE) & (mended.workers["size"] > 0)
+        largest_first = np.argsort(-(mended.of_worker / mended.unit).sum(axis=1), kind="stable")
         largest_first = largest_first[waiting[largest_first]]
         for topology in topologies:
-            own = largest_first[books.workers["topology"][largest_first] == topology]
-            if not loops.put_back(books, own):
+            own = largest_first[mended.workers["topology"][largest_first] == topology]
+            if not loops.put_back(mended, own):
                 left_out.append(topology)
         self._write()
         return left_out
 
     def _write(self) -> None:
-        self._draft.worker[:] = self._books.executors["worker"]
-        self._draft.node[:] = self._books.workers["node"].tolist()
+        self._draft.worker[:] = self._mending.executors["worker"]
+        self._draft.node[:] = self._mending.workers["node"].tolist()
 
 
 def make_room(draft: Draft, *, soft_cpu: bool = False, is_late: Callable[[], bool] = never) -> None:
@@ -157,7 +159,8 @@ def make_room(draft: Draft, *, soft_cpu: bool = False, is_late: Callable[[], boo
     keep_apart(draft, soft_cpu=soft_cpu)
 
 
-def compile_loops() -> None:
+@cache
+def ready_repair() -> None:
     """Have the machine code ready before any clock runs."""
     nothing = Problem((), ())
     repair = Repair(Draft.empty(nothing, nothing.node_usable))

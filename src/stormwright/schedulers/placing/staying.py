@@ -155,6 +155,25 @@ def choose_slots(draft: Draft) -> IntArray:
     return np.array([*slots, UNPLACED], dtype=np.int32)[draft.worker]
 
 
+def keep_slots(draft: Draft, slots: IntArray) -> IntArray:
+    """Slot of every executor: workers of `slots`, in its order, keep theirs on their node; others get free ones.
+
+    Free ones in which nothing runs now come first, then the lower ones.
+    """
+    problem = draft.problem
+    slot_of = np.unique(slots[slots != UNPLACED])
+    moved = problem.slot_node[slot_of] != draft.node
+    slot_of[moved] = UNPLACED
+    taken, runs = set(slot_of.tolist()), set(problem.current_slot.tolist())
+    first = np.searchsorted(problem.slot_node, np.arange(len(problem.supervisors) + 1))
+    for worker in np.flatnonzero(moved).tolist():
+        node = draft.node[worker]
+        free = [slot for slot in range(first[node], first[node + 1]) if slot not in taken]
+        slot_of[worker] = min(free, key=lambda slot: (slot in runs, slot))
+        taken.add(int(slot_of[worker]))
+    return np.append(slot_of, UNPLACED)[draft.worker].astype(np.int32)
+
+
 def _members(draft: Draft) -> list[IndexArray]:
     """The executors of every worker, rising."""
     by_worker = np.argsort(draft.worker, kind="stable")

@@ -1,0 +1,60 @@
+"""All machine code of a kind made ready at once: before a clock runs, and when the package is set up.
+
+Nothing is searched here: loops are called on as little as there can be, with arrays of the types that they always have.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stormwright.model import CostWeights, Problem
+from stormwright.optimize.construct.greedy import Bins, Greedy, Items, Pairs
+from stormwright.optimize.construct.topologies import construct
+from stormwright.optimize.kernel.records import Layout
+from stormwright.optimize.layout.coarsen import coarsen, find_large
+from stormwright.optimize.layout.links import Links
+from stormwright.optimize.layout.regions import cut_into_regions
+from stormwright.optimize.layout.start import Workers, make_layout
+from stormwright.optimize.search.refine import refine, relieve
+from stormwright.optimize.small.dense import Dense
+from stormwright.optimize.small.tabu import search
+
+
+def _nothing() -> Layout:
+    none, no_bool = np.empty(0, np.int64), np.empty(0, np.bool_)
+    workers = Workers(none, none, none, no_bool, no_bool)
+    nothing = Problem((), ())
+    return make_layout(nothing, Links.following(nothing), workers, no_bool, none, CostWeights(), 0)
+
+
+@cache
+def ready_search() -> None:
+    """Construction and search of all but small problems."""
+    layout = _nothing()
+    construct(layout, np.empty(0, np.int64))
+    relieve(layout, np.empty(0, np.int64))
+    refine(layout, 0, 0.0)
+    coarsen(layout, find_large(layout), 0, np.random.default_rng())
+    with cut_into_regions(layout, 1, np.random.default_rng()):
+        pass
+
+
+@cache
+def ready_small() -> None:
+    """The search of small problems."""
+    search(Dense.of(_nothing()), 0)
+
+
+@cache
+def ready_greedy() -> None:
+    """Items into bins."""
+    one, number = np.ones(1), np.zeros(1, np.int64)
+    greedy = Greedy(Items(one, one, csr_array((1, 1)), number), Bins(one, one, one, number), spread={0: 1})
+    greedy.put(0, 0)
+    greedy.place_pairs(Pairs(number[:0], number[:0], one[:0], 1))
+    greedy.place_rest()
+    greedy.fill_empty()
+    greedy.cost()

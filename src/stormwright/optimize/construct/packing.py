@@ -1,0 +1,176 @@
+"""Items in bins as arrays of records, what bins and groups take, and the order of bins by load."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.optimize.kernel.compiled import inner
+from stormwright.optimize.kernel.records import NOWHERE, Records
+
+ITEM = np.dtype(
+    [
+        *((name, np.float64) for name in ("cpu_hz", "memory_mb")),
+        *((name, np.int64) for name in ("first", "last", "group", "bin")),
+        ("fixed", np.bool_),
+    ],
+    align=True,
+)
+
+LINK = np.dtype([("item", np.int64), ("rate", np.float64)])
+
+BIN = np.dtype(
+    [
+        *(
+            (name, np.float64)
+            for name in ("most_items", "most_cpu_hz", "most_memory_mb", "cpu_hz", "memory_mb", "exchanged")
+        ),
+        *((name, np.int64) for name in ("items", "zone", "size", "rank")),
+    ]
+)
+
+SIZE = np.dtype([("first", np.int64), ("last", np.int64), ("cpu_hz", np.float64)])
+
+ZONE = np.dtype([("first", np.int64), ("last", np.int64), ("exchanged", np.float64)])
+
+GROUP = np.dtype([("first", np.int64), ("last", np.int64), ("most_bins", np.int64), ("bins", np.int64)])
+
+
+class Packing(NamedTuple):
+    """A placement under way, as arrays of records.
+
+    Parameters
+    ----------
+    items
+        Of `ITEM`: demand; where its `links` are; its group; its bin; whether it stays there.
+    links
+        Of `LINK`: what an item exchanges with which other.
+    bins
+        Of `BIN`: what it may hold and what it holds; its zone; its class by CPU, and where it is in `by_load`.
+    by_load
+        The bins class by class, in each those that take no more items last, then by load, then number.
+    sizes
+        Of `SIZE`, one for each class: where it is in `by_load`, and the most CPU in it.
+    zones, zone_bins
+        Of `ZONE`: where its bins are in `zone_bins`.
+    groups, group_items
+        Of `GROUP`: where its items are in `group_items`; the most bins it may use, and how many it does. Without any
+        such limit there are no groups.
+    tried, kept
+        Scratch of `_rearrange`: bins, and for both items what is saved in each, shape (2, bins tried).
+    zone_weight
+        What a tuple between zones costs more than one between bins of a zone, which costs 1.
+    """
+
+    items: Records
+    links: Records
+    bins: Records
+    by_load: IndexArray
+    sizes: Records
+    zones: Records
+    zone_bins: IndexArray
+    groups: Records
+    group_items: IndexArray
+    tried: IndexArray
+    kept: FloatArray
+    zone_weight: float
+
+
+@inner
+def takes(packing: Packing, bin_: int, count: int, cpu_hz: float, memory_mb: float) -> bool:
+    """Whether a bin has room for what it would get; its CPU is equation 1 of the paper where bins are nodes."""
+    return bool(
+        packing.bins[bin_].items + count <= packing.bins[bin_].most_items
+        and packing.bins[bin_].cpu_hz + cpu_hz <= packing.bins[bin_].most_cpu_hz
+        and packing.bins[bin_].memory_mb + memory_mb <= packing.bins[bin_].most_memory_mb
+    )
+
+
+@inner
+def groups_may(packing: Packing, i: int, j: int, x: int, y: int) -> bool:
+    """Whether `i` may be in `x` and, unless it is `NOWHERE`, `j` in `y`, by how many bins their groups then use."""
+    if len(packing.groups) == 0:
+        return True
+    if j == NOWHERE or packing.items[i].group == packing.items[j].group:
+        return _group_may(packing, i, j, x, y)
+    return _group_may(packing, i, NOWHERE, x, NOWHERE) and _group_may(packing, j, NOWHERE, y, NOWHERE)
+
+
+@inner
+def _group_may(packing: Packing, i: int, j: int, x: int, y: int) -> bool:
+    """As `groups_may`, for items of one group: a bin that they leave empty of it counts no longer."""
+    group, at_i = packing.items[i].group, packing.items[i].bin
+    at_j = NOWHERE if j == NOWHERE else packing.items[j].bin
+    now = packing.groups[group].bins
+    then = now
+    if at_i != NOWHERE and not _group_uses(packing, group, at_i, i, j):
+        then -= 1
+    if at_j not in (NOWHERE, at_i) and not _group_uses(packing, group, at_j, i, j):
+        then -= 1
+    if not _group_uses(packing, group, x, i, j):
+        then += 1
+    if y not in (NOWHERE, x) and not _group_uses(packing, group, y, i, j):
+        then += 1
+    # Fixed items may be in more bins than allowed; what does not add to them is no worse.
+    return bool(then <= max(packing.groups[group].most_bins, now))
+
+
+@inner
+def _group_uses(packing: Packing, group: int, bin_: int, i: int, j: int) -> bool:
+    """Whether an item of the group other than `i` and `j` is in a bin."""
+    for position in range(packing.groups[group].first, packing.groups[group].last):
+        item = packing.group_items[position]
+        if item not in (i, j) and packing.items[item].bin == bin_:
+            return True
+    return False
+
+
+@inner
+def account(packing: Packing, item: int, bin_: int, sign: int) -> None:
+    packing.bins[bin_].items += sign
+    if packing.bins[bin_].items == 0:
+        # An empty bin holds exactly nothing, whatever rounding left.
+        packing.bins[bin_].cpu_hz = packing.bins[bin_].memory_mb = 0.0
+    else:
+        packing.bins[bin_].cpu_hz += sign * packing.items[item].cpu_hz
+        packing.bins[bin_].memory_mb += sign * packing.items[item].memory_mb
+    _sort_in(packing, bin_)
+    if len(packing.groups) > 0 and not _group_uses(packing, packing.items[item].group, bin_, item, NOWHERE):
+        packing.groups[packing.items[item].group].bins += sign
+
+
+@inner
+def _sort_in(packing: Packing, bin_: int) -> None:
+    """Bring a bin whose load has changed to its place in `by_load`."""
+    at, size = packing.bins[bin_].rank, packing.bins[bin_].size
+    while at + 1 < packing.sizes[size].last and comes_before(packing, packing.by_load[at + 1], bin_):
+        _set_rank(packing, packing.by_load[at + 1], at)
+        at += 1
+    while at > packing.sizes[size].first and comes_before(packing, bin_, packing.by_load[at - 1]):
+        _set_rank(packing, packing.by_load[at - 1], at)
+        at -= 1
+    _set_rank(packing, bin_, at)
+
+
+@inner
+def _set_rank(packing: Packing, bin_: int, at: int) -> None:
+    packing.by_load[at] = bin_
+    packing.bins[bin_].rank = at
+
+
+@inner
+def comes_before(packing: Packing, a: int, b: int) -> bool:
+    """The order of `by_load` within a class."""
+    full_a, full_b = is_full(packing, a), is_full(packing, b)
+    if full_a != full_b:
+        return full_b
+    return bool(
+        packing.bins[a].cpu_hz < packing.bins[b].cpu_hz or (packing.bins[a].cpu_hz == packing.bins[b].cpu_hz and a < b)
+    )
+
+
+@inner
+def is_full(packing: Packing, bin_: int) -> bool:
+    return bool(packing.bins[bin_].items >= packing.bins[bin_].most_items)

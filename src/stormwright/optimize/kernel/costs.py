@@ -1,0 +1,200 @@
+"""What steps cost: by how much traffic, and the price of uneven use of CPU, rise with a move.
+
+Fixed traffic never leaves its topology, so each topology has dense tables of its own: what every executor exchanges
+with every worker, and what every two workers exchange. With them a move costs O(workers of the topology) to try,
+whatever the size of the cluster. Rates are whole multiples of a power of two (`links.Links` sees to that), so that all
+sums of them are exact and none drifts. Flows have tables of theirs (`stormwright.optimize.kernel.flows`).
+"""
+
+from __future__ import annotations
+
+from stormwright.optimize.kernel.compiled import inner
+from stormwright.optimize.kernel.flows import (
+    cost_of_flows,
+    has_flows,
+    rise_of_flows,
+    rise_of_flows_by_swap,
+    rise_of_flows_by_worker,
+)
+from stormwright.optimize.kernel.records import NOWHERE, Layout
+
+
+@inner
+def _distance(layout: Layout, a: int, b: int) -> float:
+    """Cost of a tuple between two different workers."""
+    return _weight(layout, b, layout.workers[a].node, layout.workers[a].rack)
+
+
+@inner
+def _weight(layout: Layout, other: int, node: int, rack: int) -> float:
+    """Cost of a tuple between the worker `other` and any other one on `node`."""
+    if layout.workers[other].node == node:
+        return layout.inter_worker
+    return layout.inter_node if layout.workers[other].rack == rack else layout.inter_rack
+
+
+@inner
+def rise_of_executor(layout: Layout, executor: int, to: int) -> float:
+    """By how much the cost of traffic rises if `executor` goes to the worker `to`, all others staying."""
+    rise = _rise_of_links(layout, executor, to)
+    if has_flows(layout, layout.executors[executor].topology):
+        rise += rise_of_flows(layout, executor, to)
+    return rise
+
+
+@inner
+def rise_of_swap(layout: Layout, a: int, b: int, hopeless: float) -> float:
+    """By how much the cost of traffic rises if two executors of a topology change places.
+
+    Beyond `hopeless` it may rise more than said.
+    """
+    own, to = layout.executors[a].worker, layout.executors[b].worker
+    rise = _rise_of_links(layout, a, to) + _rise_of_links(layout, b, own)
+    if has_flows(layout, layout.executors[a].topology):
+        rise += rise_of_flows_by_swap(layout, a, b)
+    if rise > hopeless:
+        return rise  # before the look-up of what the two exchange, which only adds
+    return rise + 2 * _exchanged(layout, a, b) * _distance(layout, own, to)
+
+
+@inner
+def _rise_of_links(layout: Layout, executor: int, to: int) -> float:
+    own = layout.executors[executor].worker
+    node, rack = layout.workers[own].node, layout.workers[own].rack
+    to_node, to_rack = layout.workers[to].node, layout.workers[to].rack
+    topology = layout.executors[executor].topology
+    rise = 0.0
+    if layout.topologies[topology].tabled:
+        row = layout.executors[executor].row
+        for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
+            tps = layout.table[row]
+            row += 1
+            if tps > 0:
+                if worker != to:
+                    rise += tps * _weight(layout, worker, to_node, to_rack)
+                if worker != own:
+                    rise -= tps * _weight(layout, worker, node, rack)
+        return rise
+    for link in range(layout.executors[executor].first, layout.executors[executor].last):
+        tps, worker = layout.links[link].tps, layout.executors[layout.links[link].executor].worker
+        if worker != NOWHERE and worker != to:
+            rise += tps * _weight(layout, worker, to_node, to_rack)
+        if worker != NOWHERE and worker != own:
+            rise -= tps * _weight(layout, worker, node, rack)
+    return rise
+
+
+@inner
+def rise_of_worker(layout: Layout, worker: int, to: int) -> float:
+    """By how much the cost of traffic rises if `worker` goes to the node `to`, all others staying."""
+    rise = _rise_of_worker_links(layout, worker, to)
+    if has_flows(layout, layout.workers[worker].topology):
+        rise += rise_of_flows_by_worker(layout, worker, to, NOWHERE)
+    return rise
+
+
+@inner
+def rise_of_worker_swap(layout: Layout, a: int, b: int) -> float:
+    """By how much the cost of traffic rises if two workers change nodes."""
+    node, to, topology = layout.workers[a].node, layout.workers[b].node, layout.workers[a].topology
+    if topology != layout.workers[b].topology:
+        return rise_of_worker(layout, a, to) + rise_of_worker(layout, b, node)
+    rise = _rise_of_worker_links(layout, a, to) + _rise_of_worker_links(layout, b, node)
+    rise += 2 * _exchanged_by_workers(layout, a, b) * (_distance(layout, a, b) - layout.inter_worker)
+    if has_flows(layout, topology):
+        rise += rise_of_flows_by_worker(layout, a, to, b)
+    return rise
+
+
+@inner
+def _rise_of_worker_links(layout: Layout, worker: int, to: int) -> float:
+    node, rack = layout.workers[worker].node, layout.workers[worker].rack
+    to_rack = layout.nodes[to].rack
+    topology = layout.workers[worker].topology
+    rise = 0.0
+    if layout.topologies[topology].tabled:
+        row = layout.workers[worker].row
+        for other in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
+            tps = layout.table[row]
+            row += 1
+            if tps > 0 and other != worker:
+                rise += tps * (_weight(layout, other, to, to_rack) - _weight(layout, other, node, rack))
+        return rise
+    executor = layout.workers[worker].any
+    for _ in range(layout.workers[worker].size):
+        for link in range(layout.executors[executor].first, layout.executors[executor].last):
+            other = layout.executors[layout.links[link].executor].worker
+            if other != NOWHERE and other != worker:
+                tps = layout.links[link].tps
+                rise += tps * (_weight(layout, other, to, to_rack) - _weight(layout, other, node, rack))
+        executor = layout.executors[executor].next
+        if executor == layout.workers[worker].any:
+            break
+    return rise
+
+
+@inner
+def _exchanged(layout: Layout, a: int, b: int) -> float:
+    """What two executors exchange, in tuples/s."""
+    low, high = layout.executors[a].first, layout.executors[a].last
+    while low < high:
+        middle = (low + high) // 2
+        if layout.links[middle].executor < b:
+            low = middle + 1
+        else:
+            high = middle
+    found = low < layout.executors[a].last and layout.links[low].executor == b
+    return float(layout.links[low].tps) if found else 0.0
+
+
+@inner
+def _exchanged_by_workers(layout: Layout, a: int, b: int) -> float:
+    """What two workers of a topology exchange, in tuples/s."""
+    topology = layout.workers[a].topology
+    if layout.topologies[topology].tabled:
+        return float(layout.table[layout.workers[a].row + b - layout.topologies[topology].first_worker])
+    total, executor = 0.0, layout.workers[a].any
+    for _ in range(layout.workers[a].size):
+        for link in range(layout.executors[executor].first, layout.executors[executor].last):
+            if layout.executors[layout.links[link].executor].worker == b:
+                total += layout.links[link].tps
+        executor = layout.executors[executor].next
+        if executor == layout.workers[a].any:
+            break
+    return total
+
+
+@inner
+def cost_of_topology(layout: Layout, topology: int) -> float:
+    """Cost of all traffic of a topology; executors without a worker are far from nothing."""
+    total = 0.0
+    for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
+        own = layout.executors[executor].worker
+        if own == NOWHERE:
+            continue
+        node, rack = layout.workers[own].node, layout.workers[own].rack
+        for link in range(layout.executors[executor].first, layout.executors[executor].last):
+            worker = layout.executors[layout.links[link].executor].worker
+            if worker != own and worker != NOWHERE:
+                total += layout.links[link].tps * _weight(layout, worker, node, rack)
+    return total / 2 + cost_of_flows(layout, topology)
+
+
+@inner
+def rise_of_load(layout: Layout, node: int, cpu_hz: float) -> float:
+    """By how much the price of uneven use of CPU rises if a node has so much more to do."""
+    capacity = layout.nodes[node].cpu_hz
+    if layout.imbalance_price == 0 or capacity == 0:
+        return 0.0
+    used = capacity - layout.nodes[node].cpu_hz_left
+    return float(layout.imbalance_price * cpu_hz * (2 * used + cpu_hz) / capacity)
+
+
+@inner
+def is_away(layout: Layout, executor: int) -> bool:
+    """Whether an executor that could keep its slot is elsewhere."""
+    home = layout.executors[executor].home
+    return bool(
+        home != NOWHERE
+        and (layout.executors[executor].worker != home or layout.workers[home].node != layout.workers[home].home_node)
+    )

@@ -1,0 +1,41 @@
+"""Random numbers of compiled searches."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.optimize.kernel.compiled import inner
+
+_STEP, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+_SHIFT_1, _SHIFT_2, _SHIFT_3, _TOP_53 = (np.uint64(n) for n in (30, 27, 31, 11))
+
+_UNIT = 1.0 / (1 << 53)
+
+
+class Random(Protocol):
+    """Something with the state of random numbers, one number."""
+
+    @property
+    def random(self) -> NDArray[np.uint64]:
+        """Changed by every drawing."""
+
+
+@inner
+def draw(layout: Random) -> float:
+    """A random number in [0, 1): SplitMix64 of Steele, Lea, Flood, https://doi.org/10.1145/2660193.2660195."""
+    layout.random[0] += _STEP
+    mixed = layout.random[0]
+    mixed = (mixed ^ (mixed >> _SHIFT_1)) * _MIX_1
+    mixed = (mixed ^ (mixed >> _SHIFT_2)) * _MIX_2
+    mixed ^= mixed >> _SHIFT_3
+    return float(mixed >> _TOP_53) * _UNIT
+
+
+@inner
+def draw_below(layout: Random, count: int) -> int:
+    """A random whole number from 0 to `count` - 1."""
+    return int(draw(layout) * count)

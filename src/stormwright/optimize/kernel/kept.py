@@ -1,0 +1,118 @@
+"""Where machine code is kept: what the set-up or the wheel brought, which is only read, then the user's own cache.
+
+What is brought is made for processors of the level x86-64-v3 (AVX2, FMA), so that it fits other machines. Where it does
+not fit (another processor, Python or Numba, other sources), Numba compiles, and keeps that where it keeps everything:
+in the package's folder if that may be written to, else in the user's cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+from numba.core import config
+from numba.core.caching import FunctionCache, IndexDataCacheFile, _Cache
+from numba.core.compiler import CompileResult
+
+_ROOM = Path(__file__).parents[1]
+
+#: What was brought: files of Numba's form.
+BROUGHT = _ROOM / "machine_code"
+
+#: Processors that this is for, and what these can do.
+LEVEL = "x86-64-v3"
+ABLE = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2", "xsave")
+
+
+def _digest() -> str:
+    """Of all sources here. The functions call each other across modules, and machine code includes what is called."""
+    digest = hashlib.sha256()
+    for path in sorted(_ROOM.rglob("*.py")):
+        digest.update(path.relative_to(_ROOM).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+SOURCES = _digest()
+
+#: Machine code that was made with anything else is not used.
+STAMP = f"{SOURCES} {sys.implementation.cache_tag} numba {numba.__version__} llvmlite {llvm.llvm_version_info}"
+
+
+class Making:
+    """Whether what is compiled now is to be brought to others."""
+
+    on = False
+
+
+@cache
+def is_able() -> bool:
+    """Whether this machine's processor is of the level that machine code is brought for."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return False
+    with suppress(RuntimeError):  # LLVM does not know
+        features = llvm.get_host_cpu_features()
+        return all(features.get(name, False) for name in ABLE)
+    return False
+
+
+class KeptCode(_Cache):  # type: ignore[misc]
+    """The machine code of one function, for Numba: looked for in what was brought, then in the user's cache."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+        name = f"{function.__module__}.{function.__qualname__}.{sys.implementation.cache_tag}"
+        self._brought = IndexDataCacheFile(str(BROUGHT), name, STAMP)
+
+    @cached_property
+    def _own(self) -> FunctionCache | None:
+        """Numba's own; it tries whether it may write, so not before it is needed."""
+        try:
+            return FunctionCache(self._function)
+        except RuntimeError:  # neither the package's folder nor the user's cache can be written to
+            return None
+
+    @property
+    def cache_path(self) -> str:
+        """Where machine code is looked for first."""
+        return str(BROUGHT)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The machine code for a signature, or None."""
+        target_context.refresh()
+        with suppress(Exception):  # a file that is damaged, or that another user may not read: it is compiled
+            data = self._brought.load(_key(sig, target_context.codegen()))
+            if data is not None:
+                return CompileResult._rebuild(target_context, *data)  # noqa: SLF001
+        return self._own.load_overload(sig, target_context) if self._own and not Making.on else None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the machine code for a signature."""
+        if Making.on:
+            self._brought.save(_key(sig, data.codegen), data._reduce())  # noqa: SLF001
+        elif self._own:
+            self._own.save_overload(sig, data)
+
+    def enable(self) -> None:
+        """It always is."""
+
+    def disable(self) -> None:
+        """It never is."""
+
+    def flush(self) -> None:
+        """What was brought stays."""
+
+
+def _key(sig: Any, codegen: Any) -> tuple[Any, ...]:
+    """A signature and the processor: the level, where that will do."""
+    triple, *processor = codegen.magic_tuple()
+    if config.CPU_NAME in (None, LEVEL) and is_able():
+        processor = [LEVEL]
+    return (sig, triple, *processor)

@@ -1,0 +1,116 @@
+"""Steps of executors: to another worker of the topology, or in exchange with one there."""
+
+from __future__ import annotations
+
+import math
+
+from stormwright.optimize.kernel.compiled import inner
+from stormwright.optimize.kernel.costs import is_away, rise_of_executor, rise_of_swap
+from stormwright.optimize.kernel.draw import draw, draw_below
+from stormwright.optimize.kernel.records import NOWHERE, Layout
+from stormwright.optimize.kernel.steps import shift_executor, takes
+from stormwright.optimize.search.accept import accepts, is_overloaded, may, note_step, price_of, restarted_by
+
+#: A rise of so many temperatures is not taken: one in 10 million would be.
+_HOPELESS = 16
+
+#: Part of the steps towards where something is that tuples are exchanged with, among very many workers; else to any.
+NEIGHBOURS = 0.8
+
+
+@inner
+def draw_member(layout: Layout, worker: int) -> int:
+    """An executor of a worker; of a large one any of those that come next in its ring."""
+    executor = layout.workers[worker].any
+    for _ in range(draw_below(layout, min(layout.workers[worker].size, 16))):
+        executor = layout.executors[executor].next
+    return int(executor)
+
+
+@inner
+def _draw_worker(layout: Layout, executor: int) -> int:
+    """Another worker that an executor may go to: where one is that it exchanges tuples with, or any; or -1."""
+    topology, own = layout.executors[executor].topology, layout.executors[executor].worker
+    first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
+    links = layout.executors[executor].last - layout.executors[executor].first
+    if links > 0 and draw(layout) < NEIGHBOURS * (1 - 1 / (last - first)):
+        link = layout.executors[executor].first + draw_below(layout, links)
+        to = layout.executors[layout.links[link].executor].worker
+    else:
+        to = first + draw_below(layout, last - first)
+    if to == NOWHERE or own == to:
+        return NOWHERE
+    return to if layout.workers[to].movable and layout.nodes[layout.workers[to].node].ports > 0 else NOWHERE
+
+
+@inner
+def step_executor(layout: Layout, executor: int, temperature: float) -> None:
+    """Move an executor to another worker, or exchange it with one there."""
+    own, to = layout.executors[executor].worker, _draw_worker(layout, executor)
+    if to == NOWHERE:
+        return
+    cpu_hz, memory_mb = layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb
+    node, to_node = layout.workers[own].node, layout.workers[to].node
+    places = layout.executors[executor].places
+    if (
+        layout.workers[to].size + places <= layout.workers[to].most
+        and layout.workers[own].size > places
+        and (node == to_node or takes(layout, to_node, cpu_hz, memory_mb))
+    ):
+        rise = rise_of_executor(layout, executor, to)
+        home, moved = layout.executors[executor].home, _moved_by(layout, executor, to)
+        restarted = restarted_by(layout, own, -1, -int(home == own), node)
+        restarted += restarted_by(layout, to, 1, int(home == to), to_node)
+        relieves = node != to_node and is_overloaded(layout, node, cpu_hz, memory_mb)
+        price = price_of(layout, moved, restarted, node, to_node, cpu_hz)
+        if may(layout, moved, restarted) and (relieves or accepts(layout, rise + price, temperature)):
+            shift_executor(layout, executor, to)
+            note_step(layout, rise, moved, restarted)
+            return
+    _swap_executors(layout, executor, to, temperature)
+
+
+@inner
+def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) -> None:
+    own = layout.executors[executor].worker
+    if layout.nodes[layout.workers[own].node].ports == 0:
+        return
+    other = draw_member(layout, to)
+    places = layout.executors[executor].places - layout.executors[other].places
+    if places != 0 and (
+        layout.workers[to].size + places > layout.workers[to].most
+        or layout.workers[own].size - places > layout.workers[own].most
+    ):
+        return
+    cpu_hz = layout.executors[executor].cpu_hz - layout.executors[other].cpu_hz
+    memory_mb = layout.executors[executor].memory_mb - layout.executors[other].memory_mb
+    node, to_node = layout.workers[own].node, layout.workers[to].node
+    if node != to_node and not (takes(layout, to_node, cpu_hz, memory_mb) and takes(layout, node, -cpu_hz, -memory_mb)):
+        return
+    moved = _moved_by(layout, executor, to) + _moved_by(layout, other, own)
+    home, home_other = layout.executors[executor].home, layout.executors[other].home
+    restarted = restarted_by(layout, own, 0, int(home_other == own) - int(home == own), node)
+    restarted += restarted_by(layout, to, 0, int(home == to) - int(home_other == to), to_node)
+    price = price_of(layout, moved, restarted, node, to_node, cpu_hz)
+    relieves = node != to_node and (
+        is_overloaded(layout, node, cpu_hz, memory_mb) or is_overloaded(layout, to_node, -cpu_hz, -memory_mb)
+    )
+    hopeless = math.inf if relieves else _HOPELESS * temperature - price
+    rise = rise_of_swap(layout, executor, other, hopeless)
+    if rise > hopeless:
+        return
+    if may(layout, moved, restarted) and (relieves or accepts(layout, rise + price, temperature)):
+        shift_executor(layout, executor, to)
+        shift_executor(layout, other, own)
+        note_step(layout, rise, moved, restarted)
+        layout.workers[to].any = layout.executors[executor].next
+
+
+@inner
+def _moved_by(layout: Layout, executor: int, to: int) -> int:
+    """How many more executors are away from home if one goes to the worker `to`."""
+    home = layout.executors[executor].home
+    if home == NOWHERE:
+        return 0
+    comes_home = to == home and layout.workers[home].node == layout.workers[home].home_node
+    return int(not comes_home) - int(is_away(layout, executor))

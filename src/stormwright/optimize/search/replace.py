@@ -1,0 +1,93 @@
+"""Steps of topologies: one to three that share nodes are taken out and placed anew."""
+
+from __future__ import annotations
+
+from stormwright.optimize.construct.topologies import place_topology, remove_topology
+from stormwright.optimize.kernel.compiled import inner
+from stormwright.optimize.kernel.costs import cost_of_topology
+from stormwright.optimize.kernel.draw import draw, draw_below
+from stormwright.optimize.kernel.records import Layout
+from stormwright.optimize.kernel.steps import join, start_worker, tabulate
+from stormwright.optimize.search.accept import accepts
+from stormwright.optimize.search.executor_steps import step_executor
+
+#: What placing a topology anew counts as, in steps for each executor, and the steps of executors that follow on it
+#: before the result is judged.
+_PLACING, _POLISH = 4, 5
+
+#: Topologies are placed anew with nodes overlooked, and traffic with the node weighed, at random up to this.
+_BLINK, _NODE_FIRST = 0.3, 4.0
+
+
+@inner
+def replace_topologies(layout: Layout, temperature: float) -> None:
+    """Take one to three topologies that share nodes out and place them anew; undone if that raises the cost."""
+    count, before = _choose_ruined(layout), 0.0
+    cost, use_cost = layout.totals[0].cost, layout.totals[0].use_cost
+    for number in range(count):
+        topology = layout.ruined[number]
+        before += cost_of_topology(layout, topology)
+        _remember(layout, topology)
+        layout.totals[0].steps += _PLACING * (layout.topologies[topology].last - layout.topologies[topology].first)
+    for number in range(count):
+        remove_topology(layout, layout.ruined[number])
+    placed, after = True, 0.0
+    blink, node_first = _BLINK * draw(layout), _NODE_FIRST * draw(layout)
+    for number in range(count):
+        placed = placed and place_topology(layout, layout.ruined[number], blink, node_first)
+    if placed:
+        for number in range(count):
+            topology = layout.ruined[number]
+            tabulate(layout, topology)
+            first, last = layout.topologies[topology].first, layout.topologies[topology].last
+            layout.totals[0].steps += _POLISH * (last - first)
+            for step in range(_POLISH * (last - first)):
+                step_executor(layout, first + step % (last - first), 0.0)
+            after += cost_of_topology(layout, topology)
+        rise = after - before
+        if accepts(layout, rise + layout.totals[0].use_cost - use_cost, temperature):
+            layout.totals[0].cost = cost + rise
+            return
+    for number in range(count):
+        remove_topology(layout, layout.ruined[number])
+    for number in range(count):
+        _restore(layout, layout.ruined[number])
+    layout.totals[0].cost, layout.totals[0].use_cost = cost, use_cost
+
+
+@inner
+def _choose_ruined(layout: Layout) -> int:
+    """Draw a topology and up to two that have workers on its nodes, in any order, into `ruined`; how many."""
+    topology = layout.free_topologies[draw_below(layout, len(layout.free_topologies))]
+    layout.ruined[0], count = topology, 1
+    first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
+    for _ in range(draw_below(layout, len(layout.ruined))):
+        node = layout.workers[first + draw_below(layout, last - first)].node
+        at = draw_below(layout, layout.nodes[node].used)
+        other = layout.workers[layout.workers_on[layout.nodes[node].first + at]].topology
+        known = not layout.topologies[other].whole
+        for number in range(count):
+            known = known or layout.ruined[number] == other
+        if not known:
+            place = draw_below(layout, count + 1)
+            layout.ruined[count] = layout.ruined[place]
+            layout.ruined[place] = other
+            count += 1
+    return count
+
+
+@inner
+def _remember(layout: Layout, topology: int) -> None:
+    for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
+        layout.kept_worker[executor] = layout.executors[executor].worker
+    for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
+        layout.kept_node[worker] = layout.workers[worker].node
+
+
+@inner
+def _restore(layout: Layout, topology: int) -> None:
+    for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
+        start_worker(layout, worker, layout.kept_node[worker])
+    for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
+        join(layout, executor, layout.kept_worker[executor])
+    tabulate(layout, topology)
