@@ -51,7 +51,7 @@ lint: $(PYTHON) ## style and types
 
 docs: setup ## the parts of docs that are made from the code: pages of the schedulers, JSON Schemas
 	@$(BIN)/python -m stormwright.experiments.scheduler_pages docs/schedulers
-	@$(BIN)/python -m stormwright.formats.schema docs/schemas
+	@$(BIN)/python -m stormwright.formats.document.schema docs/schemas
 
 fresh-docs: docs ## fails where these parts of docs, as committed, are not what the code says
 	@git diff --exit-code --stat docs/schedulers docs/schemas || { echo "docs are not fresh: make docs, and commit"; exit 1; }

@@ -24,9 +24,9 @@ from results import write_results
 from stormwright.controller.plan import MoveBudget
 from stormwright.controller.planner import plan_moves
 from stormwright.controller.policy import Decision
-from stormwright.experiments.demo import DemoSettings, demo_cluster, measured_problem, submit
-from stormwright.experiments.measure import measure
-from stormwright.experiments.topologies import parse_submissions
+from stormwright.experiments.demo.measure import measure
+from stormwright.experiments.demo.run import DemoSettings, demo_cluster, measured_problem, submit
+from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.model import Assignment, Problem, cost_of, violations
 from stormwright.schedulers import make_scheduler
 from stormwright.service.settings import ServiceSettings

@@ -28,7 +28,7 @@ from statistics import median
 
 from results import ROOT, write_results
 
-from stormwright.experiments.demo import demo_cluster
+from stormwright.experiments.demo.run import demo_cluster
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer

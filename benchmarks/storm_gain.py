@@ -16,9 +16,9 @@ from typing import Any
 
 from results import write_results
 
-from stormwright.experiments.demo import DemoResult, DemoSettings, demo_cluster, run_demo
-from stormwright.experiments.demo_report import as_dict, crossing_per_tree, network_line
-from stormwright.experiments.topologies import Submission, parse_submissions
+from stormwright.experiments.demo.report import as_dict, crossing_per_tree, network_line
+from stormwright.experiments.demo.run import DemoResult, DemoSettings, demo_cluster, run_demo
+from stormwright.experiments.demo.topologies import Submission, parse_submissions
 from stormwright.schedulers import make_scheduler
 
 

@@ -12,9 +12,9 @@ from statistics import median
 
 from results import write_results
 
-from stormwright.experiments.demo import DemoSettings, demo_cluster
-from stormwright.experiments.exchange import ExchangeResult, run_exchange
-from stormwright.experiments.topologies import parse_submissions
+from stormwright.experiments.demo.exchange import ExchangeResult, run_exchange
+from stormwright.experiments.demo.run import DemoSettings, demo_cluster
+from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.schedulers import make_scheduler
 from stormwright.storm.local import LocalCluster
 

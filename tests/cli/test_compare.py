@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 import pytest
 
-from stormwright.experiments import compare_report
+from stormwright.experiments.compare import report as compare_report
 from stormwright.formats import problem_to_dict, read_problem
 from stormwright.model import UNPLACED, cost_of
 from stormwright.schedulers import make_scheduler

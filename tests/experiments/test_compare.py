@@ -11,7 +11,7 @@ from hypothesis import given
 
 from stormwright.cli.progress import shown
 from stormwright.errors import InputError, MissingDependencyError
-from stormwright.experiments.compare import Row, compare, measure
+from stormwright.experiments.compare.run import Row, compare, measure
 from stormwright.model import UNPLACED, Assignment, cost_of
 from stormwright.schedulers import make_scheduler, scheduler_names
 from stormwright.schedulers.kit.resolve import choose_schedulers

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stormwright.errors import InputError, StormwrightError
-from stormwright.experiments.compare import compare
+from stormwright.experiments.compare.run import compare
 from stormwright.experiments.ready import READY
 from stormwright.experiments.sweep.cells import Cell, Sweep, SweepProblem
 from stormwright.experiments.sweep.report import write_sweep_report

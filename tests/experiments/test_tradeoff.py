@@ -10,7 +10,7 @@ import pytest
 
 from stormwright import cli
 from stormwright.errors import InputError
-from stormwright.experiments.tradeoff import Limits, steps_up_to, tradeoff
+from stormwright.experiments.tradeoff.run import Limits, steps_up_to, tradeoff
 from stormwright.formats import write_problem
 from stormwright.model import cost_of
 from tests.cli.test_compare import Page

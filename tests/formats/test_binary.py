@@ -14,7 +14,7 @@ from hypothesis import given
 from stormwright import cli
 from stormwright.errors import InputError
 from stormwright.formats import problem_from_dict, problem_to_dict, read_problem, write_problem
-from stormwright.formats.binary import ARRAYS, problem_from_archive, problem_to_bytes
+from stormwright.formats.files.archives import ARRAYS, problem_from_archive, problem_to_bytes
 from stormwright.testing.strategies import problems
 from tests.case_files import case_files, case_name, case_problem
 from tests.formats.documents import SMALL, TOPOLOGY, small

@@ -26,7 +26,7 @@ from stormwright.formats import (
     write_json,
     write_problem,
 )
-from stormwright.formats.binary import problem_to_bytes
+from stormwright.formats.files.archives import problem_to_bytes
 from stormwright.schedulers import make_scheduler
 from tests.formats.documents import SMALL
 
@@ -168,9 +168,9 @@ def test_standard_input_is_named(monkeypatch):
 def test_gzip_data_is_unpacked_up_to_a_limit(tmp_path, monkeypatch):
     path = tmp_path / "problem.json.gz"
     path.write_bytes(ZIPPED)
-    monkeypatch.setattr("stormwright.formats.files.MOST_UNPACKED", len(WHOLE))
+    monkeypatch.setattr("stormwright.formats.files.json_files.MOST_UNPACKED", len(WHOLE))
     assert read_json(path) == SMALL
-    monkeypatch.setattr("stormwright.formats.files.MOST_UNPACKED", len(WHOLE) - 1)
+    monkeypatch.setattr("stormwright.formats.files.json_files.MOST_UNPACKED", len(WHOLE) - 1)
     with pytest.raises(InputError, match=f"unpacks to more than {len(WHOLE) - 1:,} bytes"):
         read_json(path)
 
@@ -180,7 +180,8 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 from pathlib import Path
 from stormwright.errors import InputError
-from stormwright.formats import files, read_problem
+from stormwright.formats import read_problem
+from stormwright.formats.files import json_files as files
 files.MOST_UNPACKED = 200 << 20
 try:
     read_problem(Path(sys.argv[1]))

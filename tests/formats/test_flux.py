@@ -14,13 +14,13 @@ import pytest
 
 from stormwright.errors import InputError
 from stormwright.formats import read_problem
-from stormwright.formats.faults import FaultList
-from stormwright.formats.files import read_json
-from stormwright.formats.flux import read_flux
-from stormwright.formats.flux_files import Substitution
-from stormwright.formats.java_properties import read_properties
-from stormwright.formats.storm_conf import Layer, StormConf
-from stormwright.formats.topology import topology_to_dict
+from stormwright.formats.document.faults import FaultList
+from stormwright.formats.document.topology import topology_to_dict
+from stormwright.formats.files.json_files import read_json
+from stormwright.formats.storm.conf import Layer, StormConf
+from stormwright.formats.storm.flux import read_flux
+from stormwright.formats.storm.flux_files import Substitution
+from stormwright.formats.storm.java_properties import read_properties
 from stormwright.model import Topology
 from tests.case_files import case_files
 

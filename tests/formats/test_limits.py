@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from stormwright.errors import InputError
 from stormwright.formats import problem_from_dict, problem_to_dict, snapshot_from_dict
-from stormwright.formats.flux import read_flux
-from stormwright.formats.flux_files import Substitution
-from stormwright.formats.java_properties import read_properties
-from stormwright.formats.storm_conf import StormConf
-from stormwright.formats.storm_yaml import read_storm_yaml
-from stormwright.formats.sweep import read_sweep
-from stormwright.formats.yaml_files import read_yaml
+from stormwright.formats.document.sweep import read_sweep
+from stormwright.formats.files.yaml_files import read_yaml
+from stormwright.formats.storm.conf import StormConf
+from stormwright.formats.storm.flux import read_flux
+from stormwright.formats.storm.flux_files import Substitution
+from stormwright.formats.storm.java_properties import read_properties
+from stormwright.formats.storm.storm_yaml import read_storm_yaml
 from tests.formats.documents import SMALL, small
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from stormwright.errors import InputError
-from stormwright.formats.storm_conf import CLUSTER_KEYS
-from stormwright.formats.storm_yaml import DEFAULTS, StormYaml, cluster_conf, read_storm_yaml, supervisors_of
+from stormwright.formats.storm.conf import CLUSTER_KEYS
+from stormwright.formats.storm.storm_yaml import DEFAULTS, StormYaml, cluster_conf, read_storm_yaml, supervisors_of
 
 ONE = """
 storm.zookeeper.servers: [zk1]

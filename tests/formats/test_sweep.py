@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 
 from stormwright.errors import InputError
-from stormwright.formats.schema import schema_text
-from stormwright.formats.sweep import read_sweep
+from stormwright.formats.document.schema import schema_text
+from stormwright.formats.document.sweep import read_sweep
 
 SMALL = {
     "schema": "stormwright-sweep/1",

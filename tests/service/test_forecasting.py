@@ -11,7 +11,7 @@ import pytest
 from stormwright.model import LoadProfile
 from stormwright.model.load import assumed_load
 from stormwright.schedulers import make_scheduler
-from stormwright.service.forecasting import Forecasting
+from stormwright.service.kept.forecasting import Forecasting
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
 from tests.controller.builders import problem, topology
@@ -28,7 +28,7 @@ def test_only_for_a_scheduler_that_uses_them(tmp_path: Path, name: str, kept: bo
 def test_what_rises_is_expected_to_be_higher_and_a_restart_knows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stormwright.service.forecasting.REFRESH_S", 0.0)
+    monkeypatch.setattr("stormwright.service.kept.forecasting.REFRESH_S", 0.0)
     t = topology("t")
     of = problem([t])
     forecasting = Forecasting(tmp_path / "minutes.arrow", ahead_min=10)

@@ -16,8 +16,8 @@ from stormwright.cli.progress import shown
 from stormwright.controller.move import MoveReport
 from stormwright.errors import InputError, StormwrightError
 from stormwright.history.tables.store import as_uri, tables_below
-from stormwright.service import history as history_module
-from stormwright.service.history import History, HistorySettings
+from stormwright.service.kept import history as history_module
+from stormwright.service.kept.history import History, HistorySettings
 from tests.history.judged.test_evaluation import seconds
 from tests.history.recorded import START_MS, cluster, look
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from stormwright.pipeline.watch.drift import Drift
+from stormwright.service.http.metrics import metrics_text
 from stormwright.service.memory import Counts
-from stormwright.service.metrics import metrics_text
 from stormwright.service.status import ServiceStatus
 
 STATUS = ServiceStatus(

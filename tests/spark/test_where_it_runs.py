@@ -12,7 +12,7 @@ import pyspark
 import pytest
 
 import stormwright.__main__
-from stormwright.experiments.compare import compare
+from stormwright.experiments.compare.run import compare
 from stormwright.experiments.ready import READY
 from stormwright.schedulers.kit.resolve import choose_schedulers
 from tests.spark.clusters import DRIVER, ROOT, Standalone, environment

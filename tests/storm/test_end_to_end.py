@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from stormwright.experiments.demo import DemoResult, DemoSettings, run_demo_on
-from stormwright.experiments.demo_report import as_dict, write_html
-from stormwright.experiments.topologies import parse_submissions
+from stormwright.experiments.demo.report import as_dict, write_html
+from stormwright.experiments.demo.run import DemoResult, DemoSettings, run_demo_on
+from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.model import cost_of
 from stormwright.perflog.crossing import crossing, tasks_on_nodes
 from stormwright.schedulers import make_scheduler

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stormwright.experiments.demo import DemoSettings
-from stormwright.experiments.exchange import ExchangeResult, run_exchange
-from stormwright.experiments.topologies import parse_submissions
+from stormwright.experiments.demo.exchange import ExchangeResult, run_exchange
+from stormwright.experiments.demo.run import DemoSettings
+from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.schedulers import make_scheduler
 
 pytestmark = [pytest.mark.storm, pytest.mark.spark]

@@ -17,7 +17,7 @@ from stormwright.model.texts import proof_text, size_of
 from stormwright.schedulers.kit.resolve import ALL, SOME_JAVA, choose_schedulers, is_java
 
 if TYPE_CHECKING:
-    from stormwright.experiments.compare import Comparison
+    from stormwright.experiments.compare.run import Comparison
 
 _SOME_FAILED = 1
 
@@ -60,13 +60,13 @@ def command(
 
     Exits with 1 if a scheduler failed or left executors unplaced, 2 if the input is bad.
     """
-    from stormwright.experiments.compare import compare
+    from stormwright.experiments.compare.run import compare
 
     schedulers = choose_schedulers(names, settings, seed, jars)
     problem = read_problem(file)
     prepare_output(output, file)
     if output:
-        from stormwright.experiments.compare_report import write_comparison
+        from stormwright.experiments.compare.report import write_comparison
         from stormwright.experiments.report import check_report
 
         check_report()
@@ -85,8 +85,8 @@ def command(
 
 
 def _print(comparison: Comparison, asked: str) -> None:
-    from stormwright.experiments.compare import MARK, MARK_MEANS
-    from stormwright.experiments.compare_table import comparison_table
+    from stormwright.experiments.compare.run import MARK, MARK_MEANS
+    from stormwright.experiments.compare.table import comparison_table
 
     problem, rows = comparison.problem, comparison.rows
     say(f"{problem.name or 'problem'}: {size_of(problem)}; traffic in tuples/s")

@@ -61,10 +61,10 @@ def command(
     Exits with 1 when tuples were lost or nothing improved.
     """
     # Imported here: `stormwright demo --help` needs neither Spark nor a web server.
-    from stormwright.experiments import demo_report
-    from stormwright.experiments.demo import DemoSettings, demo_cluster, run_demo
-    from stormwright.experiments.topologies import parse_submissions
-    from stormwright.formats.files import write_bytes
+    from stormwright.experiments.demo import report as demo_report
+    from stormwright.experiments.demo.run import DemoSettings, demo_cluster, run_demo
+    from stormwright.experiments.demo.topologies import parse_submissions
+    from stormwright.formats.files.json_files import write_bytes
     from stormwright.schedulers import make_scheduler
 
     settings = DemoSettings(

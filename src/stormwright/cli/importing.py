@@ -14,8 +14,8 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output, print_json
 from stormwright.errors import InputError
 from stormwright.formats import problem_from_dict, problem_to_dict, write_json
-from stormwright.formats.faults import raise_all
-from stormwright.formats.storm_yaml import DEFAULTS, StormYaml
+from stormwright.formats.document.faults import raise_all
+from stormwright.formats.storm.storm_yaml import DEFAULTS, StormYaml
 from stormwright.model.texts import size_of
 
 _output = options.output("Write the problem here, gzipped for *.gz, instead of printing it.")
@@ -68,11 +68,11 @@ def flux(
 
     Tasks are numbered, and ackers and other system components added, as Storm does.
     """
-    from stormwright.formats.flux import read_flux
-    from stormwright.formats.flux_files import Substitution
-    from stormwright.formats.java_properties import read_properties
-    from stormwright.formats.storm_conf import CLUSTER_KEYS
-    from stormwright.formats.storm_yaml import cluster_conf, supervisors_of
+    from stormwright.formats.storm.conf import CLUSTER_KEYS
+    from stormwright.formats.storm.flux import read_flux
+    from stormwright.formats.storm.flux_files import Substitution
+    from stormwright.formats.storm.java_properties import read_properties
+    from stormwright.formats.storm.storm_yaml import cluster_conf, supervisors_of
     from stormwright.model import Problem
 
     if not clusters and copies is None:
@@ -147,8 +147,8 @@ def serialized(
 
     Without --cluster or --supervisors the problem has no nodes.
     """
-    from stormwright.formats.storm_conf import CLUSTER_KEYS
-    from stormwright.formats.storm_yaml import cluster_conf, supervisors_of
+    from stormwright.formats.storm.conf import CLUSTER_KEYS
+    from stormwright.formats.storm.storm_yaml import cluster_conf, supervisors_of
     from stormwright.model import Problem
     from stormwright.storm.installation import find_storm_home, storm_command
     from stormwright.storm.serialized import READER, read_serialized
@@ -169,7 +169,7 @@ def serialized(
 
 def _storm_yamls(paths: Sequence[Path], copies: int | None, errors: list[InputError]) -> list[StormYaml]:
     """The files at `paths`, or Storm's defaults where only a number of supervisors is given."""
-    from stormwright.formats.storm_yaml import read_storm_yaml
+    from stormwright.formats.storm.storm_yaml import read_storm_yaml
 
     if copies is not None and len(paths) > 1:
         raise click.UsageError("--supervisors copies one storm.yaml: give --cluster once")

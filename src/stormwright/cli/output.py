@@ -17,7 +17,7 @@ from rich.text import Text
 from stormwright.cli.lines import TAKEN, output_is_stdout
 from stormwright.errors import Fault, InputError
 from stormwright.files import is_standard_output, target_of
-from stormwright.formats.files import STANDARD_INPUT
+from stormwright.formats.files.json_files import STANDARD_INPUT
 from stormwright.printable import printable
 
 #: Wider than any table; rich makes columns narrower to fit the width, but none wider.

@@ -122,8 +122,8 @@ def command(
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.kit.triggers import TriggerParams
-    from stormwright.service.history import HistorySettings
     from stormwright.service.hooks.hook_program import load_hook
+    from stormwright.service.kept.history import HistorySettings
     from stormwright.service.settings import ServiceSettings
     from stormwright.service.wiring import Service
     from stormwright.storm.gateway import gateway_command

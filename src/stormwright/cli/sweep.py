@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from stormwright.cli import options
 from stormwright.cli.lines import say, say_lines
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
-from stormwright.formats.files import write_bytes
+from stormwright.formats.files.json_files import write_bytes
 from stormwright.model.texts import counted
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _table(where: str, spark: SparkSession, state_dir: Path | None, name: str) -
         return table
     from stormwright.experiments.sweep.noted import NotedTable
     from stormwright.history.tables.staging import Staging
-    from stormwright.service.history import DIRECTORY
+    from stormwright.service.kept.history import DIRECTORY
 
     return NotedTable(table, Staging(state_dir / DIRECTORY), where, name)
 

@@ -15,7 +15,7 @@ from stormwright.experiments.ready import read_problem
 from stormwright.model.texts import counted, size_of
 
 if TYPE_CHECKING:
-    from stormwright.experiments.tradeoff import Tradeoff
+    from stormwright.experiments.tradeoff.run import Tradeoff
 
 #: Characters of the longest bar, and how near to the least cost is near enough to be told.
 _BAR, _NEAR = 40, 0.02
@@ -44,14 +44,14 @@ def command(
     0, 1, 2, 5, 10 and so on if no numbers are given, for every combination if both are. A worker restarts if its
     executors or its slot change: that is what moves cost in Storm.
     """
-    from stormwright.experiments.tradeoff import tradeoff
+    from stormwright.experiments.tradeoff.run import tradeoff
 
     numbers = [None if text is None else _numbers(text) for text in (moves, restarts)]
     problem = read_problem(file)
     prepare_output(output, file)
     if output:
         from stormwright.experiments.report import check_report
-        from stormwright.experiments.tradeoff_report import write_tradeoff
+        from stormwright.experiments.tradeoff.report import write_tradeoff
 
         check_report()
     with shown(err=True):

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from stormwright.defaults import SEARCHING
-from stormwright.experiments import compare as comparing
 from stormwright.experiments import ready
-from stormwright.experiments import tradeoff as tradeoffs
-from stormwright.experiments.compare import Comparison
+from stormwright.experiments.compare import run as comparing
+from stormwright.experiments.compare.run import Comparison
+from stormwright.experiments.tradeoff import run as tradeoffs
 from stormwright.explain.placement import Placement
 from stormwright.model import Problem
 from stormwright.schedulers import Scheduler

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stormwright.errors import Fault, InputError
-from stormwright.formats import problem_files
-from stormwright.formats.faults import FaultList
-from stormwright.formats.storm_conf import Layer, StormConf
-from stormwright.formats.submission import ACKERS, WORKERS, UserComponent, submitted
+from stormwright.formats.document.faults import FaultList
+from stormwright.formats.files import problem_files
+from stormwright.formats.storm.conf import Layer, StormConf
+from stormwright.formats.storm.submission import ACKERS, WORKERS, UserComponent, submitted
 from stormwright.model import Grouping, Problem, Supervisor
 
 #: What the name of a ready problem begins with, where a file could be named instead.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from stormwright.errors import MissingDependencyError
 from stormwright.explain.drawing import COLOURS
-from stormwright.formats.files import write_bytes
+from stormwright.formats.files.json_files import write_bytes
 from stormwright.model import Problem, TopologyAssignment
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from stormwright.defaults import STORMS_OWN
-from stormwright.experiments.compare import Figures, measure
+from stormwright.experiments.compare.run import Figures, measure
 from stormwright.explain.drawing import component_colours, component_legend, draw
 from stormwright.explain.placement_svg import placement_svg
 from stormwright.formats import read_problem

@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 
 from stormwright import __version__
 from stormwright.errors import Fault, InputError
-from stormwright.formats.files import write_bytes
+from stormwright.formats.files.json_files import write_bytes
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.kit.resolve import RESERVED
 

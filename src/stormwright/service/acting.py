@@ -11,7 +11,7 @@ from stormwright.controller.move import MoveReport
 from stormwright.controller.plan import Step
 from stormwright.controller.policy import Decision
 from stormwright.errors import MoveError, NimbusError, StormwrightError
-from stormwright.service.history import History
+from stormwright.service.kept.history import History
 from stormwright.service.memory import Memory
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stormwright.controller.tally import Tally
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import Rejected, parse_lines
-from stormwright.service.history import History
+from stormwright.service.kept.history import History
 
 
 class Intake:

@@ -9,7 +9,7 @@ from stormwright.model import Problem
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.drift_text import drift_text
-from stormwright.service.history import History
+from stormwright.service.kept.history import History
 from stormwright.service.memory import Memory
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.view import View

@@ -10,8 +10,8 @@ from stormwright.controller.plan import MoveBudget
 from stormwright.defaults import STORMS_OWN
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.schedulers.kit.triggers import TriggerParams
-from stormwright.service.history import HistorySettings
 from stormwright.service.hooks.hook_program import Hook
+from stormwright.service.kept.history import HistorySettings
 
 
 @dataclass(frozen=True)

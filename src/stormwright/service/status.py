@@ -28,10 +28,10 @@ class ServiceStatus:
     pipeline
         As `stormwright.pipeline.run.stream.LoadStream.progress` gives it.
     history
-        As `stormwright.service.history.History.status` gives it, with ``closed_panes``: why panes that are complete
-        have not reached it.
+        As `stormwright.service.kept.history.History.status` gives it, with ``closed_panes``: why panes that are
+        complete have not reached it.
     evaluation
-        What came of moves, as `stormwright.service.history.History.judged` gives it.
+        What came of moves, as `stormwright.service.kept.history.History.judged` gives it.
     """
 
     scheduler: str

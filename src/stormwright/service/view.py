@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stormwright.model import LoadProfile, Problem
 from stormwright.pipeline.run.stream import LoadStream
-from stormwright.service.forecasting import Forecasting
+from stormwright.service.kept.forecasting import Forecasting
 from stormwright.storm.bridge import Bridge
 
 

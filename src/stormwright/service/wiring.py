@@ -25,12 +25,12 @@ from stormwright.schedulers import Scheduler, make_scheduler, scheduler_type
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.schedulers.kit.warm_up import warm_up
 from stormwright.service.acting import Acting
-from stormwright.service.forecasting import Forecasting
-from stormwright.service.history import History
 from stormwright.service.hooks.failure_hook import FailureHook
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
 from stormwright.service.intake import Intake
+from stormwright.service.kept.forecasting import Forecasting
+from stormwright.service.kept.history import History
 from stormwright.service.looking import Looking
 from stormwright.service.loop import Loop
 from stormwright.service.memory import Memory

@@ -21,7 +21,7 @@ import orjson
 
 from stormwright.errors import Fault, InputError, SchedulerError
 from stormwright.formats import assignment_from_dict, problem_to_dict
-from stormwright.formats.documents import ASSIGNMENT_SCHEMA
+from stormwright.formats.document.documents import ASSIGNMENT_SCHEMA
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
 from stormwright.model.limits.isolation import MACHINES
 from stormwright.model.texts import counted

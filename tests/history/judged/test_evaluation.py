@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.experiments.measure import measure
+from stormwright.experiments.demo.measure import measure
 from stormwright.history.judged.evaluation import INTER_NODE, SETTLE_S, THROUGHPUT, Evaluation, Judged, predicted_ratio
 from stormwright.history.judged.judging import AS_PREDICTED, CANNOT_TELL, LESS
 from stormwright.history.judged.observed import ObservedTraffic
 from stormwright.model import LoadProfile, TopologyLoad, cost_of
-from tests.controller.builders import on, problem, record, topology
+from tests.controller.builders import on, place, problem, record, topology
 from tests.pipeline.generator import dice
 
 TOPOLOGY = "t-1-0"
@@ -147,7 +147,7 @@ def test_the_prediction_is_the_cost_models() -> None:
         flow_tps=np.empty(0),
         flow_grouping=(),
     )
-    current = {other.id: on("n0", "n1"), moving.id: on("n1", "n2")}
+    current = {other.id: place([("n0", 6700), ("n1", 6701)], [0, 0, 1, 1]), moving.id: on("n1", "n2")}
     given = problem([other, moving], current=current, load=LoadProfile({t.id: load for t in (moving, other)}))
     after = given.current_slot.copy()
     after[given.executors_of(1)] = after[given.executors_of(1)][[0, 2, 1, 3]]

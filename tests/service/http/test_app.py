@@ -21,8 +21,8 @@ from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
 from stormwright.service.http.app import make_app
 from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES
+from stormwright.service.http.metrics import CONTENT_TYPE, metrics_text
 from stormwright.service.http.server import HttpServer
-from stormwright.service.metrics import CONTENT_TYPE, metrics_text
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import problem, topology
 from tests.service.test_metrics import STATUS

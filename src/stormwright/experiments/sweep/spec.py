@@ -12,8 +12,8 @@ from typing import Any
 from stormwright.errors import Fault, InputError, MissingDependencyError
 from stormwright.experiments.ready import READY_PREFIX, read_problem
 from stormwright.experiments.sweep.cells import Cell, Sweep, SweepProblem
-from stormwright.formats.faults import join_path
-from stormwright.formats.sweep import Grid, SweepDocument, read_sweep
+from stormwright.formats.document.faults import join_path
+from stormwright.formats.document.sweep import Grid, SweepDocument, read_sweep
 from stormwright.schedulers.kit.resolve import resolve_scheduler, takes_seed
 
 _WILD = frozenset("*?[")

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from stormwright import __version__
 from stormwright.errors import StormwrightError
-from stormwright.experiments.compare import Row, evaluate, measure
+from stormwright.experiments.compare.run import Row, evaluate, measure
 from stormwright.experiments.sweep.cells import Cell, SweepProblem
 from stormwright.model import Problem, Scheduler
 from stormwright.schedulers.kit.resolve import resolve_scheduler

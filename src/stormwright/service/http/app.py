@@ -18,8 +18,8 @@ from stormwright.model import Problem
 from stormwright.service.http.bodies import read_body
 from stormwright.service.http.connections import App, Scope
 from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, Deliveries
+from stormwright.service.http.metrics import CONTENT_TYPE, metrics_text
 from stormwright.service.http.questions import Questions
-from stormwright.service.metrics import CONTENT_TYPE, metrics_text
 from stormwright.service.status import ServiceStatus
 from stormwright.storm.bridge import Bridge
 

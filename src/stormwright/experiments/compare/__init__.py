@@ -1,0 +1,1 @@
+"""Several schedulers on one problem: run, tabled, reported."""

@@ -1,0 +1,264 @@
+"""Several schedulers on one problem: what each answer costs, what it uses, what it moves, how long it took."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stormwright.errors import StormwrightError
+from stormwright.experiments.compare.table import comparison_table
+from stormwright.model import UNPLACED, Assignment, Cost, Problem, Scheduler, cost_of, diff
+from stormwright.model.arrays import IntArray
+from stormwright.model.limits.limit import Violation, node_sum
+from stormwright.model.limits.violations import broken_limits, other_worker_counts
+from stormwright.model.limits.workers import WorkerCount
+from stormwright.model.texts import counted
+from stormwright.schedulers.kit.checked import checked
+from stormwright.schedulers.kit.warm_up import warm_up
+
+log = logging.getLogger(__name__)
+
+#: Before a cost that says nothing beside others, and what it means.
+MARK = "*"
+MARK_MEANS = "not to be compared: the placement breaks limits or leaves executors out"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What there is to say of a placement.
+
+    Parameters
+    ----------
+    broken
+        Limits that the placed executors break. Worker counts are no such limit.
+    worker_counts
+        Topologies placed as a whole in another number of workers than they want.
+    balance
+        CPU of the node that uses most, in parts of the mean of the nodes used; None where none uses any.
+    moved_executors
+        Executors that had a slot and have another or none.
+    """
+
+    cost: Cost
+    broken: tuple[Violation, ...]
+    worker_counts: tuple[WorkerCount, ...]
+    unplaced: int
+    nodes: int
+    workers: int
+    balance: float | None
+    moved_executors: int
+
+    @property
+    def total(self) -> float | None:
+        """Its cost; None where nothing was placed, which costs nothing."""
+        return None if self.unplaced and not self.workers else self.cost.total
+
+    @property
+    def mark(self) -> str:
+        """What stands before its cost in a table: `MARK`, or nothing."""
+        return MARK if self.total is not None and (self.broken or self.unplaced) else ""
+
+    @property
+    def limits_text(self) -> str:
+        """``kept``, ``2 broken``, ``kept, 4 workers for 3``."""
+        text = f"{len(self.broken)} broken" if self.broken else "kept"
+        if len(self.worker_counts) == 1:
+            (of,) = self.worker_counts
+            text += f", {counted(of.workers, 'worker')} for {of.wanted}"
+        elif self.worker_counts:
+            text += f", other worker counts of {counted(len(self.worker_counts), 'topology')}"
+        return text
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What `limits_text` counts, a line each."""
+        return (*map(str, self.broken), *map(str, self.worker_counts))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "cost": asdict(self.cost),
+            "valid": not self.broken and not self.unplaced and not self.worker_counts,
+            "limits_broken": list(map(str, self.broken)),
+            "violations": [violation.as_dict() for violation in (*self.broken, *self.worker_counts)],
+            "other_worker_counts": [
+                {"topology": count.topology, "workers": count.workers, "wanted": count.wanted}
+                for count in self.worker_counts
+            ],
+            "unplaced": self.unplaced,
+            "nodes_used": self.nodes,
+            "workers": self.workers,
+            "cpu_max_over_mean": self.balance,
+            "moved_executors": self.moved_executors,
+        }
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scheduler's answer, or the error with which it failed."""
+
+    name: str
+    seconds: float = 0.0
+    figures: Figures | None = None
+    assignment: Assignment | None = None
+    error: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name for people: of Java classes without their packages."""
+        prefix, *classes = self.name.split(":")
+        return ":".join([prefix, *(name.rpartition(".")[2] for name in classes)])
+
+    @property
+    def complete(self) -> bool:
+        """Whether it gave every executor a slot."""
+        return self.figures is not None and not self.figures.unplaced
+
+    @property
+    def reasons(self) -> list[tuple[str, int, tuple[str, ...]]]:
+        """As `Assignment.reasons_together`; none without an answer."""
+        return self.assignment.reasons_together() if self.assignment else []
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "scheduler": self.name,
+            "parameters": dict(self.assignment.parameters) if self.assignment else {},
+            "seconds": self.seconds,
+            "error": self.error or None,
+            **(self.figures.as_dict() if self.figures else {}),
+            "unplaced_reasons": [
+                {"topology": topology, "executors": count, "reasons": list(reasons)}
+                for topology, count, reasons in self.reasons
+            ],
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """All answers on one problem.
+
+    Parameters
+    ----------
+    current
+        What runs now, where anything does.
+    rows
+        Complete placements within the limits by cost, then complete ones that break limits by cost, then incomplete
+        ones by how many executors they leave out (one without a slot causes no cost), then failures; ties by name.
+    """
+
+    problem: Problem
+    current: Figures | None
+    rows: tuple[Row, ...] = field(default=())
+
+    @property
+    def complete(self) -> bool:
+        """Whether every scheduler gave every executor a slot."""
+        return all(row.complete for row in self.rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for programs."""
+        problem = self.problem
+        return {
+            "problem": {
+                "name": problem.name,
+                "topologies": len(problem.topologies),
+                "executors": problem.num_executors,
+                "nodes": len(problem.supervisors),
+                "slots": len(problem.slots),
+            },
+            "current": self.current.as_dict() if self.current else None,
+            "schedulers": [row.as_dict() for row in self.rows],
+        }
+
+    def __repr__(self) -> str:
+        """The table, and what a mark in it means: what a prompt shows."""
+        table = comparison_table(self)
+        return f"{table.as_text()}\n{MARK} {MARK_MEANS}" if table.marked else table.as_text()
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        table = comparison_table(self)
+        return f"{table.as_html()}<p>{MARK} {MARK_MEANS}</p>" if table.marked else table.as_html()
+
+
+def compare(
+    problem: Problem,
+    schedulers: Mapping[str, Scheduler | StormwrightError],
+) -> Comparison:
+    """Run every scheduler on `problem`; one that fails becomes a row with its error."""
+    # Also derives the problem's arrays, so that the first scheduler is not charged for what all of them use.
+    current = measure(problem, problem.current_slot)
+    rows = []
+    for number, (name, scheduler) in enumerate(schedulers.items(), start=1):
+        log.info("%d of %d: %s …", number, len(schedulers), name)
+        row = _run(problem, name, scheduler)
+        log.info("%d of %d: %s %s", number, len(schedulers), name, _outcome(row))
+        rows.append(row)
+    runs = bool(np.any(problem.current_slot != UNPLACED))
+    return Comparison(problem, current if runs else None, tuple(sorted(rows, key=_rank)))
+
+
+def _run(problem: Problem, name: str, scheduler: Scheduler | StormwrightError) -> Row:
+    if isinstance(scheduler, StormwrightError):
+        return Row(name, error=str(scheduler))
+    warm_up(scheduler)
+    return evaluate(problem, name, scheduler)
+
+
+def evaluate(problem: Problem, name: str, scheduler: Scheduler) -> Row:
+    """What a scheduler that is warm makes of `problem`; if it fails, the row has its error."""
+    begin = time.perf_counter()
+    try:
+        answer = scheduler.schedule(problem)
+        took = time.perf_counter() - begin
+        assignment = checked(problem, answer, name)
+        # A Java scheduler tells how long it took itself, without what brings the problem to its JVM.
+        seconds = assignment.seconds or took
+        return Row(name, seconds, measure(problem, assignment.slot_of_executor), assignment)
+    except StormwrightError as error:
+        return Row(name, time.perf_counter() - begin, error=str(error))
+    except Exception as error:  # of another package, or a bug: the others are still worth comparing
+        return Row(name, time.perf_counter() - begin, error=f"{type(error).__name__}: {error}")
+
+
+def _outcome(row: Row) -> str:
+    if row.figures is None:
+        return f"failed after {row.seconds:.3f} s: {row.error}"
+    return f"took {row.seconds:.3f} s, {outcome_text(row.figures)}"
+
+
+def outcome_text(figures: Figures) -> str:
+    """``cost 8,034.1``, and what makes it no measure beside others."""
+    cost = "nothing placed" if figures.total is None else f"cost {figures.total:,.1f}"
+    broken = f", {counted(len(figures.broken), 'limit')} broken" if figures.broken else ""
+    left = f", {counted(figures.unplaced, 'executor')} unplaced" if figures.unplaced else ""
+    return f"{cost}{broken}{left}"
+
+
+def _rank(row: Row) -> tuple[bool, int, bool, float, str]:
+    if row.figures is None:
+        return True, 0, False, 0.0, row.name
+    return False, row.figures.unplaced, bool(row.figures.broken), row.figures.cost.total, row.name
+
+
+def measure(problem: Problem, slot_of_executor: IntArray) -> Figures:
+    """The figures of a placement."""
+    used = np.unique(slot_of_executor[slot_of_executor != UNPLACED])
+    nodes = np.unique(problem.slot_node[used])
+    cpu_hz = node_sum(problem, slot_of_executor, problem.executor_cpu_hz)[nodes]
+    return Figures(
+        cost=cost_of(problem, slot_of_executor),
+        broken=tuple(broken_limits(problem, slot_of_executor)),
+        worker_counts=tuple(other_worker_counts(problem, slot_of_executor)),
+        unplaced=int(np.count_nonzero(slot_of_executor == UNPLACED)),
+        nodes=len(nodes),
+        workers=len(used),
+        balance=float(cpu_hz.max() / cpu_hz.mean()) if cpu_hz.any() else None,
+        moved_executors=len(diff(problem, problem.current_slot, slot_of_executor).moved_executors),
+    )

@@ -1,0 +1,1 @@
+"""What changing what runs gains, run and reported."""

@@ -1,0 +1,1 @@
+"""JSON documents and the model: problems, loads, assignments, sweeps; each fault with its path."""

@@ -1,0 +1,105 @@
+"""`stormwright-assignment/1`, read for a given problem, and written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stormwright.formats.document.documents import ASSIGNMENT_SCHEMA, AssignmentDocument, UnplacedDocument
+from stormwright.formats.document.faults import FaultList, join_path, shown
+from stormwright.formats.document.placement import parse_placement, placement_to_dict
+from stormwright.formats.files.json_files import read_json, write_json
+from stormwright.model import UNPLACED, Assignment, Cost, Problem, TopologyAssignment, Unplaced
+
+
+def read_assignment(path: Path, problem: Problem) -> Assignment:
+    """The assignment of `problem` in the file at `path`, gzipped or not.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is not an assignment, or is one of another problem; all its faults.
+    """
+    return assignment_from_dict(read_json(path), problem, str(path))
+
+
+def write_assignment(path: Path, problem: Problem, assignment: Assignment, cost: Cost | None = None) -> None:
+    """Write `assignment` to the file at `path`, gzipped if its name ends in ``.gz``."""
+    write_json(path, assignment_to_dict(problem, assignment, cost))
+
+
+def assignment_from_dict(document: object, problem: Problem, source: str = "assignment") -> Assignment:
+    """The assignment of `problem` that `document` (parsed JSON) describes; `source` names it in errors.
+
+    A topology that is left out has no executor placed. Whether the placement is valid is not looked at: that is what
+    `stormwright.model.violations` tells.
+
+    Raises
+    ------
+    InputError
+        It is not an assignment of this problem; all its faults.
+    """
+    faults = FaultList()
+    header = faults.parse(AssignmentDocument, document, "$")
+    slot_of_executor = np.full(problem.num_executors, UNPLACED, dtype=np.int32)
+    for name, raw, at in faults.entries(document, "assignments", "$"):
+        index = problem.topology_index.get(name)
+        if index is None:
+            faults.add("unknown topology", at)
+        placement = parse_placement(raw, None if index is None else problem.topologies[index], at, faults)
+        if index is None or placement is None:
+            continue
+        slots = _slot_indices(problem, placement, at, faults)
+        slot_of_executor[problem.executors_of(index)] = np.array([*slots, UNPLACED])[list(placement.slot_of_executor)]
+    unplaced = [_unplaced(item, problem, at, faults) for item, at in faults.items(document, "unplaced", "$")]
+    if header is None or faults.faults:
+        raise faults.error(source)
+    slot_of_executor.flags.writeable = False
+    return Assignment(
+        slot_of_executor=slot_of_executor,
+        unplaced=tuple(executor for executor in unplaced if executor is not None),
+        status=header.status,
+        scheduler=header.scheduler,
+        parameters=header.parameters,
+        seconds=header.seconds,
+    )
+
+
+def _slot_indices(problem: Problem, placement: TopologyAssignment, path: str, faults: FaultList) -> list[int]:
+    for position, slot in enumerate(placement.slots):
+        if slot not in problem.slot_index:
+            faults.add(f"the problem has no slot {slot}", join_path(path, "slots", position))
+    return [problem.slot_index.get(slot, UNPLACED) for slot in placement.slots]
+
+
+def _unplaced(raw: object, problem: Problem, path: str, faults: FaultList) -> Unplaced | None:
+    header = faults.parse(UnplacedDocument, raw, path)
+    if header is None:
+        return None
+    index = problem.topology_index.get(header.topology)
+    if index is None:
+        faults.add(f"unknown topology {shown(header.topology)}", join_path(path, "topology"))
+    elif header.executor >= problem.topologies[index].num_executors:
+        faults.add(f"{header.topology} has no executor {header.executor}", join_path(path, "executor"))
+    return Unplaced(header.topology, header.executor, header.component, tuple(header.reasons))
+
+
+def assignment_to_dict(problem: Problem, assignment: Assignment, cost: Cost | None = None) -> dict[str, Any]:
+    """`assignment` as a `stormwright-assignment/1` document of plain Python values."""
+    placements: Mapping[str, TopologyAssignment] = assignment.by_topology(problem)
+    document: dict[str, Any] = {
+        "schema": ASSIGNMENT_SCHEMA,
+        "assignments": {name: placement_to_dict(placement) for name, placement in placements.items()},
+        "unplaced": [{**asdict(executor), "reasons": list(executor.reasons)} for executor in assignment.unplaced],
+        "status": dict(assignment.status),
+        "scheduler": assignment.scheduler,
+        "parameters": dict(assignment.parameters),
+        "seconds": assignment.seconds,
+    }
+    if cost is not None:
+        document["cost"] = asdict(cost)
+    return document

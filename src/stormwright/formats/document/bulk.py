@@ -1,0 +1,101 @@
+"""Long lists of numbers into NumPy: checked as whole columns, item by item only to name what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from stormwright.formats.document.faults import FaultList, join_path, shown
+from stormwright.model.amounts import AMOUNT_WANTED, MOST_AMOUNT
+from stormwright.model.arrays import BoolArray, FloatArray, IntArray, frozen_floats, frozen_ints
+
+#: A list with a million wrong items gets this many faults, and one more that counts the rest.
+MAX_FAULTS_PER_COLUMN = 10
+
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+@dataclass(frozen=True)
+class Column:
+    """Values that should be of one kind. A conversion that adds faults returns something harmless in their place.
+
+    Parameters
+    ----------
+    values
+        As they came out of JSON.
+    place
+        Position → JSON path.
+    """
+
+    values: Sequence[Any]
+    place: Callable[[int], str]
+    faults: FaultList
+
+    def amounts(self) -> FloatArray:
+        """The values as numbers from 0 to `MOST_AMOUNT`."""
+        array = self._numbers({int, float}, "should be a number", default=0)
+        self._check((array >= 0) & (array <= MOST_AMOUNT), AMOUNT_WANTED)
+        return frozen_floats(array)
+
+    def indices(self, lowest: int, count: int, what: str) -> IntArray:
+        """The values as whole numbers from `lowest` to below `count`; `what` says of what, in messages."""
+        array = self._numbers({int}, "should be an integer", default=lowest)
+        sound = (array >= lowest) & (array < count)
+        self._check(sound, f"should be {what}")
+        return frozen_ints(np.where(sound, array, lowest))
+
+    def names(self, known: Mapping[str, int], what: str) -> IntArray:
+        """The values as what `known` gives for them; `what` says what they should be, in messages."""
+        positions = frozen_ints([known.get(value, -1) if isinstance(value, str) else -1 for value in self.values])
+        self._check(positions >= 0, f"should be {what}")
+        return positions
+
+    def rows(self, width: int) -> list[Column]:
+        """The values, which should be lists of `width` items, turned into as many columns; others are left out."""
+        sound = np.fromiter((type(v) is list and len(v) == width for v in self.values), bool, len(self.values))
+        self._check(sound, f"should be a list of {width}")
+        kept = np.flatnonzero(sound).tolist()
+        rows = self.values if len(kept) == len(self.values) else [self.values[position] for position in kept]
+        return [Column(list(map(itemgetter(k), rows)), self._in_row(kept, k), self.faults) for k in range(width)]
+
+    def _in_row(self, kept: Sequence[int], k: int) -> Callable[[int], str]:
+        return lambda position: join_path(self.place(kept[position]), k)
+
+    def _numbers(self, types: set[type], wanted: str, default: float) -> FloatArray:
+        """The values as floats, `default` where one is not of `types`, which is a fault."""
+        values = self.values
+        # By exact type: True is an int for isinstance, and no number in JSON.
+        if not set(map(type, values)) <= types:
+            sound = [type(value) in types for value in values]
+            self._check(np.array(sound), wanted)
+            values = [value if right else default for value, right in zip(values, sound, strict=True)]
+        try:
+            return np.array(values, dtype=np.float64)
+        except OverflowError:  # integers beyond any float
+            return np.array([value if abs(value) <= _LARGEST else np.inf for value in values], dtype=np.float64)
+
+    def _check(self, sound: BoolArray, wanted: str) -> None:
+        wrong = np.flatnonzero(~sound)
+        for position in wrong[:MAX_FAULTS_PER_COLUMN].tolist():
+            self.faults.add(f"{wanted}, got {shown(self.values[position])}", self.place(position))
+        if len(wrong) > MAX_FAULTS_PER_COLUMN:
+            rest = len(wrong) - MAX_FAULTS_PER_COLUMN
+            self.faults.add(f"{wanted}: {rest} more like this", self.place(int(wrong[MAX_FAULTS_PER_COLUMN])))
+
+
+def list_column(
+    raw: Mapping[str, Any], key: str, path: str, faults: FaultList, *, length: int | None = None, of: str = "executors"
+) -> Column:
+    """The list `raw[key]`, empty if missing, as a column; it must have `length` items, one for each `of`."""
+    path = join_path(path, key)
+    values = raw.get(key, [])
+    if not isinstance(values, list):
+        faults.add(f"should be a list, got {shown(values)}", path)
+        values = []
+    elif length is not None and len(values) != length:
+        faults.add(f"has {len(values)} items for {length} {of}", path)
+    return Column(values, lambda position: join_path(path, position), faults)

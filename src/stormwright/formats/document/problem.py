@@ -1,0 +1,173 @@
+"""`stormwright-problem/1`, alone or as the `problem` of a `stormwright-case/1`, to and from the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from stormwright.errors import Fault, InputError
+from stormwright.formats.document.documents import (
+    CASE_SCHEMA,
+    PROBLEM_SCHEMA,
+    ProblemDocument,
+    SupervisorDocument,
+    TopologyDocument,
+)
+from stormwright.formats.document.faults import FaultList, join_path
+from stormwright.formats.document.load import load_to_dict, parse_load
+from stormwright.formats.document.placement import parse_placement, placement_to_dict
+from stormwright.formats.document.topology import add_misfits, parse_topology, topology_to_dict
+from stormwright.model import LoadProfile, Problem, Supervisor, Topology, TopologyAssignment, TopologyLoad, WorkerSlot
+from stormwright.model.conf.keys import storm_misfits
+from stormwright.model.conf.requests import CPU, normalised
+from stormwright.model.problem import CHECKED
+
+#: Executors of a problem, a hundred times as many as clusters have: each takes memory, which some bytes could ask for.
+MOST_EXECUTORS = 10_000_000
+
+
+def problem_from_dict(document: object, source: str = "problem") -> Problem:
+    """The problem that `document` (parsed JSON) describes; `source` names it in errors.
+
+    Raises
+    ------
+    InputError
+        It is not a problem; all its faults.
+    """
+    path = "$"
+    if isinstance(document, Mapping) and document.get("schema") == CASE_SCHEMA:
+        document, path = document.get("problem"), "$.problem"
+    faults = FaultList()
+    header = faults.parse(ProblemDocument, document, path)
+    faults.distinct(document, "supervisors", path)
+    faults.distinct(document, "topologies", path)
+    if header is not None:
+        add_misfits(storm_misfits(header.conf), path, faults)
+    core_hz = header.core_hz if header else math.nan
+    supervisors = [
+        None if node is None else parse_supervisor(node, core_hz, at, faults)
+        for _, node, at in faults.parse_each(SupervisorDocument, document, "supervisors", path)
+    ]
+    topologies = [
+        parse_topology(item, outermost, at, faults)
+        for item, outermost, at in faults.parse_each(TopologyDocument, document, "topologies", path)
+    ]
+    executors = sum(topology.num_executors for topology in topologies if topology is not None)
+    if executors > MOST_EXECUTORS:
+        message = f"asks for {executors:,} executors; at most {MOST_EXECUTORS:,} are taken"
+        raise InputError(source, [Fault(message, join_path(path, "topologies"))])
+    named = _named(document, topologies)
+    current = _current(document, named, path, faults)
+    load = _load(document, named, path, faults)
+    if header is None or faults.faults:
+        raise faults.error(source)
+    return Problem(
+        supervisors=tuple(supervisor for supervisor in supervisors if supervisor is not None),
+        topologies=tuple(topology for topology in topologies if topology is not None),
+        name=header.name,
+        conf=header.conf,
+        blacklisted_hosts=frozenset(header.blacklisted_hosts),
+        greylisted_supervisors=tuple(header.greylisted_supervisors),
+        current=current,
+        load=LoadProfile(load) if "load" in header.model_fields_set else None,
+        core_hz=header.core_hz,
+        parts=CHECKED,
+    )
+
+
+def parse_supervisor(header: SupervisorDocument, core_hz: float, path: str, faults: FaultList) -> Supervisor:
+    """The supervisor that `header` describes; `core_hz` is the speed of a core where it does not tell."""
+    if len(set(header.ports)) < len(header.ports):
+        for position, port in enumerate(header.ports):
+            if port in header.ports[:position]:
+                faults.add(f"port {port} is there twice", join_path(path, "ports", position))
+    # What a supervisor does not tell is no limit.
+    resources = normalised(header.resources)
+    cores = resources.get(CPU, math.inf) / 100
+    return Supervisor(
+        id=header.id,
+        host=header.host,
+        ports=tuple(header.ports),
+        cpu_hz=cores * (header.core_hz or core_hz) if header.cpu_hz is None else header.cpu_hz,
+        rack=header.rack,
+        scheduler_meta=header.scheduler_meta,
+        resources=resources,
+        link_bps=header.link_bps,
+    )
+
+
+def _named(document: object, topologies: list[Topology | None]) -> dict[str, Topology | None]:
+    """Topology id → the topology, or None for one that has faults."""
+    raw = document.get("topologies") if isinstance(document, Mapping) else None
+    ids = [item.get("id") if isinstance(item, Mapping) else None for item in raw] if isinstance(raw, list) else []
+    return {name: topology for name, topology in zip(ids, topologies, strict=True) if isinstance(name, str)}
+
+
+def _current(
+    document: object, named: Mapping[str, Topology | None], path: str, faults: FaultList
+) -> dict[str, TopologyAssignment]:
+    current = {}
+    owner: dict[WorkerSlot, str] = {}
+    for name, raw, at in faults.entries(document, "assignments", path):
+        if name not in named:
+            faults.add("unknown topology", at)
+        placement = parse_placement(raw, named.get(name), at, faults)
+        if placement is None:
+            continue
+        current[name] = placement
+        for position, slot in enumerate(placement.slots):
+            if owner.setdefault(slot, name) != name:
+                faults.add(f"{slot} belongs to {owner[slot]} already", join_path(at, "slots", position))
+    return current
+
+
+def _load(
+    document: object, named: Mapping[str, Topology | None], path: str, faults: FaultList
+) -> dict[str, TopologyLoad]:
+    loads = {}
+    for name, raw, at in faults.entries(document, "load", path):
+        if name not in named:
+            faults.add("unknown topology", at)
+        load = parse_load(raw, named.get(name), at, faults)
+        if load is not None:
+            loads[name] = load
+    return loads
+
+
+def problem_to_dict(problem: Problem) -> dict[str, Any]:
+    """`problem` as a `stormwright-problem/1` document of plain Python values."""
+    document: dict[str, Any] = {
+        "schema": PROBLEM_SCHEMA,
+        "name": problem.name,
+        "conf": dict(problem.conf),
+        "core_hz": problem.core_hz,
+        "supervisors": [_supervisor_to_dict(supervisor) for supervisor in problem.supervisors],
+        "blacklisted_hosts": sorted(problem.blacklisted_hosts),
+        "greylisted_supervisors": list(problem.greylisted_supervisors),
+        "topologies": [topology_to_dict(topology) for topology in problem.topologies],
+        "assignments": {name: placement_to_dict(placement) for name, placement in problem.current.items()},
+    }
+    if problem.load is not None:
+        document["load"] = {
+            topology.id: load_to_dict(problem.load.topologies[topology.id], topology)
+            for topology in problem.topologies
+            if topology.id in problem.load.topologies
+        }
+    return document
+
+
+def _supervisor_to_dict(supervisor: Supervisor) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "id": supervisor.id,
+        "host": supervisor.host,
+        "rack": supervisor.rack,
+        "ports": list(supervisor.ports),
+        "scheduler_meta": None if supervisor.scheduler_meta is None else dict(supervisor.scheduler_meta),
+        "resources": dict(supervisor.resources),
+    }
+    if math.isfinite(supervisor.cpu_hz):  # JSON knows no infinity; left out, it means the same
+        document["cpu_hz"] = supervisor.cpu_hz
+    if supervisor.link_bps is not None:
+        document["link_bps"] = supervisor.link_bps
+    return document

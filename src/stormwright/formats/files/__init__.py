@@ -1,0 +1,1 @@
+"""Files of any kind, in and out: JSON, gzipped or not, YAML, NumPy archives."""

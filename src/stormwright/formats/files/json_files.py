@@ -1,0 +1,164 @@
+"""JSON files, gzipped or not, in and out."""
+
+from __future__ import annotations
+
+import codecs
+import gc
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+
+from stormwright.errors import Fault, InputError
+from stormwright.files import write_whole
+from stormwright.formats.files.twice import keys_given_twice
+
+#: Stands for standard input where a file is read.
+STANDARD_INPUT = Path("-")
+
+#: Bytes that a gzipped file may unpack to: some megabytes of it could fill any memory.
+MOST_UNPACKED = 2**31
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_CHUNK = 2**20
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Suspends cyclic garbage collection: over millions of new lists it costs more than parsing them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def read_json(path: Path) -> object:
+    """What the JSON file at `path` holds; gzip is told by content, not by name.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or is not JSON.
+    """
+    with opened(path) as file:
+        return json_in(file.read(), path)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[io.BufferedReader]:
+    """The file at `path`, or standard input for ``-``, to be read.
+
+    Raises
+    ------
+    InputError
+        It cannot be read.
+    """
+    try:
+        if path == STANDARD_INPUT:
+            if sys.stdin is None:
+                raise _unusable(path, "is closed")
+            yield sys.stdin.buffer  # type: ignore[misc]  # a BufferedReader, unless someone put another in its place
+            return
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise _unusable(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def source_of(path: Path) -> str:
+    """What errors call the file at `path`."""
+    return "standard input" if path == STANDARD_INPUT else str(path)
+
+
+def json_in(data: bytes, path: Path) -> object:
+    """`data`, read from `path`, as JSON, gzipped or not.
+
+    Raises
+    ------
+    InputError
+        It is not JSON, has a key twice in one object, or unpacks to more than `MOST_UNPACKED` bytes.
+    """
+    if data.startswith(_GZIP_MAGIC):
+        try:
+            data = _unpacked(data, path)
+        except (OSError, EOFError, zlib.error) as error:
+            raise _unusable(path, f"is damaged gzip data: {error}") from error
+    document = parse_json(data, source_of(path))
+    if twice := keys_given_twice(data, document):
+        raise InputError(source_of(path), twice)
+    return document
+
+
+def _unpacked(data: bytes, path: Path) -> bytes:
+    parts = io.BytesIO()
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        while part := file.read(_CHUNK):
+            parts.write(part)
+            if parts.tell() > MOST_UNPACKED:
+                more = f"unpacks to more than {MOST_UNPACKED:,} bytes; give it unpacked, or as a NumPy archive (*.npz)"
+                raise _unusable(path, more)
+    return parts.getvalue()
+
+
+def parse_json(data: bytes, source: str) -> object:
+    """`data` as JSON, with or without a byte order mark; `source` names it in errors.
+
+    Raises
+    ------
+    InputError
+        It is empty, not text in UTF-8, or not JSON. (NaN and Infinity are not JSON.)
+    """
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if not data:
+        raise InputError(source, [Fault("is empty; JSON is expected", "$")])
+    try:
+        with collection_paused():
+            return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        why = f"is not JSON: {error}" if _is_text(data) else "is not text in UTF-8"
+        raise InputError(source, [Fault(why, "$")]) from error
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return "\0" not in data.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+def write_json(path: Path, document: object) -> None:
+    """Write `document` to `path`, gzipped if the name ends in ``.gz``; a reader never sees half of it.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    data = orjson.dumps(document) + b"\n"
+    write_bytes(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write `data` to `path`, through a link to its target; a reader never sees half of it.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        raise _unusable(path, f"cannot be written: {error.strerror or error}") from error
+
+
+def _unusable(path: Path, message: str) -> InputError:
+    return InputError(source_of(path), [Fault(message, "$")])

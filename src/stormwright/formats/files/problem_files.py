@@ -1,0 +1,42 @@
+"""Problem files, in and out: JSON, gzipped or not, or a NumPy archive; which, is told by content."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from stormwright.formats.document.problem import problem_from_dict, problem_to_dict
+from stormwright.formats.files.archives import MAGIC, SUFFIX, problem_from_archive, problem_to_bytes
+from stormwright.formats.files.json_files import collection_paused, json_in, opened, source_of, write_bytes, write_json
+from stormwright.model import Problem
+
+
+@collection_paused()
+def read_problem(path: Path) -> Problem:
+    """The problem in the file at `path`; on standard input for ``-``.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or is not a problem; all its faults.
+    """
+    with opened(path) as file:
+        if file.peek(len(MAGIC)).startswith(MAGIC):
+            # Arrays straight from the file; a pipe has to be read whole, as archives are read from their end.
+            return problem_from_archive(file if file.seekable() else io.BytesIO(file.read()), source_of(path))
+        data = file.read()
+    return problem_from_dict(json_in(data, path), source_of(path))
+
+
+def write_problem(path: Path, problem: Problem) -> None:
+    """Write `problem` to the file at `path`: a NumPy archive for ``.npz``, else JSON, gzipped for ``.gz``.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    if path.suffix == SUFFIX:
+        write_bytes(path, problem_to_bytes(problem))
+    else:
+        write_json(path, problem_to_dict(problem))

@@ -1,0 +1,132 @@
+"""YAML files as plain values, those that JSON has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stormwright.errors import Fault, InputError
+from stormwright.formats.document.faults import FaultList, join_path, shown
+from stormwright.printable import is_text
+
+if TYPE_CHECKING:
+    import yaml
+
+#: Values that a file may stand for where it says some of them by aliases.
+MOST_NODES = 1_000_000
+
+_ENDLESS = "a list or an object contains itself"
+
+
+def read_yaml(path: Path, change: Callable[[str], str] = lambda text: text) -> Any:
+    """What the YAML file at `path` holds, after `change` has been made to its text.
+
+    Keys become texts, and so does what JSON does not have (dates, for one), as on its way to Nimbus.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is not YAML, or has what JSON cannot hold: integers of more than 64 bits, halves of
+        characters; all its faults. (``.nan`` and ``.inf``, which JSON does not have either, come as they are.)
+    """
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise _unusable(path, f"cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise _unusable(path, f"is not text in UTF-8: {error.reason} at byte {error.start}") from error
+    return _parsed(path, change(text))
+
+
+def _parsed(path: Path, text: str) -> Any:
+    import yaml  # an extra
+
+    try:
+        loader = yaml.SafeLoader(text)
+        try:
+            root = loader.get_single_node()
+            nodes = _Sizes().of(root) if root is not None else 0
+            if nodes > MOST_NODES:
+                stands = (
+                    f"its aliases (*name) stand for {nodes:,} values" if nodes < 10**18 else "its aliases never end"
+                )
+                raise _unusable(path, f"{stands}; at most {MOST_NODES:,} are read")
+            value = loader.construct_document(root) if root is not None else None
+        finally:
+            loader.dispose()
+        plain = _Plain()
+        document = plain.of(value, "$")
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+        raise _unusable(path, f"is not YAML: {error.problem or error.context}{where}") from error
+    except (yaml.YAMLError, ValueError) as error:  # a character or a date that there is not, an endless list
+        raise _unusable(path, f"is not YAML: {str(error).splitlines()[0]}") from error
+    except RecursionError as error:
+        raise _unusable(path, "is nested too deeply") from error
+    if plain.faults:
+        raise plain.faults.error(str(path))
+    return document
+
+
+class _Sizes:
+    """How many values the nodes of a text stand for where each alias is written out, as ``<<`` does while it is read.
+
+    A text of 500 characters can stand for more than any memory holds.
+    """
+
+    def __init__(self) -> None:
+        self._done: dict[int, int] = {}
+        self._inside: set[int] = set()
+
+    def of(self, node: yaml.Node) -> int:
+        """Of `node` itself and all below it."""
+        if isinstance(node.value, str):
+            return 1
+        if id(node) in self._inside:
+            raise ValueError(_ENDLESS)
+        if id(node) not in self._done:
+            self._inside.add(id(node))
+            # A mapping has pairs of nodes.
+            parts = (part for item in node.value for part in (item if isinstance(item, tuple) else (item,)))
+            self._done[id(node)] = 1 + sum(map(self.of, parts))
+            self._inside.discard(id(node))
+        return self._done[id(node)]
+
+
+class _Plain:
+    """Makes values plain; each list and object once, however often the file refers to it."""
+
+    def __init__(self) -> None:
+        self.faults = FaultList()
+        self._done: dict[int, Any] = {}
+
+    def of(self, value: Any, path: str) -> Any:
+        """`value`, which is at `path`; what JSON cannot hold is a fault."""
+        if value is None or isinstance(value, (bool, float)):
+            return value
+        if isinstance(value, int):
+            return self._checked(value, path, -(2**63) <= value < 2**63, "should be a number of at most 64 bits")
+        if not isinstance(value, (dict, list)):
+            return self._checked(str(value), path, is_text(str(value)), "should be text, with no half characters")
+        if id(value) not in self._done:
+            if isinstance(value, list):
+                self._done[id(value)] = [self.of(item, f"{path}[{position}]") for position, item in enumerate(value)]
+            else:
+                self._done[id(value)] = dict(self._entry(*pair, path) for pair in value.items())
+        return self._done[id(value)]
+
+    def _entry(self, key: object, value: Any, path: str) -> tuple[str, Any]:
+        name = str(key).lower() if key is None or isinstance(key, bool) else str(key)
+        at = join_path(path, name)
+        return self._checked(name, at, is_text(name), "should be text, with no half characters"), self.of(value, at)
+
+    def _checked(self, value: Any, path: str, sound: bool, wanted: str) -> Any:
+        if not sound:
+            self.faults.add(f"{wanted}, got {shown(value)}", path)
+        return value
+
+
+def _unusable(path: Path, message: str) -> InputError:
+    return InputError(str(path), [Fault(message, "$")])

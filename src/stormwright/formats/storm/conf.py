@@ -1,0 +1,115 @@
+"""Storm configuration in layers, read with the checks that Storm makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from stormwright.errors import Fault
+from stormwright.formats.document.faults import FaultList, join_path, shown
+from stormwright.model.amounts import AMOUNT_WANTED, is_amount
+from stormwright.model.conf.requests import NORMALISED
+
+#: What the schedulers, Storm's and ours, read of a cluster's configuration; the rest stays where it is.
+CLUSTER_KEYS = (
+    "isolation.scheduler.",
+    "multitenant.scheduler.",
+    "resource.aware.scheduler.",
+    "storm.scheduler",
+    "storm.worker.min.cpu.pcore.percent",
+    "stormwright.",
+    "topology.",
+)
+
+#: What the document of a topology keeps of its configuration.
+TOPOLOGY_KEYS = ("stormwright.", "topology.")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Keys and values of one file; `path` is where in it they are, `faults` are those of that file."""
+
+    values: Mapping[str, Any]
+    faults: FaultList
+    path: str = "$"
+
+
+@dataclass
+class StormConf:
+    """Configuration of which the first layer that has a key gives the value.
+
+    A value that Storm would refuse is a fault of its layer, noted once; reading goes on with the default.
+    """
+
+    layers: Sequence[Layer]
+
+    def over(self, *layers: Layer) -> StormConf:
+        """This with more layers on top, the topmost first."""
+        return StormConf([*layers, *self.layers])
+
+    def __contains__(self, key: str) -> bool:
+        return any(key in layer.values for layer in self.layers)
+
+    def get(self, key: str) -> Any:
+        """The value of `key`, or None."""
+        return next((layer.values[key] for layer in self.layers if key in layer.values), None)
+
+    def selected(self, prefixes: tuple[str, ...]) -> dict[str, Any]:
+        """All keys with one of these beginnings, and their values; what JSON cannot hold there is a fault."""
+        values = {key: value for layer in reversed(self.layers) for key, value in layer.values.items()}
+        found = {key: values[key] for key in sorted(values) if key.startswith(prefixes)}
+        for key, value in found.items():
+            for steps in _endless_numbers(value):
+                self.refuse(key, "should be a number that one can count to", *steps)
+        return found
+
+    def refuse(self, key: str, message: str, *steps: str | int) -> None:
+        """Note a fault of the value of `key`, or of what lies at `steps` in it."""
+        layer = next(layer for layer in self.layers if key in layer.values)
+        path = join_path(layer.path, key, *steps)
+        if Fault(message, path) not in layer.faults.faults:
+            layer.faults.add(message, path)
+
+    def count(self, key: str, default: int, least: int = 0) -> int:
+        """An integer of at least `least`; `default` where there is none, or null."""
+        value = self.get(key)
+        if value is None:
+            return default
+        if type(value) is not int or not least <= value < 2**31:
+            self.refuse(key, f"should be an integer of at least {least}, got {shown(value)}")
+            return default
+        return value
+
+    def amount(self, key: str, default: float = 0.0) -> float:
+        """A number from 0 to `MOST_AMOUNT`; `default` where there is none, or null."""
+        value = self.get(key)
+        if value is None:
+            return default
+        if not is_amount(value):
+            self.refuse(key, f"{AMOUNT_WANTED}, got {shown(value)}")
+            return default
+        return float(value)
+
+    def amounts(self, key: str) -> dict[str, float]:
+        """An object of numbers under normalised resource names; empty where there is none, or null."""
+        value = self.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            self.refuse(key, f"should be an object, got {shown(value)}")
+            return {}
+        for name, amount in value.items():
+            if not is_amount(amount):
+                self.refuse(key, f"{AMOUNT_WANTED}, got {shown(amount)}", name)
+        return {str(NORMALISED.get(name, name)): float(n) for name, n in value.items() if is_amount(n)}
+
+
+def _endless_numbers(value: object) -> Iterator[tuple[str | int, ...]]:
+    """Where in `value` there are infinite numbers, and what is none."""
+    if isinstance(value, float) and not isfinite(value):
+        yield ()
+    elif isinstance(value, (Mapping, list)):
+        for step, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from ((step, *steps) for steps in _endless_numbers(item))

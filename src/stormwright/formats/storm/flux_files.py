@@ -1,0 +1,343 @@
+"""Flux files as Flux reads them: ``${…}`` filled in, includes laid over or under, one topology.
+
+After FluxParser of Storm 2.8.3, with what surprises there kept: one property a line (the last one), includes of
+included files ignored, of two things with one id the one that `override` says, streams always added.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from stormwright.errors import InputError
+from stormwright.formats.document.documents import Document
+from stormwright.formats.document.faults import FaultList, join_path, shown
+from stormwright.formats.files.yaml_files import read_yaml
+from stormwright.formats.storm.conf import Layer
+from stormwright.printable import cut
+
+#: The end of what names an item of a list.
+_ITEM = re.compile(r"\[(\d+)\]\}")
+#: More digits than any list has items.
+_MOST_DIGITS = 9
+_ENVIRONMENT = "ENV-"
+#: What directories are called that Maven and Gradle put on a class path.
+_CLASS_PATHS = frozenset({"resources", "classes"})
+_TOPOLOGY_NAME = re.compile(r"[^/.:\\]+")
+
+
+def _text(value: object) -> object:
+    """SnakeYAML makes a text of any scalar where a text is due."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = str(value)
+    if isinstance(value, str) and (unfilled := next(filter(None, map(_first_property, value.split("\n"))), None)):
+        message = "should be a name, but nothing gives a value to '{name}'"
+        raise PydanticCustomError("unfilled", message, {"name": cut(unfilled)})
+    return value
+
+
+def _first_property(line: str) -> str | None:
+    """What stands between the first ``${`` and the last ``}`` of a line."""
+    begin, end = line.find("${"), line.rfind("}")
+    return line[begin + 2 : end] if 0 <= begin < end - 2 else None
+
+
+def _last_property(line: str) -> str | None:
+    """What stands between the last ``${`` that a ``}`` follows and the last ``}``.
+
+    By hand: on a long line without any, the expression that Flux finds it with takes hours.
+    """
+    end = line.rfind("}")
+    begin = line.rfind("${", 0, max(end - 1, 0))
+    return line[begin + 2 : end] if begin >= 0 else None
+
+
+def _number(value: object) -> object:
+    """… and a number of a quoted one, as a filled-in property often is."""
+    return int(value) if isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,10}", value) else value
+
+
+def _flag(value: object) -> object:
+    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+
+
+Text = Annotated[str, Field(min_length=1), BeforeValidator(_text)]
+Number = Annotated[int, Field(le=2**31 - 1), BeforeValidator(_number)]
+Flag = Annotated[bool, BeforeValidator(_flag)]
+
+
+class ObjectDocument(Document):
+    """A Java object; how it is made matters to nobody here."""
+
+    class_name: Text = Field(alias="className")
+    constructor_args: list[Any] | None = Field(None, alias="constructorArgs")
+    properties: list[Any] | None = None
+    config_methods: list[dict[str, Any]] | None = Field(None, alias="configMethods")
+    factory: str | None = None
+    factory_args: list[Any] | None = Field(None, alias="factoryArgs")
+
+
+class BeanDocument(ObjectDocument):
+    """One with an id, that others refer to."""
+
+    id: Text
+
+
+class VertexDocument(BeanDocument):
+    """A spout or bolt; loads and tasks below 0 are not given."""
+
+    parallelism: Annotated[Number, Field(ge=1)] = 1
+    num_tasks: Number = Field(-1, alias="numTasks")
+    on_heap_memory_load: Number = Field(-1, alias="onHeapMemoryLoad")
+    off_heap_memory_load: Number = Field(-1, alias="offHeapMemoryLoad")
+    cpu_load: Number = Field(-1, alias="cpuLoad")
+
+
+class GroupingDocument(Document):
+    """How a stream is spread over the tasks of the bolt that takes it."""
+
+    type: Literal["ALL", "CUSTOM", "DIRECT", "SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS", "GLOBAL", "NONE"]
+    stream_id: Text | None = Field(None, alias="streamId")
+    args: list[Text] | None = None
+    custom_class: ObjectDocument | None = Field(None, alias="customClass")
+
+
+class StreamDocument(Document):
+    """An edge of the topology."""
+
+    source: Text = Field(alias="from")
+    to: Text
+    grouping: GroupingDocument
+    name: Any = None
+
+
+class IncludeDocument(Document):
+    """Another file whose contents count as if they were here."""
+
+    file: Text
+    resource: Flag = False
+    override: Flag = False
+
+
+class FluxDocument(Document):
+    """A whole file."""
+
+    name: Text | None = None
+    config: dict[str, Any] | None = None
+    includes: Any = None
+    components: Any = None
+    spouts: Any = None
+    bolts: Any = None
+    streams: Any = None
+    topology_source: Any = Field(None, alias="topologySource")
+    worker_hooks: Any = Field(None, alias="workerHooks")
+
+
+Content = TypeVar("Content", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Said(Generic[Content]):
+    """Something with where it was said."""
+
+    content: Content
+    faults: FaultList
+    path: str
+
+    def fault(self, message: str, *steps: str | int) -> None:
+        """Note a fault of what lies at `steps` in it."""
+        self.faults.add(message, join_path(self.path, *steps))
+
+
+@dataclass(frozen=True)
+class Substitution:
+    """What ``${…}`` in a file stands for: ``--filter`` and ``--env-filter`` of Flux."""
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] | None = None
+
+    def __call__(self, text: str) -> str:
+        """`text` with everything filled in that has a value."""
+        return "\n".join(self._line(line) for line in text.splitlines())
+
+    def _line(self, line: str) -> str:
+        name = _last_property(line)
+        if name is None:
+            return line
+        of_environment = name.startswith(_ENVIRONMENT) and name != _ENVIRONMENT
+        # An item of a list goes before a name that goes on behind it.
+        items = [] if of_environment else list(_ITEM.finditer(name + "}", 1))
+        if items:
+            name, value = name[: items[-1].end() - 1], self._item(name[: items[-1].start()], items[-1][1])
+        elif of_environment and self.environment is not None:
+            value = self.environment.get(name.removeprefix(_ENVIRONMENT))
+        else:
+            value = self.properties.get(name)
+        return line if value is None else line.replace(f"${{{name}}}", value)
+
+    def _item(self, name: str, index: str) -> str | None:
+        items = self.properties.get(name, "")[1:-1].split(",")
+        wanted = int(index) if len(index) <= _MOST_DIGITS else len(items)
+        return items[wanted].strip()[1:-1] if wanted < len(items) else None
+
+
+@dataclass
+class FluxTopology:
+    """A topology with its includes.
+
+    `config` has the layer that counts first in front; `broken` are ids of spouts and bolts that have faults themselves,
+    `fed` those that a stream goes to, whether or not that has faults.
+    """
+
+    name: str
+    config: list[Layer]
+    spouts: dict[str, Said[VertexDocument]]
+    bolts: dict[str, Said[VertexDocument]]
+    streams: list[Said[StreamDocument]]
+    broken: set[str]
+    fed: set[str]
+
+
+class FluxReader:
+    """Reads a topology from a file and those it includes; `errors` has the faults of each afterwards."""
+
+    def __init__(self, substitution: Substitution) -> None:
+        self._substitution = substitution
+        self._files: list[tuple[str, FaultList]] = []
+        self._unreadable: list[InputError] = []
+
+    @property
+    def errors(self) -> list[InputError]:
+        """An error for each file that has faults."""
+        return [*self._unreadable, *(faults.error(source) for source, faults in self._files if faults)]
+
+    def read(self, path: Path) -> FluxTopology | None:
+        """The topology in the file at `path`, or None if that or one of them cannot be read."""
+        main = self._open(path)
+        if main is None:
+            return None
+        raw, faults = main
+        topology = self._topology(raw, faults)
+        whole = True
+        for item, at in _items(raw, "includes", faults):
+            include = faults.parse(IncludeDocument, item, at)
+            whole &= include is not None and self._include(topology, include, path, faults, at)
+        if not whole:  # what is missing from it would look like faults
+            return None
+        if isinstance(raw, Mapping) and raw.get("topologySource") is not None:
+            faults.add(
+                "only Java knows this topology: submit it and import it from Nimbus, or from its stormcode.ser",
+                "$.topologySource",
+            )
+        elif not topology.spouts and not faults and not self.errors:
+            faults.add("a topology needs a spout", "$.spouts")
+        if not topology.name:
+            faults.add("required field missing", "$.name")
+        elif not _TOPOLOGY_NAME.fullmatch(topology.name):
+            faults.add(f"should have none of the characters / . : \\, got {shown(topology.name)}", "$.name")
+        return topology
+
+    def _open(self, path: Path) -> tuple[Any, FaultList] | None:
+        try:
+            raw = read_yaml(path, self._substitution)
+        except InputError as error:
+            self._unreadable.append(error)
+            return None
+        faults = FaultList()
+        self._files.append((str(path), faults))
+        return raw, faults
+
+    @staticmethod
+    def _topology(raw: Any, faults: FaultList) -> FluxTopology:
+        header = faults.parse(FluxDocument, raw, "$")
+        for item, at in _items(raw, "components", faults):
+            faults.parse(BeanDocument, item, at)
+        for item, at in _items(raw, "workerHooks", faults):
+            faults.parse(BeanDocument, item, at)
+        for key in ("components", "spouts", "bolts", "workerHooks"):
+            faults.distinct(raw, key, "$")
+        spouts = {said.content.id: said for said in _said(VertexDocument, raw, "spouts", faults)}
+        bolts = {said.content.id: said for said in _said(VertexDocument, raw, "bolts", faults)}
+        config = raw.get("config") if isinstance(raw, Mapping) else None
+        return FluxTopology(
+            name=header.name or "" if header else "unknown",
+            config=[Layer(config, faults, "$.config")] if isinstance(config, Mapping) else [],
+            spouts=spouts,
+            bolts=bolts,
+            streams=list(_said(StreamDocument, raw, "streams", faults)),
+            broken=_ids(raw) - spouts.keys() - bolts.keys(),
+            fed={str(item.get("to")) for item, _ in _items(raw, "streams", FaultList()) if isinstance(item, Mapping)},
+        )
+
+    def _include(
+        self, topology: FluxTopology, include: IncludeDocument, including: Path, faults: FaultList, at: str
+    ) -> bool:
+        path = None if "\0" in include.file else _found(include, including)
+        if path is None:
+            faults.add(f"no such file: {shown(include.file)}", join_path(at, "file"))
+            return False
+        opened = self._open(path)
+        if opened is None:
+            return False
+        raw, own = opened
+        if not isinstance(raw, Mapping):  # any file may be named here: nothing of it is shown
+            own.add("is no Flux file: should be an object", "$")
+            return False
+        other = self._topology(raw, own)
+        if other.name and (include.override or not topology.name):
+            topology.name = other.name
+        if include.override:
+            topology.config[:0] = other.config
+            topology.spouts.update(other.spouts)
+            topology.bolts.update(other.bolts)
+        else:
+            topology.config += other.config
+            topology.spouts = {**other.spouts, **topology.spouts}
+            topology.bolts = {**other.bolts, **topology.bolts}
+        topology.streams += other.streams
+        topology.broken |= other.broken
+        topology.fed |= other.fed
+        return True
+
+
+def _items(raw: object, key: str, faults: FaultList) -> Iterator[tuple[object, str]]:
+    return faults.items(raw, key, "$") if isinstance(raw, Mapping) and raw.get(key) is not None else iter(())
+
+
+def _said(model: type[Content], raw: object, key: str, faults: FaultList) -> Iterator[Said[Content]]:
+    for item, at in _items(raw, key, faults):
+        content = faults.parse(model, item, at)
+        if content is not None:
+            yield Said(content, faults, at)
+
+
+def _ids(raw: object) -> set[str]:
+    """Ids of all spouts and bolts, sound or not."""
+    items = [item for key in ("spouts", "bolts") for item, _ in _items(raw, key, FaultList())]
+    return {str(item.get("id")) for item in items if isinstance(item, Mapping)}
+
+
+def _found(include: IncludeDocument, including: Path) -> Path | None:
+    """A file by Flux's rule (from the working directory), or beside the one that includes it.
+
+    A resource lies on a class path that there is not here: it is looked for in the including file's directory, and in
+    those above it up to the one of a class path (`_CLASS_PATHS`), or in the next one where there is none; in no case
+    outside of these, wherever ``..`` or a link leads.
+    """
+    if not include.resource:
+        places = [Path(include.file), including.parent / include.file]
+        return next((place for place in places if place.is_file()), None)
+    directories = including.absolute().parents
+    top = next((n for n, directory in enumerate(directories) if directory.name in _CLASS_PATHS), 1)
+    for directory in directories[: top + 1]:
+        place = directory / include.file.lstrip("/")
+        inside = directory.name and place.resolve().is_relative_to(directory.resolve())
+        if inside and place.is_file():
+            return place
+    return None

@@ -1,0 +1,202 @@
+"""What Nimbus makes of a topology that is submitted: system components, task numbers, executors, resources.
+
+After Storm 2.8.3: ``StormCommon`` (system components, tasks), ``ServerUtils`` (tasks of a component, ackers under the
+ResourceAwareScheduler), ``Nimbus.computeExecutors`` and ``Utils.partitionFixed`` (executors),
+``NormalizedResourceRequest``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from stormwright.formats.document.faults import shown
+from stormwright.formats.storm.conf import TOPOLOGY_KEYS, StormConf
+from stormwright.model.conf.requests import ACKER, METRICS_CONSUMER, OFF_HEAP, ON_HEAP, RESOURCES, SINGLE, read_requests
+from stormwright.model.topology import Component, ExecutorRun, Grouping, Topology
+
+EVENT_LOGGER = "__eventlogger"
+
+TASKS = "topology.tasks"
+WORKERS = "topology.workers"
+ACKERS = "topology.acker.executors"
+_EVENT_LOGGERS = "topology.eventlogger.executors"
+_CONSUMERS = "topology.metrics.consumer.register"
+_MAX_TASKS = "topology.max.task.parallelism"
+
+_RESOURCE_AWARE = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
+
+_TREE_ID = ("id",)
+
+
+@dataclass(frozen=True)
+class UserComponent:
+    """A spout or bolt as it was written: `parallelism` is executors, `conf` its own configuration."""
+
+    id: str
+    type: str
+    parallelism: int
+    conf: StormConf
+    inputs: tuple[Grouping, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Sized:
+    """A component with what it runs as."""
+
+    component: Component
+    tasks: int
+
+
+def submitted(
+    name: str, components: Sequence[UserComponent], conf: StormConf, cluster: StormConf, number: int
+) -> Topology:
+    """The topology as a scheduler sees it when it is the `number`-th that a new cluster is given.
+
+    `conf` is its configuration over that of the cluster. Components without an executor are left out.
+    """
+    workers = conf.count(WORKERS, default=1, least=1)
+    users = [_sized(component, conf) for component in components]
+    resource_aware = cluster.get("storm.scheduler") == _RESOURCE_AWARE
+    estimated = _estimated_workers(users, conf, workers) if resource_aware else workers
+    ackers = _ackers(conf, workers, estimated, resource_aware)
+    loggers = conf.count(_EVENT_LOGGERS, default=estimated if _EVENT_LOGGERS in conf else 0)
+    consumers = _consumers(conf)
+    alive = {sized.component.id for sized in users if sized.tasks}
+    system = [
+        _system(ACKER, ackers, conf, tuple(_acker_inputs(users))),
+        _system(EVENT_LOGGER, loggers, conf),
+        *(_system(METRICS_CONSUMER + class_name, count, conf) for class_name, count in consumers.items()),
+    ]
+    # Java compares texts by UTF-16 code units.
+    everything = sorted(
+        (sized for sized in [*users, *system] if sized.tasks and sized.component.parallelism),
+        key=lambda sized: sized.component.id.encode("utf-16-be", "surrogatepass"),
+    )
+    kept = conf.selected(TOPOLOGY_KEYS)
+    if resource_aware:
+        kept[ACKERS] = ackers
+    return Topology(
+        id=f"{name}-{number}-0",
+        name=name,
+        num_workers=workers,
+        components=tuple(_runnable(sized, alive) for sized in everything),
+        executor_runs=tuple(_runs(everything)),
+        conf=kept,
+    )
+
+
+def _runnable(sized: _Sized, alive: set[str]) -> Component:
+    """The component with as many executors as it has tasks for, and without inputs from components that do not run."""
+    component = sized.component
+    return Component(
+        id=component.id,
+        type=component.type,
+        parallelism=min(component.parallelism, sized.tasks),
+        inputs=tuple(grouping for grouping in component.inputs if grouping.source in alive),
+        resources=component.resources,
+        tags=component.tags,
+    )
+
+
+def _runs(components: Sequence[_Sized]) -> Iterator[ExecutorRun]:
+    """Tasks from 1 in the order of components; of a component's executors the first have one task more, if any do."""
+    task = 1
+    for index, sized in enumerate(components):
+        executors = min(sized.component.parallelism, sized.tasks)
+        each, larger = divmod(sized.tasks, executors)
+        for count, tasks in ((larger, each + 1), (executors - larger, each)):
+            if count:
+                yield ExecutorRun(index, task, count, tasks)
+                task += count * tasks
+
+
+def _sized(user: UserComponent, conf: StormConf) -> _Sized:
+    merged = conf.over(*user.conf.layers)
+    tasks = merged.count(TASKS, default=user.parallelism)
+    tasks = min(tasks, merged.count(_MAX_TASKS, default=tasks))
+    component = Component(
+        id=user.id,
+        type=user.type,
+        parallelism=user.parallelism,
+        inputs=tuple(sorted(user.inputs, key=lambda grouping: (grouping.source, grouping.stream))),
+        resources=_resources(user.id, conf, user.conf),
+        tags=_tags(user.conf),
+    )
+    return _Sized(component, tasks)
+
+
+def _system(name: str, executors: int, conf: StormConf, inputs: tuple[Grouping, ...] = ()) -> _Sized:
+    component = Component(name, "system", executors, inputs, _resources(name, conf, StormConf([])))
+    return _Sized(component, executors)
+
+
+def _ackers(conf: StormConf, workers: int, estimated: int, resource_aware: bool) -> int:
+    """As many as workers unless the topology says otherwise; the ResourceAwareScheduler has no fixed workers."""
+    each = conf.count("topology.ras.acker.executors.per.worker", default=1) if resource_aware else 1
+    return conf.count(ACKERS, default=(estimated if resource_aware else workers) * each)
+
+
+def _estimated_workers(users: Sequence[_Sized], conf: StormConf, workers: int) -> int:
+    """ServerUtils.getEstimatedWorkerCountForRasTopo: the workers whose heaps hold what the executors ask for."""
+    heap = sum(sized.component.resources[ON_HEAP] * sized.tasks for sized in users)
+    acker = _resources(ACKER, conf, StormConf([]))
+    ackers = conf.count(ACKERS, default=workers)
+    ackers = min(ackers, conf.count(_MAX_TASKS, default=ackers))
+    heap += (acker[ON_HEAP] + acker[OFF_HEAP]) * ackers
+    largest = conf.amount("topology.worker.max.heap.size.mb", default=768.0)
+    return math.ceil(heap / largest) if largest else 0
+
+
+def _acker_inputs(users: Sequence[_Sized]) -> Iterator[Grouping]:
+    """An acker hears of every tree and of every ack; its other inputs are silent in the ordinary run."""
+    for sized in sorted(users, key=lambda sized: sized.component.id):
+        stream = "__ack_init" if sized.component.type == "spout" else "__ack_ack"
+        yield Grouping(sized.component.id, stream, "fields", _TREE_ID)
+
+
+def _consumers(conf: StormConf) -> dict[str, int]:
+    """Name of each metrics consumer → executors; a class that comes again is numbered from ``#2``."""
+    entries = conf.get(_CONSUMERS)
+    if entries is None:
+        return {}
+    if not isinstance(entries, list):
+        conf.refuse(_CONSUMERS, f"should be a list, got {shown(entries)}")
+        return {}
+    seen = Counter[str]()
+    consumers = {}
+    for position, entry in enumerate(entries):
+        name = entry.get("class") if isinstance(entry, Mapping) else None
+        if not isinstance(entry, Mapping) or not isinstance(name, str):
+            conf.refuse(_CONSUMERS, f"should be an object with a class, got {shown(entry)}", position)
+            continue
+        hint = entry.get("parallelism.hint")
+        if hint is not None and (type(hint) is not int or hint < 0):
+            conf.refuse(
+                _CONSUMERS, f"should be an integer of at least 0, got {shown(hint)}", position, "parallelism.hint"
+            )
+            continue
+        seen[name] += 1
+        consumers[name if seen[name] == 1 else f"{name}#{seen[name]}"] = 1 if hint is None else hint
+    return consumers
+
+
+def _resources(component: str, conf: StormConf, own: StormConf) -> dict[str, float]:
+    """What each executor asks for: own keys before those of the topology, and of each the map before single ones."""
+    requests, misfits = read_requests(conf.selected(TOPOLOGY_KEYS))
+    for message, value, (key, *steps) in misfits:
+        conf.refuse(str(key), f"{message}, got {shown(value)}", *steps)
+    single_own = {name: own.amount(key) for name, key in SINGLE.items() if own.get(key) is not None}
+    return requests.of(component, {**single_own, **own.amounts(RESOURCES)})
+
+
+def _tags(own: StormConf) -> tuple[str, ...]:
+    """Tags may be given as a list or as one text with commas."""
+    tags = own.get("tags")
+    if tags is None:
+        return ()
+    if isinstance(tags, list):
+        return tuple(str(tag) for tag in tags)
+    return tuple(tag.strip() for tag in str(tags).split(",") if tag.strip())

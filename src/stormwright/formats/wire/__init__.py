@@ -1,0 +1,1 @@
+"""What Nimbus sends: snapshots, read piece by piece where they repeat."""

@@ -1,0 +1,209 @@
+"""Nimbus's question from bytes to a problem; of what was in the question before nothing is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain, groupby
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import orjson
+
+from stormwright.errors import Fault, InputError
+from stormwright.formats.document.documents import ProblemDocument, SupervisorDocument, TopologyDocument
+from stormwright.formats.document.faults import FaultList, shown
+from stormwright.formats.document.placement import parse_placement
+from stormwright.formats.document.problem import parse_supervisor
+from stormwright.formats.document.topology import parse_topology
+from stormwright.formats.wire.snapshot import snapshot_from_dict, without_misfits
+from stormwright.model import Problem, Supervisor, Topology, TopologyAssignment
+from stormwright.model.conf.keys import storm_misfits
+
+SOURCE = "snapshot of Nimbus"
+
+#: Stands for lines in what is left of a document without them; nobody else writes it.
+_MARK = uuid4().hex
+
+
+class Snapshot(NamedTuple):
+    """The cluster as Nimbus shows it, and topology id → faults of its configuration."""
+
+    problem: Problem
+    unfit: Mapping[str, tuple[str, ...]]
+
+
+class _Layout(NamedTuple):
+    """A problem document without its lists, and these line by line."""
+
+    header: dict[str, Any]
+    supervisors: Sequence[bytes]
+    topologies: Sequence[bytes]
+    assignments: Sequence[bytes]
+
+
+class SnapshotReader:
+    """Reads questions of Nimbus one after the other; for one thread.
+
+    ``PlacementScheduler`` writes every supervisor, topology and assignment on a line of its own. A line that was in the
+    question before is not parsed again, and the same question gives the same problem. What is laid out otherwise, or
+    has faults, is read as a whole: the layout saves time and changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._body = b""
+        self._layout = _Layout({}, (), (), ())
+        self._snapshot: Snapshot | None = None
+        self._supervisors: dict[bytes, Supervisor | None] = {}
+        self._topologies: dict[bytes, tuple[Topology, tuple[str, ...]] | None] = {}
+        self._placements: dict[bytes, tuple[str, TopologyAssignment] | None] = {}
+
+    def read(self, body: bytes) -> Snapshot:
+        """What `body` shows.
+
+        Raises
+        ------
+        InputError
+            It is no snapshot; all its faults.
+        """
+        if self._snapshot is None or body != self._body:
+            self._snapshot = self._by_lines(body) or _whole(body)
+            self._body = body
+        return self._snapshot
+
+    def _by_lines(self, body: bytes) -> Snapshot | None:
+        """The snapshot, or None where it has to be read as a whole."""
+        layout, before = _lay_out(body), self._layout
+        faults = FaultList()
+        header = faults.parse(ProblemDocument, layout.header, "$") if layout else None
+        if layout is None or header is None or "load" in header.model_fields_set or storm_misfits(header.conf):
+            return None
+        if layout.header != before.header:
+            self._supervisors = {}
+        self._supervisors = {
+            line: self._supervisors.get(line) or _supervisor(line, header.core_hz) for line in layout.supervisors
+        }
+        self._topologies = {line: self._topologies.get(line) or _topology(line) for line in layout.topologies}
+        topologies = {told[0].id: told for told in self._topologies.values() if told}
+        self._placements = {
+            line: self._placements.get(line) or _placement(line, topologies) for line in layout.assignments
+        }
+        self._layout = layout
+        supervisors = [each for each in self._supervisors.values() if each]
+        current = dict(each for each in self._placements.values() if each)
+        if not _sound(layout, supervisors, topologies, current):
+            return None
+        unfit = {name: faults for name, (_, faults) in topologies.items() if faults}
+        same = layout[:3] == before[:3] and self._snapshot is not None
+        if same and self._snapshot is not None:
+            return Snapshot(self._snapshot.problem.with_current(current), unfit)
+        return Snapshot(
+            Problem(
+                supervisors=tuple(supervisors),
+                topologies=tuple(topology for topology, _ in topologies.values()),
+                name=header.name,
+                conf=header.conf,
+                blacklisted_hosts=frozenset(header.blacklisted_hosts),
+                greylisted_supervisors=tuple(header.greylisted_supervisors),
+                current=current,
+                core_hz=header.core_hz,
+            ),
+            unfit,
+        )
+
+
+def _lay_out(body: bytes) -> _Layout | None:
+    """The lines of a question, None if it is not written so."""
+    first, *lines = body.split(b"\n")
+    rest, runs = [first], list[list[bytes]]()
+    for start, group in groupby(lines, key=lambda line: line[:1]):
+        if start in (b"{", b'"'):
+            run = list(group)
+            # Without the commas between them each is an object, or a key with its value.
+            if run[-1].endswith(b",") or not all(line.endswith(b",") for line in run[:-1]):
+                return None
+            rest.append(b'"%s%d"' % (_MARK.encode(), len(runs)) + (b":0" if start == b'"' else b""))
+            runs.append([line[:-1] for line in run[:-1]] + run[-1:])
+        else:
+            rest += group
+    try:
+        document = orjson.loads(b"\n".join(rest))
+    except orjson.JSONDecodeError:
+        return None
+    header = document.get("problem") if isinstance(document, dict) else None
+    if not isinstance(header, dict):
+        return None
+    found = {f"{_MARK}{number}": run for number, run in enumerate(runs)}
+    lists = []
+    for key, kind in (("supervisors", list), ("topologies", list), ("assignments", dict)):
+        held = header.pop(key, {} if kind is dict else None)
+        marks = [str(mark) for mark in held] if isinstance(held, kind) else [""]
+        if len(marks) > 1 or not found.keys() >= set(marks):
+            return None
+        lists.append([line for mark in marks for line in found.pop(mark)])
+    # What stands in lines elsewhere would be lost.
+    return None if found else _Layout({**header, "supervisors": [], "topologies": []}, *lists)
+
+
+def _supervisor(line: bytes, core_hz: float) -> Supervisor | None:
+    faults = FaultList()
+    header = faults.parse(SupervisorDocument, _object(line), "$")
+    supervisor = parse_supervisor(header, core_hz, "$", faults) if header else None
+    return None if faults.faults else supervisor
+
+
+def _topology(line: bytes) -> tuple[Topology, tuple[str, ...]] | None:
+    faults, unfit = FaultList(), dict[str, tuple[str, ...]]()
+    raw = without_misfits(_object(line), unfit)
+    topology = parse_topology(raw, faults.parse(TopologyDocument, raw, "$"), "$", faults)
+    return (topology, unfit.get(topology.id, ())) if topology and not faults.faults else None
+
+
+def _placement(
+    line: bytes, topologies: Mapping[str, tuple[Topology, tuple[str, ...]]]
+) -> tuple[str, TopologyAssignment] | None:
+    for name, raw in _object(b"{%s}" % line).items():
+        if name in topologies:
+            placement = parse_placement(raw, topologies[name][0], "$", FaultList())
+            return (name, placement) if placement else None
+    return None
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    """What a line holds; empty, which is a fault of everything here, where it is not one object."""
+    try:
+        held = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return {}
+    return held if isinstance(held, dict) else {}
+
+
+def _sound(
+    layout: _Layout,
+    supervisors: Sequence[Supervisor],
+    topologies: Mapping[str, tuple[Topology, tuple[str, ...]]],
+    current: Mapping[str, TopologyAssignment],
+) -> bool:
+    """Whether every line was right by itself, and all are together; if not, reading it as a whole tells why."""
+    slots = list(chain.from_iterable(placement.slots for placement in current.values()))
+    return (
+        len({supervisor.id for supervisor in supervisors}) == len(layout.supervisors)
+        and len(topologies) == len(layout.topologies)
+        and len(current) == len(layout.assignments)
+        and all(
+            name in topologies and len(placement.slot_of_executor) == topologies[name][0].num_executors
+            for name, placement in current.items()
+        )
+        and len(set(slots)) == len(slots)
+    )
+
+
+def _whole(body: bytes) -> Snapshot:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InputError(SOURCE, [Fault(f"not JSON: {error}", "$")]) from error
+    if not isinstance(document, dict):
+        raise InputError(SOURCE, [Fault(f"should be an object, got {shown(document)}", "$")])
+    if "problem" not in document:
+        raise InputError(SOURCE, [Fault("required field missing", "$.problem")])
+    return Snapshot(*snapshot_from_dict(document["problem"], source=SOURCE))

@@ -1,0 +1,1 @@
+"""What a service keeps for later: its history, and minutes for forecasts."""

@@ -1,0 +1,261 @@
+"""The history of a running service: noted down, taken into the tables, judged; never in the way of what it is about."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import partial
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
+from typing import TYPE_CHECKING, Any
+
+from stormwright.controller.move import MoveReport
+from stormwright.controller.policy import Decision
+from stormwright.errors import StormwrightError
+from stormwright.history.judged.evaluation import Evaluation, Judged
+from stormwright.history.judged.observed import ObservedTraffic, Record
+from stormwright.history.tables.ingest import ingest
+from stormwright.history.tables.staging import Staging
+from stormwright.history.tables.store import check_format, open_store, tables_below
+from stormwright.model import Problem
+from stormwright.pipeline.spark.target import MASTER_VARIABLE
+from stormwright.service.kept.recorder import Recorder, predicted_effect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+#: Below the state directory: what waits to be taken in, and the tables where nothing else is said.
+DIRECTORY = "history"
+
+#: Seconds from one look at whether the service ends to the next.
+_POLL_S = 1.0
+
+
+@dataclass(frozen=True)
+class HistorySettings:
+    """What is kept where.
+
+    Parameters
+    ----------
+    uri
+        Directory of the tables, of any Hadoop file system; below the state directory by default.
+    format
+        ``parquet`` or ``delta``.
+    keep_days
+        How long each table is kept.
+    ingest_every_s
+        From one time that rows are taken into the tables to the next.
+    """
+
+    uri: str | None = None
+    format: str = "parquet"
+    keep_days: int = 90
+    ingest_every_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        check_format(self.format)
+
+
+class History:
+    """Everything about the history that a running service calls.
+
+    Nothing here raises: what fails is said once, shown in `status`, and tried again where it can be. Rows wait on local
+    disk until Spark has taken them into the tables.
+
+    Parameters
+    ----------
+    state_dir
+        Of the service.
+    scheduler
+        Who decides.
+    """
+
+    def __init__(self, settings: HistorySettings, state_dir: Path, scheduler: str) -> None:
+        self._settings = settings
+        directory = state_dir / DIRECTORY
+        self._state_dir = state_dir
+        self._uri = settings.uri or tables_below(state_dir)
+        self.staging = Staging(directory)
+        self.observed = ObservedTraffic()
+        self._recorder = Recorder(self.staging, scheduler)
+        self._evaluation: Evaluation | None = None
+        self._judging = directory / "judging.json"
+        self._errors: dict[str, dict[str, Any]] = {}
+        self._told: dict[str, tuple[type[Exception], str | None]] = {}
+        self._decision_ms = 0
+        self._predicted: dict[str, float | None] = {}
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._taken: dict[str, Any] = {}
+        self._tidied: date | None = None
+
+    def start(self, spark: Callable[[], SparkSession | None]) -> None:
+        """Begin to take in what is staged, in a thread of its own; `spark` gives the session while there is one."""
+        self._guarded("evaluation", self._begin_evaluation)
+        self._thread = threading.Thread(target=self._keep, args=(spark,), name="stormwright-history", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; what is staged waits for the next start."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def count(self, records: Iterable[Record]) -> None:
+        """Count records that have not come before."""
+        self._guarded("evaluation", lambda: self.observed.add(records))
+
+    def observe(self, problem: Problem) -> None:
+        """Note cluster and load, and judge what can be judged."""
+        self._guarded("records", lambda: self._recorder.observe(problem))
+        self._guarded("evaluation", lambda: self._judge_due(problem))
+
+    def decide(self, problem: Problem, decision: Decision, dry_run: bool) -> None:
+        """Note a look at the placement."""
+
+        def note() -> None:
+            self._decision_ms = 0
+            self._predicted = {move.topology.id: predicted_effect(problem, move) for move in decision.plan.moves}
+            self._decision_ms = self._recorder.decide(problem, decision, dry_run)
+
+        self._guarded("records", note)
+
+    def move(self, topology: str, report: MoveReport | None, failure: str | None = None) -> None:
+        """Note a move that the last decision led to."""
+        self._guarded("records", lambda: self._recorder.move(self._decision_ms, topology, report, failure))
+        if report is not None:
+            self._guarded("evaluation", lambda: self._await_effect(topology, report))
+
+    def status(self) -> dict[str, Any]:
+        """For the status endpoint.
+
+        ``uri`` of the tables, ``staged_files`` and ``staged_bytes`` that wait, ``taken`` (when rows were taken in last,
+        and how many by table if that is known), ``errors`` (the last one of each part, with its time).
+        """
+        files, size = self.staging.waiting()
+        return {
+            "uri": self._uri,
+            "staged_files": files,
+            "staged_bytes": size,
+            "taken": dict(self._taken),
+            "errors": dict(self._errors),
+        }
+
+    def judged(self) -> dict[str, Any]:
+        """What came of moves, for the status endpoint (`Evaluation.status`)."""
+        return self._evaluation.status() if self._evaluation else {}
+
+    def take_in(self, spark: SparkSession) -> None:
+        """Take what is staged into the tables.
+
+        Raises
+        ------
+        StormwrightError
+            The process that does it for Delta, which the stream's Spark has not, failed.
+        """
+        if self._settings.format == "delta":
+            self._run(["ingest"])
+            rows = None
+        else:
+            rows = ingest(spark, open_store(spark, self._uri, self._settings.format), self.staging)
+        self._taken = {"at_ms": round(time.time() * 1000), "rows": rows}
+
+    def tidy(self) -> None:
+        """Once a day, compact the days that are past and delete what is old.
+
+        In a process of its own: in the stream's Spark, which has one core, its batches would wait for minutes.
+
+        Raises
+        ------
+        StormwrightError
+            That process failed.
+        """
+        today = datetime.now(UTC).date()
+        if self._tidied == today:
+            return
+        for work in (["compact"], ["retain", str(self._settings.keep_days)]):
+            self._run(work)
+        self._tidied = today
+
+    def _run(self, arguments: list[str]) -> None:
+        place = ["--state", str(self._state_dir), "--history", self._uri, "--history-format", self._settings.format]
+        command = [sys.executable, "-m", "stormwright", "history", *arguments, *place]
+        # Like the stream it works on this machine, where the tables may be, wherever other verbs do.
+        environment = {name: value for name, value in os.environ.items() if name != MASTER_VARIABLE}
+        with Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, text=True, env=environment) as process:
+            while True:
+                try:
+                    _, told = process.communicate(timeout=_POLL_S)
+                    break
+                except TimeoutExpired:
+                    if self._stop.is_set():
+                        process.terminate()
+        if process.returncode and not self._stop.is_set():
+            last = (told.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+            raise StormwrightError(f"history {arguments[0]}: {last}")
+
+    def _keep(self, spark: Callable[[], SparkSession | None]) -> None:
+        while not self._stop.wait(self._settings.ingest_every_s):
+            session = spark()
+            if session is not None:
+                self._guarded("tables", partial(self.take_in, session))
+                self._guarded("old days", self.tidy)
+
+    def _begin_evaluation(self) -> None:
+        try:
+            self._evaluation = Evaluation(self._judging, self.observed)
+        except (ValueError, KeyError, TypeError):
+            # Damaged: what was pending is lost, what comes is judged.
+            self._judging.replace(self._judging.with_suffix(".damaged"))
+            self._evaluation = Evaluation(self._judging, self.observed)
+
+    def _await_effect(self, topology: str, report: MoveReport) -> None:
+        if self._evaluation is None or not report.complete:
+            return
+        predicted = self._predicted.get(topology)
+        self._note(self._evaluation.moved(self._decision_ms, topology, predicted, report.started_ms, report.ended_ms))
+
+    def _judge_due(self, problem: Problem) -> None:
+        self.observed.forget(topology.id for topology in problem.topologies)
+        if self._evaluation is not None:
+            self._note(self._evaluation.due())
+
+    def _note(self, found: Iterable[Judged]) -> None:
+        for judged in found:
+            self._recorder.judge(judged)
+            judgement = judged.judgement
+            measured = "unknown" if judgement.measured is None else f"{judgement.measured:.2f}"
+            log.info(
+                "%s: %s %s of what it was before the move, %.2f predicted: %s",
+                judged.topology,
+                judgement.quantity,
+                measured,
+                judgement.predicted,
+                judgement.verdict,
+            )
+
+    def _guarded(self, part: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # a full disk, tables that cannot be reached, or a bug: the placement goes on
+            self._failed(part, error)
+
+    def _failed(self, part: str, error: Exception) -> None:
+        # Every row has a file of its own: a full disk is the same fault for all of them.
+        fault = (type(error), error.strerror if isinstance(error, OSError) else str(error))
+        # Spark's own messages go on with the JVM's stack.
+        told = "; ".join(str(error).splitlines()[: None if isinstance(error, StormwrightError) else 1])
+        text = f"{type(error).__name__}: {told}"
+        if self._told.get(part) != fault:
+            log.warning("history: %s: %s; the placement goes on without", part, text)
+        self._told[part] = fault
+        self._errors[part] = {"error": text, "at_ms": round(time.time() * 1000)}
