@@ -16,7 +16,7 @@ from stormwright.storm.gateway import gateway_command
 from stormwright.storm.jvm import STORM_HOME, STORMWRIGHT_JAR
 from tests.formats.documents import small
 
-FLUX = Path(__file__).parents[1] / "formats" / "flux"
+FLUX = Path(__file__).parents[1] / "formats" / "storm" / "flux"
 ORDERS, WATCHED, FILLED = FLUX / "orders.yaml", FLUX / "watched.yaml", FLUX / "filled.yaml"
 PROPERTIES = FLUX / "filled.properties"
 ANSWERS = {answer["name"]: answer for answer in json.loads((FLUX / "answers.json").read_text())}

@@ -21,7 +21,7 @@ from stormwright.model import violations
 from stormwright.schedulers import make_scheduler
 from tests.case_files import all_cases
 from tests.formats.documents import SMALL, small
-from tests.formats.test_files import RUBBISH
+from tests.formats.files.test_files import RUBBISH
 
 CASES = all_cases()
 PLACEABLE = str(CASES["m03_5topo100_n12_r2"])

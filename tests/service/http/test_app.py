@@ -25,7 +25,7 @@ from stormwright.service.http.metrics import CONTENT_TYPE, metrics_text
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import problem, topology
-from tests.service.test_metrics import STATUS
+from tests.service.http.test_metrics import STATUS
 
 HOST = "127.0.0.1"
 CLUSTER = problem([topology("t")])

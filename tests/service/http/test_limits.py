@@ -23,7 +23,7 @@ from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import problem, topology
 from tests.service.http.test_app import HOST, ask, snapshot
-from tests.service.test_metrics import STATUS
+from tests.service.http.test_metrics import STATUS
 
 ASKED = snapshot(problem([topology("a")]))
 
