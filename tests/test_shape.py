@@ -138,7 +138,7 @@ def not_described(function: Function, owner: ast.ClassDef | None) -> int:
     """Parameters that are named neither in the docstring nor, of a constructor, in that of its class."""
     text = (ast.get_docstring(function) or "") + (ast.get_docstring(owner) or "" if owner else "")
     _, _, section = text.partition("Parameters\n----------\n")
-    listed = {name.strip() for line in section.splitlines() if not line.startswith(" ") for name in line.split(",")}
+    listed = {name.strip(" *") for line in section.splitlines() if not line.startswith(" ") for name in line.split(",")}
     return sum(name not in listed and f"`{name}`" not in text for name in parameters(function))
 
 
