@@ -51,6 +51,19 @@ def make_move(room: Room, topology: int, slots: IntArray, *, alone: bool, arrive
     connects to its peers as soon as their ports answer. Where the one that is about to stop still does, the connection
     breaks with it, and Storm looks for such connections only every 30 s (CHANNEL_ALIVE_INTERVAL_MS of its Client): so
     long the new worker would not begin.
+
+    Parameters
+    ----------
+    room
+        The cluster as it is before the move; it stays as it is.
+    topology
+        Index of the topology.
+    slots
+        Slot that each of its executors goes to, numbered in the topology.
+    alone
+        Whether no other topology moves in the same step.
+    arrives
+        False where this is a spare slot that it will leave again for its target.
     """
     problem = room.problem
     now = room.now[problem.executors_of(topology)]

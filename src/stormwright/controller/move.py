@@ -96,12 +96,16 @@ class Mover:
 
     Parameters
     ----------
+    nimbus
+        Pauses, rebalances and resumes topologies.
     bridge
         Answers Nimbus.
     tally
         Counts the records of the workers.
     pauses
         Remembers what is paused.
+    limits
+        How long each step of a move may take.
     """
 
     def __init__(self, nimbus: Nimbus, bridge: Bridge, tally: Tally, pauses: Pauses, limits: MoveLimits) -> None:

@@ -36,7 +36,7 @@ MOST_ASIDE = 4
 def plan_moves(
     problem: Problem, wanted: Assignment, budget: MoveBudget, stay: Mapping[str, str] | None = None
 ) -> MovePlan:
-    """Order the moves that lead from what runs to `wanted`; topologies in `stay` (id → reason) do not move.
+    """Order the moves that lead from what runs to where it is wanted.
 
     1. A topology moves alone when every slot it goes to is free or its own and no node that it goes to is then short
        of anything; the others wait until a move has made room. Among those that can move, the one with the most moved
@@ -46,6 +46,17 @@ def plan_moves(
     3. Where that does not suffice, topologies that wait for each other move together, the smallest groups first.
     4. What cannot move even so stays, with what is missing; so does what is beyond the budget. A group counts with all
        of it.
+
+    Parameters
+    ----------
+    problem
+        The cluster, and what runs on it now (`Problem.current_slot`).
+    wanted
+        Where everything is to run. A topology with an executor that has no slot now does not move: Nimbus places it.
+    budget
+        How many topologies and executors may move.
+    stay
+        Id of each topology that shall not move → why; None for none.
     """
     movable, left = _movable(problem, wanted, stay or {})
     if not movable:

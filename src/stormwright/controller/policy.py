@@ -65,6 +65,14 @@ def decide(
     problem
         What runs now under the load measured last. A topology that was not measured counts with what its executors
         ask for, without traffic, and stays.
+    scheduler
+        Asked for a placement once a trigger fires.
+    triggers
+        What has to be observed for a look, and what a placement has to gain.
+    budget
+        What may move in one decision.
+    clock
+        The time, and when it was last looked and moved.
     stay
         Further topologies that shall not move, with the reason.
     drifted

@@ -184,6 +184,8 @@ class Room:
 
         Parameters
         ----------
+        topology
+            Its index.
         members
             Executors of the worker, numbered in the topology.
         slots

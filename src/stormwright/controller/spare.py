@@ -45,6 +45,10 @@ def through_spare_slots(
 
     Parameters
     ----------
+    room
+        The cluster before the move; it stays as it is.
+    topology
+        Index of the one that is to move.
     helpers
         Topologies that may go to spare slots.
     here

@@ -177,7 +177,19 @@ class Tally:
         return [life for slot, life in newest.items() if slot in wanted]
 
     def reports(self, topology: str, supervisor: str, port: int, tasks: frozenset[int], since: float) -> bool:
-        """Whether a worker that holds `tasks` has reported from this slot since `since`."""
+        """Whether a worker that holds certain tasks has reported from a slot.
+
+        Parameters
+        ----------
+        topology
+            Id of the topology.
+        supervisor, port
+            The slot.
+        tasks
+            Ids of the tasks that the newest worker there must hold; with none of them any worker will do.
+        since
+            When it has to have reported the last time at the earliest, as of `time.monotonic`.
+        """
         with self._changed:
             worker = self._newest(topology).get((supervisor, port))
             return worker is not None and worker.heard > since and all(_has(worker, task) for task in tasks)

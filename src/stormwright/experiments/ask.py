@@ -39,12 +39,14 @@ def place(
 
     Parameters
     ----------
+    problem
+        As `read_problem` and `sketch` give it, or one with a load or a placement of your own.
     scheduler
         A name, as `stormwright.schedulers()` lists them, or ``java:CLASS``; or anything with a method
         ``schedule(problem)``.
     seed
-        For those that draw random numbers.
-    settings
+        For those that draw random numbers; None for their own.
+    **settings
         Parameters of the scheduler by name, such as ``time_budget_s=2``.
 
     Raises

@@ -76,6 +76,10 @@ def replay(
 
     Parameters
     ----------
+    store
+        The tables of the history.
+    stretch
+        Which looks: all where it is open at both ends.
     name, settings, seed
         As for `resolve_scheduler`.
     progress

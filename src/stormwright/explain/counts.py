@@ -110,10 +110,16 @@ def status_text(scheduler: str, said: Sequence[str], component: str, counts: Seq
 
     Parameters
     ----------
+    scheduler
+        Its name; may be empty.
     said
         What the scheduler itself gave as reasons.
     component
         Of the executor.
+    counts
+        Nodes by what rules them out first (`count_first`).
+    total
+        How many nodes there are; those that nothing rules out are the rest.
     """
     nodes = f"{component}: {histogram(counts, total, FREE_FOR_ONE) or 'there are 0 nodes'}"
     return f"{scheduler or 'scheduler'}: {'; '.join([*said, nodes])}"

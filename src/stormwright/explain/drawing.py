@@ -101,7 +101,20 @@ def component_legend(problem: Problem, colours: list[list[str]]) -> Iterator[tup
 
 
 def draw(problem: Problem, name: str, lead: str, slots: IntArray, colours: list[list[str]] | None = None) -> Drawing:
-    """Arrange a placement for drawing: executors in `colours`, or without these a bar for every node."""
+    """Arrange a placement for drawing.
+
+    Parameters
+    ----------
+    problem
+        What was placed.
+    name, lead
+        Heading, and the line below it.
+    slots
+        Slot of every executor, shape (E,); `UNPLACED` of those without, which are not drawn.
+    colours
+        Of every component of every topology (`component_colours`), for executors as boxes; None for a bar for every
+        node, of a problem that is not small (`is_small`).
+    """
     cpu_hz = node_sum(problem, slots, problem.executor_cpu_hz)
     share = np.divide(cpu_hz, problem.node_cpu_hz, out=np.zeros_like(cpu_hz), where=problem.node_cpu_hz > 0)
     if colours is not None:

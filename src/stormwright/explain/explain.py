@@ -162,9 +162,13 @@ def explain(
 
     Parameters
     ----------
+    problem, assignment
+        What was to be placed, and where it was.
     topology
-        Id or name of the one to explain: all its executors, or `executor` alone (numbered within it). The problem's
-        only topology need not be named.
+        Id or name of the one to explain: all its executors, or `executor` alone. The problem's only topology need not
+        be named.
+    executor
+        Its number within the topology, from 0; None for all.
 
     Raises
     ------

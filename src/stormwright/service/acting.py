@@ -25,6 +25,12 @@ class Acting:
 
     Parameters
     ----------
+    move
+        Makes a step.
+    memory
+        Is told of every move, for the triggers and the status.
+    history
+        Keeps what was made and what has failed.
     scheduler_name
         Who decided, for Storm's UI.
     cool_down_s

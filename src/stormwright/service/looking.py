@@ -20,7 +20,21 @@ SNAPSHOT_S = 60.0
 
 
 class Looking:
-    """Looks at the cluster as it is known and decides by the triggers and the scheduler."""
+    """Looks at the cluster as it is known and decides by the triggers and the scheduler.
+
+    Parameters
+    ----------
+    settings
+        Triggers and budget of moves.
+    scheduler
+        Asked for placements.
+    view
+        Tells what runs, and its load.
+    memory
+        Tells when it was last looked and moved, and is told of each look.
+    history
+        Keeps what was seen and decided.
+    """
 
     def __init__(
         self, settings: ServiceSettings, scheduler: Scheduler, view: View, memory: Memory, history: History

@@ -20,6 +20,10 @@ class Loop:
 
     Parameters
     ----------
+    looking
+        Decides.
+    acting
+        Moves what was decided.
     require_running
         Raises where the service cannot go on.
     resume

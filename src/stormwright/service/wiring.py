@@ -56,10 +56,12 @@ class Service:
 
     Parameters
     ----------
+    settings
+        What it is told, with the scheduler for topologies that have no slot.
     scheduler, scheduler_name
-        Decides about placements.
+        Decides about placements, and what it is called in Storm's UI and the history.
     gateway_command
-        Starts the Nimbus gateway.
+        Argument vector that starts the Nimbus gateway.
     """
 
     def __init__(

@@ -38,7 +38,18 @@ def find_storm_home(given: Path | None = None) -> Path:
 
 
 def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] = _FLAGS) -> list[str]:
-    """Argument vector that starts one of our Java classes on a Storm installation, with the storm.yaml in ``conf/``.
+    """Argument vector that starts one of our Java classes on a Storm installation.
+
+    Parameters
+    ----------
+    storm_home
+        Where Storm is laid out. The storm.yaml is that in ``conf/`` or, as for bin/storm, in ``STORM_CONF_DIR``.
+    main
+        Name of the class.
+    *args
+        For its ``main``.
+    flags
+        For the JVM.
 
     Raises
     ------

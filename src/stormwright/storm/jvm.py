@@ -64,7 +64,25 @@ def java_command(
     properties: Mapping[str, object],
     args: Sequence[str] = (),
 ) -> list[str]:
-    """Argument vector of a JVM."""
+    """Argument vector of a JVM.
+
+    Parameters
+    ----------
+    java
+        The ``java`` to start (`require_java`).
+    main
+        Class to run.
+    class_path
+        Jars and directories; a last part ``*`` stands for all jars of one.
+    flags
+        For the JVM, such as `LIGHT` or `FULL`.
+    heap_mb
+        Most memory for objects, in MB.
+    properties
+        System properties (``-D``) by name.
+    args
+        For the class.
+    """
     return [
         java,
         *flags,

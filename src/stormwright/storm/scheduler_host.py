@@ -186,7 +186,18 @@ class JavaScheduler:
     def named(
         cls, name: str, *, conf: Mapping[str, Any] | None = None, seed: int | None = None, jars: Sequence[Path] = ()
     ) -> Self:
-        """The scheduler of a name ``java:CLASS[:STRATEGY]``; texts in `conf` that are JSON stand for its value.
+        """The scheduler of a name.
+
+        Parameters
+        ----------
+        name
+            ``java:CLASS`` or ``java:CLASS:STRATEGY``.
+        conf
+            Laid over the configuration of the problem; a text that is JSON stands for its value.
+        seed
+            Of ``Collections.shuffle``; None for one that is always the same.
+        jars
+            Where classes are found that are not Storm's: jars, or directories of classes.
 
         Raises
         ------

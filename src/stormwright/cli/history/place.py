@@ -44,6 +44,7 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
         spark_conf: tuple[str, ...],
         **others: Any,
     ) -> None:
+        """`state_dir`, `uri`, `kind`, `master` and `spark_conf` as one `where`; `args` and `others` as they came."""
         function(*args, where=Place(state_dir, uri, kind, master, spark_conf), **others)
 
     decorated = options.spark(placed)

@@ -44,7 +44,19 @@ class TopologyRun:
 
 
 def measure(records: Iterable[Record], topology: str, start_ms: float, end_ms: float) -> TopologyRun:
-    """Measure one topology over the records that lie wholly between two moments (epoch milliseconds)."""
+    """Measure one topology over the records that lie wholly between two moments.
+
+    Where there are none, all figures are 0 and the latencies None.
+
+    Parameters
+    ----------
+    records
+        Of any topologies, in any order.
+    topology
+        Id of the one to measure.
+    start_ms, end_ms
+        The moments, in ms since 1970.
+    """
     inside = [r for r in _of(records, topology) if r["start_ms"] >= start_ms and _end_ms(r) <= end_ms]
     seconds = (end_ms - start_ms) / 1000
     if not inside or seconds <= 0:
@@ -73,6 +85,17 @@ def acked_series(
     """Completed trees per second over time: times in s since `start_ms` (mid of each step), and rates.
 
     The count of a record is spread evenly over its interval.
+
+    Parameters
+    ----------
+    records
+        Of any topologies, in any order.
+    topology
+        Id of the one to look at.
+    start_ms, end_ms
+        From when to when, in ms since 1970.
+    step_ms
+        Length of a step; the last one reaches past `end_ms` where the time is no multiple of it.
     """
     edges = np.arange(start_ms, end_ms + step_ms, step_ms)
     trees = np.zeros(len(edges) - 1)
@@ -90,6 +113,15 @@ def longest_silence_s(records: Iterable[Record], topology: str, start_ms: float,
 
     A record tells how many trees were completed in its interval, not when: so this is an upper bound, from the end
     of a record with acks to the start of the next such record, plus both their intervals where these have gaps.
+
+    Parameters
+    ----------
+    records
+        Of any topologies, in any order.
+    topology
+        Id of the one to look at.
+    start_ms, end_ms
+        The moments, in ms since 1970. Without a completed tree all the time between them is silence.
     """
     spans = sorted((r["start_ms"], _end_ms(r)) for r in _of(records, topology) if _acked(r))
     spans = [span for span in spans if span[1] > start_ms and span[0] < end_ms]

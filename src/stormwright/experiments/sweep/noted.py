@@ -22,6 +22,8 @@ class NotedTable:
     ----------
     table
         The sweep's own.
+    staging
+        Of the history that is to have the rows.
     location
         Where that is.
     name

@@ -20,7 +20,19 @@ _MOST_ERRORS = 50
 
 
 def write_sweep_report(path: Path, title: str, rows: Sequence[Row], found: Sequence[Summary]) -> None:
-    """Write the page."""
+    """Write the page.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    title
+        The sweep's name.
+    rows
+        Every cell, as the sweep's table has it.
+    found
+        What the cells of each scheduler come to, in the order of the page.
+    """
     problems = {row["problem_digest"] for row in rows}
     machines = {(row["host"], row["cores"]) for row in rows}
     loads = [row["load_1min"] for row in rows]

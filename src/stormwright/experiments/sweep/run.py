@@ -56,6 +56,17 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[Cell], table: C
        it runs in with it. That cell gets a row with the error.
     2. No wave is halved where not even one without cells succeeds: then it is Spark, or what its workers lack.
 
+    Parameters
+    ----------
+    spark
+        Session on whose cores they are decided.
+    sweep
+        The sweep that they belong to, with its problems.
+    cells
+        What is to do (`to_do`).
+    table
+        Gets the rows, `ROW`, of failed cells too.
+
     Raises
     ------
     StormwrightError

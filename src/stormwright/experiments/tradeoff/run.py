@@ -163,11 +163,15 @@ def tradeoff(
 
     Parameters
     ----------
+    problem
+        With what runs now; moves and restarts are counted from there.
     moves, restarts
         Numbers of executors that may move, and of workers that may be restarted. Given both, every combination is
         looked at; given neither, `steps_up_to` all of either.
     seconds
         Time of every search.
+    seed
+        Of every search.
 
     Raises
     ------

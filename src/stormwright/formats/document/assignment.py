@@ -28,7 +28,24 @@ def read_assignment(path: Path, problem: Problem) -> Assignment:
 
 
 def write_assignment(path: Path, problem: Problem, assignment: Assignment, cost: Cost | None = None) -> None:
-    """Write `assignment` to the file at `path`, gzipped if its name ends in ``.gz``."""
+    """Write an assignment to a file.
+
+    Parameters
+    ----------
+    path
+        The file; gzipped if its name ends in ``.gz``.
+    problem
+        What the assignment is of.
+    assignment
+        What to write, with the reasons for what has no slot.
+    cost
+        Its cost, told beside it; None to leave that out.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
     write_json(path, assignment_to_dict(problem, assignment, cost))
 
 

@@ -90,7 +90,21 @@ class Column:
 def list_column(
     raw: Mapping[str, Any], key: str, path: str, faults: FaultList, *, length: int | None = None, of: str = "executors"
 ) -> Column:
-    """The list `raw[key]`, empty if missing, as a column; it must have `length` items, one for each `of`."""
+    """A list of a document as a column, empty if it is missing.
+
+    Parameters
+    ----------
+    raw, key
+        The object, and which of its values is the list.
+    path
+        JSON path of `raw`.
+    faults
+        Takes what is wrong, now and in the column's conversions.
+    length
+        How many items there must be; None for any number.
+    of
+        What there is an item for each of, as a fault says it.
+    """
     path = join_path(path, key)
     values = raw.get(key, [])
     if not isinstance(values, list):

@@ -86,6 +86,15 @@ class FaultList:
         """Each item of the list `raw[key]`, the same as `model`, and its path; faults as with `items` and `parse`.
 
         Many are validated at once, and one by one only where that finds a fault. Of few items it saves no time.
+
+        Parameters
+        ----------
+        model
+            What each item should be; None is given for one that is not.
+        raw, key
+            The object, and which of its values is the list. Anything but an object has no items.
+        path
+            JSON path of `raw`.
         """
         everything = self.items(raw, key, path)
         while items := list(islice(everything, _BATCH)):

@@ -21,7 +21,19 @@ _GROUPING_WANTED = f"one of {', '.join(FLOW_GROUPINGS)} (what other groupings se
 
 
 def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultList) -> TopologyLoad | None:
-    """The load that `raw` describes, or None if that added faults or `topology` itself is faulty."""
+    """The load that `raw` describes, or None if that added faults or `topology` itself is faulty.
+
+    Parameters
+    ----------
+    raw
+        What came out of JSON; of any type.
+    topology
+        Whose load it is; None where that is faulty, and then only the outermost level is checked.
+    path
+        JSON path of `raw`.
+    faults
+        Takes what is wrong.
+    """
     found_before = len(faults)
     header = faults.parse(LoadDocument, raw, path)
     if header is None or topology is None or not isinstance(raw, dict):

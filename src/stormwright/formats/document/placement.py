@@ -11,7 +11,19 @@ from stormwright.model import Topology, TopologyAssignment, WorkerSlot
 
 
 def parse_placement(raw: object, topology: Topology | None, path: str, faults: FaultList) -> TopologyAssignment | None:
-    """The placement that `raw` describes, or None if that added faults or `topology` itself is faulty."""
+    """The placement that `raw` describes, or None if that added faults or `topology` itself is faulty.
+
+    Parameters
+    ----------
+    raw
+        What came out of JSON; of any type.
+    topology
+        What is placed; None where that is faulty, and then executors are not checked.
+    path
+        JSON path of `raw`.
+    faults
+        Takes what is wrong.
+    """
     found_before = len(faults)
     header = faults.parse(PlacementDocument, raw, path)
     if header is None or not isinstance(raw, dict):

@@ -77,7 +77,19 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
 
 
 def parse_supervisor(header: SupervisorDocument, core_hz: float, path: str, faults: FaultList) -> Supervisor:
-    """The supervisor that `header` describes; `core_hz` is the speed of a core where it does not tell."""
+    """The supervisor that `header` describes.
+
+    Parameters
+    ----------
+    header
+        As the document has it.
+    core_hz
+        Speed of a core in Hz where the supervisor does not tell.
+    path
+        JSON path of the supervisor.
+    faults
+        Takes what is wrong: ports that are there twice.
+    """
     if len(set(header.ports)) < len(header.ports):
         for position, port in enumerate(header.ports):
             if port in header.ports[:position]:

@@ -15,7 +15,19 @@ from stormwright.model.conf.requests import normalised
 
 
 def parse_topology(raw: object, header: TopologyDocument | None, path: str, faults: FaultList) -> Topology | None:
-    """The topology that `raw`, of which `header` is the outermost level, describes; None if that added faults."""
+    """The topology that a document describes; None if that added faults.
+
+    Parameters
+    ----------
+    raw
+        What came out of JSON; of any type.
+    header
+        Its outermost level, checked already; None where that had faults.
+    path
+        JSON path of `raw`.
+    faults
+        Takes what is wrong.
+    """
     found_before = len(faults)
     known = faults.distinct(raw, "components", path)
     parsed = [

@@ -13,15 +13,8 @@ from typing import Any
 from stormwright.errors import Fault, InputError
 from stormwright.formats.document.faults import join_path, shown
 from stormwright.formats.storm.conf import Layer, StormConf
-from stormwright.formats.storm.flux_files import (
-    FluxReader,
-    FluxTopology,
-    GroupingDocument,
-    Said,
-    StreamDocument,
-    Substitution,
-    VertexDocument,
-)
+from stormwright.formats.storm.flux_documents import GroupingDocument, StreamDocument, VertexDocument
+from stormwright.formats.storm.flux_files import FluxReader, FluxTopology, Said, Substitution
 from stormwright.formats.storm.submission import TASKS, UserComponent, submitted
 from stormwright.model.conf.requests import RESOURCES
 from stormwright.model.topology import Grouping, Topology

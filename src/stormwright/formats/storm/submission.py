@@ -53,9 +53,21 @@ class _Sized:
 def submitted(
     name: str, components: Sequence[UserComponent], conf: StormConf, cluster: StormConf, number: int
 ) -> Topology:
-    """The topology as a scheduler sees it when it is the `number`-th that a new cluster is given.
+    """The topology as a scheduler sees it; components without an executor are left out.
 
-    `conf` is its configuration over that of the cluster. Components without an executor are left out.
+    Parameters
+    ----------
+    name
+        Under which it is submitted.
+    components
+        Its spouts and bolts.
+    conf
+        Its configuration over that of the cluster. A value that Storm would refuse becomes a fault of its layer, and
+        the default is taken.
+    cluster
+        Configuration of the cluster alone: the scheduler that it names decides how many ackers there are.
+    number
+        How many topologies a new cluster has been given with this one; a part of the id.
     """
     workers = conf.count(WORKERS, default=1, least=1)
     users = [_sized(component, conf) for component in components]

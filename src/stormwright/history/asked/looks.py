@@ -38,8 +38,18 @@ def answers(
 ) -> list[dict[str, Any]]:
     """What a function makes of the looks in a closed stretch of time, in as many tasks as there are, in any order.
 
-    It gets the columns of `DECISIONS`, ``document`` of the snapshot, and of the profile ``profile`` (its document),
-    ``start_ms`` and ``end_ms``; those are null where the history has them no more.
+    Parameters
+    ----------
+    store
+        The tables.
+    stretch
+        Which looks: all where it is open at both ends.
+    ask
+        The function. It gets the columns of `DECISIONS`, ``document`` of the snapshot, and of the profile ``profile``
+        (its document), ``start_ms`` and ``end_ms``; those are null where the history has them no more. It travels to
+        Spark's Python workers, in which its module must be installed.
+    schema
+        Of what it gives; integers and floats of 64 bits, and texts.
     """
     looks = within(store, DECISIONS, stretch)
     rows = _with_documents(store, looks, stretch).repartition(PARTITIONS)

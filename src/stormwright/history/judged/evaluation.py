@@ -87,8 +87,15 @@ class Evaluation:
 
         Parameters
         ----------
+        decision_ms
+            When it was decided, in ms since 1970: the key of the decision in the history.
+        topology
+            Its id.
         predicted
-            Traffic between nodes after the move as a multiple of that before it, by the model (`predicted_ratio`).
+            Traffic between nodes after the move as a multiple of that before it, by the model (`predicted_ratio`);
+            None where there was none before, so that traffic is not judged.
+        started_ms, ended_ms
+            Of the move, in ms since 1970. What was before the one and well after the other is compared.
         """
         judged = [self._judge(topology, until_ms=started_ms)] if topology in self._pending else []
         windows = self._windows(topology, self._settled_ms.get(topology, 0.0), started_ms)[-BEFORE:]

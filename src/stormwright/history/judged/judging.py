@@ -63,6 +63,16 @@ def judge(quantity: str, predicted: float, before: Sequence[float], after: Seque
     exactly the multiples r for which mean(after) − r · mean(before) is no further from 0 than chance explains, so
     nothing has to be divided by a mean that may be 0, and no windows need to be paired. It supposes windows that are
     independent of each other: they do not overlap.
+
+    Parameters
+    ----------
+    quantity
+        What it is about, as the judgement tells it.
+    predicted
+        The multiple; 1 for no change.
+    before, after
+        The quantity in each window before and after the move, all in one unit. With fewer than `MIN_WINDOWS` on either
+        side there is no interval.
     """
     x, y = np.asarray(before, float), np.asarray(after, float)
     too_few = min(len(x), len(y)) < MIN_WINDOWS

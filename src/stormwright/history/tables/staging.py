@@ -68,6 +68,12 @@ class Staging:
 
         Parameters
         ----------
+        table
+            What they are rows of.
+        name
+            Of the file, without its ending. Files are taken in the order of their names.
+        rows
+            With all columns of the table, others are left out; or a mapping each, in which a missing column is null.
         hidden
             They are not taken before `publish`.
         """

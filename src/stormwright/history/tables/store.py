@@ -158,7 +158,19 @@ class ParquetStore:
         return row["bytes"] or 0
 
     def write_day(self, table: Table, day: date, rows: DataFrame, through: int = 0) -> None:
-        """Make sorted rows all that there is of a day, as `compact` leaves it."""
+        """Make sorted rows all that there is of a day, as `compact` leaves it.
+
+        Parameters
+        ----------
+        table
+            What they are rows of.
+        day
+            In UTC; that of every row.
+        rows
+            In the order of the table.
+        through
+            Number of the newest chunk that is in them: the day's chunks up to it are read no more.
+        """
         self._write(table, rows.withColumn(DAY, F.lit(day)), _WHOLE, through)
 
     def _path(self, *steps: str) -> str:

@@ -65,7 +65,17 @@ def read_files(spark: SparkSession, paths: Sequence[Location]) -> DataFrame:
 def read_landed(
     spark: SparkSession, directories: Sequence[Location], start_ms: int | None = None, end_ms: int | None = None
 ) -> DataFrame:
-    """All lines of the files in directories that landed, to the second, in a stretch of time."""
+    """All lines of the files in directories that landed, to the second, in a stretch of time.
+
+    Parameters
+    ----------
+    spark
+        Session that reads them.
+    directories
+        Of this machine or of any file system of Hadoop.
+    start_ms, end_ms
+        The stretch, in ms since 1970; None where it is open. A file lands when it was modified last.
+    """
     limits = {"pathGlobFilter": f"*{SUFFIX}"}
     if start_ms is not None:
         limits["modifiedAfter"] = _timestamp(start_ms // 1000 - 1)

@@ -27,6 +27,17 @@ def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings,
     Rates are per second of the time that an executor's records cover, so a lost record does not lower them.
     An executor without a record gets the CPU of its component's others on average, or else what it asks for. Memory
     is what the executors ask for: nothing measures it per executor.
+
+    Parameters
+    ----------
+    topology
+        Tells which executors there are, and what they ask for.
+    facts
+        Of this topology in the window, as `stormwright.pipeline.panes.derive` describes them.
+    settings
+        With the speed of a supervisor's cores, where it is set.
+    core_hz
+        Speed of a core in Hz where it is not; what executors ask for counts at this speed everywhere.
     """
     executors, pairs, flows = (kind_of(facts, kind) for kind in ("executor", "pair", "flow"))
     index = _executor_of_run(topology, executors)

@@ -72,6 +72,8 @@ def backfill(
 
     Parameters
     ----------
+    spark
+        Session that does the work.
     directories
         Where landed files are, with the modification times that they had when they landed: the landing directory and
         where a stream keeps what it has processed (`LoadStream.raw`). Paths, or URIs of a file system of Hadoop.
@@ -82,6 +84,8 @@ def backfill(
         `stormwright.pipeline.lines.quarantine.QUARANTINE`). Tables that are there are replaced.
     stretch
         Everything by default. It begins and ends with a pane.
+    settings
+        Those of the stream whose results are wanted again; None for the defaults.
     tell
         Called with what is done next.
 

@@ -79,7 +79,19 @@ class LiveState:
         return audit.append_column("new", pa.array(new))
 
     def after(self, batch: int, facts: pa.Table, audit: pa.Table, settings: StreamSettings) -> LiveState:
-        """The state after one more batch: facts of its new records, and one row per line from `sorted_out`."""
+        """The state after one more batch.
+
+        Parameters
+        ----------
+        batch
+            Its number.
+        facts
+            Of its new records, as `PANES`.
+        audit
+            A row for each of its lines, as `sorted_out` gives them.
+        settings
+            Of the stream.
+        """
         starts = audit["start_ms"].filter(pc.is_null(audit["reason"]))
         newest = max((ms for ms in (self.newest_ms, pc.max(starts).as_py()) if ms is not None), default=None)
         seen = by_pane(audit.filter(audit["new"]).select(SEEN.names).cast(SEEN), "start_ms", settings.slide_s)

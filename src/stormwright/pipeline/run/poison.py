@@ -24,6 +24,17 @@ def set_poison_aside(spark: SparkSession, landing: Path, quarantine: Quarantine,
 
     1. Each is tried as the only file of a batch, so what fails for another reason than the file stays.
     2. Nothing is moved where not even a harmless file can be processed: then it is the machine.
+
+    Parameters
+    ----------
+    spark
+        Session that tries them, while no query of the stream runs.
+    landing
+        Directory of the stream's files.
+    quarantine
+        Takes the files, with the reason.
+    settings
+        Of the stream; they tell how many of the oldest files its last batch can have had. Others are not tried.
     """
     landed = sorted(landing.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
     # A batch takes the oldest; before them may be those of the last one, which are not deleted yet.

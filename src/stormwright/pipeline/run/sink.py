@@ -47,10 +47,12 @@ class ProfileSink:
         Where the state of earlier runs is, and goes.
     latest
         File for the newest measurement as JSON.
+    settings
+        Of the stream.
     history
-        Takes the panes that batches close.
+        Takes the panes that batches close; None where nobody keeps them.
     feed
-        Where the seconds of nodes go for the alarms.
+        Where the seconds of nodes go for the alarms; None for no alarms.
     """
 
     def __init__(

@@ -53,10 +53,12 @@ class LoadStream:
     state_dir
         For checkpoint, panes, ledger, quarantine, ``latest.json`` and Spark's log. A stream started again over the
         same directory goes on where the last one ended, even if that one was killed.
+    settings
+        How loads are measured; None for the defaults.
     spark
         A session to use; without it the stream starts its own and stops it.
     history
-        Takes the panes that are complete.
+        Takes the panes that are complete; None where nobody keeps them.
     tell_alarm
         Called with every alarm that is raised, from a thread of the stream.
     """

@@ -21,7 +21,21 @@ from stormwright.pipeline.spark.scratch import scratch
 def loads_writer(
     spark: SparkSession, landing: Path, checkpoint: Path, sink: ProfileSink, settings: StreamSettings
 ) -> DataStreamWriter:
-    """The query of loads over a landing directory, its batches for `sink`; not started."""
+    """The query of loads over a landing directory; not started.
+
+    Parameters
+    ----------
+    spark
+        Session that it will run in.
+    landing
+        Directory whose files it reads.
+    checkpoint
+        Directory for Spark's notes; what is in it is deleted first.
+    sink
+        Takes the batches, and none of queries before this one any more.
+    settings
+        How lines become facts, and how many files a batch takes.
+    """
     # What Spark notes there is needed while a query runs only; its list of files ever read would grow for ever.
     shutil.rmtree(checkpoint, ignore_errors=True)
     take = sink.begin()

@@ -27,7 +27,14 @@ def spread(
 ) -> pa.Table:
     """What `function` makes of every part, in any order.
 
-    `function` and the parts travel to Spark's Python workers, in which the module of the function must be installed.
+    Parameters
+    ----------
+    spark
+        Session whose cores do the work.
+    function, parts
+        They travel to Spark's Python workers, in which the module of the function must be installed.
+    schema
+        Of what the function gives.
 
     Raises
     ------

@@ -106,7 +106,9 @@ class AlarmStream:
     directory
         For the seconds on their way, the checkpoint and the log of alarms.
     after_s
-        X.
+        X: an alarm is raised for a node that has been at or over its capacity for longer.
+    settings
+        Of the stream of loads: they tell how late a second may still change.
     tell
         Called with every alarm that is raised.
 

@@ -71,11 +71,24 @@ def final_after_s(after_s: float, longest_delay_s: int) -> int:
 
 
 def follow(runs: Iterable[Run], newest_s: int | None, told: Iterable[Second], after_s: float, final_s: int) -> Followed:
-    """Go on from `runs` with further seconds of one node, told in any order and any number of times.
+    """Go on with further seconds of one node, told in any order and any number of times.
 
     1. A second that was ever told to be over is. One that is `final_s` older than the newest changes no more.
     2. An alarm is raised when a run has lasted longer than `after_s`.
     3. The run ends when the second after it is final; it is forgotten then.
+
+    Parameters
+    ----------
+    runs
+        Those that had not ended before.
+    newest_s
+        The newest second that was told before; None for none.
+    told
+        The further seconds; at least one where `newest_s` is None.
+    after_s
+        X.
+    final_s
+        How long a second may still turn out to be over (`final_after_s`).
     """
     told = sorted(told, key=lambda second: second.at)
     oldest_s = -1 if newest_s is None else newest_s - final_s

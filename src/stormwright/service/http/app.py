@@ -40,8 +40,12 @@ def make_app(
 
     Parameters
     ----------
+    bridge
+        Answers Nimbus's questions.
     ingest
         Takes bodies of perflog deliveries; returns once they are safe on disk.
+    status
+        What the service does, for ``/v1/status`` and ``/metrics``.
     problem
         The cluster as it is now, with the load that was measured; None while Nimbus has not asked yet.
     """

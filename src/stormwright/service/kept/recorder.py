@@ -83,7 +83,19 @@ class Recorder:
         return at_ms
 
     def move(self, decision_ms: int, topology: str, report: MoveReport | None, failure: str | None) -> None:
-        """Note a move that was made or has failed."""
+        """Note a move that was made or has failed.
+
+        Parameters
+        ----------
+        decision_ms
+            Key of the decision that it belongs to, as `decide` gave it.
+        topology
+            Its id.
+        report
+            What was done and how long it took; None of a move that has failed.
+        failure
+            Why; None of one that was made.
+        """
         at_ms = self._now_ms()
         row = {"at_ms": at_ms, "decision_ms": decision_ms, "topology": topology, "failure": failure}
         self._write(MOVES, at_ms, row | (asdict(report) if report else {}))

@@ -146,7 +146,19 @@ def environment(plan: ClusterPlan, daemon: str) -> Mapping[str, str]:
 
 
 def client_command(plan: ClusterPlan, main: str, args: Sequence[str] = (), **properties: object) -> list[str]:
-    """Argument vector of a Storm client (a topology's ``main``, the Nimbus gateway) beside Nimbus."""
+    """Argument vector of a Storm client beside Nimbus.
+
+    Parameters
+    ----------
+    plan
+        Of the cluster.
+    main
+        Class to run: one with the ``main`` of a topology, or the Nimbus gateway.
+    args
+        For the class.
+    **properties
+        System properties beside our own, over which they win.
+    """
     home = plan.daemon_dir(NIMBUS)
     return java_command(
         plan.java,

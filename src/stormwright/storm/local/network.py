@@ -107,7 +107,24 @@ def lay_master(address: str) -> None:
 
 
 def lay_node(name: str, address: str, pid: int, link: str | None) -> None:
-    """Inside the cluster's namespace: the link to the node whose namespace process `pid` holds."""
+    """Inside the cluster's namespace: lay the link to a node.
+
+    Parameters
+    ----------
+    name
+        Of the node, and of the end of its link at the switch.
+    address
+        Of the node, in a subnet of 24 bits.
+    pid
+        Process that holds the node's namespace.
+    link
+        Rate limit of both ways in the words of ``tc``, such as ``40mbit``; None for no limit.
+
+    Raises
+    ------
+    ClusterError
+        A command failed.
+    """
     run("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
     inside = in_namespace(pid)
     run(*inside, "ip", "link", "set", "lo", "up")

@@ -91,7 +91,24 @@ class ClusterPlan:
 
 
 def make_plan(config: LocalClusterConfig, work: Path, java: str, loopback_reason: str) -> ClusterPlan:
-    """Choose addresses and ports that nothing on this machine uses."""
+    """Choose addresses and ports that nothing on this machine uses.
+
+    Parameters
+    ----------
+    config
+        What was asked for.
+    work
+        Directory of the cluster's files.
+    java
+        The ``java`` of its daemons.
+    loopback_reason
+        Why nodes are mere addresses of the loopback, whose links have no limit; empty for network namespaces.
+
+    Raises
+    ------
+    ClusterError
+        There are not enough free ports, or no free subnet.
+    """
     if loopback_reason:
         return _loopback_plan(config, work, java, loopback_reason)
     subnet = free_subnet()
