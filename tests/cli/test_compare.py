@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 import pytest
 
-from stormwright.experiments.compare import report as compare_report
+from stormwright.explain import drawing
 from stormwright.formats import problem_to_dict, read_problem
 from stormwright.model import UNPLACED, cost_of
 from stormwright.schedulers import make_scheduler
@@ -113,7 +113,7 @@ def test_one_that_fails_is_a_row_and_the_others_go_on(run, plugins, tmp_path):
     code, out, err = run("compare", PLACEABLE, "--schedulers", "failing,absent,even", "--output", report)
     assert code == 1
     assert [line.split()[0] for line in out.splitlines()[2:5]] == ["even", "absent", "failing"]
-    assert "failing failed: ZeroDivisionError: a <b>bug</b>" in out
+    assert "failing failed: scheduler 'failing' failed: ZeroDivisionError: a <b>bug</b>" in out
     assert "absent failed: scheduler 'absent' (no_such_package_at_all:Scheduler) cannot be loaded" in out
     assert "Traceback" not in out + err
     assert "a &lt;b&gt;bug&lt;/b&gt;" in report.read_text()
@@ -179,7 +179,7 @@ def test_report_draws_every_executor_of_every_placement(run, tmp_path):
 
 
 def test_report_of_a_big_problem_has_bars(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(compare_report, "MOST_EXECUTORS_DRAWN", 10)
+    monkeypatch.setattr(drawing, "MOST_EXECUTORS_DRAWN", 10)
     report = tmp_path / "report.html"
     run("compare", PLACEABLE, "--schedulers", "online,even", "--output", report)
     page = Page(report.read_text())
@@ -207,5 +207,5 @@ def test_names_cannot_break_the_report(run, tmp_path):
 def test_colours_differ_between_components():
     document = problem_to_dict(read_problem(PLACEABLE))
     assert document["topologies"]
-    colours = [colour for own in compare_report.component_colours(read_problem(PLACEABLE)) for colour in own]
+    colours = [colour for own in drawing.component_colours(read_problem(PLACEABLE)) for colour in own]
     assert len(set(colours)) == len(colours)
