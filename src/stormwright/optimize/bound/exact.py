@@ -15,7 +15,7 @@ With kept(S) what set S keeps, w_t(S) its workers of topology t, and x_Sk how ma
                                    Σ x_Sk         ≥ least      fewest nodes,       price ν ≥ 0
 
     worth(S) = kept(S) + ν - Σ_{e ∈ S} π_e - Σ_t σ_t w_t(S)
-    bound    = Σ π_e + Σ σ_t W_t - ν · least + Σ_k n_k · max(0, max_S worth(S))         at any prices at all
+    bound    = Σ π_e + Σ σ_t W_t - ν · least + Σ_k n_k · max(0, max_S worth(S))         at any π, σ and ν ≥ 0
 """
 
 from __future__ import annotations
@@ -119,10 +119,10 @@ class Proof:
     def run(self, until: float, first: SetPrices) -> bool:
         """Tighten `most` until `until` (of `time.perf_counter`), from `first` prices on; whether it is the most.
 
-        1. Prices of the linear program, drawn half-way towards the best so far, as those of few sets swing widely. 2. A
-        search for sets at these. If it finds none that is new, once more at the program's own prices. 3. It goes on
-        until bound and known placement meet, or the program says that better prices would gain too little. 4. What is
-        then left unproven is tried out (`put_together`).
+        1. Prices of the linear program, drawn half-way towards the best so far, as those of few sets swing widely.
+        2. A search for sets at these. If it finds none that is new, once more at the program's own prices.
+        3. It goes on until bound and known placement meet, or better prices would gain too little by the program.
+        4. What is then left unproven is tried out (`put_together`).
 
         Parameters
         ----------

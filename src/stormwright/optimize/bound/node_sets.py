@@ -219,9 +219,9 @@ def _worth(
 ) -> float:
     """What the set at `depth` is worth, split into workers as well as can be; if not above so much, something less.
 
-    1. By the bound that led here, with the price of as few or as many workers as are cheapest. 2. By what is really
-    exchanged, as if one worker took all of a topology. 3. Topology by topology: less what splitting costs at least
-    (`least_apart`), then what it costs (`split_into_workers`).
+    1. By the bound that led here, with the price of as few or as many workers as are cheapest.
+    2. By what is really exchanged, as if one worker took all of a topology.
+    3. Topology by topology: less what splitting costs at least (`least_apart`), then by `split_into_workers`.
 
     Whichever is not above the threshold ends it.
 

@@ -43,8 +43,8 @@ def divide_pairs(executors: Executors, prices: SetPrices, capacity: float, above
     above
         A bound as low as this is low enough: no set is of interest then.
     scratch
-        `skew` is where it begins and ends, so that a later call goes on from there; `share` is what it
-        amounts to. `part`, `worth`, `taken` and `rank` are written too.
+        `skew` is where it begins and ends, so that a later call goes on from there; `share` is what it amounts to.
+        `part`, `worth`, `taken` and `rank` are written too.
     """
     count = executors.tps.shape[0]
     price = 0.0

@@ -9,7 +9,7 @@ multipliers bound that traffic from above, so the method may be ended at any tim
 With T what executors exchange, J all ones, and T/2 = Λ + N for any Λ that leaves N negative semidefinite::
 
     ½⟨T, X⟩ = ⟨Λ, X⟩ + ⟨N, J⟩/p + ⟨N, X - J/p⟩
-            ≤ Σ_i (the most that row i of Λ is worth in one group) + ⟨N, J⟩/p,        as X - J/p is semidefinite
+            ≤ Σ_i (the most that row i of Λ is worth in one group) + ⟨N, J⟩/p,        X - J/p positive semidefinite
 
 Λ is `row_worth`, its rows are knapsacks, and the rest is `fixed`. One step costs an eigendecomposition, O(n³).
 """

@@ -2,8 +2,8 @@
 
 With t_ab what two members exchange, `inner` what a tuple between workers costs more than within one, a split into
 groups loses inner · Σ t_ab over pairs apart. Groups have a limit, so this is graph partition: hard in general, but
-members are few. Depth first over members, each to a group begun or to one new group: which of several empty
-workers it is makes no difference, so each split is met once.
+members are few. Depth first over members, each to a group begun or to one new group: which of several empty workers it
+is makes no difference, so each split is met once.
 """
 
 from __future__ import annotations

@@ -239,7 +239,10 @@ def cost_of_sink(layout: Layout, topology: int, sink: int) -> float:
 
 @inner
 def _beyond(tps: float, members: int, limit: float) -> float:
-    """What `members` executors that take `limit` each leave over of so many tuples/s; the limit may be infinite."""
+    """What `members` executors that take `limit` each leave over of so many tuples/s: all, if there are none.
+
+    Asked first, as the limit may be infinite.
+    """
     if members == 0:
         return tps
     return tps - members * limit if tps > members * limit else 0.0

@@ -66,8 +66,8 @@ def is_able() -> bool:
 class KeptCode(_Cache):  # type: ignore[misc]
     """The machine code of one function, for Numba: looked for in what was brought, then in the user's cache.
 
-    It has what Numba asks of a cache, and is set in place of Numba's own. What was brought and
-    cannot be read is no error: the function is compiled. It is written to only while it is made (`Making`).
+    It has what Numba asks of a cache, and is set in place of Numba's own. What was brought and cannot be read is no
+    error: the function is compiled. It is written to only while it is made (`Making`).
 
     Parameters
     ----------

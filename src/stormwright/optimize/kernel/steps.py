@@ -2,8 +2,8 @@
 
 What is noted: rings of executors, sizes and loads of workers, what is left of nodes and which workers they have, tables
 of traffic and of flows, and what use of nodes costs (`totals.use_cost`). What traffic costs (`totals.cost`) is not
-touched: who makes a step has worked out the rise before (`costs`), and adds it. `takes` says whether
-a node has room; the steps themselves look at no limit.
+touched: who makes a step has worked out the rise before (`costs`), and adds it. `takes` says whether a node has room;
+the steps themselves look at no limit.
 
 ::
 

@@ -4,5 +4,5 @@
 
     problem ─▶ links ──┐
     workers ───────────┼─▶ start ─▶ Layout ─▶ coarsen: groups of executors as one
-    objective (prices) ┘                  └─▶ regions: nodes apart from each other, one a thread
+    objective (prices) ┘                  └─▶ regions: nodes that are searched apart
 """

@@ -1,8 +1,8 @@
 """What executors exchange, in the form that a search needs: fixed links, and flows to sinks.
 
-Traffic comes in two kinds. What goes to a given executor wherever it runs is a *link* of the two, and costs
-what their distance is. What goes to any executor of a component that is near enough is a *flow*: where it
-ends depends on the whole placement, so it has a sender and a *sink* only (`stormwright.optimize.kernel.flows`).
+Traffic comes in two kinds. What goes to a given executor wherever it runs is a *link* of the two, and costs what their
+distance is. What goes to any executor of a component that is near enough is a *flow*: where it ends depends on the
+whole placement, so it has a sender and a *sink* only (`stormwright.optimize.kernel.flows`).
 
 Links are kept as a symmetric sparse matrix in rows (CSR): `first` is where rows begin, `executor` the column, `tps` and
 `pull` two matrices of the same places. *Pull* is what draws executors together before anything is placed: links, and

@@ -63,7 +63,8 @@ class Prices:
     def objective(self, problem: Problem, slots: IntArray, traffic: Traffic, weights: CostWeights) -> float:
         """What a placement with such traffic costs, all prices included; lower is better.
 
-        This is the sum that `kernel` and `search` keep up to date step by step, worked out from nothing.
+        But for a constant it is what `kernel` and `search` keep up to date step by step, worked out from nothing: they
+        leave out what all traffic would cost within workers.
 
         Parameters
         ----------

@@ -3,7 +3,7 @@
 Single steps cannot bring a topology from one node to another that is full: half-way it costs more than at either end.
 Ruin and recreate does so at once: neighbours are taken out with it, so that there is room, and placed in a random order
 with some nodes overlooked, so that it is not the same again. The result is polished by a few steps of its executors
-before it is judged, as a raw construction would nearly always lose against what was refined for long.
+before it is judged, as a raw construction would mostly lose against what was refined for long.
 """
 
 from __future__ import annotations
