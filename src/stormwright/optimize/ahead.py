@@ -32,7 +32,11 @@ def _nothing() -> Layout:
 
 @cache
 def ready_search() -> None:
-    """Construction and search of all but small problems."""
+    """Construction and search of all but small problems.
+
+    The seeds and sizes do not matter: nothing is searched, and machine code is one for all of them. Made once a
+    process.
+    """
     layout = _nothing()
     construct(layout, np.empty(0, np.int64))
     relieve(layout, np.empty(0, np.int64))
@@ -50,7 +54,7 @@ def ready_small() -> None:
 
 @cache
 def ready_greedy() -> None:
-    """Items into bins."""
+    """Items into bins. One item, one bin and no pair will do for every loop to be compiled."""
     one, number = np.ones(1), np.zeros(1, np.int64)
     greedy = Greedy(Items(one, one, csr_array((1, 1)), number), Bins(one, one, one, number), spread={0: 1})
     greedy.put(0, 0)

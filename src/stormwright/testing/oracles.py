@@ -99,7 +99,21 @@ def _within(scope: str) -> tuple[str, ...]:
 
 
 def distance(problem: Problem, slots: Sequence[int], a: int, b: int) -> str:
-    """How far apart two executors are: the narrowest thing that holds both."""
+    """How far apart two executors are: the narrowest thing that holds both.
+
+    Parameters
+    ----------
+    problem
+        Whose slots, nodes and racks.
+    slots
+        Slot of every executor, below 0 for none.
+    a, b
+        Executors, numbered over the problem.
+
+    Returns
+    -------
+    "executor", "worker", "node", "rack" or "cluster"; "nowhere" if one of them has no slot.
+    """
     if slots[a] < 0 or slots[b] < 0:
         return "nowhere"
     if a == b:

@@ -57,7 +57,17 @@ def supervisors(draw: st.DrawFn, max_nodes: int = 5) -> tuple[Supervisor, ...]:
 
 @st.composite
 def topologies(draw: st.DrawFn, number: int, max_components: int = 4, max_parallelism: int = 4) -> Topology:
-    """A topology whose components subscribe to components before them, the first being a spout."""
+    """A topology whose components subscribe to components before them, the first being a spout.
+
+    Parameters
+    ----------
+    draw
+        Hypothesis's; not given by who calls.
+    number
+        From which its id and name follow.
+    max_components, max_parallelism
+        The most components, and executors of one; a bolt may have none.
+    """
     components: list[Component] = []
     generic = st.sampled_from([{}, {}, {}, {"gpu.count": 1.0}])
     for c in range(draw(st.integers(1, max_components))):
@@ -101,7 +111,19 @@ def component_limits(draw: st.DrawFn, components: list[str]) -> dict[str, Any]:
 
 @st.composite
 def loads(draw: st.DrawFn, topology: Topology, flows: bool = True, limited: bool = True) -> TopologyLoad:
-    """A measured load of `topology`: any pairs, and flows if asked for, with limits if wanted."""
+    """A measured load of `topology`: any pairs, and flows if asked for, with limits if wanted.
+
+    Parameters
+    ----------
+    draw
+        Hypothesis's; not given by who calls.
+    topology
+        Whose executors and components.
+    flows
+        Whether there may be flows.
+    limited
+        Whether flows may have limits.
+    """
     executors = topology.num_executors
     amounts = st.integers(0, 3000)
     an_executor = st.integers(0, executors - 1)
@@ -160,7 +182,21 @@ def problems(
     max_components: int = 4,
     max_parallelism: int = 4,
 ) -> Problem:
-    """Problems of every kind: too small clusters, blacklisted hosts, no load, things running."""
+    """Problems of every kind: too small clusters, blacklisted hosts, no load, things running.
+
+    Parameters
+    ----------
+    draw
+        Hypothesis's; not given by who calls.
+    flows
+        Whether loads may have flows, and whether there may be no load; without, all traffic is of measured pairs.
+    flow_limits
+        Whether flows may have limits.
+    running
+        Whether anything may run now.
+    max_topologies, max_nodes, max_components, max_parallelism
+        The most of each; components of a topology, executors of a component.
+    """
     nodes = draw(supervisors(max_nodes))
     number = draw(st.integers(0, max_topologies))
     placed = tuple(draw(topologies(k, max_components, max_parallelism)) for k in range(number))

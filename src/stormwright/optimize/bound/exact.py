@@ -6,6 +6,16 @@ of executors, workers and nodes at which the best known sets just pay, and a sea
 (A. Mehrotra, M. A. Trick, "Cliques and clustering: A combinatorial approach", Operations Research Letters 22, 1998,
 https://doi.org/10.1016/S0167-6377(98)00006-6). Then all sets that could be part of something better than what is known
 are few: they are listed, and put together in every way (`put_together`).
+
+With kept(S) what set S keeps, w_t(S) its workers of topology t, and x_Sk how many nodes of kind k have it::
+
+    most  Σ kept(S) x_Sk    where  Σ_{S ∋ e} x_Sk = 1          each executor e,    price π_e
+                                   Σ w_t(S) x_Sk  = W_t        each topology t,    price σ_t
+                                   Σ_S x_Sk       ≤ n_k        each kind k of node
+                                   Σ x_Sk         ≥ least      fewest nodes,       price ν ≥ 0
+
+    worth(S) = kept(S) + ν - Σ_{e ∈ S} π_e - Σ_t σ_t w_t(S)
+    bound    = Σ π_e + Σ σ_t W_t - ν · least + Σ_k n_k · max(0, max_S worth(S))         at any π, σ and ν ≥ 0
 """
 
 from __future__ import annotations
@@ -43,7 +53,19 @@ _SAME = 1e-11
 
 @dataclass(frozen=True)
 class KnownSet:
-    """A set of executors that is known: its bits, its workers by topology, the traffic kept, the kinds that take it."""
+    """A set of executors that is known.
+
+    Parameters
+    ----------
+    bits
+        Its executors, bit e for executor e.
+    workers
+        How many it is in of each topology, shape (T,).
+    kept
+        The traffic that it keeps; weighted tuples/s.
+    kinds
+        Numbers of the kinds of nodes that take it.
+    """
 
     bits: int
     workers: IndexArray
@@ -61,8 +83,12 @@ class Proof:
 
     Parameters
     ----------
+    executors
+        Of the whole problem.
     workers
         How many each topology has, shape (T,).
+    kinds
+        All nodes, those that are alike together.
     columns
         Sets that are known, as those of a good placement.
     known
@@ -91,7 +117,20 @@ class Proof:
         self._least_nodes = min(least_nodes(executors, workers, kinds), len(columns))  # the known one is not wrong
 
     def run(self, until: float, first: SetPrices) -> bool:
-        """Tighten `most` until `until` (of `time.perf_counter`), from `first` prices on; whether it is the most."""
+        """Tighten `most` until `until` (of `time.perf_counter`), from `first` prices on; whether it is the most.
+
+        1. Prices of the linear program, drawn half-way towards the best so far, as those of few sets swing widely.
+        2. A search for sets at these. If it finds none that is new, once more at the program's own prices.
+        3. It goes on until bound and known placement meet, or better prices would gain too little by the program.
+        4. What is then left unproven is tried out (`put_together`).
+
+        Parameters
+        ----------
+        until
+            When to stop, also within 4.
+        first
+            Prices to begin with: any are right, good ones save rounds.
+        """
         smoothing = _SMOOTHING
         self._search(first, until)
         while not self._proven:
@@ -154,7 +193,11 @@ class Proof:
         return SetPrices.of(price[:count], price[count:], node, executors), -float(found.fun) * self._unit
 
     def _search(self, prices: SetPrices, until: float) -> bool:
-        """Look for the best sets at `prices`; whether there was one that is new."""
+        """Look for the best sets at `prices`; whether there was one that is new.
+
+        `most` falls if these prices bound it lower. A search that ends before it is complete still says what no set is
+        worth more than, so the bound holds.
+        """
         tops = np.zeros(len(self._kinds))
         fresh = False
         slack = _SLACK * (self.most - self._known)
@@ -183,10 +226,12 @@ class Proof:
         return fresh
 
     def _worth(self, column: KnownSet, prices: SetPrices) -> float:
+        """What a known set is worth at some prices, in weighted tuples/s."""
         members = members_of(column.bits, len(prices.executor))
         return float(column.kept + prices.node - prices.executor @ members - prices.worker @ column.workers)
 
     def _column(self, bits: int, workers: IndexArray, prices: SetPrices, worth: float) -> KnownSet:
+        """A set that was found: what it keeps, by taking its price off again, and all kinds of nodes that take it."""
         members = members_of(bits, len(prices.executor))
         kept = float(worth - prices.node + prices.executor @ members + prices.worker @ workers)
         asks = self._executors.demand @ members
@@ -215,7 +260,10 @@ class Proof:
 
 
 def least_nodes(executors: Executors, workers: IndexArray, kinds: Sequence[Kind]) -> int:
-    """No placement is on fewer nodes: those that have most of a resource would not do."""
+    """No placement is on fewer nodes: those that have most of a resource would not do.
+
+    The most over resources and ports, each for itself. At least 1.
+    """
     counts = [kind.nodes for kind in kinds]
     fewest = 0
     for demand, capacity in zip(executors.demand, np.array([kind.capacity for kind in kinds]).T, strict=True):

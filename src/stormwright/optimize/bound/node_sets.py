@@ -4,6 +4,16 @@ What a set is worth is what its executors exchange among themselves, counted in 
 workers, minus a price for each executor and for each worker, and what it is paid for its node. The bound adds up what
 each executor can be worth by those that fit beside it (`pair_shares`), with the limit of CPU in the target at a few
 prices for it.
+
+::
+
+    {}                executors join in rising number, so every set is met once
+    ├─ {0}            before one joins, its `reach` bounds all sets that go on with it: the least over prices λ of
+    │   ├─ {0, 1}         value + λ · room left + (what it adds - λ · its demand)
+    │   └─ {0, 2}               + Σ of max(0, the same of each later one that fits)
+    └─ {1} …
+
+Sets are numbers of 64 bits, so there are no more than 63 executors.
 """
 
 from __future__ import annotations
@@ -37,10 +47,22 @@ def find_sets(
 
     Parameters
     ----------
+    executors
+        Of the problem, sorted so that those come first that exchange most.
+    prices
+        Of executors, workers and nodes.
     kind
         Of the node.
+    above
+        The threshold, in weighted tuples/s. It rises with what is found, if `slack` is finite.
     slack
         Sets that are worth less than the best so far by more than this are left out; infinite for all of them.
+    found
+        Written from its beginning: `bits`, `worth`, `workers`.
+    scratch
+        Written; of these executors (`Scratch.of`).
+    most_steps
+        Sets that are looked at, at most.
 
     Returns
     -------
@@ -95,7 +117,11 @@ def _paid_for_spare_places(executors: Executors, prices: SetPrices) -> float:
 
 @inner
 def _add(executors: Executors, prices: SetPrices, ports: int, scratch: Scratch, depth: int, executor: int) -> bool:
-    """Go one deeper with `executor` in the set; whether the node has room for it."""
+    """Go one deeper with `executor` in the set; whether the node has room for it.
+
+    Only ports are looked at, as demand was when its `reach` was worked out. Workers are counted as the fewest that
+    could take it all.
+    """
     count = executors.tps.shape[0]
     workers = 0
     for topology in range(len(executors.most)):
@@ -138,7 +164,22 @@ def _look_ahead(
     depth: int,
     first: int,
 ) -> None:
-    """What the set at `depth` can be worth at most with each executor from `first` on as the next."""
+    """What the set at `depth` can be worth at most with each executor from `first` on as the next.
+
+    Worked out from the last executor back, so that each has at hand what those after it could add. Any price of room
+    gives a bound, so the least over a few of them does. An executor that does not fit on the node has none: -inf.
+
+    Parameters
+    ----------
+    executors, prices
+        As in `find_sets`.
+    capacity, shares_of
+        What the node has of the first resource, and its best price where nothing is chosen (`divide_pairs`).
+    bonus
+        What empty places could be paid at most.
+    scratch, depth, first
+        Row `depth` of `reach` is written, from executor `first` on.
+    """
     left = scratch.left[depth, 0]
     level = level_of(left, capacity, scratch)
     rest, reach = scratch.rest, scratch.reach[depth]
@@ -176,7 +217,25 @@ def _worth(
     above: float,
     workers: IndexArray,
 ) -> float:
-    """What the set at `depth` is worth, split into workers as well as can be; if not above so much, something less."""
+    """What the set at `depth` is worth, split into workers as well as can be; if not above so much, something less.
+
+    1. By the bound that led here, with the price of as few or as many workers as are cheapest.
+    2. By what is really exchanged, as if one worker took all of a topology.
+    3. Topology by topology: less what splitting costs at least (`least_apart`), then by `split_into_workers`.
+
+    Whichever is not above the threshold ends it.
+
+    Parameters
+    ----------
+    executors, prices, ports
+        As in `find_sets`; ports of the node.
+    scratch, depth
+        Where the set is.
+    above
+        The threshold.
+    workers
+        Written, shape (T,): in how many workers of each topology the set is best.
+    """
     value = float(scratch.value[depth])
     for topology in range(len(executors.most)):
         members = scratch.counts[depth, topology]

@@ -2,6 +2,14 @@
 
 The bound is that of the quadratic knapsack problem: A. Caprara, D. Pisinger, P. Toth, "Exact Solution of the Quadratic
 Knapsack Problem", INFORMS Journal on Computing 11, 1999, https://doi.org/10.1287/ijoc.11.2.125.
+
+A set S is worth Σ own_i over its executors and Σ pair_ij over its pairs. Let executor i have share_ij of a pair and j
+the rest::
+
+    pair_ij = share_ij + share_ji,    share_ij = pair_ij / 2 + skew_ij,    skew_ij = -skew_ji
+
+Then i is worth no more than own_i and its best shares with those that fit beside it, and S no more than the best
+executors that fit on the node: two knapsacks, one within the other, each filled in parts. Any skew is right.
 """
 
 from __future__ import annotations
@@ -22,6 +30,21 @@ def divide_pairs(executors: Executors, prices: SetPrices, capacity: float, above
 
     Steps along the subgradient, of the length of B. T. Polyak, "Minimization of unsmooth functionals", USSR
     Computational Mathematics and Mathematical Physics 9, 1969, https://doi.org/10.1016/0041-5553(69)90061-5.
+    Each takes O(E³) at worst, as executors are sorted by insertion.
+
+    Parameters
+    ----------
+    executors
+        Of the problem; only the first resource counts.
+    prices
+        `seat` is what an executor pays.
+    capacity
+        What the node has of the first resource.
+    above
+        A bound as low as this is low enough: no set is of interest then.
+    scratch
+        `skew` is where it begins and ends, so that a later call goes on from there; `share` is what it amounts to.
+        `part`, `worth`, `taken` and `rank` are written too.
     """
     count = executors.tps.shape[0]
     price = 0.0
@@ -83,7 +106,26 @@ def divide_pairs(executors: Executors, prices: SetPrices, capacity: float, above
 def fill(
     size: FloatArray, worth: FloatArray, room: float, without: int, first: int, rank: IndexArray, part: FloatArray
 ) -> float:
-    """The most that those from `first` on are worth which fit into the room, in parts; `part` is which are taken."""
+    """The most that those from `first` on are worth which fit into the room, in parts; `part` is which are taken.
+
+    The knapsack problem with parts: those worth most for their size first, the last one as far as it fits. Ties go to
+    the lower number.
+
+    Parameters
+    ----------
+    size, worth
+        Of each item, shape (n,); worth of 0 or less is never taken, and size 0 goes first.
+    room
+        What there is; below 0 nothing is taken.
+    without
+        An item that is left out, or -1.
+    first
+        Items before this one are left out.
+    rank
+        Scratch, shape (n,), int64.
+    part
+        Written, shape (n,): from 0 to 1.
+    """
     count = 0
     for item in range(len(worth)):
         part[item] = 0.0
@@ -113,7 +155,8 @@ def fill(
 def halve(executors: Executors, capacity: float, scratch: Scratch) -> None:
     """What those beside every executor can be worth, as far as it counts for that one.
 
-    For every level of what is left of a node, and each first executor allowed.
+    For every level of what is left of a node, and each first executor allowed: worked out once for a search, so that
+    each of its steps looks one number up for each executor. Writes `scratch.half`, shape (levels + 1, E + 1, E).
     """
     count, levels = executors.tps.shape[0], scratch.half.shape[0] - 1
     for level in range(levels + 1):

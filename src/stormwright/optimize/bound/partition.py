@@ -1,4 +1,10 @@
-"""The ways to put sets together so that every executor is in one of them and no node is used twice."""
+"""The ways to put sets together so that every executor is in one of them and no node is used twice.
+
+Exact cover, depth first. The first executor that is in no set yet must be in some set, and no executor before it can
+be in that one: so only the sets whose first executor it is are tried, a few of all. They are sorted by worth, so that
+as soon as one is too little, all that follow are. What is bounded: worth so far, that of the set, and the most that
+each node left over could have.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +48,17 @@ class Sets(NamedTuple):
         workers: IndexArray,
         num_executors: int,
     ) -> Sets:
-        """Sets in any order."""
+        """Sets in any order.
+
+        Parameters
+        ----------
+        bits, worth, fits
+            Shape (n,); no set is empty.
+        workers
+            Shape (n, T).
+        num_executors
+            E, no more than 63.
+        """
         lowest = np.log2(bits & -bits).astype(np.int64)
         order = np.lexsort((-worth, lowest))
         first = np.searchsorted(lowest[order], np.arange(num_executors + 1))
@@ -91,11 +107,15 @@ def partitions(
 
     Parameters
     ----------
+    sets
+        By their first executors.
+    terms
+        What a way has to be worth, and the nodes.
     workers
         How many all sets together are to have of every topology.
     found
-        For every way the number of the set that each node has, nodes by kind, -1 for none; shape (ways, N). There are
-        too many if it is full.
+        Written. For every way the number of the set that each node has, nodes by kind, -1 for none; shape (ways, N).
+        There are too many if it is full.
     best_only
         Find only the best way, as the one and only.
     most_steps
@@ -173,7 +193,25 @@ def _take(sets: Sets, way: Way, depth: int, sign: int) -> bool:
 def _next_choice(
     sets: Sets, terms: Terms, way: Way, depth: int, covered: int, value: float, rest: float, above: float
 ) -> tuple[bool, int]:
-    """Go on to the next set and kind at a depth that could be in such a way; whether there is one, and sets tried."""
+    """Go on to the next set and kind at a depth that could be in such a way; whether there is one, and sets tried.
+
+    Parameters
+    ----------
+    sets, terms
+        As in `partitions`.
+    way
+        `chosen` and `kind_of` at `depth` are written: where it goes on from, and where it stops.
+    depth
+        How many sets are chosen already.
+    covered
+        The executors in these, as bits.
+    value
+        What they are worth together.
+    rest
+        What all nodes left over could be worth at most.
+    above
+        The threshold.
+    """
     kinds, tried, least = len(way.nodes_left), 0, math.inf
     for kind in range(kinds):
         if way.nodes_left[kind]:
@@ -205,6 +243,7 @@ def _next_choice(
 
 @inner
 def _note(way: Way, depth: int, found: IndexArray, row: int) -> None:
+    """Write a way to a row of `found`: each set on the first free node of its kind."""
     for place in range(found.shape[1]):
         found[row, place] = -1
     for level in range(depth + 1):

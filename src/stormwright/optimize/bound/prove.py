@@ -63,8 +63,14 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
 
     Parameters
     ----------
+    problem
+        Of any size; up to 40 executors are tried exactly.
     slots
         A good placement, shape (E,): the better it is, the sooner it is proven to be the best.
+    budget_s
+        Seconds; making machine code ready is not counted.
+    weights
+        Cost of a tuple by distance; the usual ones by default.
     """
     ready_bound()
     spare_s = min(_SPARE * budget_s, _MOST_SPARE_S)
@@ -138,7 +144,7 @@ def _most_worth(relaxed: Relaxed, tps: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def _first_prices(relaxed: Relaxed, tps: FloatArray) -> FloatArray:
-    """What each executor keeps at most by certificates of nodes and workers: prices to begin a proof with."""
+    """What each executor keeps at most by certificates of nodes and workers: prices to begin with, shape (E,)."""
     prices = np.zeros(len(tps))
     for topology, most in enumerate(relaxed.most.tolist()):
         part = slice(relaxed.first[topology], relaxed.first[topology + 1])

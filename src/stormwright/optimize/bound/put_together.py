@@ -59,7 +59,19 @@ class Unproven(NamedTuple):
 
 
 class Puzzle(NamedTuple):
-    """The executors, how many workers each topology has, the nodes, and within what two sums are the same."""
+    """What is put together.
+
+    Parameters
+    ----------
+    executors
+        Of the problem.
+    workers
+        How many each topology has, shape (T,).
+    kinds
+        All nodes, those that are alike together.
+    same
+        Within what two sums are the same; weighted tuples/s.
+    """
 
     executors: Executors
     workers: IndexArray
@@ -68,7 +80,19 @@ class Puzzle(NamedTuple):
 
 
 def put_together(puzzle: Puzzle, unproven: Unproven, until: float, scratch: Scratch) -> float | None:
-    """The most that is kept in any way, -inf if none keeps more than known; None if not all ways could be tried."""
+    """The most that is kept in any way, -inf if none keeps more than known; None if not all ways could be tried.
+
+    Parameters
+    ----------
+    puzzle
+        What is put together.
+    unproven
+        The prices, and what they leave open.
+    until
+        When to give up, of `time.perf_counter`. Loops do not look at it: their steps are limited by what fits into it.
+    scratch
+        Written.
+    """
     sets = _listed(puzzle, unproven, until, scratch)
     if sets is None:
         return None
@@ -103,7 +127,7 @@ def compile_loops(puzzle: Puzzle, unproven: Unproven, scratch: Scratch) -> None:
 
 
 def fitting(per_second: int, until: float) -> int:
-    """As many as fit into the time until then."""
+    """As many as fit into the time until then, at so many a second; that time counts as 0.001 to 400 seconds."""
     return int(min(max(until - time.perf_counter(), 0.001), _LONGEST_S) * per_second)
 
 

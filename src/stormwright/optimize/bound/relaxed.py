@@ -2,6 +2,13 @@
 
 Left out are limits on components, isolation, and which nodes are usable; racks are all one; flows cost nothing, as a
 target in the same worker would make it so.
+
+What is left of the cost is linear in two numbers, the tuples/s that stay on nodes and those that stay in workers::
+
+    cost ≥ base - near · (on nodes) - inner · (in workers)
+    base = inter_node · all,   near = inter_node - inter_worker,   inner = inter_worker - same_worker
+
+so that a bound on each of the two, or on both together, is one on the cost.
 """
 
 from __future__ import annotations
@@ -59,7 +66,7 @@ class Relaxed:
 
     @classmethod
     def of(cls, problem: Problem, weights: CostWeights) -> Relaxed:
-        """The relaxed `problem`."""
+        """The relaxed `problem`. No topology has more workers than executors."""
         links = Links.fixed(problem, pair_traffic(problem))
         total_tps = float(links.tps.sum()) / 2
         sizes = np.diff(problem.executor_offset)
@@ -83,7 +90,7 @@ class Relaxed:
         )
 
     def tps_between(self, first: int, last: int) -> FloatArray:
-        """What executors `first` to before `last` exchange, as a matrix."""
+        """What executors `first` to before `last` exchange with each other, in tuples/s: symmetric, its diagonal 0."""
         matrix = np.zeros((last - first, last - first))
         counts = np.diff(self.links.first[first : last + 1])
         part = slice(self.links.first[first], self.links.first[last])

@@ -1,4 +1,10 @@
-"""A bound on the cost for problems of any size: certificates of all topologies, and prices for the room on nodes."""
+"""A bound on the cost for problems of any size: certificates of all topologies, and prices for the room on nodes.
+
+A topology's workers keep no more than its certificate says for their limit of executors: that part is settled by each
+topology alone. Its *pieces* on nodes share these with those of others, so each topology has a few certificates, for
+pieces of different sizes, and prices of room choose between them: prices, then the certificates that are best at
+these, then prices anew, until nothing changes (`_kept`). Every round gives a bound, and the least of them counts.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +29,15 @@ _GRID, _LIMITS = 24, 3
 
 
 class RelaxedBound:
-    """Certificates of all topologies, and what they amount to together: a bound without a limit of size."""
+    """Certificates of all topologies, and what they amount to together: a bound without a limit of size.
+
+    Only the resource that is used up most is looked at.
+
+    Parameters
+    ----------
+    relaxed
+        The problem.
+    """
 
     def __init__(self, relaxed: Relaxed) -> None:
         self._relaxed = relaxed
@@ -33,7 +47,12 @@ class RelaxedBound:
         self._room = NodeSizes(sizes, counts.astype(float), np.unique(np.concatenate([steps, sizes])))
 
     def run(self, budget_s: float) -> float:
-        """The bound after about so many seconds, or as soon as nothing more is to be gained."""
+        """The bound after about so many seconds, or as soon as nothing more is to be gained.
+
+        Topologies get an equal part of the time that is left, in the order of their numbers. Those of more than 1,200
+        executors, and those of more than 100 for which no time is left, keep all of their traffic as far as the bound
+        knows.
+        """
         until = time.perf_counter() + budget_s
         relaxed = self._relaxed
         apart = 0.0  # what costs the more because workers cannot hold it
@@ -105,6 +124,7 @@ class RelaxedBound:
                 return best
 
     def _pick(self, options: list[tuple[float, FloatArray]], price: FloatArray, topology: int) -> int:
+        """The number of the certificate of a topology that keeps least at these prices; the first of equal ones."""
         size = self._size[self._relaxed.first[topology] : self._relaxed.first[topology + 1], None]
         kept = [fixed + float((worth - size * price).max(axis=1, initial=-np.inf).sum()) for fixed, worth in options]
         return int(np.argmin(kept))
@@ -127,4 +147,5 @@ def _scarcest(relaxed: Relaxed) -> tuple[FloatArray, FloatArray]:
 
 
 def _rows(certificate: Certificate, grid: FloatArray) -> tuple[float, FloatArray]:
+    """What a certificate adds, and what it says that executors keep in pieces of each size, shape (n, Q)."""
     return certificate.fixed, np.stack([certificate.rows_kept(limit) for limit in grid.tolist()], axis=1)

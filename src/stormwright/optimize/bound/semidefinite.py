@@ -5,6 +5,13 @@ groups, and every row keeps the limit of a group. The most traffic within groups
 by the alternating direction method of multipliers, as in A. Wiegele, S. Zhao, "SDP-based bounds for graph partition via
 extended ADMM", Computational Optimization and Applications 82, 2022, https://doi.org/10.1007/s10589-022-00355-1. Any
 multipliers bound that traffic from above, so the method may be ended at any time: `Certificate` is what proves it.
+
+With T what executors exchange, J all ones, and T/2 = Λ + N for any Λ that leaves N negative semidefinite::
+
+    ½⟨T, X⟩ = ⟨Λ, X⟩ + ⟨N, J⟩/p + ⟨N, X - J/p⟩
+            ≤ Σ_i (the most that row i of Λ is worth in one group) + ⟨N, J⟩/p,        X - J/p positive semidefinite
+
+Λ is `row_worth`, its rows are knapsacks, and the rest is `fixed`. One step costs an eigendecomposition, O(n³).
 """
 
 from __future__ import annotations
@@ -150,7 +157,23 @@ def certificates(
 
 
 def best_certificate(tps: FloatArray, size: FloatArray, limit: float, groups: int, until: float) -> Certificate:
-    """The best certificate for groups of size `limit` that is found until then."""
+    """The best certificate for groups of size `limit` that is found until then.
+
+    It ends sooner where the next ones are hardly better any more.
+
+    Parameters
+    ----------
+    tps
+        What every two executors exchange in both directions, shape (n, n), zero on the diagonal.
+    size
+        What each takes of the room of a group, shape (n,), none more than `limit`.
+    limit
+        Of a group, in the unit of `size`.
+    groups
+        How many there are at most.
+    until
+        Of `time.perf_counter`.
+    """
     best, least, slow = Certificate(tps / 2, size, 0.0), np.inf, 0
     enough = _SLOW * float(tps.sum()) / 2
     for certificate in certificates(tps, size, limit, groups, until):

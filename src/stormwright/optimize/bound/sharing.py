@@ -5,6 +5,15 @@ topology's certificate (`semidefinite`) is worth for groups of size q. Prices fo
 for the places of pieces of which a node holds at most one, two or three, bound what all pieces together keep:
 Lagrangian duality, so any prices give a bound. Good ones are found by cutting planes (J. E. Kelley, "The Cutting-Plane
 Method for Solving Convex Programs", Journal of SIAM 8, 1960, https://doi.org/10.1137/0108053).
+
+With λ_k the price of room on nodes of kind k, size_k and n_k their size and number, and μ_kj that of the j places which
+such a node has for pieces larger than 1/(j + 1) of it::
+
+    bound = Σ_k n_k (λ_k size_k + Σ_j j μ_kj) + Σ_e max_q (worth_eq - size_e · price_q)
+    price_q = min over kinds k that take q of  λ_k + Σ_{j: q is so large on k} μ_kj / q
+
+A piece pays for its place by what is in it, at most 1/q of a place for each unit of size: a bound, as pieces of number
+q are no larger than q.
 """
 
 from __future__ import annotations
@@ -72,6 +81,10 @@ def share(worth: FloatArray, size: FloatArray, room: NodeSizes, until: float = m
         What each executor keeps in pieces of every number at most, -inf where it does not fit, shape (E, Q).
     size
         What each takes of its piece, shape (E,).
+    room
+        The nodes, and the sizes of pieces.
+    until
+        The first prices, of nothing for everything, are evaluated in any case.
     """
     kinds = len(room.size)
     held = np.concatenate([room.size * room.count, (room.count[:, None] * _PIECES).ravel()])

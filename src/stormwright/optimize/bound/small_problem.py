@@ -45,7 +45,17 @@ class Executors(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Nodes that are alike: what each has of every resource, its ports, and how many there are."""
+    """Nodes that are alike.
+
+    Parameters
+    ----------
+    capacity
+        What each has of every resource, shape (K,), with room for rounding.
+    ports
+        Of each.
+    nodes
+        How many there are.
+    """
 
     capacity: FloatArray
     ports: int
@@ -53,9 +63,18 @@ class Kind(NamedTuple):
 
 
 class SetPrices(NamedTuple):
-    """What a set pays for each executor, and for each worker by topology, and is paid for the node that it is on.
+    """What a set pays for its executors and workers, and is paid for its node; weighted tuples/s.
 
-    `seat` is what an executor pays with its part of the worker, if that is full.
+    Prices of executors and workers may be below 0.
+
+    Parameters
+    ----------
+    executor, worker
+        For each executor, shape (E,), and for each worker by topology, shape (T,).
+    node
+        What a set is paid for the node that it is on.
+    seat
+        What an executor pays with its part of the worker, if that is full, shape (E,).
     """
 
     executor: FloatArray
@@ -65,7 +84,15 @@ class SetPrices(NamedTuple):
 
     @classmethod
     def of(cls, executor: FloatArray, worker: FloatArray, node: float, executors: Executors) -> SetPrices:
-        """Prices for `executors`."""
+        """Prices for `executors`, with what `seat` follows from them.
+
+        Parameters
+        ----------
+        executor, worker, node
+            As in the class.
+        executors
+            Whose topologies and limits count.
+        """
         return cls(executor, worker, node, executor + (worker / executors.most)[executors.topology])
 
 
@@ -83,7 +110,22 @@ class FoundSets(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What the search keeps at each depth."""
+    """What the search keeps at each depth, and what its parts work with: made once, as compiled code makes no arrays.
+
+    Parameters
+    ----------
+    bits, value, next, left, gain, reach, counts
+        Of the set at every depth: its executors, what it is worth by the bound, the next executor to try, what is left
+        of every resource, what each executor would add by pairs, what sets with it can be worth at most, members by
+        topology.
+    half, share, skew, best_skew, part, worth, taken, rank
+        Of `pair_shares`: shares of pairs, and what they amount to by level of room, first executor and executor.
+    members, group, size, cut, best, joined, nearest, wanted, regret
+        Of `worker_split`: the members to split, the worker of each, members of workers, what is lost so far, and what
+        members exchange with each worker.
+    rest
+        What `_look_ahead` adds up, by price.
+    """
 
     bits: NDArray[np.int64]
     value: FloatArray

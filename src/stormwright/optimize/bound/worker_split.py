@@ -1,4 +1,10 @@
-"""Executors of a topology on one node split into workers, so that as little as can be is between these."""
+"""Executors of a topology on one node split into workers, so that as little as can be is between these.
+
+With t_ab what two members exchange, `inner` what a tuple between workers costs more than within one, a split into
+groups loses inner · Σ t_ab over pairs apart. Groups have a limit, so this is graph partition: hard in general, but
+members are few. Depth first over members, each to a group begun or to one new group: which of several empty workers it
+is makes no difference, so each split is met once.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,22 @@ from stormwright.optimize.kernel.compiled import compiled, inner
 
 @inner
 def least_apart(executors: Executors, scratch: Scratch, members: int, limit: int) -> float:
-    """What members at least lose by being split: each can share a worker with `limit` - 1 others only."""
+    """What members at least lose by being split: each can share a worker with `limit` - 1 others only.
+
+    `inner` / 2 · Σ over members a of the (members - limit) smallest t_ab, as each pair is counted from both ends; 0 if
+    they fit into one worker. O(members³) at worst, and no search.
+
+    Parameters
+    ----------
+    executors
+        What two exchange, and what a tuple between workers costs.
+    scratch
+        Its `members` are read, `best` is written.
+    members
+        How many there are.
+    limit
+        Executors that a worker may have.
+    """
     total = 0.0
     for a in range(members):
         row = scratch.members[a]
@@ -51,10 +72,29 @@ def split_into_workers(
 ) -> tuple[float, int]:
     """Least loss by splitting members into workers, the price of workers included, if below so much; and how many.
 
-    There are `least` to `most` workers, none with more than `limit` members.
-
     Members go to workers one by one, each to one of those begun or to a new one, and no further than those to come can
     make up for what is lost.
+
+    Parameters
+    ----------
+    executors
+        What two exchange, and what a tuple between workers costs.
+    scratch
+        Its `members` are read.
+    members
+        How many there are, at least 1.
+    limit
+        Executors that a worker may have.
+    least, most
+        How many workers there are at least and at most.
+    price
+        Of a worker; may be below 0, so that more workers than needed pay.
+    below
+        What is to be found must lose less than this.
+
+    Returns
+    -------
+    The loss, and how many workers it takes; `below` and 0 if there is nothing below it.
     """
     best, best_count = below, 0
     group, cut, joined = scratch.group, scratch.cut, scratch.joined
@@ -187,6 +227,21 @@ def lost_in_workers(
     """What the executors of a topology in a set lose at least in exactly so many workers.
 
     Infinite if they cannot be in so many, or lose no less than `below`.
+
+    Parameters
+    ----------
+    executors
+        Of the problem.
+    bits
+        The set.
+    topology
+        Whose executors.
+    workers
+        How many, each with one executor at least; 0 only without any.
+    below
+        Splits that lose as much need not be found.
+    scratch
+        Written.
     """
     members = 0
     for executor in range(executors.tps.shape[0]):
@@ -205,9 +260,20 @@ def lost_in_workers(
 def tabulate_losses(
     executors: Executors, bits: NDArray[np.int64], below: FloatArray, scratch: Scratch, lost: FloatArray
 ) -> None:
-    """What each set loses at least in every number of workers of every topology, shape (n, T, most workers + 1).
+    """What each set loses at least in every number of workers of every topology.
 
-    Infinite where it cannot be in so many or loses no less than it may, `below` of shape (n,).
+    Parameters
+    ----------
+    executors
+        Of the problem.
+    bits
+        The sets, shape (n,).
+    below
+        What each may lose less than, shape (n,).
+    scratch
+        Written.
+    lost
+        Written, shape (n, T, most workers + 1): infinite where a set cannot be in so many or loses no less than it may.
     """
     for number in range(len(bits)):
         for topology in range(lost.shape[1]):

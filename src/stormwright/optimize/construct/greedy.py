@@ -3,6 +3,16 @@
 Aniello, Baldoni, Querzoni, "Adaptive online scheduling in Storm", DEBS 2013, https://doi.org/10.1145/2488222.2488267.
 In phase 1 the items are a topology's executors and the bins its workers; in phase 2 the items are the workers of all
 topologies and the bins are nodes, whose racks are zones.
+
+::
+
+    pairs, heaviest first     bin 0   bin 1  |  bin 2       what a tuple costs
+      a ── b   900             a b           |              0 in one bin
+      b ── c   400             a b c         |              1 between bins of a zone
+      d ── e   100             a b c   d e   |              1 + zone_weight between zones
+
+A pair whose items have bins already may still be moved. A look at one takes time in the links of its two items and the
+few bins that are tried, hardly in the number of bins.
 """
 
 from __future__ import annotations
@@ -40,6 +50,8 @@ class Pairs:
         Numbers below `count`, shape (P,).
     tps
         Tuples per second, shape (P,).
+    count
+        How many things there are, with those that are in no pair.
     """
 
     source: IndexArray
@@ -96,6 +108,10 @@ class Greedy:
 
     Parameters
     ----------
+    items
+        What is to be placed; nothing is at first.
+    bins
+        What they hold at most. Room for rounding is added to CPU and memory.
     zone_weight
         Traffic between bins of one zone costs 1, between zones 1 + `zone_weight`.
     spread
@@ -148,7 +164,7 @@ class Greedy:
         return self._packing.bins["cpu_hz"]
 
     def put(self, item: int, to: int) -> None:
-        """Move `item` to the bin `to`, or out of all bins for `NOWHERE`."""
+        """Move `item` to the bin `to`, or out of all bins for `NOWHERE`, whether it fits or not."""
         loops.put(self._packing, item, to)
 
     def fix(self, item: int, to: int) -> None:
@@ -183,13 +199,18 @@ class Greedy:
         loops.fill_empty(self._packing)
 
     def cost(self) -> float:
-        """Cost of all traffic between bins, in tuples/s that go from bin to bin of one zone."""
+        """Cost of all traffic between bins, in tuples/s that go from bin to bin of one zone.
+
+        It is what all would cost from zone to zone, less what is saved (`kept`). Meant for when all items have bins:
+        what those exchange with others counts by half.
+        """
         packing = self._packing
         placed = np.repeat(self.bin_of != NOWHERE, packing.items["last"] - packing.items["first"])
         most = (1.0 + packing.zone_weight) * float(packing.links["rate"][placed].sum())
         return (most - loops.kept_in_all(packing)) / 2
 
     def _limit(self, bins: Bins) -> None:
+        """Let bins take what `bins` says, and sort them anew by CPU and load."""
         rows = self._packing.bins
         rows["most_items"] = bins.items
         rows["most_cpu_hz"] = bins.cpu_hz * _TOLERANCE

@@ -1,4 +1,14 @@
-"""The loops of `Greedy`, on arrays, compiled. Of equal choices the one that stays wins, then the lower index."""
+"""The loops of `Greedy`, on arrays, compiled. Of equal choices the one that stays wins, then the lower index.
+
+They count what is *saved*, not what is paid: with c(x, y) = 1 + zone_weight in one bin, zone_weight in one zone, else
+0, an item i in bin x saves Σ_j rate_ij · c(x, bin of j). What is saved and what is paid add up to a constant, and
+items without a bin need no case of their own.
+
+The least loaded bin that takes something is found without a look at all bins: they are kept in classes of about the
+same CPU, in each by load, full ones last. In a class the first that takes it is the one; it is over as soon as even
+the largest of the class would be too full with it. So the time is in the number of classes, not in that of bins,
+unless memory, or the most bins of a group, turns many of them down.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +28,7 @@ _NOISE = 1e-12
 
 @compiled
 def put(packing: Packing, item: int, to: int) -> None:
-    """Move `item` to the bin `to`, or out of all bins for `NOWHERE`."""
+    """Move `item` to the bin `to`, or out of all bins for `NOWHERE`; what bins and groups hold is noted (`account`)."""
     before = packing.items[item].bin
     if before == to:
         return
@@ -41,7 +51,10 @@ def place(packing: Packing, item: int) -> bool:
 
 @compiled
 def place_in_order(packing: Packing, items: IndexArray) -> int:
-    """Place `items` one after the other, and move those that find no bin to the front; how many these are."""
+    """Place `items` one after the other, and move those that find no bin to the front; how many these are.
+
+    `items` is int64, of any length, and written: its first numbers are afterwards those left over, in their order.
+    """
     left = 0
     for item in items:
         if not place(packing, item):
@@ -52,7 +65,11 @@ def place_in_order(packing: Packing, items: IndexArray) -> int:
 
 @compiled
 def fill_empty(packing: Packing) -> None:
-    """Give every empty bin the item whose move costs least, as long as another bin has two."""
+    """Give every empty bin the item whose move costs least, as long as another bin has two.
+
+    Bins are filled in rising order; of items that save the same where they are, the lower number moves. Neither limits
+    nor fixed items are looked at.
+    """
     for empty in range(len(packing.bins)):
         if packing.bins[empty].items > 0:
             continue
@@ -67,7 +84,18 @@ def fill_empty(packing: Packing) -> None:
 
 @compiled
 def place_pairs(packing: Packing, source: IndexArray, target: IndexArray, near: bool) -> bool:
-    """Place pairs of items, heaviest first; whether anything changed. `Greedy.place_pairs` has the rule."""
+    """Place pairs of items, heaviest first; whether anything changed. `Greedy.place_pairs` has the rule.
+
+    Parameters
+    ----------
+    packing
+        Items get bins, also other ones than before.
+    source, target
+        Items of each pair, shape (P,), int64, in the order in which they are looked at. What a pair exchanges is read
+        from the links of `packing`.
+    near
+        Whether to try the least loaded bins of the zones that the two are in.
+    """
     changed = False
     for position in range(len(source)):
         i, j = source[position], target[position]
@@ -87,7 +115,7 @@ def place_pairs(packing: Packing, source: IndexArray, target: IndexArray, near: 
 
 @inner
 def kept(packing: Packing, item: int, bin_: int) -> float:
-    """What of the cost of `item`'s traffic is saved by having it in `bin_`."""
+    """What of the cost of `item`'s traffic is saved by having it in `bin_`, all others being where they are."""
     total = 0.0
     for position in range(packing.items[item].first, packing.items[item].last):
         total += packing.links[position].rate * _closeness(
@@ -149,7 +177,11 @@ def _rearrange(packing: Packing, i: int, j: int, near: bool) -> bool:
 
 @inner
 def _sum_kept(packing: Packing, row: int, item: int, partner: int, tried: int) -> float:
-    """Set a row of `kept`, without the traffic of `item` with `partner`; what that is."""
+    """Set a row of `kept`, without the traffic of `item` with `partner`; what that is.
+
+    Two passes over the links of the item: one adds up by bin and by zone, the other clears these sums again, so that no
+    array has to be cleared as a whole.
+    """
     with_partner = 0.0
     # Summed by bin and zone: a comparison with each bin tried would be one that processors cannot foresee.
     for position in range(packing.items[item].first, packing.items[item].last):
@@ -187,6 +219,7 @@ def _find_tried(packing: Packing, mover: int, at_i: int, at_j: int, near: bool) 
 
 @inner
 def _add_tried(packing: Packing, tried: int, bin_: int) -> int:
+    """Add a bin to those to try unless it is there or is none; how many there are."""
     if bin_ == NOWHERE:
         return tried
     for k in range(tried):
@@ -198,7 +231,11 @@ def _add_tried(packing: Packing, tried: int, bin_: int) -> int:
 
 @inner
 def _least_loaded(packing: Packing, i: int, j: int, zone: int) -> int:
-    """The least loaded bin of a zone that takes `i`, and `j` with it unless that is `NOWHERE`."""
+    """The least loaded bin of a zone that takes `i`, and `j` with it unless that is `NOWHERE`; -1 if none does.
+
+    Load is CPU in Hz, not a part of what a bin has. Within a zone all its bins are looked at, in all zones only the
+    beginning of each class.
+    """
     count, cpu_hz, memory_mb = 1, packing.items[i].cpu_hz, packing.items[i].memory_mb
     if j != NOWHERE:
         count, cpu_hz, memory_mb = 2, cpu_hz + packing.items[j].cpu_hz, memory_mb + packing.items[j].memory_mb

@@ -2,6 +2,11 @@
 
 As in `construct`, but only executors that exchange tuples with what is already on the node are looked at, and some that
 do not: so time is linear in links. What counts is by how much a place lowers the cost, that in the rack included.
+
+Those that wait are kept in two parts of one array, and change places to go from one to the other::
+
+    waiting   │ near: exchange tuples with the node │ the others │ placed already │
+              0                                  near         left
 """
 
 from __future__ import annotations
@@ -20,7 +25,9 @@ def grow_topology(layout: Layout, topology: int) -> bool:
     """Put a topology's executors that are in no worker into its workers that are on no node; whether all are.
 
     Those that wait and exchange tuples with what is on the node in question come first in `waiting`; `kept_worker` is
-    where each stands in it.
+    where each stands in it. Workers are filled in the order of their numbers, each with as many as limits and the
+    workers to come allow: every one of these gets one executor at least. If it fails, what has been placed stays
+    placed.
     """
     left, near, workers = 0, 0, 0
     cpu_hz, memory_mb = 0.0, 0.0

@@ -1,4 +1,10 @@
-"""Which node construction goes on to: one with room for the largest part of what is still to be placed."""
+"""Which node construction goes on to: one with room for the largest part of what is still to be placed.
+
+A topology on one node costs least, so a node that takes all that is left comes first, and of these the one that it
+fills best: larger ones stay free for larger topologies. Else the node that takes the largest part, in a rack whose
+nodes can take all together, if there is one; the rack of the worker before is tried first. How large a part a node
+takes is the least over ports, CPU and memory of what it has left over what is asked for.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +24,14 @@ def next_node(
 
     Parameters
     ----------
+    layout
+        Its `rack_room` is scratch, and random numbers are drawn where `blink` is above 0; nothing else is written.
     node
         That of the worker before, or -1.
     cpu_hz, memory_mb, workers
         What is left to be placed.
+    part
+        Part of it that the node must have room for, as the worker cannot be given less, from 0 to 1.
     blink
         Probability with which a node is overlooked.
     """

@@ -1,4 +1,9 @@
-"""Items in bins as arrays of records, what bins and groups take, and the order of bins by load."""
+"""Items in bins as arrays of records, what bins and groups take, and the order of bins by load.
+
+`by_load` is sorted at all times: when the load of a bin changes, it goes up or down past its neighbours (`_sort_in`).
+That takes a step for each bin that it passes, and whoever looks for the least loaded bin finds it at the front of its
+class. Full bins come last whatever their load, so that they are never gone through.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +85,19 @@ class Packing(NamedTuple):
 
 @inner
 def takes(packing: Packing, bin_: int, count: int, cpu_hz: float, memory_mb: float) -> bool:
-    """Whether a bin has room for what it would get; its CPU is equation 1 of the paper where bins are nodes."""
+    """Whether a bin has room for what it would get; its CPU is equation 1 of the paper where bins are nodes.
+
+    Parameters
+    ----------
+    packing
+        Read only.
+    bin_
+        Whose limits.
+    count
+        Items that it would get, 0 if one is exchanged for another.
+    cpu_hz, memory_mb
+        Load that it would get, less that of what would leave it.
+    """
     return bool(
         packing.bins[bin_].items + count <= packing.bins[bin_].most_items
         and packing.bins[bin_].cpu_hz + cpu_hz <= packing.bins[bin_].most_cpu_hz
@@ -90,7 +107,17 @@ def takes(packing: Packing, bin_: int, count: int, cpu_hz: float, memory_mb: flo
 
 @inner
 def groups_may(packing: Packing, i: int, j: int, x: int, y: int) -> bool:
-    """Whether `i` may be in `x` and, unless it is `NOWHERE`, `j` in `y`, by how many bins their groups then use."""
+    """Whether the groups of two items may use the bins that they then use. Always, where groups have no limits.
+
+    Parameters
+    ----------
+    packing
+        Read only; items are where they are now.
+    i, j
+        The items; `j` may be `NOWHERE` for none.
+    x, y
+        The bins that `i` and `j` would go to.
+    """
     if len(packing.groups) == 0:
         return True
     if j == NOWHERE or packing.items[i].group == packing.items[j].group:
@@ -129,6 +156,19 @@ def _group_uses(packing: Packing, group: int, bin_: int, i: int, j: int) -> bool
 
 @inner
 def account(packing: Packing, item: int, bin_: int, sign: int) -> None:
+    """Note that an item is in a bin, or no more: in what the bin holds, its rank by load, and the bins of its group.
+
+    The item's own `bin` is left as it is.
+
+    Parameters
+    ----------
+    packing
+        `bins`, `by_load` and `groups` are written.
+    item, bin_
+        Which, and where.
+    sign
+        1 to put it there, -1 to take it away.
+    """
     packing.bins[bin_].items += sign
     if packing.bins[bin_].items == 0:
         # An empty bin holds exactly nothing, whatever rounding left.
@@ -162,7 +202,7 @@ def _set_rank(packing: Packing, bin_: int, at: int) -> None:
 
 @inner
 def comes_before(packing: Packing, a: int, b: int) -> bool:
-    """The order of `by_load` within a class."""
+    """The order of `by_load` within a class: bins that take no more items last, then by CPU in Hz, then by number."""
     full_a, full_b = is_full(packing, a), is_full(packing, b)
     if full_a != full_b:
         return full_b
@@ -173,4 +213,5 @@ def comes_before(packing: Packing, a: int, b: int) -> bool:
 
 @inner
 def is_full(packing: Packing, bin_: int) -> bool:
+    """Whether a bin has as many items as it may have."""
     return bool(packing.bins[bin_].items >= packing.bins[bin_].most_items)

@@ -26,7 +26,16 @@ _NODE_FIRST = 2.0
 
 @compiled
 def construct(layout: Layout, order: IndexArray) -> None:
-    """Place the waiting executors of topologies one after the other; where there is no room, limits are broken."""
+    """Place the waiting executors of topologies one after the other; where there is no room, limits are broken.
+
+    Parameters
+    ----------
+    layout
+        Gets a worker for every executor and a node for every worker; tables are right afterwards. The cost is not added
+        up (`layout.start.add_up_cost`).
+    order
+        Numbers of the topologies, int64; the first has most choice.
+    """
     for topology in order:
         if layout.topologies[topology].last - layout.topologies[topology].first > _LARGE:
             placed = grow_topology(layout, topology)
@@ -41,8 +50,16 @@ def construct(layout: Layout, order: IndexArray) -> None:
 def place_topology(layout: Layout, topology: int, blink: float, node_first: float) -> bool:
     """Put a topology's executors that are in no worker into its workers that are on no node; whether all are.
 
+    Workers are filled in the order of their numbers. Each stays on the node of the one before as long as that has room
+    for the least that the worker must take: what those to come, full to the limit, would leave over. If it fails, what
+    has been placed stays placed; tables are left as they are.
+
     Parameters
     ----------
+    layout
+        Written: workers and nodes; `waiting`, `near` and `close` are scratch.
+    topology
+        Which.
     blink
         Probability with which a node is overlooked, as in Christiaens, Vanden Berghe, "Slack Induction by String
         Removals", 2020, https://doi.org/10.1287/trsc.2019.0914.
@@ -95,7 +112,11 @@ def place_topology(layout: Layout, topology: int, blink: float, node_first: floa
 
 @inner
 def place_anywhere(layout: Layout, topology: int) -> None:
-    """Put what `place_topology` left over where most CPU is free, whatever that overloads."""
+    """Put what `place_topology` left over where most CPU is free, whatever that overloads.
+
+    Every worker gets a port and at least one executor, and none gets more executors than it may have: only CPU and
+    memory of nodes are broken, which a search can mend. Of equal nodes and workers the lower number wins.
+    """
     first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
     for worker in range(first, last):
         if layout.workers[worker].node == NOWHERE:
@@ -129,7 +150,10 @@ def place_anywhere(layout: Layout, topology: int) -> None:
 
 @inner
 def remove_topology(layout: Layout, topology: int) -> None:
-    """Take all executors of a topology out of its workers, and these off their nodes."""
+    """Take all executors of a topology out of its workers, and these off their nodes.
+
+    Workers are set to hold exactly nothing, whatever rounding of CPU and memory left. Tables are left as they are.
+    """
     for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
         if layout.executors[executor].worker != NOWHERE:
             leave(layout, executor)

@@ -3,6 +3,12 @@
 `compiled` is for functions that Python calls: their machine code is kept on disk (`kept`). `inner` is for those that
 only compiled ones call: they have no code of their own, but become part of whatever calls them (`part`). Either way a
 function is compiled once: what looks like another whole number, as a field of 32 bits, is one of 64 bits to it.
+
+What such functions may do is limited by how they are compiled. They make no arrays, as memory is not counted
+(`_nrt`): all scratch comes with their arguments, and NumPy expressions that would make an array do not compile. They
+let go of the interpreter's lock, so that threads run beside each other, on arrays that they do not share. Arguments
+are numbers, arrays and named tuples of these; a named tuple is the same type each time only if its fields are, which
+is why what is made of Python numbers is turned into `float` or `int` first.
 """
 
 from __future__ import annotations
@@ -26,7 +32,18 @@ _OPTIONS: dict[str, Any] = {"_nrt": False, "nogil": True, "no_cfunc_wrapper": Tr
 
 
 def compiled(function: F) -> F:
-    """Compile `function` with Numba when it is first called, unless its machine code is kept on disk."""
+    """Compile `function` with Numba when it is first called, unless its machine code is kept on disk.
+
+    Parameters
+    ----------
+    function
+        Calls no Python. Its qualified name gets a part of the digest of all sources here, under which Numba files the
+        code: other sources are another file, even if the function itself is the same.
+
+    Returns
+    -------
+    What is called like `function`, and is in `ENTRIES`.
+    """
     function.__qualname__ = f"{function.__qualname__}.{SOURCES[:12]}"  # by which Numba files it
     dispatcher = numba.njit(**_OPTIONS)(function)
     dispatcher._cache = KeptCode(function)  # noqa: SLF001 (Numba knows its own cache only)
@@ -35,7 +52,11 @@ def compiled(function: F) -> F:
 
 
 def inner(function: F) -> F:
-    """Compile `function`, which only compiled functions call, as a part of these."""
+    """Compile `function`, which only compiled functions call, as a part of these.
+
+    It is not to be called from Python, as it has no code of its own to go to (`part`). To try one, call a `compiled`
+    function around it, or set NUMBA_DISABLE_JIT, by which all of them stay plain Python.
+    """
     dispatcher = numba.njit(pipeline_class=PartCompiler, no_cpython_wrapper=True, **_OPTIONS)(function)
     return cast(F, _with_one_signature(dispatcher))
 

@@ -4,6 +4,14 @@ Fixed traffic never leaves its topology, so each topology has dense tables of it
 with every worker, and what every two workers exchange. With them a move costs O(workers of the topology) to try,
 whatever the size of the cluster. Rates are whole multiples of a power of two (`links.Links` sees to that), so that all
 sums of them are exact and none drifts. Flows have tables of theirs (`stormwright.optimize.kernel.flows`).
+
+With t(e, w) what executor e exchanges with worker w, and d(v, w) what a tuple between two workers costs, 0 for one and
+the same, a move of e from its worker `own` to `to` raises the cost by ::
+
+    Σ_w t(e, w) · (d(w, to) - d(w, own))        all w of the topology, or all links of e where there is no table
+
+Two that change places each count the other where it no longer is: what the two exchange seems saved twice, and is put
+back. Nothing here changes a placement; all costs are in tuples/s weighted by distance, beyond those within a worker.
 """
 
 from __future__ import annotations
@@ -27,7 +35,10 @@ def _distance(layout: Layout, a: int, b: int) -> float:
 
 @inner
 def _weight(layout: Layout, other: int, node: int, rack: int) -> float:
-    """Cost of a tuple between the worker `other` and any other one on `node`."""
+    """Cost of a tuple between the worker `other` and any other one on `node`.
+
+    The node is given, not its worker, so that it may be one that the worker is only thought to go to.
+    """
     if layout.workers[other].node == node:
         return layout.inter_worker
     return layout.inter_node if layout.workers[other].rack == rack else layout.inter_rack
@@ -35,7 +46,11 @@ def _weight(layout: Layout, other: int, node: int, rack: int) -> float:
 
 @inner
 def rise_of_executor(layout: Layout, executor: int, to: int) -> float:
-    """By how much the cost of traffic rises if `executor` goes to the worker `to`, all others staying."""
+    """By how much the cost of traffic rises if `executor` goes to the worker `to`, all others staying.
+
+    Both its worker and `to` are of its topology and on nodes. O(workers of the topology) with a table, else O(links of
+    the executor); with flows also O(sinks around it × workers).
+    """
     rise = _rise_of_links(layout, executor, to)
     if has_flows(layout, layout.executors[executor].topology):
         rise += rise_of_flows(layout, executor, to)
@@ -46,7 +61,16 @@ def rise_of_executor(layout: Layout, executor: int, to: int) -> float:
 def rise_of_swap(layout: Layout, a: int, b: int, hopeless: float) -> float:
     """By how much the cost of traffic rises if two executors of a topology change places.
 
-    Beyond `hopeless` it may rise more than said.
+    Parameters
+    ----------
+    layout
+        Left as it is.
+    a, b
+        Executors of one topology, in different workers, both on nodes.
+    hopeless
+        Beyond it the exact rise is of no interest: what is returned is then above it, but may be less than the true
+        rise. What the two exchange is found by bisection in the links of `a`, which is saved for most steps of a cold
+        search.
     """
     own, to = layout.executors[a].worker, layout.executors[b].worker
     rise = _rise_of_links(layout, a, to) + _rise_of_links(layout, b, own)
@@ -59,6 +83,7 @@ def rise_of_swap(layout: Layout, a: int, b: int, hopeless: float) -> float:
 
 @inner
 def _rise_of_links(layout: Layout, executor: int, to: int) -> float:
+    """The part of `rise_of_executor` that is of fixed traffic; executors in no worker count nothing."""
     own = layout.executors[executor].worker
     node, rack = layout.workers[own].node, layout.workers[own].rack
     to_node, to_rack = layout.workers[to].node, layout.workers[to].rack
@@ -86,7 +111,11 @@ def _rise_of_links(layout: Layout, executor: int, to: int) -> float:
 
 @inner
 def rise_of_worker(layout: Layout, worker: int, to: int) -> float:
-    """By how much the cost of traffic rises if `worker` goes to the node `to`, all others staying."""
+    """By how much the cost of traffic rises if `worker` goes to the node `to`, all others staying.
+
+    Distances between its executors stay 0, so that only what workers exchange counts: O(workers of the topology) with a
+    table, else O(links of all its executors).
+    """
     rise = _rise_of_worker_links(layout, worker, to)
     if has_flows(layout, layout.workers[worker].topology):
         rise += rise_of_flows_by_worker(layout, worker, to, NOWHERE)
@@ -95,7 +124,12 @@ def rise_of_worker(layout: Layout, worker: int, to: int) -> float:
 
 @inner
 def rise_of_worker_swap(layout: Layout, a: int, b: int) -> float:
-    """By how much the cost of traffic rises if two workers change nodes."""
+    """By how much the cost of traffic rises if two workers change nodes.
+
+    Workers of different topologies exchange nothing, so their rises add up. Within one topology the distance of the two
+    from each other stays what it is, while each move alone counts them as on one node: 2 × what they exchange × that
+    difference is put back.
+    """
     node, to, topology = layout.workers[a].node, layout.workers[b].node, layout.workers[a].topology
     if topology != layout.workers[b].topology:
         return rise_of_worker(layout, a, to) + rise_of_worker(layout, b, node)
@@ -135,7 +169,7 @@ def _rise_of_worker_links(layout: Layout, worker: int, to: int) -> float:
 
 @inner
 def _exchanged(layout: Layout, a: int, b: int) -> float:
-    """What two executors exchange, in tuples/s."""
+    """What two executors exchange, in tuples/s, found by bisection: links are sorted by the other executor."""
     low, high = layout.executors[a].first, layout.executors[a].last
     while low < high:
         middle = (low + high) // 2
@@ -149,7 +183,7 @@ def _exchanged(layout: Layout, a: int, b: int) -> float:
 
 @inner
 def _exchanged_by_workers(layout: Layout, a: int, b: int) -> float:
-    """What two workers of a topology exchange, in tuples/s."""
+    """What two workers of a topology exchange, in tuples/s; from the table, else by all links of one of them."""
     topology = layout.workers[a].topology
     if layout.topologies[topology].tabled:
         return float(layout.table[layout.workers[a].row + b - layout.topologies[topology].first_worker])
@@ -166,7 +200,11 @@ def _exchanged_by_workers(layout: Layout, a: int, b: int) -> float:
 
 @inner
 def cost_of_topology(layout: Layout, topology: int) -> float:
-    """Cost of all traffic of a topology; executors without a worker are far from nothing."""
+    """Cost of all traffic of a topology; executors without a worker are far from nothing.
+
+    Worked out from links, not from tables, so that it may serve to check or to fill these; of flows what is noted with
+    each sink. O(links of the topology).
+    """
     total = 0.0
     for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
         own = layout.executors[executor].worker
@@ -182,7 +220,15 @@ def cost_of_topology(layout: Layout, topology: int) -> float:
 
 @inner
 def rise_of_load(layout: Layout, node: int, cpu_hz: float) -> float:
-    """By how much the price of uneven use of CPU rises if a node has so much more to do."""
+    """By how much the price of uneven use of CPU rises if a node has so much more to do, which may be below 0.
+
+    The price is that of Σ used² / capacity over nodes. This differs from `layout.objective.imbalance_of` only by a
+    factor that is in the price, and by a sum which no placement of the same executors changes::
+
+        Σ B_k (u_k - u)² = Σ used_k² / B_k - (Σ used_k)² / Σ B_k
+
+    So a step is judged by the two nodes that it changes.
+    """
     capacity = layout.nodes[node].cpu_hz
     if layout.imbalance_price == 0 or capacity == 0:
         return 0.0

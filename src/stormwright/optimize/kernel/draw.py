@@ -1,4 +1,9 @@
-"""Random numbers of compiled searches."""
+"""Random numbers of compiled searches.
+
+The whole state is one number of 64 bits in an array of the placement: whoever has the array has the sequence, threads
+have arrays of their own, and a copy of the array plays the same sequence again. Numba's own generator would have one
+state for each thread, which Python neither sees nor sets.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,11 @@ class Random(Protocol):
 
 @inner
 def draw(layout: Random) -> float:
-    """A random number in [0, 1): SplitMix64 of Steele, Lea, Flood, https://doi.org/10.1145/2660193.2660195."""
+    """A random number in [0, 1), a multiple of 2⁻⁵³.
+
+    SplitMix64 of G. L. Steele, D. Lea, C. H. Flood, https://doi.org/10.1145/2660193.2660195: any seed will do, 0
+    included, and seeds that are close to each other do not give similar sequences.
+    """
     layout.random[0] += _STEP
     mixed = layout.random[0]
     mixed = (mixed ^ (mixed >> _SHIFT_1)) * _MIX_1
@@ -37,5 +46,8 @@ def draw(layout: Random) -> float:
 
 @inner
 def draw_below(layout: Random, count: int) -> int:
-    """A random whole number from 0 to `count` - 1."""
+    """A random whole number from 0 to `count` - 1; 0 for a `count` of 0.
+
+    Some numbers are more probable than others by a part of `count` × 2⁻⁵³ at most, which no search notices.
+    """
     return int(draw(layout) * count)

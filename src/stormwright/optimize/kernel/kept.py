@@ -64,7 +64,16 @@ def is_able() -> bool:
 
 
 class KeptCode(_Cache):  # type: ignore[misc]
-    """The machine code of one function, for Numba: looked for in what was brought, then in the user's cache."""
+    """The machine code of one function, for Numba: looked for in what was brought, then in the user's cache.
+
+    It has what Numba asks of a cache, and is set in place of Numba's own. What was brought and cannot be read is no
+    error: the function is compiled. It is written to only while it is made (`Making`).
+
+    Parameters
+    ----------
+    function
+        The Python function; its module, qualified name and the interpreter name the files.
+    """
 
     def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
@@ -85,7 +94,15 @@ class KeptCode(_Cache):  # type: ignore[misc]
         return str(BROUGHT)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The machine code for a signature, or None."""
+        """The machine code for a signature, or None if it is kept nowhere.
+
+        Parameters
+        ----------
+        sig
+            Types of the arguments.
+        target_context
+            Numba's, of the processor that the code is for.
+        """
         target_context.refresh()
         with suppress(Exception):  # a file that is damaged, or that another user may not read: it is compiled
             data = self._brought.load(_key(sig, target_context.codegen()))

@@ -1,4 +1,16 @@
-"""A placement under way as arrays of records."""
+"""A placement under way as arrays of records.
+
+One record holds all that a step reads of an executor, worker or node, so that a random one costs one cache line and
+not one for each field. Things are known by number: executors by topology as in a problem, workers by topology, nodes as
+in a problem. What belongs together is a range of numbers (`first` to before `last`), so there are no lists to keep.
+Executors of a worker form a ring, since it changes with every step::
+
+    worker.any ─▶ e ⇄ e ⇄ e ─┐        e.next, e.previous; any one of them may be the head
+                  └──────────┘
+
+Tables of a topology with n executors and W workers lie in `table` one after the other: n rows of executors, then W
+rows of workers, W numbers each. A row is known by where it begins (`row`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""The compiled steps that all searching is made of: changes of a placement that keep what is noted of it right."""
+"""The compiled steps that all searching is made of: changes of a placement that keep what is noted of it right.
+
+What is noted: rings of executors, sizes and loads of workers, what is left of nodes and which workers they have, tables
+of traffic and of flows, and what use of nodes costs (`totals.use_cost`). What traffic costs (`totals.cost`) is not
+touched: who makes a step has worked out the rise before (`costs`), and adds it. `takes` says whether a node has room;
+the steps themselves look at no limit.
+
+::
+
+    join, leave                  an executor      tables are left as they are: then `tabulate`
+    start_worker, stop_worker    a worker         tables do not depend on nodes; costs of flows are left as they are
+    shift_executor, shift_worker                  all is right afterwards
+"""
 
 from __future__ import annotations
 
@@ -10,7 +22,19 @@ from stormwright.optimize.kernel.records import NOWHERE, Layout
 
 @inner
 def takes(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
-    """Whether a node has room for so much more, or is asked for no more of what it lacks."""
+    """Whether a node has room for so much more, or is asked for no more of what it lacks.
+
+    An overloaded node may so be relieved by any step, also by one that leaves it overloaded.
+
+    Parameters
+    ----------
+    layout
+        Read only.
+    node
+        Its ports are not looked at.
+    cpu_hz, memory_mb
+        What it would get, below 0 for what it would be rid of.
+    """
     return bool(
         (cpu_hz <= layout.nodes[node].cpu_hz_left or cpu_hz <= 0)
         and (memory_mb <= layout.nodes[node].memory_mb_left or memory_mb <= 0)
@@ -19,7 +43,10 @@ def takes(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
 
 @inner
 def join(layout: Layout, executor: int, worker: int) -> None:
-    """Put an executor of no worker into one that is on a node; tables are left as they are."""
+    """Put an executor of no worker into one that is on a node; tables are left as they are.
+
+    It becomes the last of the worker's ring, so the order in which executors join is the order in which they are met.
+    """
     head = layout.workers[worker].any
     if layout.workers[worker].size == 0:
         layout.workers[worker].any = head = executor
@@ -36,7 +63,10 @@ def join(layout: Layout, executor: int, worker: int) -> None:
 
 @inner
 def leave(layout: Layout, executor: int) -> None:
-    """Take an executor out of its worker; tables are left as they are."""
+    """Take an executor out of its worker; tables are left as they are.
+
+    The one after it becomes the head of the ring. The last one that leaves remains as head of a worker of size 0.
+    """
     worker = layout.executors[executor].worker
     before, after = layout.executors[executor].previous, layout.executors[executor].next
     layout.executors[before].next, layout.executors[after].previous = after, before
@@ -49,6 +79,7 @@ def leave(layout: Layout, executor: int) -> None:
 
 @inner
 def _load(layout: Layout, worker: int, cpu_hz: float, memory_mb: float) -> None:
+    """Let a worker and its node have so much more to do, and note what that use of CPU costs."""
     node = layout.workers[worker].node
     layout.totals[0].use_cost += rise_of_load(layout, node, cpu_hz)
     layout.workers[worker].cpu_hz += cpu_hz
@@ -59,7 +90,10 @@ def _load(layout: Layout, worker: int, cpu_hz: float, memory_mb: float) -> None:
 
 @inner
 def start_worker(layout: Layout, worker: int, node: int) -> None:
-    """Put a worker of no node, with all that is in it, onto one with a free port."""
+    """Put a worker of no node, with all that is in it, onto one with a free port.
+
+    It becomes the last of the node's workers. A node that had none now has its price.
+    """
     at = layout.nodes[node].used
     layout.workers_on[layout.nodes[node].first + at] = worker
     layout.workers[worker].at = at
@@ -74,7 +108,11 @@ def start_worker(layout: Layout, worker: int, node: int) -> None:
 
 @inner
 def stop_worker(layout: Layout, worker: int) -> None:
-    """Take a worker, with all that is in it, off its node."""
+    """Take a worker, with all that is in it, off its node.
+
+    The last worker of the node takes its position, so that this takes the same time however many there are. What the
+    worker holds stays noted with it.
+    """
     node, at = layout.workers[worker].node, layout.workers[worker].at
     layout.nodes[node].used -= 1
     layout.totals[0].use_cost += rise_of_load(layout, node, -layout.workers[worker].cpu_hz)
@@ -90,7 +128,12 @@ def stop_worker(layout: Layout, worker: int) -> None:
 
 @inner
 def shift_executor(layout: Layout, executor: int, to: int) -> None:
-    """Move an executor to another worker of its topology, and keep the tables right."""
+    """Move an executor to another worker of its topology, and keep the tables right.
+
+    What it exchanges with others leaves the column of its old worker for that of the new one, in the rows of those
+    others and in the rows of all workers: O(workers of the topology + links). Subtraction leaves no rest, as rates are
+    multiples of one power of two.
+    """
     own, topology = layout.executors[executor].worker, layout.executors[executor].topology
     leave(layout, executor)
     join(layout, executor, to)
@@ -120,7 +163,7 @@ def shift_executor(layout: Layout, executor: int, to: int) -> None:
 
 @inner
 def shift_worker(layout: Layout, worker: int, to: int) -> None:
-    """Move a worker to a node with a free port."""
+    """Move a worker to a node with a free port, and note anew what the flows of its topology cost."""
     stop_worker(layout, worker)
     start_worker(layout, worker, to)
     note_costs(layout, layout.workers[worker].topology)
@@ -128,7 +171,10 @@ def shift_worker(layout: Layout, worker: int, to: int) -> None:
 
 @inner
 def tabulate(layout: Layout, topology: int) -> None:
-    """Fill in the tables of a topology."""
+    """Fill in the tables of a topology, from the workers that its executors are in.
+
+    O(executors × workers + links). What a worker exchanges within itself is not in its row: it costs nothing.
+    """
     tabulate_flows(layout, topology)
     if not layout.topologies[topology].tabled:
         return

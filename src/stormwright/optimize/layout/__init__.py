@@ -1,1 +1,8 @@
-"""From a problem to a layout to search in, cut into regions or with executors joined, and back."""
+"""From a problem to the arrays that are searched: what executors exchange, where all begins, and parts of it.
+
+::
+
+    problem ─▶ links ──┐
+    workers ───────────┼─▶ start ─▶ Layout ─▶ coarsen: groups of executors as one
+    objective (prices) ┘                  └─▶ regions: nodes that are searched apart
+"""

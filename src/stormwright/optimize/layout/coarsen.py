@@ -43,10 +43,19 @@ def coarsen(layout: Layout, large: BoolArray, most: int, rng: np.random.Generato
 
     Parameters
     ----------
+    layout
+        The finer one, with a placement.
     large
         Topologies whose executors are joined, shape (T,). They get no tables.
     most
         Places in a worker that a pair may take.
+    rng
+        Draws the order in which executors look for a partner.
+
+    Returns
+    -------
+    The coarser layout, with the same placement, and an array of shape (E,). What is joined is numbered by the lower of
+    its two executors, so that topologies remain ranges. Links within a pair vanish: they can cost nothing any more.
     """
     count = len(layout.executors)
     worker, node = layout.executors["worker"].copy(), layout.workers["node"].copy()
@@ -93,7 +102,21 @@ def _joined_links(layout: Layout, of: IndexArray, count: int) -> csr_array:
 
 @compiled
 def match(layout: Layout, large: BoolArray, most: int, order: IndexArray, partner: IndexArray) -> None:
-    """Note the partner of every executor, in this order; itself if it stays alone. Ties go to the lower number."""
+    """Note the partner of every executor, in this order; itself if it stays alone. Ties go to the lower number.
+
+    Parameters
+    ----------
+    layout
+        Read only.
+    large
+        Topologies in which partners are looked for, shape (T,); all others stay alone.
+    most
+        Places in a worker that a pair may take.
+    order
+        All executors, each once, shape (E,), int64. Who comes first chooses first.
+    partner
+        Written, shape (E,), int64; -1 throughout before. ``partner[partner[e]] == e`` afterwards.
+    """
     for executor in order:
         if partner[executor] != NOWHERE:
             continue

@@ -1,4 +1,13 @@
-"""What executors exchange, in the form that a search needs: fixed links, and flows to sinks."""
+"""What executors exchange, in the form that a search needs: fixed links, and flows to sinks.
+
+Traffic comes in two kinds. What goes to a given executor wherever it runs is a *link* of the two, and costs what their
+distance is. What goes to any executor of a component that is near enough is a *flow*: where it ends depends on the
+whole placement, so it has a sender and a *sink* only (`stormwright.optimize.kernel.flows`).
+
+Links are kept as a symmetric sparse matrix in rows (CSR): `first` is where rows begin, `executor` the column, `tps` and
+`pull` two matrices of the same places. *Pull* is what draws executors together before anything is placed: links, and
+flows as if they were spread evenly.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +89,11 @@ class Links:
 
     @classmethod
     def following(cls, problem: Problem) -> Links:
-        """The links of fixed pairs, and flows that follow the placement."""
+        """The links of fixed pairs, and flows that follow the placement.
+
+        Flows of one executor to one sink are added up. Those to a component without executors, or of no rate, are left
+        out.
+        """
         nowhere = np.full(problem.num_executors, UNPLACED, np.int32)
         pairs, spread = pair_traffic(problem), traffic_under(problem, nowhere)
         unit = _unit(np.concatenate([spread.tps, *(load.flow_tps for load in problem.loads)]))
@@ -101,11 +114,17 @@ class Links:
 
 
 def _unit(tps: FloatArray) -> float:
+    """The power of two that all rates are rounded to multiples of.
+
+    With 2ᵏ no less than 2 P times the largest of P rates, no sum of them, both directions included, is above 2ᵏ. In
+    units of 2ᵏ⁻⁵² all of these are whole numbers up to 2⁵², so that a double holds every one exactly.
+    """
     most = float(np.max(tps, initial=0.0)) * max(2 * len(tps), 1)
     return float(2.0 ** (np.ceil(np.log2(most)) - _BITS)) if most > 0 else 1.0
 
 
 def _both_ways(problem: Problem, traffic: Traffic, rates: np.ndarray) -> csr_array:
+    """Rates of pairs as a symmetric matrix with sorted rows, shape (E, E), without its diagonal and zeros."""
     real = (traffic.source != traffic.target) & (traffic.tps > 0)
     shape = (problem.num_executors, problem.num_executors)
     one_way = csr_array((rates[real], (traffic.source[real], traffic.target[real])), shape=shape)

@@ -1,4 +1,16 @@
-"""What a search lowers beside the cost of traffic, and how far it may go from what runs."""
+"""What a search lowers beside the cost of traffic, and how far it may go from what runs.
+
+::
+
+    objective = Σ tps · weight by distance          what a placement costs without any prices
+              + move      · executors in another slot than now
+              + restart   · running workers whose executors or slot change
+              + node      · nodes on which anything runs
+              + imbalance · Σ B_k / B (u_k - u)²
+
+Limits on changes are limits, not prices: a placement beyond them is not taken, however cheap. All prices are in the
+unit of the cost, weighted tuples/s, so that ``move=50`` says: an executor moves if that saves 50 weighted tuples/s.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +61,22 @@ class Prices:
         return Prices(node=self.node, imbalance=self.imbalance)
 
     def objective(self, problem: Problem, slots: IntArray, traffic: Traffic, weights: CostWeights) -> float:
-        """What a placement (slot of every executor, shape (E,)) with such traffic costs, all prices included."""
+        """What a placement with such traffic costs, all prices included; lower is better.
+
+        But for a constant it is what `kernel` and `search` keep up to date step by step, worked out from nothing: they
+        leave out what all traffic would cost within workers.
+
+        Parameters
+        ----------
+        problem
+            What runs now is its current assignment.
+        slots
+            Slot of every executor, shape (E,), `UNPLACED` for none.
+        traffic
+            What executors exchange under this placement.
+        weights
+            Cost of a tuple by distance.
+        """
         total = cost_under(problem, slots, traffic, weights).total
         if self.stays_near:
             changes = diff(problem, problem.current_slot, slots)

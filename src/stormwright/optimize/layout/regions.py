@@ -23,7 +23,21 @@ def cut_into_regions(layout: Layout, count: int, rng: np.random.Generator) -> It
     """Layouts of `count` regions with about as many executors each, which share the arrays of `layout`.
 
     Their totals begin at 0, and are added to its own at the end, even if that is an error. Regions in which nothing may
-    be moved are left out.
+    be moved are left out. In between `layout` says that topologies which lie across regions may not be moved; that too
+    is taken back at the end.
+
+    Parameters
+    ----------
+    layout
+        With a placement. Regions write to its arrays, each to the records of its own nodes, workers and executors.
+    count
+        How many regions, at least 1.
+    rng
+        Draws where regions begin, and a seed for each.
+
+    Yields
+    ------
+    One layout a region. Scratch that two could write to at once is its own.
     """
     region_of_node = np.full(len(layout.nodes), NOWHERE)
     starts, queue = rng.permutation(len(layout.nodes)), np.zeros(len(layout.nodes), np.int64)
@@ -83,6 +97,22 @@ def _grow(layout: Layout, count: int, starts: IndexArray, region: IndexArray, qu
     """Give every node a region, which grows around a start by nodes of the same rack or with the same topologies.
 
     Racks that are larger than a region are cut. Nodes without workers that no rack brings go to all regions in turn.
+    Breadth first, as only a topology all of whose nodes come into one region can be moved in it. A region is full when
+    it and those before it have their part of all executors, so that what one has too many of the next one has too few
+    of.
+
+    Parameters
+    ----------
+    layout
+        Read only.
+    count
+        How many regions.
+    starts
+        All nodes in any order: where regions begin.
+    region
+        Written, shape (N,), int64; -1 throughout before.
+    queue
+        Scratch, shape (N,), int64.
     """
     total = 0
     for node in range(len(layout.nodes)):
@@ -124,6 +154,7 @@ def _grow(layout: Layout, count: int, starts: IndexArray, region: IndexArray, qu
 
 @inner
 def _executors_on(layout: Layout, node: int) -> int:
+    """Places in workers that are taken on a node."""
     total = 0
     for at in range(layout.nodes[node].used):
         total += layout.workers[layout.workers_on[layout.nodes[node].first + at]].size

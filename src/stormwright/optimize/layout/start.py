@@ -68,10 +68,20 @@ def make_layout(
 
     Parameters
     ----------
+    problem
+        Demands, nodes and racks, and what runs now, which tells lost executors from those that could keep their slot.
+    links
+        What executors exchange.
+    workers
+        The placement to begin with; limits may be broken by it.
     usable
         Whether workers may go to a node, shape (N,).
     most_per_worker
         Executors that a worker of each topology may have, shape (T,).
+    weights
+        Cost of a tuple by distance; that within a worker is taken off all, as it is paid in any case.
+    seed
+        Of the random numbers, from 0 to 2⁶⁴ - 1.
     prices
         What counts beside the cost of traffic; nothing by default. What is held can neither move nor restart, so that
         where nothing else runs only the prices of nodes count.

@@ -2,6 +2,12 @@
 
 A step changes two nodes. So a node on which no step helped need not be looked at again but beside nodes that changed
 since: nodes are kept in the order in which they last changed.
+
+Overload is the sum over hard resources of what nodes hold beyond what they have, in parts of what the cluster has. Four
+kinds of step take some of it off a node: a worker goes to another node with a free port, two workers change nodes, an
+executor goes to another worker of its topology, or two executors of a topology change workers. With w workers on each
+of two nodes and e executors in each of these, that is O(w² e²) steps for a pair of nodes; a bound of what any of them
+can gain (`_most_gain`) spares most pairs.
 """
 
 from __future__ import annotations
@@ -22,7 +28,11 @@ MOVE_WORKER, SWAP_WORKERS, MOVE_EXECUTOR, SWAP_EXECUTORS = range(4)
 
 @inner
 def find_best(mending: Mending, node: int) -> None:
-    """Note the best step on an overloaded node; if it was looked at in vain, only beside nodes that changed since."""
+    """Note the best step on an overloaded node; if it was looked at in vain, only beside nodes that changed since.
+
+    `best[0].gain` is `NOISE` afterwards if there is none. Each pair of nodes that is met counts as a look in `totals`,
+    which is how the time is limited without a clock.
+    """
     mending.best[0].gain = NOISE
     since = mending.nodes[node].looked
     if mending.nodes[node].changed > since:
@@ -89,7 +99,23 @@ def _look_within(mending: Mending, worker: int, partner: int) -> None:
 
 @inner
 def _note_step(mending: Mending, node: int, other: int, worker: int, executor: int, kind: int, target: int) -> None:
-    """Note a step if it is better than the best so far; of equal ones the first by worker, executor, kind, target."""
+    """Note a step if it is better than the best so far; of equal ones the first by worker, executor, kind, target.
+
+    Which nodes are looked at in which order so has no influence on the step that is taken.
+
+    Parameters
+    ----------
+    mending
+        `best` is written.
+    node, other
+        The overloaded node, and the one that the step would change beside it.
+    worker, executor
+        What goes: a worker of `node`, or an executor in it; -1 where the worker goes as a whole.
+    kind
+        One of the four.
+    target
+        A node, worker, worker or executor, by kind.
+    """
     gain = 0.0
     for resource in range(len(mending.unit)):
         if kind == MOVE_WORKER:

@@ -1,4 +1,8 @@
-"""The loops of `Repair`, on arrays, compiled."""
+"""The loops of `Repair`, on arrays, compiled.
+
+All numbers are added up anew from what they are sums of, node by node, whenever these change: a placement that comes
+about in another way has the same sums to the last digit, and a long repair cannot drift.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,16 @@ def settle(mending: Mending) -> None:
 def take_steps(mending: Mending, most_looks: int) -> bool:
     """Take the steepest step on the most overloaded node that has one, again and again; whether none is left.
 
-    Stops once about so many pairs of nodes were looked at; called again, it goes on as if it had not.
+    Stops once about so many pairs of nodes were looked at; called again, it goes on as if it had not. So whoever calls
+    it can look at a clock in between, and the outcome does not depend on how often. Each step lowers the overload by
+    more than `NOISE`, hence it ends.
+
+    Parameters
+    ----------
+    mending
+        Written.
+    most_looks
+        Pairs of nodes to look at, about.
     """
     until = mending.totals[0].looks + most_looks
     rank = 0
@@ -59,7 +72,7 @@ def take_steps(mending: Mending, most_looks: int) -> bool:
 
 @compiled
 def take_out(mending: Mending, topology: int) -> None:
-    """Take a topology's workers, except those that may not change, off their nodes."""
+    """Take a topology's workers, except those that may not change, off their nodes. Their executors stay in them."""
     for worker in range(len(mending.workers)):
         node = mending.workers[worker].node
         if mending.workers[worker].topology == topology and mending.workers[worker].movable and node != NOWHERE:
@@ -69,7 +82,15 @@ def take_out(mending: Mending, topology: int) -> None:
 
 @compiled
 def put_back(mending: Mending, workers: IndexArray) -> bool:
-    """Put workers of no node where they leave least, ties to the lower node; whether there is room for all, or none."""
+    """Put workers of no node where they leave least, ties to the lower node; whether there is room for all, or none.
+
+    Parameters
+    ----------
+    mending
+        Written; if there is no room for one of them, those put back before are taken off again.
+    workers
+        In the order in which they choose, int64.
+    """
     for position in range(len(workers)):
         to, least = NOWHERE, math.inf
         for node in range(len(mending.nodes)):
@@ -104,6 +125,7 @@ def _left_beside(mending: Mending, node: int, worker: int) -> float:
 
 @inner
 def _take_best(mending: Mending) -> None:
+    """Take the step that was noted as the best, and note that its two nodes changed."""
     kind, target = mending.best[0].kind, mending.best[0].target
     worker, executor = mending.best[0].worker, mending.best[0].executor
     node = mending.workers[worker].node

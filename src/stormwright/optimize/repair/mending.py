@@ -1,4 +1,12 @@
-"""A placement that is mended, as arrays of records, and its changes: what is noted of it stays right."""
+"""A placement that is mended, as arrays of records, and its changes: what is noted of it stays right.
+
+Three orders are kept beside the placement itself. Executors of a worker, and workers of a node, are lists in rising
+number, so that sums of them are the same however they came there. `hardest` has nodes by overload. A list from
+`totals.newest` by `older` has nodes by when they last changed::
+
+    newest ─▶ node ─older─▶ node ─older─▶ node        a node looked at in vain at change c needs only those
+              changed 9     changed 7     changed 2    with `changed` > c
+"""
 
 from __future__ import annotations
 
@@ -160,7 +168,17 @@ def sum_node(mending: Mending, node: int) -> None:
 
 @inner
 def overload_with(mending: Mending, node: int, resource: int, more: float) -> float:
-    """What a node would hold beyond what it has, with so much more, as a part of what the cluster has."""
+    """What a node would hold beyond what it has of a resource, with so much more, as a part of what the cluster has.
+
+    Parameters
+    ----------
+    mending
+        Read only.
+    node, resource
+        Which; `resource` is a column of `demand`.
+    more
+        In the unit of the resource; below 0 for less.
+    """
     over = mending.of_node[node, resource] + more - mending.capacity[node, resource]
     return float(max(over, 0.0) / mending.unit[resource])
 
@@ -199,11 +217,13 @@ def _rank(mending: Mending, node: int) -> None:
 
 @inner
 def _set_rank(mending: Mending, node: int, rank: int) -> None:
+    """Put a node at a place in `hardest`."""
     mending.hardest[rank] = node
     mending.nodes[node].rank = rank
 
 
 @inner
 def _comes_before(mending: Mending, a: int, b: int) -> bool:
+    """The order of `hardest`: most overloaded first, then by number."""
     overload_a, overload_b = mending.nodes[a].overload, mending.nodes[b].overload
     return bool(overload_a > overload_b or (overload_a == overload_b and a < b))

@@ -1,4 +1,11 @@
-"""One search: stretches of steps, each cooler than the one before, and the best placement that these come by."""
+"""One search: stretches of steps, each cooler than the one before, and the best placement that these come by.
+
+Simulated annealing, with two things of its own. The clock is looked at between stretches only, whose length follows the
+speed of those before, so that a budget in seconds ends about in time on any machine. And limits on changes are met by
+*shadow prices*: a limit alone would freeze the search once it is reached, as every further move is then forbidden. So
+moves get dearer from stretch to stretch while they are near their limit, until those come home that gain least, and
+cheaper otherwise. These prices steer the search and are in no cost that is compared or returned.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +81,10 @@ def rank(layout: Layout) -> tuple[float, float]:
 
 
 def anneal(layout: Layout, cooling: Cooling, effort: Effort) -> Placed:
-    """Refine `layout`; the best placement seen, at worst the one at hand."""
+    """Refine `layout`; the best placement seen, at worst the one at hand.
+
+    Looked at after each stretch, by overload, then cost. The layout itself is left as the last stretch left it.
+    """
     best = Placed.of(layout)
     for _ in stretches(layout, cooling, effort, cooling.stretches):
         if rank(layout) < best.rank:
@@ -85,7 +95,26 @@ def anneal(layout: Layout, cooling: Cooling, effort: Effort) -> Placed:
 def stretches(
     layout: Layout, cooling: Cooling, effort: Effort, number: int, first: float = 0.0, last: float = 1.0
 ) -> Iterator[None]:
-    """Refine `layout` in about so many stretches, from one part of a cooling to another; stops after each."""
+    """Refine `layout` in about so many stretches, from one part of a cooling to another; stops after each.
+
+    Parameters
+    ----------
+    layout
+        Its arrays are written by each stretch; between two it may be read.
+    cooling
+        Temperatures.
+    effort
+        If in steps, each stretch has the same number. If in seconds, the first has 500, and each later one as many as
+        fit into its part of the time at the speed so far, at least 500.
+    number
+        How many stretches.
+    first, last
+        Parts of the cooling from 0 to 1, so that a search of a region goes through a part of it each time.
+
+    Yields
+    ------
+    Nothing, after each stretch.
+    """
     begun_s = time.perf_counter()
     part, move_shadow, restart_shadow = 0.0, 0.0, cooling.mean * _FIRST_RESTARTS
     stretch = math.ceil(effort.steps / number) if effort.steps else _SHORTEST

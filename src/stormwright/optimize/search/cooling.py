@@ -1,4 +1,12 @@
-"""How hot a search is, by how far it has come."""
+"""How hot a search is, by how far it has come.
+
+With h the first and c the last temperature, in parts of what a step may well change, m, a cooling is ::
+
+    T(x) = m · h^(1 - x) · c^x,   x from 0 to 1
+
+so that it takes as long from 0.1 to 0.01 as from 0.01 to 0.001. More than one cooling follow each other where there are
+more steps than one needs: a second start does more than an even slower end.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +78,7 @@ class Cooling:
 
 
 def _mean_rise(layout: Layout) -> float:
+    """What an executor that may move exchanges on average, and what twice its square of CPU costs on a mean node."""
     free = layout.executors[layout.free_executors]
     capacity = layout.nodes["cpu_hz"][layout.nodes["cpu_hz"] > 0]
     uneven = layout.imbalance_price * 2 * free["cpu_hz"].mean() ** 2 / capacity.mean() if len(capacity) else 0.0

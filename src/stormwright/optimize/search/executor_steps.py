@@ -1,4 +1,9 @@
-"""Steps of executors: to another worker of the topology, or in exchange with one there."""
+"""Steps of executors: to another worker of the topology, or in exchange with one there.
+
+A proposal, in order: a worker is drawn; if it has a place and its node has room, the executor goes there; if it has
+none, or that step is not taken, the executor changes places with one drawn from there. Whatever is tried keeps all
+limits, so that a placement within them stays so. Neither may empty a worker: Storm would not start it.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +50,11 @@ def _draw_worker(layout: Layout, executor: int) -> int:
 
 @inner
 def step_executor(layout: Layout, executor: int, temperature: float) -> None:
-    """Move an executor to another worker, or exchange it with one there."""
+    """Move an executor to another worker, or exchange it with one there; or leave all as it is.
+
+    Its worker must be movable and on a node. Where the node of the worker is no longer usable it may leave, but not
+    change places: nothing new goes there.
+    """
     own, to = layout.executors[executor].worker, _draw_worker(layout, executor)
     if to == NOWHERE:
         return
@@ -72,6 +81,10 @@ def step_executor(layout: Layout, executor: int, temperature: float) -> None:
 
 @inner
 def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) -> None:
+    """Exchange an executor with one drawn from the worker `to`, if limits allow it and it is taken.
+
+    Limits are looked at before the cost, which takes longest to work out.
+    """
     own = layout.executors[executor].worker
     if layout.nodes[layout.workers[own].node].ports == 0:
         return

@@ -3,6 +3,13 @@
 What a step moves is so first a whole group of executors, which single steps would have to take apart: G. Karypis, V.
 Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs", SIAM Journal on Scientific
 Computing 20, 1998, https://doi.org/10.1137/S1064827595287997; with annealing in place of their refinement.
+
+::
+
+    executors ─join─▶ ≤ 3 places ─join─▶ ≤ 6 places ─join─▶ ≤ 12 places
+    search 4  ◀─────   search 3  ◀─────   search 2  ◀─────   search 1, the hottest
+
+Executors are joined within workers only, so each level holds the placement of the one before without a change of cost.
 """
 
 from __future__ import annotations

@@ -64,7 +64,15 @@ def refine(layout: Layout, steps: int, temperature: float) -> None:
 def relieve(layout: Layout, nodes: IndexArray) -> None:
     """Take load off those of `nodes` that have too much, by random steps of what is on them; some may stay overloaded.
 
-    These are no steps of the search, and not counted.
+    These are no steps of the search, and not counted. Nor is the cost looked at in steps that relieve a node; others
+    are taken only if they do not raise it.
+
+    Parameters
+    ----------
+    layout
+        With its cost added up, as steps add to it.
+    nodes
+        Numbers of nodes, int64; those that have not too much are passed over.
     """
     for node in nodes:
         for _ in range(_RELIEVING):

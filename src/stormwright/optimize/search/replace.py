@@ -1,4 +1,10 @@
-"""Steps of topologies: one to three that share nodes are taken out and placed anew."""
+"""Steps of topologies: one to three that share nodes are taken out and placed anew.
+
+Single steps cannot bring a topology from one node to another that is full: half-way it costs more than at either end.
+Ruin and recreate does so at once: neighbours are taken out with it, so that there is room, and placed in a random order
+with some nodes overlooked, so that it is not the same again. The result is polished by a few steps of its executors
+before it is judged, as a raw construction would mostly lose against what was refined for long.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +27,11 @@ _BLINK, _NODE_FIRST = 0.3, 4.0
 
 @inner
 def replace_topologies(layout: Layout, temperature: float) -> None:
-    """Take one to three topologies that share nodes out and place them anew; undone if that raises the cost."""
+    """Take one to three topologies that share nodes out and place them anew; undone if that raises the cost.
+
+    While it is hot a rise is taken as that of other steps is. All that it takes counts as steps: so many for each
+    executor placed, and those of polishing, so that a budget in steps takes about as long whatever they are.
+    """
     count, before = _choose_ruined(layout), 0.0
     cost, use_cost = layout.totals[0].cost, layout.totals[0].use_cost
     for number in range(count):
@@ -78,6 +88,7 @@ def _choose_ruined(layout: Layout) -> int:
 
 @inner
 def _remember(layout: Layout, topology: int) -> None:
+    """Note where the executors and workers of a topology are."""
     for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
         layout.kept_worker[executor] = layout.executors[executor].worker
     for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
@@ -86,6 +97,7 @@ def _remember(layout: Layout, topology: int) -> None:
 
 @inner
 def _restore(layout: Layout, topology: int) -> None:
+    """Put a topology that was taken out back to where it was. Rings may be in another order than before."""
     for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
         start_worker(layout, worker, layout.kept_node[worker])
     for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):

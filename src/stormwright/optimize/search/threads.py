@@ -1,6 +1,10 @@
 """Searches on one or several threads, which run at the same time as compiled code needs no interpreter.
 
 The outcome depends on the seed, the steps and the number of threads, and not on which thread is faster.
+
+Two ways, as problems differ. `search_apart`: every thread searches the whole from the same placement with random
+numbers of its own, and the best counts: for few topologies, where all steps meet. `search_regions`: every thread
+searches other regions of one placement at once, for very many topologies: with k threads k times as many steps.
 """
 
 from __future__ import annotations
@@ -46,6 +50,19 @@ def search_regions(layout: Layout, cooling: Cooling, effort: Effort, regions: in
     """Refine a layout region by region, cut otherwise a few times in each cooling; the best placement, and steps made.
 
     Every thread has regions of its own.
+
+    Parameters
+    ----------
+    layout
+        Written; it ends as the last cut left it.
+    cooling
+        Each cut goes through its part of it.
+    effort
+        Steps of all regions together, or seconds.
+    regions
+        How many to cut it into, a multiple of `threads`.
+    threads
+        Each refines every `threads`-th region, one after the other.
     """
     best = Placed.of(layout)
     rng = np.random.default_rng(layout.random)
@@ -84,6 +101,17 @@ def search_apart(layout: Layout, cooling: Cooling, effort: Effort, threads: int)
     """Refine a layout by every thread on its own, with other random numbers; the best placement, and all steps made.
 
     Of equal ones the first counts.
+
+    Parameters
+    ----------
+    layout
+        Searched by the first thread, hence written; the others have copies of what changes.
+    cooling
+        The same for all.
+    effort
+        Of each thread.
+    threads
+        How many.
     """
     rng = np.random.default_rng(layout.random)
     layouts = [layout, *(_copy(layout, rng) for _ in range(1, threads))]

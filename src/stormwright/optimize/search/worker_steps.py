@@ -1,4 +1,9 @@
-"""Steps of workers: to another node, or in exchange with one there."""
+"""Steps of workers: to another node, or in exchange with one there.
+
+A worker goes with all that is in it, so what it holds inside keeps its cost, and only what it exchanges with other
+workers of its topology counts. Nodes are drawn where those are, mostly: a step to anywhere hardly ever gains. Two
+workers that change nodes need no free port, which is the only way on a cluster whose ports are all taken.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +64,7 @@ def _draw_node(layout: Layout, worker: int) -> int:
 
 @inner
 def _swap_workers(layout: Layout, worker: int, other: int, temperature: float) -> None:
+    """Let two workers change nodes if limits allow it and the step is taken; topologies may differ."""
     node, to = layout.workers[worker].node, layout.workers[other].node
     cpu_hz = layout.workers[worker].cpu_hz - layout.workers[other].cpu_hz
     memory_mb = layout.workers[worker].memory_mb - layout.workers[other].memory_mb

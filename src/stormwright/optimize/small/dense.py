@@ -233,7 +233,10 @@ def lack(left: float) -> float:
 
 @inner
 def overload_by(dense: Dense, node: int, to: int, cpu: float, memory: float) -> float:
-    """By how much the overload rises if so much load goes from one node to another."""
+    """By how much the overload rises if so much load, of `cpu` and `memory`, goes from `node` to the node `to`.
+
+    In the units of `dense`; 0 if the two are the same.
+    """
     if node == to:
         return 0.0
     return (
@@ -250,7 +253,7 @@ def overload_by(dense: Dense, node: int, to: int, cpu: float, memory: float) -> 
 
 @inner
 def move_load(dense: Dense, node: int, to: int, cpu: float, memory: float) -> None:
-    """Let so much load go from one node to another."""
+    """Let so much load, of `cpu` and `memory` in the units of `dense`, go from `node` to the node `to`."""
     dense.cpu_left[node] += cpu
     dense.memory_left[node] += memory
     dense.cpu_left[to] -= cpu

@@ -19,6 +19,7 @@ class Remembered(NamedTuple):
 
 
 def remembered(worker: IndexArray, node: IndexArray) -> Remembered:
+    """A place to remember placements in: copies of both arrays, overload and cost 0."""
     return Remembered(worker.copy(), node.copy(), np.zeros(2))
 
 

@@ -53,7 +53,10 @@ _STRETCH = 100
 
 
 def is_small(layout: Layout) -> bool:
-    """Whether `improve_small` takes a layout: few executors, and only what it knows counts."""
+    """Whether `improve_small` takes a layout: few executors, and only what it knows counts.
+
+    It knows fixed traffic, CPU, memory, ports and places in workers; no flows, no prices, no limits on changes.
+    """
     prices = layout.move_price, layout.restart_price, layout.node_price, layout.imbalance_price
     limited = layout.max_moves >= 0 or layout.max_restarts >= 0
     return len(layout.executors) <= MOST_DENSE and len(layout.sinks) == 0 and not (limited or any(prices))
@@ -64,9 +67,13 @@ def improve_small(layout: Layout, steps: int, is_over: Callable[[], bool]) -> tu
 
     Parameters
     ----------
+    layout
+        Read only: the search has arrays of its own.
     steps
         How many to make, one for each executor that may move and each look at all that can be done; 0 for as many as
         there are until `is_over`.
+    is_over
+        Asked between stretches of looks, where `steps` is 0.
     """
     dense = Dense.of(layout)
     free = len(dense.free_executors)
@@ -80,7 +87,16 @@ def improve_small(layout: Layout, steps: int, is_over: Callable[[], bool]) -> tu
 
 @compiled
 def search(dense: Dense, looks: int) -> None:
-    """Make so many steps of executors, and begin rounds in between."""
+    """Make so many steps of executors, and begin rounds in between.
+
+    One look takes O(E W + E²): every executor to every worker of its topology, and every two of a topology. Each step
+    costs a few additions to judge, as `reach` holds what each executor would cost in each worker::
+
+        a to w:        reach[a, w] - reach[a, own]
+        a and b:       reach[a, v] - reach[a, w] + reach[b, w] - reach[b, v] + 2 tps[a, b] far[w, v]     a in w, b in v
+
+    Of steps that cost the same the first one counts: by executor, and of each its moves before its exchanges.
+    """
     for _ in range(looks):
         if dense.state[0].idle > dense.state[0].patience:
             _end_round(dense)
@@ -159,7 +175,11 @@ def _may(dense: Dense, executor: int, to: int, partner: int, rise: float, over: 
 
 @inner
 def _make(dense: Dense, executor: int, to: int, partner: int, over: float) -> None:
-    """Make a step, and bar the way back."""
+    """Make a step, and bar the way back.
+
+    For how many steps an executor may not return to the worker that it leaves is drawn anew each time, so that the
+    search does not run in circles of a fixed length.
+    """
     own, until = dense.worker[executor], dense.state[0].made + _BARRED + draw_below(dense, _BARRED_MORE)
     dense.barred[executor, own] = until
     shift(dense, executor, to)
@@ -175,7 +195,11 @@ def _make(dense: Dense, executor: int, to: int, partner: int, over: float) -> No
 
 @compiled
 def _end_round(dense: Dense) -> None:
-    """Note the best of a round, and whether the next begins from it."""
+    """Note the best of a round, and whether the next begins from it.
+
+    Always if it has less overload than what rounds begin from now, or the same and no more cost; if it costs more, with
+    probability exp(-rise / heat).
+    """
     found = dense.round
     if _is_better(dense, found.rank[0], found.rank[1], dense.best):
         copy(found, dense.best)

@@ -30,7 +30,25 @@ def runs_apart(problem: Problem, topology: int) -> bool:
 
 
 def apart_shortages(draft: Draft, topology: int, executors: IndexArray, workers: int) -> Iterator[str]:
-    """Why no placement of some executors in that many workers keeps the topology's limits on components, if so."""
+    """Why no placement of some executors in that many workers keeps the topology's limits on components, if so.
+
+    What is found is certain; what is not may still fail.
+
+    Parameters
+    ----------
+    draft
+        What is placed so far, which takes room on nodes.
+    topology
+        Its index. One without such limits lacks nothing.
+    executors
+        Those to place, numbered over the problem.
+    workers
+        How many they are to be in.
+
+    Yields
+    ------
+    A sentence with numbers for every component that usable nodes cannot take all of, then one if workers are too few.
+    """
     problem = draft.problem
     limits = problem.component_limits.get(topology)
     if limits is None:
@@ -85,8 +103,14 @@ class Crowd:
 
     Parameters
     ----------
+    problem
+        Whose nodes and executors are counted.
+    topology
+        Its index.
+    limits
+        Its limits; only those on nodes count here.
     node_of
-        Node of every executor of the problem, -1 for none, shape (E,).
+        Node of every executor of the problem, -1 for none, shape (E,). Read once: later changes come by `add`.
     """
 
     def __init__(self, problem: Problem, topology: int, limits: ComponentLimits, node_of: IndexArray) -> None:

@@ -47,7 +47,19 @@ class Draft:
     def add_worker(
         self, topology: int, executors: Sequence[int] | IndexArray, node: int = UNPLACED, *, fixed: bool = False
     ) -> None:
-        """Add a worker of `executors` (numbered over the problem)."""
+        """Add a worker, which gets the next number. No limit is looked at.
+
+        Parameters
+        ----------
+        topology
+            Index of the topology that it is of.
+        executors
+            What is in it, numbered over the problem. What was in another worker leaves that one.
+        node
+            Where it is; on none by default.
+        fixed
+            Whether it runs and stays as it is.
+        """
         self.worker[executors] = len(self.node)
         self.topology.append(topology)
         self.node.append(node)

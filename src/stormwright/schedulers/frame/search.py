@@ -37,6 +37,19 @@ def search(problem: Problem, name: str, params: SearchParams, objective: Objecti
     Topologies with limits on components stay where `online` puts them. What runs stays, unless `move_running`: then the
     search also starts from what `online` gives if nothing ran, and the outcome counts if it places more, breaks fewer
     limits or, with as many, has a lower objective.
+
+    Parameters
+    ----------
+    problem
+        What to place, and what runs.
+    name
+        Of the scheduler, for the answer.
+    params
+        Those of the scheduler; only `move_running` is read here, all go into the answer.
+    objective
+        What is to be lower. Differences below rounding do not count, so that nothing moves for them.
+    improve
+        Changes the draft in place. What it makes of it is dropped if it is no better than what it was.
     """
     best = _improved(problem, problem, objective, improve)
     if params.move_running and np.any(problem.current_slot != UNPLACED):

@@ -54,10 +54,21 @@ def place_waiting(
 
     Parameters
     ----------
+    problem
+        What to place, and what runs.
+    name
+        Of the scheduler, for the answer and its reasons.
+    params
+        Order of the queue; all go into the answer.
     make_rule
         Given what the nodes have left, the rule; called anew for each attempt.
     soft_cpu
         Let the rule load nodes beyond their CPU capacity.
+
+    Raises
+    ------
+    InputError
+        The order asked for is by something that topologies do not tell soundly (`ordered`).
     """
 
     def plan_on(usable: BoolArray) -> Plan:
@@ -106,7 +117,17 @@ def plan_with_last_resort(problem: Problem, plan_on: Callable[[BoolArray], P]) -
 
 
 def answer(problem: Problem, name: str, params: Params, plan: Plan) -> Assignment:
-    """`plan` as a scheduler's answer."""
+    """`plan` as a scheduler's answer.
+
+    Parameters
+    ----------
+    problem
+        The one that was planned.
+    name, params
+        Of the scheduler.
+    plan
+        Every executor of a topology with reasons that has no slot is told to be unplaced for these.
+    """
     return Assignment(
         slot_of_executor=plan.slots,
         unplaced=tuple(_unplaced(problem, plan)),

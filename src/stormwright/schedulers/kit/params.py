@@ -35,6 +35,17 @@ def param(
     """A field of a `Params` dataclass: its default, what it does, and its range, both ends included, or its choices.
 
     A number is finite unless `high` is infinite, an integer has at most 64 bits.
+
+    Parameters
+    ----------
+    default
+        Its type is that of the parameter.
+    text
+        What it does, in a few words; shown by the CLI and in the docs.
+    low, high
+        The least and the most that a number may be; None for no such end.
+    choices
+        What a string may be; none for any.
     """
     return field(default=default, metadata={"text": text, "low": low, "high": high, "choices": tuple(choices)})
 

@@ -64,8 +64,19 @@ def _joined(draft: Draft, wanted: Iterable[Wanted], may_join: MayJoin) -> Iterat
 def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True, soft_cpu: bool = False) -> list[Wanted]:
     """Those of `wanted`, in order, that the cluster as a whole has room for; the draft notes why not the others.
 
-    With `backfill` one that fits goes ahead of one that does not; without, it waits. With `soft_cpu` what a node is
-    loaded beyond its CPU counts as taken from the others, so that there is as much left as before that was placed.
+    Sums over the cluster and the largest node are looked at: what is admitted may still find no node.
+
+    Parameters
+    ----------
+    draft
+        What is placed so far; its `reasons` are written.
+    wanted
+        In the order in which they are served.
+    backfill
+        Whether one that fits goes ahead of one that does not; else it waits, and that is its reason.
+    soft_cpu
+        What a node is loaded beyond its CPU counts as taken from the others, so that there is as much left as before
+        that was placed.
     """
     least = np.zeros((len(draft.problem.resources) + 1, 1))
     if soft_cpu:

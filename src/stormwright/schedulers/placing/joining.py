@@ -30,6 +30,19 @@ def join_running(
     Those that ask for least CPU join, the largest of them first, each the worker with fewest executors that can take
     it; ties go to the lower index.
 
+    Parameters
+    ----------
+    draft
+        Live workers are fixed in it. Written; as before, but for the reason, if not all can join.
+    topology
+        Its index.
+    waiting
+        Lost executors of it, numbered over the problem.
+    new_workers
+        How many new workers it gets: full ones leave the rest to join.
+    may_join
+        Whether an executor may be with those of a live worker; all may by default.
+
     Returns
     -------
     Those of `waiting` that still want a new worker; None if one finds no live worker. Then none joins, and the draft

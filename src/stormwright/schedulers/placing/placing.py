@@ -68,6 +68,12 @@ class Placing:
 
     Parameters
     ----------
+    draft
+        Gets the workers when all is placed.
+    room
+        What nodes have left; kept up to date at every step.
+    wanted
+        The topology, its executors to place, and in how many workers.
     soft_cpu
         Let a node take executors beyond its CPU capacity (R-Storm treats CPU as a soft constraint).
     """

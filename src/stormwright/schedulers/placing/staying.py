@@ -40,7 +40,18 @@ def restore_cheaper(draft: Draft, rates: Rates, weights: CostWeights, rates_new:
     """Put topologies back to where they run well, wherever that costs no more and fits.
 
     They are tried in order, again and again, until none can be put back any more. A topology that the draft leaves out
-    is put back at any cost. `rates_new` are those in the draft, if they differ from those now.
+    is put back at any cost.
+
+    Parameters
+    ----------
+    draft
+        A new placement of everything; written.
+    rates
+        Traffic of what runs now.
+    weights
+        Cost of a tuple by distance.
+    rates_new
+        Traffic in the draft, if it differs from that now.
     """
     problem = draft.problem
     node_now = np.append(problem.slot_node, UNPLACED)[problem.current_slot]
