@@ -168,8 +168,8 @@ lowers something else, such as the load of the busiest node, may well cost more 
 - What runs stays where it is, except with `online` and `optimizer` and, told `move_running`, `annealing`, `ant_colony`
   and `genetic`.
 - Loads and traffic are as measured; of a topology that was not measured, what its components ask for and what its
-  streams suggest. Shuffled traffic follows the placement: the costs here count that; of the rules only `annealing`
-  does."""
+  streams suggest. Shuffled traffic follows the placement: the costs here count that; of the rules only
+  `annealing` and `optimizer` do."""
 
 
 def _index_row(name: str, page: str, description: Description, cost: str) -> str:
