@@ -182,10 +182,12 @@ class _Planner:
 
     def _move_together(self) -> bool:
         """Move a smallest group of those that wait for each other."""
+        last = None
         while self._sizes:
-            size, rank, index = heapq.heappop(self._sizes)
-            if index not in self._waiting:
+            search = size, rank, index = heapq.heappop(self._sizes)
+            if search == last or index not in self._waiting:
                 continue
+            last = search
             group = self._search.find(index, size, _TRIES)
             if group is not None and self._make(group, [Batch.home(self._room, group)]):
                 return True
@@ -199,10 +201,11 @@ class _Planner:
     def _move_many_together(self) -> bool:
         """Move the smallest of a few groups of those of which no smaller one was found."""
         groups: list[tuple[int, tuple[int, ...], int]] = []
+        last = None
         while self._large and self._tries and len(groups) < LARGE_COMPARED:
             missing, index = heapq.heappop(self._large)
-            if index in self._waiting:
-                self._tries -= 1
+            if index in self._waiting and index != last:
+                self._tries, last = self._tries - 1, index
                 group = self._search.closure(index)
                 groups += [(missing, group, index)] if group else []
         for missing, _, index in groups:

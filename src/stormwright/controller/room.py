@@ -56,7 +56,7 @@ class Room:
         self.used = self.measure.use(self.places)
         self._most: FloatArray = self.measure.capacity * (1 + RELATIVE_TOLERANCE)
         placed = self.now != UNPLACED
-        self._holder = np.full(len(problem.slots), UNPLACED, dtype=np.int64)
+        self._holder = np.full(len(problem.slots), UNPLACED, dtype=np.int32)
         self._holder[self.now[placed]] = problem.executor_topology[placed]
         self._workers: dict[int, Workers] = {}
         self._target_workers: dict[int, Workers] = {}
