@@ -8,6 +8,7 @@ from itertools import islice
 import numpy as np
 
 from stormwright.controller.room import Room
+from stormwright.model.arrays import IndexArray
 
 #: What is missing that is looked at to find the one with the fewest topologies to help.
 _LOOKED_AT = 6
@@ -33,7 +34,8 @@ class GroupSearch:
     def __init__(self, room: Room, waiting: Collection[int], here: Mapping[int, Collection[int]]) -> None:
         self._room, self._waiting, self._here = room, waiting, here
         self._more = np.zeros_like(room.used)
-        self._left, self._version = room.left(slice(None)), room.version
+        self._nodes: IndexArray = np.arange(room.used.shape[1])
+        self._left, self._version = room.left(self._nodes), room.version
         self._seen: set[frozenset[int]] = set()
         self._tries = 0
         #: Whether the last search left out groups that were too large, or ended for its number of tries.
@@ -79,7 +81,7 @@ class GroupSearch:
     def _look(self) -> None:
         """Take note of what is left, if anything has moved since."""
         if self._version != self._room.version:
-            self._left, self._version = self._room.left(slice(None)), self._room.version
+            self._left, self._version = self._room.left(self._nodes), self._room.version
 
     def _with(self, members: list[int], topology: int, most: int) -> tuple[int, ...] | None:
         group = frozenset((*members, topology))
@@ -91,7 +93,7 @@ class GroupSearch:
             return None
         self._tries -= 1
         nodes = self._room.places[topology].nodes
-        before = self._more[:, nodes].copy()
+        before = self._more.take(nodes, axis=1)
         self._more[:, nodes] += self._room.places[topology].change
         found = self._complete([*members, topology], most)
         self._more[:, nodes] = before

@@ -23,8 +23,13 @@ def workers_of(slots: IntArray) -> Workers:
     """The workers of a topology whose executors are in `slots`."""
     order = np.argsort(slots, kind="stable")
     ordered = slots[order]
-    starts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
-    return {int(ordered[start]): order[start:end] for start, end in pairwise(starts) if ordered[start] != UNPLACED}
+    starts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist()]
+    ends = pairwise([*starts, len(order)])
+    return {
+        slot: order[start:end]
+        for slot, (start, end) in zip(ordered[starts].tolist(), ends, strict=True)
+        if slot != UNPLACED
+    }
 
 
 class Room:
@@ -97,13 +102,13 @@ class Room:
         held = [(slot, of) for slot, of in enumerate(self._holder[first:end].tolist(), first) if of != UNPLACED]
         return [(of, slot, self.workers(of)[slot]) for slot, of in held if slot in self.workers(of)]
 
-    def left(self, nodes: IndexArray | slice, used: FloatArray | None = None) -> FloatArray:
+    def left(self, nodes: IndexArray, used: FloatArray | None = None) -> FloatArray:
         """What more may be taken of nodes, shape (R, M); of a node that has less than is in use, rounding only.
 
         `used` is what is in use of all nodes, where that is not what is in use now.
         """
-        used = (self.used if used is None else used)[:, nodes]
-        room: FloatArray = np.maximum(self._most[:, nodes] - used, RELATIVE_TOLERANCE * used)
+        used = (self.used if used is None else used).take(nodes, axis=1)
+        room: FloatArray = np.maximum(self._most.take(nodes, axis=1) - used, RELATIVE_TOLERANCE * used)
         return room
 
     def short(self, topology: int) -> tuple[IndexArray, IndexArray]:
@@ -157,8 +162,9 @@ class Room:
             self._workers.pop(topology, None)
             self._holder[own] = topology
             old, place = self.places[topology], places[topology]
-            self.used[:, old.nodes] -= old.before
-            self.used[:, place.nodes] += place.before
+            for used, less, more in zip(self.used, old.before, place.before, strict=True):  # faster than all at once
+                used[old.nodes] -= less
+                used[place.nodes] += more
             self.wanted[old.entered] -= 1
             self.wanted[place.entered] += 1
             self.places[topology] = place
