@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 
 import numpy as np
 
 from stormwright.controller.room import Room
+from stormwright.model.arrays import IndexArray
 
 #: What is missing that is looked at to find the one with the fewest topologies to help.
 _LOOKED_AT = 6
@@ -32,6 +34,8 @@ class GroupSearch:
     def __init__(self, room: Room, waiting: Collection[int], here: Mapping[int, Collection[int]]) -> None:
         self._room, self._waiting, self._here = room, waiting, here
         self._more = np.zeros_like(room.used)
+        self._nodes: IndexArray = np.arange(room.used.shape[1])
+        self._left, self._version = room.left(self._nodes), room.version
         self._seen: set[frozenset[int]] = set()
         self._tries = 0
         #: Whether the last search left out groups that were too large, or ended for its number of tries.
@@ -39,12 +43,14 @@ class GroupSearch:
 
     def find(self, topology: int, most: int, tries: int) -> tuple[int, ...] | None:
         """A group with `topology` of at most `most`, found in so many tries."""
+        self._look()
         self._seen, self._tries, self.cut = set(), tries, False
         found = self._with([], topology, most)
         return tuple(self._least(list(found), topology)) if found else None
 
     def closure(self, topology: int) -> tuple[int, ...] | None:
         """A group with `topology` of any size: whoever helps most joins until nothing is missing."""
+        self._look()
         members: list[int] = []
         joining, lacking = [topology], None
         while joining:
@@ -52,7 +58,7 @@ class GroupSearch:
             self._more[:, place.nodes] += place.change
             members.append(joining[0])
             lacking = next(self._lacking(members), None)
-            joining = self._helpers(members, *lacking) if lacking else []
+            joining = self._ranked(self._helpers(members, *lacking), lacking[2]) if lacking else []
         for member in members:
             self._more[:, self._room.places[member].nodes] = 0.0
         if lacking:
@@ -63,6 +69,7 @@ class GroupSearch:
         """Whether topologies, all of them waiting, can move at one go."""
         if any(topology not in self._waiting for topology in topologies):
             return False
+        self._look()
         places = [self._room.places[topology] for topology in topologies]
         for place in places:
             self._more[:, place.nodes] += place.change
@@ -70,6 +77,11 @@ class GroupSearch:
         for place in places:
             self._more[:, place.nodes] = 0.0
         return lacking is None
+
+    def _look(self) -> None:
+        """Take note of what is left, if anything has moved since."""
+        if self._version != self._room.version:
+            self._left, self._version = self._room.left(self._nodes), self._room.version
 
     def _with(self, members: list[int], topology: int, most: int) -> tuple[int, ...] | None:
         group = frozenset((*members, topology))
@@ -81,23 +93,24 @@ class GroupSearch:
             return None
         self._tries -= 1
         nodes = self._room.places[topology].nodes
-        before = self._more[:, nodes].copy()
+        before = self._more.take(nodes, axis=1)
         self._more[:, nodes] += self._room.places[topology].change
         found = self._complete([*members, topology], most)
         self._more[:, nodes] = before
         return found
 
     def _complete(self, members: list[int], most: int) -> tuple[int, ...] | None:
-        lacking = [lack for lack, _ in zip(self._lacking(members), range(_LOOKED_AT), strict=False)]
-        if not lacking:
+        helpers: list[tuple[dict[int, float], float]] = []
+        for row, node, lacking in islice(self._lacking(members), _LOOKED_AT):
+            helpers.append((self._helpers(members, row, node, lacking), lacking))
+            if not helpers[-1][0]:
+                return None
+        if not helpers:
             return tuple(members)
-        helpers = [self._helpers(members, *lack) for lack in lacking]
-        if not all(helpers):
-            return None
-        if len(members) + _apart(helpers) > most:
+        if len(members) + _apart([each for each, _ in helpers]) > most:
             self.cut = True
             return None
-        for helper in min(helpers, key=len):
+        for helper in self._ranked(*min(helpers, key=lambda found: len(found[0]))):
             found = self._with(members, helper, most)
             if found:
                 return found
@@ -105,26 +118,30 @@ class GroupSearch:
 
     def _lacking(self, members: Collection[int]) -> Iterator[tuple[int, int, float]]:
         """Row, node and amount of each thing that the group lacks."""
-        nodes = np.unique(np.concatenate([self._room.places[member].nodes for member in members]))
-        over = self._more[:, nodes] - self._room.left(nodes)
+        nodes = np.unique(np.concatenate([self._room.places[member].entered for member in members]))
+        over = self._more.take(nodes, axis=1) - self._left.take(nodes, axis=1)
         for row, column in np.argwhere(over > 0).tolist():
             yield row, int(nodes[column]), float(over[row, column])
 
-    def _helpers(self, members: list[int], row: int, node: int, lacking: float) -> list[int]:
-        """Who could join to release some of it: first those that release enough, of these who lacks least itself."""
-        ranked, total = [], 0.0
+    def _helpers(self, members: list[int], row: int, node: int, lacking: float) -> dict[int, float]:
+        """Who could join to release some of it, and how much each does; nobody if all of them are not enough."""
+        released: dict[int, float] = {}
         for other in self._here[node]:
-            if other in members or other not in self._waiting:
-                continue
+            if other in self._waiting and other not in members:
+                given = self._room.places[other].gives.get(node)  # it may have gone elsewhere meanwhile
+                if given is not None and given[row] < 0:
+                    released[other] = -given[row]
+        return released if sum(released.values()) >= lacking else {}
+
+    def _ranked(self, helpers: Mapping[int, float], lacking: float) -> list[int]:
+        """First those that release enough, of these who lacks least itself."""
+        ranked = []
+        for other, released in helpers.items():
             place = self._room.places[other]
-            column = place.column.get(node)  # it may have gone elsewhere meanwhile
-            released = 0.0 if column is None else -float(place.change[row, column])
-            if released > 0:
-                total += released
-                more = self._more[:, place.nodes] + place.change
-                trouble = int(np.count_nonzero(more > self._room.left(place.nodes)))
-                ranked.append((released < lacking, trouble, other))
-        return [other for _, _, other in sorted(ranked)] if total >= lacking else []
+            more = self._more.take(place.nodes, axis=1) + place.change
+            trouble = int(np.count_nonzero(more > self._left.take(place.nodes, axis=1)))
+            ranked.append((released < lacking, trouble, other))
+        return [other for _, _, other in sorted(ranked)]
 
     def _least(self, group: list[int], topology: int) -> list[int]:
         """The group without those that it can do without."""
@@ -135,7 +152,7 @@ class GroupSearch:
         return group
 
 
-def _apart(helpers: list[list[int]]) -> int:
+def _apart(helpers: list[dict[int, float]]) -> int:
     """How many must join at least: of so many of the lists none has a topology of another."""
     seen: set[int] = set()
     count = 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -20,20 +21,22 @@ def choose_ports(room: Room, topologies: Collection[int]) -> dict[int, IntArray]
     slot and runs on; any other gets a port that nobody holds, if the node has one, else one that one of these
     topologies leaves.
     """
-    chosen: dict[int, dict[int, int]] = {}
-    for topology in topologies:
-        own = room.problem.executors_of(topology)
-        chosen[topology] = kept_workers(room.problem, room.workers(topology), workers_of(room.target[own]))
+    chosen = {
+        topology: kept_workers(room.problem, room.workers(topology), room.target_workers(topology))
+        for topology in topologies
+    }
     taken = {slot for kept in chosen.values() for slot in kept.values()}
-    slots = {}
-    for topology in topologies:
-        target, kept = room.target[room.problem.executors_of(topology)], chosen[topology]
-        for slot in dict.fromkeys(target.tolist()):
+    moving, ports, slots = set(topologies), dict[int, Iterator[int]](), {}
+    for topology, kept in chosen.items():
+        target = room.target[room.problem.executors_of(topology)].tolist()
+        for slot in dict.fromkeys(target):
             if slot not in kept:
-                free, leaving = room.free_ports(int(room.problem.slot_node[slot]), topologies)
-                kept[slot] = next(port for port in (*free, *leaving) if port not in taken)
+                node = int(room.problem.slot_node[slot])
+                if node not in ports:
+                    ports[node] = chain(*room.free_ports(node, moving))
+                kept[slot] = next(port for port in ports[node] if port not in taken)
                 taken.add(kept[slot])
-        slots[topology] = np.array([kept[slot] for slot in target.tolist()], dtype=np.int32)
+        slots[topology] = np.array([kept[slot] for slot in target], dtype=np.int32)
     return slots
 
 
@@ -67,12 +70,14 @@ def make_move(room: Room, topology: int, slots: IntArray, *, alone: bool, arrive
     """
     problem = room.problem
     now = room.now[problem.executors_of(topology)]
-    whole = _leg(problem, now, slots)
+    running, started = room.workers(topology), workers_of(slots)
+    whole = _leg(problem, slots, running, started)
     legs: tuple[Leg, ...] = (whole,)
     if alone:
-        detour = _around_running(room, topology, slots)
+        detour = _around_running(room, topology, slots, started)
         if detour is not slots:
-            legs = (_leg(problem, now, detour), _leg(problem, detour, slots))
+            passing = workers_of(detour)
+            legs = (_leg(problem, detour, running, passing), _leg(problem, slots, passing, started))
     return TopologyMove(
         topology=problem.topologies[topology],
         before=name_slots(problem, now),
@@ -86,10 +91,11 @@ def make_move(room: Room, topology: int, slots: IntArray, *, alone: bool, arrive
     )
 
 
-def _around_running(room: Room, topology: int, slots: IntArray) -> IntArray:
+def _around_running(room: Room, topology: int, slots: IntArray, after: Workers) -> IntArray:
     """`slots` with a free slot, of any node with room, for each worker that starts where another of its own runs."""
-    before, after = room.workers(topology), workers_of(slots)
-    waiting = [slot for slot in after if slot in before and not np.array_equal(before[slot], after[slot])]
+    before = room.workers(topology)
+    kept = _kept(before, after)
+    waiting = [slot for slot in after if slot in before and slot not in kept]
     if not waiting:
         return slots
     moved = room.copy()
@@ -108,9 +114,13 @@ def _around_running(room: Room, topology: int, slots: IntArray) -> IntArray:
     return around
 
 
-def _leg(problem: Problem, before: IntArray, after: IntArray) -> Leg:
-    old, new = workers_of(before), workers_of(after)
-    kept = {slot for slot, members in new.items() if slot in old and np.array_equal(old[slot], members)}
+def _kept(old: Workers, new: Workers) -> set[int]:
+    """Slots whose worker stays as it is."""
+    return {slot for slot, members in new.items() if slot in old and old[slot].tobytes() == members.tobytes()}
+
+
+def _leg(problem: Problem, after: IntArray, old: Workers, new: Workers) -> Leg:
+    kept = _kept(old, new)
     nodes = problem.slot_node
     left = sorted(set(nodes[list(old)].tolist()) - set(nodes[list(new)].tolist()))
     return Leg(

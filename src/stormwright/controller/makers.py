@@ -10,7 +10,7 @@ import numpy as np
 from stormwright.controller.places import Place
 from stormwright.controller.plan import TopologyMove
 from stormwright.controller.room import Room
-from stormwright.model.arrays import IntArray
+from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 
 
 class Makers:
@@ -47,29 +47,36 @@ class Makers:
             The same with the slots that they pass.
         """
         room, names = self._room, self._room.problem.topologies
-        more = np.zeros_like(room.used)
-        for topology, new in places.items():
-            old = room.places[topology]
-            more[:, old.nodes] -= old.before
-            more[:, new.nodes] += new.before
-        nodes = np.flatnonzero((more > 0).any(axis=0))
-        short = nodes[(more[:, nodes] > room.left(nodes, self._entered)).any(axis=0)]
+        nodes, more = self._change(places)
+        short = nodes[((more > 0) & (more > room.left(nodes, self._entered))).any(axis=0)]
         ids = {names[topology].id for topology in slots}
         final = {slot for to in slots.values() for slot in to.tolist()}
-        taken = {room.problem.slot_index[slot] for move in moves for leg in move.legs for slot in leg.after.slots}
+        taken = final | {
+            room.problem.slot_index[slot] for m in moves for leg in m.legs[:-1] for slot in leg.after.slots
+        }
         passed = room.problem.slot_node[sorted(taken - final)]
         near = {other for node in (*short.tolist(), *passed.tolist()) for other in self._left_node[node]}
         needed = near | (ids & self._moved)
         needed |= {self._left_slot[slot] for slot in taken if slot in self._left_slot} - ids
-        self._entered[:, nodes] += np.maximum(more[:, nodes], 0.0)
+        self._entered[:, nodes] += np.maximum(more, 0.0)
         self._moved |= ids
-        self.released = np.flatnonzero((more < 0).any(axis=0)).tolist()
+        self.released = nodes[(more < 0).any(axis=0)].tolist()
         for topology in slots:
             self._note(topology, names[topology].id)
         return frozenset(needed)
 
+    def _change(self, places: Mapping[int, Place]) -> tuple[IndexArray, FloatArray]:
+        """Nodes that topologies leave or go to, shape (M,), and what they take more of them, shape (R, M)."""
+        pairs = [(self._room.places[topology], new) for topology, new in places.items()]
+        nodes = np.unique(np.concatenate([place.nodes for pair in pairs for place in pair]))
+        more = np.zeros((len(self._entered), len(nodes)))
+        for old, new in pairs:
+            more[:, np.searchsorted(nodes, old.nodes)] -= old.before
+            more[:, np.searchsorted(nodes, new.nodes)] += new.before
+        return nodes, more
+
     def _note(self, topology: int, name: str) -> None:
-        own = np.unique(self._room.now[self._room.problem.executors_of(topology)])
-        for node in np.unique(self._room.problem.slot_node[own]).tolist():
+        own = list(self._room.workers(topology))
+        for node in set(self._room.problem.slot_node[own].tolist()):
             self._left_node[node].add(name)
-        self._left_slot |= dict.fromkeys(own.tolist(), name)
+        self._left_slot.update(dict.fromkeys(own, name))

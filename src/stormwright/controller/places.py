@@ -37,14 +37,21 @@ class Place:
         return self.after - self.before
 
     @cached_property
-    def released(self) -> IndexArray:
-        """Nodes that have more room of something after the move."""
-        return self.nodes[(self.change < 0).any(axis=0)]
-
-    @cached_property
     def entered(self) -> IndexArray:
         """Nodes of which it takes more of something after the move."""
         return self.nodes[(self.change > 0).any(axis=0)]
+
+    @cached_property
+    def gives(self) -> dict[int, list[float]]:
+        """Node that has more room of something after the move → what is taken more of it, by resource."""
+        columns = np.flatnonzero((self.change < 0).any(axis=0))
+        return dict(zip(self.nodes[columns].tolist(), self.change[:, columns].T.tolist(), strict=True))
+
+    @cached_property
+    def arrived(self) -> Place:
+        """What it takes when it is at its target."""
+        there = self.after.any(axis=0)
+        return Place(self.nodes[there], self.after[:, there], self.after[:, there])
 
     @cached_property
     def column(self) -> dict[int, int]:

@@ -15,6 +15,7 @@ from stormwright.controller.plan import Kept, Left, MoveBudget, MovePlan, NoRoom
 from stormwright.controller.room import Room, workers_of
 from stormwright.controller.spare import Batch, through_spare_slots
 from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model.arrays import IntArray
 
 #: Up to this size groups are looked for that are the smallest there are; of larger ones the first found is taken.
 SMALLEST_UP_TO = 4
@@ -149,7 +150,7 @@ class _Planner:
                 self._block(index)
 
     def _block(self, index: int) -> None:
-        nodes = len(np.unique(self._room.short(index)[1]))
+        nodes = len(set(self._room.short(index)[1].tolist()))
         heapq.heappush(self._blocked, (nodes, -self._rank[index], index))
         heapq.heappush(self._sizes, (2, -self._rank[index], index))
 
@@ -161,7 +162,7 @@ class _Planner:
                 continue
             if not self._room.fits(index):
                 self._block(index)
-            elif self._make([index], [Batch((index,))]):
+            elif self._make([index], [Batch.home(self._room, [index])]):
                 return True
         return False
 
@@ -172,21 +173,23 @@ class _Planner:
             if index not in self._waiting or self._tried_around.get(index) == len(self.steps):
                 continue
             self._tried_around[index] = len(self.steps)
-            way = through_spare_slots(self._room, index, self._helpers, self._here)
+            way = through_spare_slots(self._room, index, self._helpers)
             if way is not None and (way.closed or (self._ample and way.left_over.isdisjoint(self._firm))):
-                group = sorted({topology for batch in way.batches for topology in batch.topologies})
+                group = sorted({topology for batch in way.batches for topology in batch.slots})
                 if self._make(group, way.batches):
                     return True
         return False
 
     def _move_together(self) -> bool:
         """Move a smallest group of those that wait for each other."""
+        last = None
         while self._sizes:
-            size, rank, index = heapq.heappop(self._sizes)
-            if index not in self._waiting:
+            search = size, rank, index = heapq.heappop(self._sizes)
+            if search == last or index not in self._waiting:
                 continue
+            last = search
             group = self._search.find(index, size, _TRIES)
-            if group is not None and self._make(group, [Batch(group)]):
+            if group is not None and self._make(group, [Batch.home(self._room, group)]):
                 return True
             if group is None and self._search.cut:
                 if size < SMALLEST_UP_TO:
@@ -198,15 +201,17 @@ class _Planner:
     def _move_many_together(self) -> bool:
         """Move the smallest of a few groups of those of which no smaller one was found."""
         groups: list[tuple[int, tuple[int, ...], int]] = []
+        last = None
         while self._large and self._tries and len(groups) < LARGE_COMPARED:
             missing, index = heapq.heappop(self._large)
-            if index in self._waiting:
-                self._tries -= 1
+            if index in self._waiting and index != last:
+                self._tries, last = self._tries - 1, index
                 group = self._search.closure(index)
                 groups += [(missing, group, index)] if group else []
         for missing, _, index in groups:
             heapq.heappush(self._large, (missing, index))
-        return any(self._make(group, [Batch(group)]) for _, group, _ in sorted(groups, key=lambda found: len(found[1])))
+        groups.sort(key=lambda found: len(found[1]))
+        return any(self._make(group, [Batch.home(self._room, group)]) for _, group, _ in groups)
 
     def _make(self, group: Sequence[int], way: Sequence[Batch]) -> bool:
         """Move a group on its way, if the budget has room for all of it."""
@@ -216,9 +221,8 @@ class _Planner:
             return False
         released: set[int] = set()
         for batch in way:
-            slots = batch.slots(self._room)
-            places = self._room.places_in(slots)
-            alone, arrives = len(slots) == 1, batch.spare is None
+            slots, places, arrives = batch.slots, batch.places, batch.arrives
+            alone = len(slots) == 1
             moves = tuple(make_move(self._room, t, slots[t], alone=alone, arrives=arrives) for t in sorted(slots))
             self.steps.append(Step(moves, self._makers.needed(slots, places, moves)))
             self._executors_left -= sum(move.moved_executors for move in moves)
@@ -247,17 +251,12 @@ class _Planner:
 
     def _over_budget(self, group: Sequence[int], way: Sequence[Batch]) -> OverBudget | None:
         paused = len(set(group) - self._aside.keys())
-        sizes = self._room.problem.executor_offset
-        at_most = sum(int(sizes[index + 1] - sizes[index]) for batch in way for index in batch.topologies)
-        if paused <= self._topologies_left and at_most <= self._executors_left:
-            return None
-        executors, trial = 0, self._room
-        for number, batch in enumerate(way):
-            slots = batch.slots(trial)
-            executors += sum(trial.moved(topology, to) for topology, to in slots.items())
-            if number + 1 < len(way):
-                trial = trial.copy()
-                trial.put(slots)
+        executors, now = 0, dict[int, IntArray]()
+        for batch in way:
+            for index, to in batch.slots.items():
+                before = now.get(index, self._room.now[self._room.problem.executors_of(index)])
+                executors += int(np.count_nonzero(before != to))
+                now[index] = to
         if paused <= self._topologies_left and executors <= self._executors_left:
             return None
         return OverBudget(paused, executors, self._topologies_left, self._executors_left)

@@ -23,8 +23,13 @@ def workers_of(slots: IntArray) -> Workers:
     """The workers of a topology whose executors are in `slots`."""
     order = np.argsort(slots, kind="stable")
     ordered = slots[order]
-    starts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
-    return {int(ordered[start]): order[start:end] for start, end in pairwise(starts) if ordered[start] != UNPLACED}
+    starts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist()]
+    ends = pairwise([*starts, len(order)])
+    return {
+        slot: order[start:end]
+        for slot, (start, end) in zip(ordered[starts].tolist(), ends, strict=True)
+        if slot != UNPLACED
+    }
 
 
 class Room:
@@ -42,10 +47,13 @@ class Room:
         What is in use, shape (R, N).
     wanted
         Topologies that are yet to come to a node or to take more of it, shape (N,).
+    version
+        Rises with every move.
     """
 
     def __init__(self, problem: Problem, target: IntArray) -> None:
         self.problem = problem
+        self.version = 0
         self.measure = Measure(problem)
         self.target = target
         self.now: IntArray = problem.current_slot.copy()
@@ -53,9 +61,10 @@ class Room:
         self.used = self.measure.use(self.places)
         self._most: FloatArray = self.measure.capacity * (1 + RELATIVE_TOLERANCE)
         placed = self.now != UNPLACED
-        self._holder = np.full(len(problem.slots), UNPLACED, dtype=np.int64)
+        self._holder = np.full(len(problem.slots), UNPLACED, dtype=np.int32)
         self._holder[self.now[placed]] = problem.executor_topology[placed]
         self._workers: dict[int, Workers] = {}
+        self._target_workers: dict[int, Workers] = {}
         nodes = np.arange(len(problem.supervisors) + 1)
         self._first_slot: list[int] = np.searchsorted(problem.slot_node, nodes).tolist()
         self.wanted: IndexArray = np.zeros(len(problem.supervisors), dtype=np.int64)
@@ -81,13 +90,25 @@ class Room:
             self._workers[topology] = workers_of(self.now[self.problem.executors_of(topology)])
         return self._workers[topology]
 
+    def target_workers(self, topology: int) -> Workers:
+        """The workers of a topology as they are wished."""
+        if topology not in self._target_workers:
+            self._target_workers[topology] = workers_of(self.target[self.problem.executors_of(topology)])
+        return self._target_workers[topology]
+
+    def workers_on(self, node: int) -> list[tuple[int, int, IndexArray]]:
+        """Topology, slot and executors of each worker on a node."""
+        first, end = self._first_slot[node], self._first_slot[node + 1]
+        held = [(slot, of) for slot, of in enumerate(self._holder[first:end].tolist(), first) if of != UNPLACED]
+        return [(of, slot, self.workers(of)[slot]) for slot, of in held if slot in self.workers(of)]
+
     def left(self, nodes: IndexArray, used: FloatArray | None = None) -> FloatArray:
         """What more may be taken of nodes, shape (R, M); of a node that has less than is in use, rounding only.
 
         `used` is what is in use of all nodes, where that is not what is in use now.
         """
-        used = (self.used if used is None else used)[:, nodes]
-        room: FloatArray = np.maximum(self._most[:, nodes] - used, RELATIVE_TOLERANCE * used)
+        used = (self.used if used is None else used).take(nodes, axis=1)
+        room: FloatArray = np.maximum(self._most.take(nodes, axis=1) - used, RELATIVE_TOLERANCE * used)
         return room
 
     def short(self, topology: int) -> tuple[IndexArray, IndexArray]:
@@ -133,6 +154,7 @@ class Room:
         `places` are `places_in` the slots, where they are known.
         """
         places = self.places_in(slots) if places is None else places
+        self.version += 1
         for topology in slots:
             self._holder[self.now[self.problem.executors_of(topology)]] = UNPLACED
         for topology, own in slots.items():
@@ -140,15 +162,12 @@ class Room:
             self._workers.pop(topology, None)
             self._holder[own] = topology
             old, place = self.places[topology], places[topology]
-            self.used[:, old.nodes] -= old.before
-            self.used[:, place.nodes] += place.before
+            for used, less, more in zip(self.used, old.before, place.before, strict=True):  # faster than all at once
+                used[old.nodes] -= less
+                used[place.nodes] += more
             self.wanted[old.entered] -= 1
             self.wanted[place.entered] += 1
             self.places[topology] = place
-
-    def moved(self, topology: int, slots: IntArray) -> int:
-        """Executors of a topology whose slot changes when they go to `slots`."""
-        return int(np.count_nonzero(self.now[self.problem.executors_of(topology)] != slots))
 
     def hold(self, slots: Iterable[int], topology: int) -> None:
         """Mark slots as held by a topology, whether it has workers there or not."""
@@ -156,24 +175,21 @@ class Room:
 
     def _place(self, topology: int, now: IntArray) -> Place:
         """What a topology takes in the slots `now` and at its target."""
-        own = self.problem.executors_of(topology)
-        demand, target = self.problem.executor_demand[:, own], self.target[own]
-        nodes_of = self.problem.slot_node
-        hosts = self.measure.host_node
-        touched = np.union1d(nodes_of[now], nodes_of[target])
-        nodes = np.union1d(touched, hosts[touched]) if self.measure.share is not None else touched
-        sides = []
-        for slots in (now, target):
-            at = np.searchsorted(nodes, nodes_of[slots])
-            workers = np.searchsorted(nodes, nodes_of[np.unique(slots)])
-            rows = [np.bincount(workers, minlength=len(nodes)).astype(float)]
-            rows += [np.bincount(at, weights=each, minlength=len(nodes)) for each in demand]
-            if self.measure.share is not None:
-                isolation = np.zeros(len(nodes))
-                isolation[np.searchsorted(nodes, hosts[nodes_of[slots]])] = self.measure.share[topology]
-                rows.append(isolation)
-            sides.append(np.array(rows))
-        return Place(nodes, *sides)
+        own, nodes_of, hosts = self.problem.executors_of(topology), self.problem.slot_node, self.measure.host_node
+        there, arrived = nodes_of[now], self.places[topology].arrived
+        if np.array_equal(there, nodes_of[self.target[own]]):
+            return arrived
+        isolates = self.measure.share is not None
+        nodes = np.unique(np.concatenate([there, arrived.nodes, *([hosts[there]] if isolates else [])]))
+        at, workers = np.searchsorted(nodes, there), np.searchsorted(nodes, nodes_of[np.unique(now)])
+        before, after = np.zeros((2, len(self.used), len(nodes)))
+        before[SLOTS] = np.bincount(workers, minlength=len(nodes))
+        for row, demand in enumerate(self.problem.executor_demand[:, own], 1):
+            before[row] = np.bincount(at, weights=demand, minlength=len(nodes))
+        if self.measure.share is not None:
+            before[-1, np.searchsorted(nodes, hosts[there])] = self.measure.share[topology]
+        after[:, np.searchsorted(nodes, arrived.nodes)] = arrived.after
+        return Place(nodes, before, after)
 
     def spare_slot(self, topology: int, members: IndexArray, slots: IntArray, avoid: BoolArray) -> int | None:
         """A free slot for the worker of some executors of a topology; None if there is none.
@@ -196,7 +212,8 @@ class Room:
         problem, rows = self.problem, 1 + len(self.problem.resources)
         demand = problem.executor_demand[:, problem.executors_of(topology)][:, members].sum(axis=1)
         open_nodes = problem.node_usable & ~avoid
-        open_nodes &= (demand[:, None] <= (self._most - self.used)[1:rows]).all(axis=0)
+        for need, most, used in zip((1.0, *demand.tolist()), self._most, self.used, strict=False):
+            open_nodes &= need <= most - used
         runs = np.unique(problem.slot_node[slots[slots != UNPLACED]])
         if self.measure.share is not None:
             alone = (self.used[rows] + self.measure.share[topology] <= 1)[self.measure.host_node]
@@ -205,12 +222,14 @@ class Room:
         dear = self.wanted.astype(float)
         dear[runs] -= 0.25
         dear[self.places[topology].entered] -= 1.5
+        dear[~open_nodes] = np.inf
         own = set(slots.tolist())
-        for node in np.flatnonzero(open_nodes)[np.argsort(dear[open_nodes], kind="stable")].tolist():
+        while dear[node := int(dear.argmin())] < np.inf:
             free, _ = self.free_ports(node, ())
             port = next((port for port in free if port not in own), None)
             if port is not None:
                 return port
+            dear[node] = np.inf
         return None
 
     def _keep_components_apart(

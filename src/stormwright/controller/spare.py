@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.controller.legs import choose_ports
+from stormwright.controller.places import Place
 from stormwright.controller.room import Room
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
@@ -15,14 +16,27 @@ from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Topologies that move at one go: to their targets, or one alone to `spare` slots of its executors."""
+    """Topologies that move at one go: to their targets, or one alone to spare slots.
 
-    topologies: tuple[int, ...]
-    spare: IntArray | None = None
+    Parameters
+    ----------
+    slots
+        Topology → the slots that its executors go to.
+    places
+        What they take there.
+    arrives
+        Whether these are their targets.
+    """
 
-    def slots(self, room: Room) -> dict[int, IntArray]:
-        """Topology → the slots that its executors go to."""
-        return choose_ports(room, self.topologies) if self.spare is None else {self.topologies[0]: self.spare}
+    slots: Mapping[int, IntArray]
+    places: Mapping[int, Place]
+    arrives: bool = True
+
+    @classmethod
+    def home(cls, room: Room, topologies: Collection[int]) -> Batch:
+        """Topologies that go to their targets from where they are in `room`."""
+        slots = choose_ports(room, topologies)
+        return cls(slots, room.places_in(slots))
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +52,7 @@ class Way:
         return not self.left_over
 
 
-def through_spare_slots(
-    room: Room, topology: int, helpers: Collection[int], here: Mapping[int, Collection[int]]
-) -> Way | None:
+def through_spare_slots(room: Room, topology: int, helpers: Collection[int]) -> Way | None:
     """How a topology can move when others go to spare slots before; None if these do not suffice.
 
     Parameters
@@ -51,25 +63,23 @@ def through_spare_slots(
         Index of the one that is to move.
     helpers
         Topologies that may go to spare slots.
-    here
-        Node → topologies that have something there.
     """
     trial = _Trial(room, topology)
     place = room.places[topology]
     for column in np.unique(room.short(topology)[1]).tolist():
-        if not trial.clear(int(place.nodes[column]), helpers, here):
+        if not trial.clear(int(place.nodes[column]), helpers):
             return None
-    batches = [Batch((other,), slots) for other, slots in trial.slots.items()]
+    batches = trial.batches
     arrivals = [topology, *sorted(trial.slots)]
     after = room.copy()
     for batch in batches:
-        after.put(batch.slots(after))
+        after.put(batch.slots, batch.places)
     if not after.fits(topology):
         return None
     while ready := next(([other] for other in arrivals if after.fits(other)), []):
-        after.put(choose_ports(after, ready))
+        batches.append(Batch.home(after, ready))
+        after.put(batches[-1].slots, batches[-1].places)
         arrivals.remove(ready[0])
-        batches.append(Batch((ready[0],)))
     return Way(tuple(batches), frozenset(arrivals))
 
 
@@ -84,11 +94,17 @@ class _Trial:
         #: Topology → slots of its executors, of those that make room.
         self.slots: dict[int, IntArray] = {}
 
-    def clear(self, node: int, helpers: Collection[int], here: Mapping[int, Collection[int]]) -> bool:
+    @property
+    def batches(self) -> list[Batch]:
+        """Those that make room, one by one."""
+        places = self._room.places
+        return [Batch({other: to}, {other: places[other]}, arrives=False) for other, to in self.slots.items()]
+
+    def clear(self, node: int, helpers: Collection[int]) -> bool:
         """Whether enough room could be made on a node."""
         column = self._place.column[node]
         while (lacking := self._lacking(column)).any():
-            worker = self._best_worker(node, lacking, helpers, here)
+            worker = self._best_worker(node, lacking.tolist(), helpers)
             if worker is None or not self._send_away(*worker):
                 return False
         return True
@@ -99,21 +115,16 @@ class _Trial:
         return lacking
 
     def _best_worker(
-        self, node: int, lacking: np.ndarray, helpers: Collection[int], here: Mapping[int, Collection[int]]
+        self, node: int, lacking: list[float], helpers: Collection[int]
     ) -> tuple[int, int, IndexArray] | None:
         """Topology, slot and executors of the worker that leaves: the smallest that is enough, else the largest."""
-        room, found = self._room, []
-        for other in here[node]:
-            if other == self._topology or other not in helpers:
-                continue
-            own = room.problem.executors_of(other)
-            demand = room.problem.executor_demand[:, own]
-            for slot, members in room.workers(other).items():
-                if room.problem.slot_node[slot] == node:
-                    freed = np.array([1.0, *demand[:, members].sum(axis=1)])
-                    enough = bool((freed >= lacking[: len(freed)]).all())
-                    size = float(freed[1])
-                    found.append((not enough, size if enough else -size, other, slot, members))
+        found = []
+        for other, slot, members in self._room.workers_on(node):
+            if other != self._topology and other in helpers:
+                demand = self._room.problem.executor_demand[:, self._room.problem.executors_of(other)]
+                freed = [1.0, *demand[:, members].sum(axis=1).tolist()]
+                enough = all(amount >= lack for amount, lack in zip(freed, lacking, strict=False))
+                found.append((not enough, freed[1] if enough else -freed[1], other, slot, members))
         if not found:
             return None
         _, _, other, slot, members = min(found, key=lambda worker: worker[:4])

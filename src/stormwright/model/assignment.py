@@ -80,8 +80,7 @@ class Assignment(ByContent):
 
 def name_slots(problem: Problem, slot_of_executor: IntArray) -> TopologyAssignment:
     """`slot_of_executor` (indices into the problem's slots) of one topology, by name."""
-    position: dict[int, int] = {}
-    of_executor = tuple(
-        UNPLACED if slot == UNPLACED else position.setdefault(slot, len(position)) for slot in slot_of_executor.tolist()
-    )
-    return TopologyAssignment(tuple(problem.slots[slot] for slot in position), of_executor)
+    listed = slot_of_executor.tolist()
+    slots = [slot for slot in dict.fromkeys(listed) if slot != UNPLACED]
+    position = {UNPLACED: UNPLACED, **{slot: number for number, slot in enumerate(slots)}}
+    return TopologyAssignment(tuple(problem.slots[slot] for slot in slots), tuple(position[slot] for slot in listed))
