@@ -66,6 +66,40 @@ def test_reader_and_json_schema_say_the_same(path: str, value: Any) -> None:
     assert isinstance(parse(encoded(record)), Rejected) != VALIDATOR.is_valid(copy.deepcopy(record))
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("pairs.1.3", 10**15),
+        ("pairs.1.3", 10**15 + 1),
+        ("pairs.2.1", 2**31),
+        ("pairs.1.0", -2),
+        ("pairs.1.2", True),
+        ("pairs.2.4", 1.5),
+        ("pairs.1.4", "5"),
+        ("pairs.1.3", None),
+        ("pairs.1", None),
+        ("pairs.1", {}),
+        ("pairs.1", [5, 9, 0, 3]),
+        ("pairs.1", [5, 9, 0, 3, 4, 5]),
+        ("pairs", []),
+        ("streams.1.2", None),
+        ("streams.1.3", 5),
+        ("streams.2", ["a"] * 5),
+        ("complete_latency.counts.1", None),
+        ("complete_latency.counts.1", False),
+        ("complete_latency.counts.2", -1),
+        ("executors.1.queue", -0.5),
+        ("executors.1.acked", None),
+        ("executors.1.component", 5),
+        ("executors.1", []),
+    ],
+)
+def test_one_wrong_thing_among_many_is_seen(path: str, value: Any) -> None:
+    many = {**RECORD, **{field: RECORD[field] * 3 for field in ("executors", "pairs", "streams")}}
+    record = edited(many, path, value)
+    assert isinstance(parse(encoded(record)), Rejected) != VALIDATOR.is_valid(copy.deepcopy(record))
+
+
 def test_spark_type_equals_json_schema() -> None:
     assert_same_shape(record_type(), json_schema())
 

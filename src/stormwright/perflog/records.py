@@ -7,25 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import orjson
 
-from stormwright.perflog.schema import (
-    CPU_SLACK_NS,
-    EDGE_TOLERANCE,
-    MAX_CPU_PER_WALL,
-    RECORD,
-    Constants,
-    Listing,
-    Row,
-    Share,
-    Structure,
-    Text,
-    Type,
-    Whole,
-)
+from stormwright.perflog.schema import CPU_SLACK_NS, MAX_CPU_PER_WALL, RECORD, Structure
+from stormwright.perflog.verdicts import RIGHT, UNTYPED, judge
 
 Record: TypeAlias = dict[str, Any]
 
@@ -43,6 +32,10 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 #: Clocks of one cluster differ by less.
 MAX_CLOCK_AHEAD_MS = 5_000
+
+_JUDGE = judge(RECORD)
+_JUDGES = {field.name: judge(Structure((field,))) for field in RECORD.fields}
+_stream = itemgetter(2)  # of one of `pairs`
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +59,13 @@ def parse(line: bytes, landed_ms: int | None = None) -> Record | Rejected:
     Record or Rejected
         The record, nullable fields that were left out being None, or why it is none.
     """
-    if len(line.rstrip(b"\n")) > MAX_LINE_BYTES:
+    if len(line) > MAX_LINE_BYTES and len(line.rstrip(b"\n")) > MAX_LINE_BYTES:
         return Rejected(NOT_A_RECORD, line)
     try:
         record = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
     except orjson.JSONDecodeError:
         return Rejected(NOT_A_RECORD, line)
-    if not _typed(RECORD, record):
-        return Rejected(NOT_A_RECORD, line)
-    reason = out_of_range(record) or impossible(record, landed_ms)
+    reason = _wrong(record) or impossible(record, landed_ms)
     return Rejected(reason, line) if reason else record
 
 
@@ -99,76 +90,28 @@ def missing(name: str) -> str:
     return f"{name}: missing or out of range"
 
 
-def out_of_range(record: Record) -> str | None:
-    """Name the first field that is missing or out of range in a record whose types are right."""
-    for field in RECORD.fields:
-        value = record.get(field.name)
-        if value is None or not _in_range(field.type, value):
-            return missing(field.name)
-    return None
-
-
 def impossible(record: Record, landed_ms: int | None = None) -> str | None:
     """Say what cannot be true of a record whose fields are all right by themselves."""
-    executors = record["executors"]
-    if any(executor["first_task"] > executor["last_task"] for executor in executors):
-        return TASKS_REVERSED
-    most_cpu_ns = MAX_CPU_PER_WALL * record["length_ns"] + CPU_SLACK_NS
-    if any(executor["cpu_ns"] > most_cpu_ns for executor in executors):
+    most_cpu_ns, cpu_ns = MAX_CPU_PER_WALL * record["length_ns"] + CPU_SLACK_NS, 0
+    for executor in record["executors"]:
+        if executor["first_task"] > executor["last_task"]:
+            return TASKS_REVERSED
+        cpu_ns = max(cpu_ns, executor["cpu_ns"])
+    if cpu_ns > most_cpu_ns:
         return CPU_IMPOSSIBLE
-    if any(stream >= len(record["streams"]) for _, _, stream, _, _ in record["pairs"]):
+    pairs = record["pairs"]
+    if pairs and max(map(_stream, pairs)) >= len(record["streams"]):
         return STREAM_UNKNOWN
     if landed_ms is not None and record["start_ms"] + record["length_ns"] / 1e6 > landed_ms + MAX_CLOCK_AHEAD_MS:
         return CLOCK_AHEAD
     return None
 
 
-def _typed(kind: Type, value: Any) -> bool:
-    """Whether a value has the right JSON type all the way down; sets nullable fields that were left out to None."""
-    match kind:
-        case Whole():
-            return type(value) is int and -(2**63) <= value < 2**63
-        case Share():
-            return type(value) in (int, float)
-        case Text():
-            return type(value) is str
-        case Constants():
-            return type(value) is list and all(v is None or type(v) in (int, float) for v in value)
-        case Listing(element):
-            return type(value) is list and all(v is None or _typed(element, v) for v in value)
-        case Row(columns):
-            return type(value) is list and all(v is None or _typed(columns[0][1], v) for v in value)
-        case Structure(fields):
-            if type(value) is not dict:
-                return False
-            for field in fields:
-                part = value.setdefault(field.name, None)
-                if part is not None and not _typed(field.type, part):
-                    return False
-            return True
-
-
-def _in_range(kind: Type, value: Any) -> bool:
-    match kind:
-        case Whole(minimum, maximum):
-            return bool(minimum <= value <= maximum)
-        case Share():
-            return bool(0 <= value <= 1)
-        case Text():
-            return True
-        case Constants(values):
-            return len(value) == len(values) and all(
-                v is not None and abs(v - w) <= EDGE_TOLERANCE * w for v, w in zip(value, values, strict=True)
-            )
-        case Listing(element, shortest, longest):
-            fits = shortest <= len(value) and (longest is None or len(value) <= longest)
-            return fits and all(v is not None and _in_range(element, v) for v in value)
-        case Row(columns):
-            return len(value) == len(columns) and all(
-                v is not None and _in_range(number, v) for (_, number), v in zip(columns, value, strict=True)
-            )
-        case Structure(fields):
-            return all(
-                field.nullable if value[field.name] is None else _in_range(field.type, value[field.name])
-                for field in fields
-            )
+def _wrong(record: Any) -> str | None:
+    """The reason for the first field that is wrong; nullable fields that were left out are None from now on."""
+    verdict = _JUDGE(record)
+    if verdict == RIGHT:
+        return None
+    if verdict == UNTYPED:
+        return NOT_A_RECORD
+    return missing(next(name for name, judged in _JUDGES.items() if judged(record) != RIGHT))
