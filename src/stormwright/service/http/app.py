@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -16,8 +17,8 @@ from starlette.routing import Route
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem
 from stormwright.service.http.bodies import read_body
-from stormwright.service.http.connections import App, Scope
-from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, Deliveries
+from stormwright.service.http.connections import App
+from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, PERFLOG, Deliveries
 from stormwright.service.http.metrics import CONTENT_TYPE, metrics_text
 from stormwright.service.http.questions import Questions
 from stormwright.service.status import ServiceStatus
@@ -27,7 +28,14 @@ from stormwright.storm.bridge import Bridge
 MAX_QUESTION_BYTES = 96 * 2**20
 
 _JSON = "application/json"
-_PERFLOG = "/v1/perflog"
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """What the server serves: the app, and deliveries, which need not go through it."""
+
+    app: App
+    deliveries: Deliveries
 
 
 def make_app(
@@ -35,7 +43,7 @@ def make_app(
     ingest: Callable[[Sequence[bytes]], None],
     status: Callable[[], ServiceStatus],
     problem: Callable[[], Problem | None] = lambda: None,
-) -> App:
+) -> Endpoints:
     """The service's routes. Questions and deliveries each have a thread of their own, apart from all others.
 
     Parameters
@@ -56,13 +64,8 @@ def make_app(
         return Response(answer, code, media_type=_JSON)
 
     async def perflog(request: Request) -> Response:
-        try:
-            await deliveries.take(await read_body(request, MAX_DELIVERY_BYTES))
-        except HTTPException as error:
-            return _refused(request, error)
-        except ClientDisconnect as error:
-            return _hung_up(request, error)
-        return Response(status_code=204)
+        refusal = await deliveries.take(await read_body(request, MAX_DELIVERY_BYTES))
+        return Response(refusal.body(), refusal.code, media_type=_JSON) if refusal else Response(status_code=204)
 
     async def show_status(_: Request) -> Response:
         return _json((await run_in_threadpool(status)).as_dict())
@@ -76,10 +79,10 @@ def make_app(
             return _json({"error": "Nimbus has not asked yet: try again in 10 s"}, status_code=503)
         return await run_in_threadpool(lambda: _json(problem_to_dict(now)))
 
-    others = Starlette(
+    app = Starlette(
         routes=[
             Route("/v1/schedule", schedule, methods=["POST"]),
-            Route(_PERFLOG, perflog, methods=["POST"]),
+            Route(PERFLOG.decode(), perflog, methods=["POST"]),
             Route("/v1/status", show_status, methods=["GET"]),
             Route("/v1/problem", show_problem, methods=["GET"]),
             Route("/metrics", show_metrics, methods=["GET"]),
@@ -87,15 +90,7 @@ def make_app(
         exception_handlers={ClientDisconnect: _hung_up, HTTPException: _refused},
     )
 
-    async def app(scope: Scope, receive: Any, send: Any) -> None:
-        # There are thousands of deliveries a second; finding their route would cost more than taking them.
-        if scope["type"] == "http" and scope["path"] == _PERFLOG and scope["method"] == "POST":
-            response = await perflog(Request(scope, receive))
-            await response(scope, receive, send)
-        else:
-            await others(scope, receive, send)
-
-    return app
+    return Endpoints(app, deliveries)
 
 
 def _hung_up(_: Request, __: Exception) -> Response:

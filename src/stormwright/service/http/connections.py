@@ -7,8 +7,6 @@ import resource
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 #: Seconds within which a request has to come once it, or its connection, has begun.
 HEAD_S = 10.0
 
@@ -20,6 +18,9 @@ _MOST_FILES = 65_536
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Any, Any], Awaitable[None]]
 Peer = tuple[str, int]
+
+#: A connection that has no address.
+NOBODY: Peer = ("", 0)
 
 
 def most_connections() -> int:
@@ -59,9 +60,8 @@ class Connections:
         self._idle[peer] = transport
         self._limit(peer)
 
-    def heard(self, transport: asyncio.Transport) -> None:
+    def heard(self, peer: Peer) -> None:
         """Something came, which may be the beginning of a request."""
-        peer = _peer(transport)
         if peer in self._idle and peer not in self._limits:
             self._limit(peer)
 
@@ -71,20 +71,28 @@ class Connections:
         if transport in (self._idle.get(peer), self._busy.get(peer)):
             self._forget(peer)
 
+    def asked(self, peer: Peer) -> None:
+        """A request has come, which is answered from now on."""
+        if timer := self._limits.pop(peer, None):
+            timer.cancel()
+        if peer in self._idle:
+            self._busy[peer] = self._idle.pop(peer)
+
+    def answered(self, peer: Peer) -> None:
+        """It is answered."""
+        if peer in self._busy:
+            self._idle[peer] = self._busy.pop(peer)
+
     def around(self, app: App) -> App:
         """An app of which this knows when it answers."""
 
         async def answer(scope: Scope, receive: Any, send: Any) -> None:
-            peer = tuple(scope["client"] or ("", 0))
-            if timer := self._limits.pop(peer, None):
-                timer.cancel()
-            if peer in self._idle:
-                self._busy[peer] = self._idle.pop(peer)
+            peer = tuple(scope["client"] or NOBODY)
+            self.asked(peer)
             try:
                 await app(scope, receive, send)
             finally:
-                if peer in self._busy:
-                    self._idle[peer] = self._busy.pop(peer)
+                self.answered(peer)
 
         return answer
 
@@ -98,26 +106,7 @@ class Connections:
             timer.cancel()
 
 
-def protocol(connections: Connections) -> type[HttpToolsProtocol]:
-    """The protocol of connections that are counted."""
-
-    class Counted(HttpToolsProtocol):
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            connections.opened(transport)
-
-        def data_received(self, data: bytes) -> None:
-            connections.heard(self.transport)
-            super().data_received(data)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            connections.closed(self.transport)
-            super().connection_lost(exc)
-
-    return Counted
-
-
 def _peer(transport: asyncio.Transport) -> Peer:
     """As the app's scope names it."""
     told = transport.get_extra_info("peername")
-    return (str(told[0]), int(told[1])) if told else ("", 0)
+    return (str(told[0]), int(told[1])) if told else NOBODY

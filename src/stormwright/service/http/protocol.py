@@ -1,0 +1,108 @@
+"""What is spoken on a connection: HTTP, and deliveries on the shortest way."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from stormwright.service.http.connections import NOBODY, Connections
+from stormwright.service.http.deliveries import PERFLOG, Deliveries, Refusal
+
+#: Longer ones go the way of all requests, on which whoever sends slowly is told so.
+MOST_BYTES = 64 * 2**10
+
+#: Of requests whose body is not simply what follows.
+_SPECIAL = {b"expect", b"transfer-encoding"}
+
+
+class ProbeProtocol(HttpToolsProtocol):
+    """HTTP as uvicorn speaks it, but that of a probe's delivery, of which thousands come each second.
+
+    To make it a request of the app would cost several times what keeping it costs. Such a delivery
+
+    1. has a length, and is short; all others go the way of all requests;
+    2. is answered before anything else that comes on its connection is read: who does not wait for the answer gets
+       no second one.
+    """
+
+    open_connections: ClassVar[Connections]
+    kept_by: ClassVar[Deliveries]
+
+    _body: bytearray | None = None
+    _unanswered = False
+    _last = False
+
+    def connection_made(self, transport) -> None:  # type: ignore[no-untyped-def]
+        super().connection_made(transport)
+        self.open_connections.opened(transport)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._unanswered:
+            self.open_connections.heard(self.client or NOBODY)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.open_connections.closed(self.transport)
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        if self._unanswered:
+            self._last = True
+        else:
+            super().shutdown()
+
+    def on_headers_complete(self) -> None:
+        if self._unanswered:
+            self._last = True  # (2)
+        elif self._is_delivery():
+            self._body = bytearray()
+        else:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if self._body is not None:
+            self._body += body
+        elif not self._unanswered:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self._body is not None:
+            body, self._body = bytes(self._body), None
+            self._unanswered, self._last = True, not self.parser.should_keep_alive()
+            self.open_connections.asked(self.client or NOBODY)
+            self.kept_by.hand_over(body, self._answer)
+        elif not self._unanswered:
+            super().on_message_complete()
+
+    def _is_delivery(self) -> bool:
+        if self.url != PERFLOG or self.parser.get_method() != b"POST":
+            return False
+        headers = dict(self.headers)
+        length = headers.get(b"content-length", b"")  # (1)
+        short = length.isdigit() and len(length) < 10 and int(length) <= MOST_BYTES
+        plain = not headers.keys() & _SPECIAL and not self.parser.should_upgrade()
+        return short and plain and (self.cycle is None or self.cycle.response_complete)
+
+    def _answer(self, refusal: Refusal | None) -> None:
+        self._unanswered = False
+        if self.transport.is_closing():
+            return
+        code, body = (refusal.code, refusal.body()) if refusal else (204, b"")
+        content = [STATUS_LINE[code]]
+        if refusal:
+            content.append(b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body))
+        content += [b"connection: close\r\n" if self._last else b"", b"\r\n", body]
+        self.transport.write(b"".join(content))
+        if self._last:
+            self.transport.close()
+        self.open_connections.answered(self.client or NOBODY)
+
+
+def protocol(connections: Connections, deliveries: Deliveries) -> type[HttpToolsProtocol]:
+    """The protocol of connections that are counted, and of deliveries that are kept."""
+
+    class Protocol(ProbeProtocol):
+        open_connections, kept_by = connections, deliveries
+
+    return Protocol

@@ -1,0 +1,128 @@
+"""Deliveries on the shortest way: kept and answered like all others, whatever their sender does."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import time
+
+import pytest
+
+from stormwright.service.http import connections, protocol
+from tests.service.http.test_app import HOST, ask
+from tests.service.http.test_limits import ASKED, serving
+
+KEPT = b"HTTP/1.1 204 No Content\r\n\r\n"
+KEPT_LAST = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"
+
+
+def delivery(body: bytes, head: str = "", version: str = "1.1") -> bytes:
+    lines = f"POST /v1/perflog HTTP/{version}\r\nHost: x\r\nContent-Length: {len(body)}\r\n{head}\r\n"
+    return lines.encode() + body
+
+
+def everything(there: socket.socket) -> bytes:
+    """What comes until the other side hangs up."""
+    return b"".join(iter(lambda: there.recv(1000), b""))
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 7, 1000])
+def test_a_delivery_may_come_in_pieces(pieces: int) -> None:
+    kept: list[bytes] = []
+    with serving(ingest=kept.extend) as port, socket.create_connection((HOST, port), timeout=20) as there:
+        there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for number in range(3):
+            sent = delivery(b'{"seq": %d}\n' % number)
+            step = max(1, len(sent) // pieces)
+            for begin in range(0, len(sent), step):
+                there.sendall(sent[begin : begin + step])
+                time.sleep(0.001)
+            assert there.recv(1000) == KEPT
+    assert kept == [b'{"seq": %d}\n' % number for number in range(3)]
+
+
+@pytest.mark.parametrize(("head", "version"), [("Connection: close\r\n", "1.1"), ("", "1.0")])
+def test_who_wants_no_more_is_hung_up_on(head: str, version: str) -> None:
+    with serving() as port, socket.create_connection((HOST, port), timeout=20) as there:
+        there.sendall(delivery(b"{}\n", head, version))
+        assert everything(there) == KEPT_LAST
+
+
+def test_who_does_not_wait_for_the_answer_gets_no_second_one() -> None:
+    kept: list[bytes] = []
+    with serving(ingest=kept.extend) as port, socket.create_connection((HOST, port), timeout=20) as there:
+        there.sendall(delivery(b"1\n") + delivery(b"2\n") + b"GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert everything(there) == KEPT_LAST
+    assert kept == [b"1\n"], "the second is not answered, so it is delivered again"
+
+
+def test_one_connection_may_be_used_for_everything() -> None:
+    kept: list[bytes] = []
+    question = b"POST /v1/schedule HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(ASKED), ASKED)
+    with serving(ingest=kept.extend) as port, socket.create_connection((HOST, port), timeout=20) as there:
+        for _ in range(2):
+            there.sendall(delivery(b"{}\n"))
+            assert there.recv(1000) == KEPT
+            there.sendall(question)
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += there.recv(100_000)
+            assert answer.startswith(b"HTTP/1.1 200")
+    assert kept == [b"{}\n"] * 2
+
+
+def test_other_deliveries_go_the_way_of_all_requests() -> None:
+    kept: list[bytes] = []
+    long = b" " * protocol.MOST_BYTES + b"\n"
+    chunked = b"POST /v1/perflog HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n0\r\n\r\n"
+    with serving(ingest=kept.extend) as port:
+        assert ask(port, "/v1/perflog", long)[0] == 204
+        with socket.create_connection((HOST, port), timeout=20) as there:
+            there.sendall(chunked)
+            answer = b""
+            while not answer.endswith(b"\r\n\r\n"):
+                answer += there.recv(1000)
+            assert answer.startswith(KEPT[:12])
+            there.sendall(delivery(b"", "Expect: 100-continue\r\n"))
+            assert there.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert kept[:2] == [long, b"{}\n"]
+
+
+def test_half_a_delivery_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_S", 0.3)
+    kept: list[bytes] = []
+    with serving(ingest=kept.extend) as port, socket.create_connection((HOST, port), timeout=20) as there:
+        there.sendall(delivery(b'{"seq": 1}\n')[:-3])
+        assert everything(there) == b""
+    assert kept == []
+
+
+def test_who_hangs_up_meanwhile_costs_nobody_else_anything() -> None:
+    first, go_on = threading.Event(), threading.Event()
+    kept: list[bytes] = []
+
+    def take(bodies: list[bytes]) -> None:
+        first.set()
+        go_on.wait(20)
+        kept.extend(bodies)
+
+    with serving(ingest=take) as port:
+        with socket.create_connection((HOST, port), timeout=20) as gone:
+            gone.sendall(delivery(b"1\n"))
+            assert first.wait(20)
+        with socket.create_connection((HOST, port), timeout=20) as there:
+            there.sendall(delivery(b"2\n"))
+            time.sleep(0.2)
+            go_on.set()
+            assert there.recv(1000) == KEPT
+            there.sendall(delivery(b"3\n"))
+            assert there.recv(1000) == KEPT
+    assert kept == [b"1\n", b"2\n", b"3\n"]
+
+
+def test_threads_take_turns_more_often_while_the_server_runs() -> None:
+    before = sys.getswitchinterval()
+    with serving():
+        assert sys.getswitchinterval() == pytest.approx(0.0005)
+    assert sys.getswitchinterval() == before
