@@ -22,8 +22,6 @@ import socket
 import tempfile
 import threading
 import time
-from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,6 +50,8 @@ SIZES = ((200, 9_534, 1_000), (1_000, 100_000, 5_000))
 ASKED_S = {"all": 1.0, "1": 0.05, "none": 0.02}
 MOST_MORE_S = 0.2
 ASK_EVERY_S = 0.5
+#: Of deliveries before anything is measured.
+WARM_UP_S = 3.0
 TIMES = 5
 
 
@@ -175,15 +175,19 @@ def run(question: bytes, workers: int, seconds: float) -> Load:
         assert service.pid
         load, over = Load(), threading.Event()
         asking = threading.Thread(target=_ask, args=(port, question, load, over))
-        connections = [socket.create_connection((HOST, port)) for _ in range(workers)]
+        # What a service does once in its life is none of what is measured here.
+        _asked_s(port, question)
+        delivering = Delivering(port, workers)
+        delivering.go_on(WARM_UP_S, Load())
         asking.start()
         before_s, own_s = _cpu_s(service.pid), time.process_time()
         begin = time.monotonic()
-        _deliver(connections, seconds, load)
+        delivering.go_on(seconds, load)
         load.seconds = time.monotonic() - begin
         load.service_cpu_s, load.own_cpu_s = _cpu_s(service.pid) - before_s, time.process_time() - own_s
         over.set()
         asking.join()
+        delivering.close()
         stop.set()
         service.join()
     return load
@@ -214,45 +218,62 @@ def _await(port: int) -> None:
 
 def _ask(port: int, question: bytes, load: Load, over: threading.Event) -> None:
     while not over.is_set():
-        begin = time.monotonic()
-        nimbus = http.client.HTTPConnection(HOST, port)
-        nimbus.request("POST", "/v1/schedule", question)
-        answer = nimbus.getresponse()
-        answer.read()
-        assert answer.status == 200, answer.status
-        nimbus.close()
-        load.asked_s.append(time.monotonic() - begin)
+        load.asked_s.append(_asked_s(port, question))
         over.wait(ASK_EVERY_S)
 
 
-def _deliver(connections: Sequence[socket.socket], seconds: float, load: Load) -> None:
+def _asked_s(port: int, question: bytes) -> float:
+    begin = time.monotonic()
+    nimbus = http.client.HTTPConnection(HOST, port)
+    nimbus.request("POST", "/v1/schedule", question)
+    answer = nimbus.getresponse()
+    answer.read()
+    assert answer.status == 200, answer.status
+    nimbus.close()
+    return time.monotonic() - begin
+
+
+class Delivering:
     """A record each second from each worker, spread over the second; one still under way is not sent again."""
-    if not connections:
-        time.sleep(seconds)
-        return
-    workers = Workers(len(connections), int(time.time() * 1000))
-    waiting, sent_s = selectors.DefaultSelector(), [0.0] * len(connections)
-    for number, connection in enumerate(connections):
-        connection.setblocking(False)
-        waiting.register(connection, selectors.EVENT_READ, number)
-    begin, due = time.monotonic(), deque[int]()
-    sent = 0
-    while (now := time.monotonic()) < begin + seconds:
-        due.extend(range(sent, wanted := int((now - begin) * len(connections))))
-        sent = max(sent, wanted)
-        for _ in range(len(due)):
-            second, number = divmod(due.popleft(), len(connections))
-            if not sent_s[number]:
-                connections[number].sendall(_request(workers.record(number, second)))
-                sent_s[number] = now
-        for key, _ in waiting.select(0.005):
-            if connections[key.data].recv(4096).startswith(b"HTTP/1.1 204"):
-                load.delivered_s.append(time.monotonic() - sent_s[key.data])
-            else:
-                load.refused += 1
-            sent_s[key.data] = 0.0
-    for connection in connections:
-        connection.close()
+
+    def __init__(self, port: int, workers: int) -> None:
+        self._connections = [socket.create_connection((HOST, port)) for _ in range(workers)]
+        self._workers = Workers(workers, int(time.time() * 1000))
+        self._waiting = selectors.DefaultSelector()
+        for number, connection in enumerate(self._connections):
+            connection.setblocking(False)
+            self._waiting.register(connection, selectors.EVENT_READ, number)
+        self._sent_s = [0.0] * workers
+        self._due = 0
+        self._begin = time.monotonic()
+
+    def go_on(self, seconds: float, load: Load) -> None:
+        """Deliver for so many seconds."""
+        if not self._connections:
+            time.sleep(seconds)
+            return
+        end = time.monotonic() + seconds
+        while (now := time.monotonic()) < end:
+            self._send(now)
+            for key, _ in self._waiting.select(0.005):
+                if self._connections[key.data].recv(4096).startswith(b"HTTP/1.1 204"):
+                    load.delivered_s.append(time.monotonic() - self._sent_s[key.data])
+                else:
+                    load.refused += 1
+                self._sent_s[key.data] = 0.0
+
+    def _send(self, now: float) -> None:
+        before, self._due = self._due, int((now - self._begin) * len(self._connections))
+        for delivery in range(before, self._due):
+            second, number = divmod(delivery, len(self._connections))
+            if not self._sent_s[number]:
+                self._connections[number].sendall(_request(self._workers.record(number, second)))
+                self._sent_s[number] = now
+
+    def close(self) -> None:
+        """Hang up."""
+        for connection in self._connections:
+            connection.close()
 
 
 def _request(record: bytes) -> bytes:
