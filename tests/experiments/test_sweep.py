@@ -146,7 +146,7 @@ def test_failures_are_rows_and_time_is_limited(tmp_path: Path) -> None:
     assert errors == {
         None: None,
         "answer": None,
-        "raise": "ArithmeticError: as it was told",
+        "raise": "scheduler 'stand_in' failed: ArithmeticError: as it was told",
         "die": "its process ended with exit code -9",
         "hang": "took longer than the limit of 0.5 s",
     }
@@ -167,7 +167,7 @@ def test_a_limited_cell_is_decided_whatever_threads_hold_here(tmp_path: Path, mo
 @pytest.mark.usefixtures("_stand_in")
 def test_without_a_limit_what_a_scheduler_raises_is_a_row(tmp_path: Path) -> None:
     (row,) = decided(read_cells(write_spec(tmp_path, schedulers={"stand_in": {"end": "raise"}})))
-    assert row["error"] == "ArithmeticError: as it was told"
+    assert row["error"] == "scheduler 'stand_in' failed: ArithmeticError: as it was told"
     assert row["cost"] is None
 
 

@@ -22,7 +22,7 @@ from stormwright.model.texts import amount
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.describe import Description
 from stormwright.schedulers.kit.registry import SCHEDULERS
-from stormwright.schedulers.kit.resolve import ANY_JAVA, describe_scheduler
+from stormwright.schedulers.kit.resolve import ANY_JAVA, SOME_JAVA, describe_scheduler
 
 PROBLEM = "word-count.json"
 
@@ -99,7 +99,7 @@ def _java_page(description: Description) -> Iterator[str]:
     yield (
         "## Its placement\n\nIt takes Java and Storm's jars to draw one, which `make setup` fetches:\n\n"
         f"    stormwright compare docs/schedulers/{PROBLEM} \\\n"
-        "        --schedulers {STORMS_OWN},{SOME_JAVA} --output report.html"
+        f"        --schedulers {STORMS_OWN},{SOME_JAVA} --output report.html"
     )
 
 

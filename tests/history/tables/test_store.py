@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from stormwright.cli.progress import shown
 from stormwright.errors import InputError
 from stormwright.history.tables import staging as staging_module
 from stormwright.history.tables.definitions import FACTS, SNAPSHOTS, Table
@@ -108,7 +109,8 @@ def test_days_are_read_compacted_and_deleted_one_by_one(spark: SparkSession, tmp
     assert compact(store, days[2]) == 2
     assert store.fragmented(FACTS) == [days[2]]
     said: list[str] = []
-    assert retain(store, {"facts": 1, "moves": 9}, days[2], said.append) == 1
+    with shown(tell=said.append):
+        assert retain(store, {"facts": 1, "moves": 9}, days[2]) == 1
     assert said == [f"facts of {days[0]}: deleted"]
     assert stored(store, FACTS) == by_key(of_day[days[1]] + of_day[days[2]], FACTS)
     assert retain(store, {"facts": 1}, days[2] + timedelta(days=9)) == 2
