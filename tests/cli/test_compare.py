@@ -125,6 +125,7 @@ def test_one_that_fails_is_a_row_and_the_others_go_on(run, plugins, tmp_path):
         (["no-such-file"], "cannot be read: No such file"),
         ([PLACEABLE, "--schedulers", "onlin"], "did you mean 'online'?"),
         ([PLACEABLE, "--schedulers", ","], "names no scheduler"),
+        ([PLACEABLE, "--schedulers", ""], "1 fault\n  names no scheduler"),
         ([PLACEABLE, "--schedulers", "even", "--set", "alpha=1"], "should be NAME.key=value, NAME one of even"),
         ([PLACEABLE, "--schedulers", "online", "--set", "online.alpha=3"], "should be from 0 to 1"),
         ([PLACEABLE, "--schedulers", "even", "--output", "/"], "/: is a directory, and a file is to be written"),

@@ -47,6 +47,16 @@ def test_standard_output_by_another_name_gets_the_file_and_nothing_else(tmp_path
     assert "small: " in done.stderr
 
 
+@pytest.mark.parametrize("verb", [["convert"], ["schedule", "--output"]])
+def test_a_hyphen_is_standard_output(tmp_path, small_file, verb):
+    """As it is standard input where a file is read."""
+    done = program(verb[0], "-", *verb[1:], "-", cwd=tmp_path, input=small_file.read_text())
+    assert done.returncode in (0, 1)
+    assert json.loads(done.stdout)["schema"].startswith("stormwright-")
+    assert "small: " in done.stderr
+    assert not (tmp_path / "-").exists()
+
+
 def test_what_was_printed_before_stays(tmp_path, small_file):
     link, out = tmp_path / "stdout", tmp_path / "out"
     link.symlink_to("/proc/self/fd/1")
@@ -269,3 +279,10 @@ def test_a_package_without_room_leaves_nothing_in_the_way(tmp_path):
     (made,) = Path(tmp_path).iterdir()
     assert made.name == "stormwright-crowd"
     assert made.stat().st_mode == (made / "src").stat().st_mode
+
+
+@pytest.mark.parametrize("group", ["import", "history", "cluster", "pipeline"])
+def test_a_list_of_verbs_has_whole_sentences(run, group):
+    code, out, _ = run(group, "--help")
+    assert code == 0
+    assert "..." not in out.partition("Commands:")[2].replace("TOPOLOGY...", "")

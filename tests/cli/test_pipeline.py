@@ -108,6 +108,7 @@ def test_quarantine_is_told_by_reason_with_the_newest_lines(run, tmp_path):
 
 def test_an_empty_quarantine_is_no_error_and_a_missing_directory_is(run, tmp_path):
     assert run("pipeline", "quarantine", tmp_path, "--json")[:2] == (0, '{"reasons":{},"newest":[]}\n')
+    assert run("pipeline", "quarantine", tmp_path)[:2] == (0, "nothing is in quarantine\n")
     code, _, err = run("pipeline", "quarantine", tmp_path / "none")
     assert (code, "no such directory" in err) == (2, True)
 

@@ -97,7 +97,9 @@ def test_faults_of_the_content(run, tmp_path, document, faults):
         (["schedule", PLACEABLE, "--output", "/dev/null/out.json"], "cannot be written: /dev/null: "),
         (["schedule", PLACEABLE, "--output", "/"], "/: is a directory, and a file is to be written"),
         (["schedule", PLACEABLE, "--output", PLACEABLE], "is read here, and would be overwritten"),
-        (["shedule", PLACEABLE], "No such command 'shedule'"),
+        (["shedule", PLACEABLE], "No such command 'shedule'; did you mean 'schedule'?"),
+        (["history", "reprot"], "No such command 'reprot'; did you mean 'report'?"),
+        (["help"], "No such command 'help'."),
         (["--nonsense"], "No such option '--nonsense'"),
     ],
 )

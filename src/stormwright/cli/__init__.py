@@ -14,6 +14,7 @@ import click
 
 from stormwright import __version__
 from stormwright.cli.lines import say_lines
+from stormwright.cli.options import Verbs
 from stormwright.errors import StormwrightError
 
 #: Verb → what it does. Each is `command` in the module of its name, with ``_`` for ``-``.
@@ -56,7 +57,7 @@ _EXTRAS = {
 }
 
 
-class _Verbs(click.Group):
+class _Verbs(Verbs):
     """Imports a verb's module when the verb is used, and no other."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature, here and below)

@@ -16,14 +16,14 @@ from stormwright.cli.progress import shown
 _NONE = "no local cluster is up"
 
 
-@click.group()
+@click.group(cls=options.Verbs)
 def command() -> None:
     """Bring a real Storm cluster up on this machine, look at it, and take it down."""
 
 
 @command.command()
 @options.nodes
-@click.option("--slots", default=4, show_default=True, help="Worker slots a node.")
+@click.option("--slots", default=4, show_default=True, help="Worker slots of each node.")
 @click.option("--link", default="40mbit", show_default=True, help="Link limit a node, both ways; none for no limit.")
 @options.cores_per_node
 @click.option("--service-port", default=7070, show_default=True, help="Where Nimbus looks for a stormwright service.")

@@ -53,7 +53,7 @@ def command(
 ) -> None:
     """Let schedulers place the executors of the problem in FILE, and compare the answers.
 
-    FILE may also be ready:NAME, as for `stormwright schedule`.
+    FILE may also be - or ready:NAME, as for `stormwright schedule`.
 
     The table is sorted by cost; placements that break limits or leave executors out come after valid ones, and their
     cost is marked; failures come last.

@@ -18,10 +18,10 @@ from stormwright.model.texts import size_of
 @options.problem_file
 @click.argument("out", type=options.OUTPUT_PATH)
 def command(file: Path, out: Path) -> None:
-    """Write the problem in FILE to OUT: as a NumPy archive for *.npz, which is read ten times as fast, else as JSON
-    (stormwright-problem/1), gzipped for *.gz.
+    """Write the problem in FILE to OUT: as a NumPy archive for *.npz, which is read several times as fast, else as JSON
+    (stormwright-problem/1), gzipped for *.gz; OUT may be -, which is standard output.
 
-    Every verb reads either. FILE may also be ready:NAME, as for `stormwright schedule`.
+    Every verb reads either. FILE may also be - or ready:NAME, as for `stormwright schedule`.
     """
     prepare_output(out, file, given_as="OUT")
     problem = read_problem(file)

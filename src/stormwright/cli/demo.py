@@ -30,8 +30,8 @@ from stormwright.printable import printable
     "[default: two word counts]",
 )
 @options.nodes
-@click.option("--slots", default=6, show_default=True, help="Worker slots a node.")
-@click.option("--link", default="40mbit", show_default=True, help="Link limit a node.")
+@click.option("--slots", default=6, show_default=True, help="Worker slots of each node.")
+@click.option("--link", default="40mbit", show_default=True, help="Limit of the link of each node.")
 @options.cores_per_node
 @click.option("--warm-up", "warm_up_s", default=30.0, show_default=True, help="Seconds before each measurement.")
 @click.option("--measure", "measure_s", default=30.0, show_default=True, help="Seconds measured before and after.")

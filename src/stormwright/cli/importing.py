@@ -45,7 +45,7 @@ def _nodes(function: options.Function) -> options.Function:
     return cluster(supervisors(function))
 
 
-@click.group()
+@click.group(cls=options.Verbs)
 def command() -> None:
     """Make a problem file: from Flux and storm.yaml files, a running Nimbus, or Storm's serialized topologies."""
 
@@ -66,7 +66,8 @@ def flux(
 ) -> None:
     """Take the Flux files TOPOLOGY... as topologies that a new cluster is given in this order.
 
-    Tasks are numbered, and ackers and other system components added, as Storm does.
+    Tasks are numbered, and ackers and other system components added, as Storm does. No load is known: spouts are taken
+    to emit one tuple a second, and executors to need what their components ask for.
     """
     from stormwright.formats.storm.conf import CLUSTER_KEYS
     from stormwright.formats.storm.flux import read_flux
@@ -108,6 +109,8 @@ def nimbus(storm_home: Path | None, settings: tuple[str, ...], output: Path | No
 
     Reached as by any client of Storm, with the storm.yaml of the installation (nimbus.seeds, SASL, TLS). Nimbus tells
     clients neither racks, nor supervisor.scheduler.meta, nor ports of free slots: those in its storm.yaml are taken.
+    Nor does it tell a load: spouts are taken to emit one tuple a second, and executors to need what their components
+    ask for.
     """
     from stormwright.storm.gateway import NimbusGateway
     from stormwright.storm.installation import find_storm_home, storm_command

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,15 +14,40 @@ from stormwright.defaults import DECIDING
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
+#: Longer than any sentence.
+_ANY_LENGTH = 1000
+
+
+class Verbs(click.Group):
+    """A group that lists its verbs with the first sentence of each whole, and knows what was nearly typed."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """See click; a name that is nearly one is told which."""
+        near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+        if near and near[0] != args[0]:
+            ctx.fail(f"No such command {args[0]!r}; did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """See click."""
+        verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, verb.get_short_help_str(_ANY_LENGTH)) for name, verb in verbs if verb])
+
 
 class _OutputPath(click.Path):
-    """A file to write; a name that ends with ``/`` means a directory, which a `Path` would no longer tell."""
+    """A file to write; ``-`` is standard output.
+
+    A name that ends with ``/`` means a directory, which a `Path` would no longer tell.
+    """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """See click."""
         if isinstance(value, str) and value.endswith("/") and not Path(value).is_dir():
             self.fail(f"{value!r} is a directory, and a file is to be written", param, ctx)
-        return super().convert(value, param, ctx)
+        return super().convert("/dev/stdout" if value == "-" else value, param, ctx)
 
 
 PATH, OUTPUT_PATH = click.Path(path_type=Path), _OutputPath(path_type=Path)

@@ -27,7 +27,7 @@ _SECONDS = click.IntRange(1, 100 * 366 * 86_400)
 _LATE_HELP = "Seconds after its beginning that a record may land and count."
 
 
-@click.group()
+@click.group(cls=options.Verbs)
 def command() -> None:
     """Work on performance logs that have landed."""
 
@@ -112,6 +112,9 @@ def quarantine(directory: Path, shown: int, as_json: bool) -> None:
         print_json(
             {"reasons": {reason: asdict(kept) for reason, kept in found.reasons.items()}, "newest": found.newest}
         )
+        return
+    if not found.reasons:
+        say("nothing is in quarantine")
         return
     table = numbers_table("reason", "lines", "first landed", "last landed")
     for reason, kept in found.reasons.items():

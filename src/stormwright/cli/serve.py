@@ -17,6 +17,9 @@ from stormwright.defaults import STORMS_OWN
 #: Of a service in its state directory: two would take each other's records, and both move topologies.
 LOCK = "service.lock"
 
+#: As far as triggers take them.
+_SECONDS = options.FiniteRange(0, 1e6)
+
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address that Nimbus and the probes reach.")
@@ -37,16 +40,44 @@ LOCK = "service.lock"
     required=True,
     help="Storm installation whose client and storm.yaml reach Nimbus.",
 )
-@click.option("--overload", "overload_s", default=30.0, show_default=True, help="X: seconds of overload that trigger.")
+@click.option(
+    "--overload",
+    "overload_s",
+    default=30.0,
+    show_default=True,
+    type=_SECONDS,
+    help="Seconds for which a node is at or over its CPU capacity before that alone is worth a move.",
+)
 @click.option(
     "--alarm-after",
     "alarm_after_s",
     type=options.FiniteRange(0, min_open=True),
     help="Seconds of overload of a node after which an alarm is raised; no alarms by default.",
 )
-@click.option("--period", "period_s", default=60.0, show_default=True, help="P: seconds between looks.")
-@click.option("--gain", "min_gain_percent", default=20.0, show_default=True, help="R: percent that is worth a move.")
-@click.option("--cool-down", "cool_down_s", default=60.0, show_default=True, help="T: seconds after a change.")
+@click.option(
+    "--period",
+    "period_s",
+    default=60.0,
+    show_default=True,
+    type=_SECONDS,
+    help="Seconds from one look for a better placement to the next.",
+)
+@click.option(
+    "--gain",
+    "min_gain_percent",
+    default=20.0,
+    show_default=True,
+    type=options.FiniteRange(0, 100),
+    help="Percent by which traffic between nodes has to fall for a move.",
+)
+@click.option(
+    "--cool-down",
+    "cool_down_s",
+    default=60.0,
+    show_default=True,
+    type=_SECONDS,
+    help="Seconds after a change in which nothing moves.",
+)
 @click.option("--dry-run", is_flag=True, help="Decide and tell what would move, but move nothing.")
 @click.option(
     "--forecast",
@@ -71,14 +102,18 @@ LOCK = "service.lock"
     help="Keep processed records so long for `stormwright pipeline backfill`.",
 )
 @click.option(
-    "--max-topologies", default=1, show_default=True, type=click.IntRange(0), help="Move budget: topologies a decision."
+    "--max-topologies",
+    default=1,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Topologies that one decision may move.",
 )
 @click.option(
     "--max-executors",
     default=10_000,
     show_default=True,
     type=click.IntRange(0),
-    help="Move budget: executors a decision.",
+    help="Executors that one decision may move.",
 )
 @click.option(
     "--history",

@@ -82,6 +82,8 @@ def proof_text(proof: Mapping[str, Any]) -> str:
         return f"cost {proof['cost']:,.1f}, proven to be the least"
     if proof["gap"] is None:
         return f"no placement of all executors costs less than {proof['bound']:,.1f}; not all have a slot here"
+    if proof["bound"] <= 0:
+        return f"cost {proof['cost']:,.1f}; how much less another placement could cost was not proven"
     return f"cost {proof['cost']:,.1f}; no placement costs less than {proof['bound']:,.1f}, {proof['gap']:.1%} below"
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from stormwright.cli.history import asked, kept
+from stormwright.cli.options import Verbs
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Look into the history of a service: `stormwright serve` keeps it below its state directory.
 

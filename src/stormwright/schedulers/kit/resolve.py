@@ -117,7 +117,8 @@ def choose_schedulers(
     if ALL in chosen:
         chosen = dict.fromkeys([*scheduler_names(), *(name for name in chosen if name != ALL)])
     if not chosen:
-        raise InputError("--schedulers", [Fault("names no scheduler; name some, separated by commas, or all", names)])
+        message = "names no scheduler; name some, separated by commas, or all"
+        raise InputError("schedulers to compare", [Fault(message, names or "$")])
     own, faults = _settings_by_name(list(chosen), settings)
     if jars and not any(map(is_java, chosen)):
         faults.append(Fault(f"only for a Java class ({JAVA_PREFIX}CLASS), and none is compared", str(jars[0])))
