@@ -20,7 +20,7 @@ def test_every_name_is_there_and_told():
 
 def test_a_file_is_read_by_its_path_in_either_form(tmp_path):
     problem = sw.sketch("a 2 -> b 3")
-    write_problem(tmp_path / "p.json", problem)
+    write_problem(str(tmp_path / "p.json"), problem)
     for path in (tmp_path / "p.json", str(tmp_path / "p.json")):
         assert sw.read_problem(path).num_executors == 5
     assert sw.read_problem("ready:top-storm-word-count-1").num_executors > 0
@@ -48,3 +48,29 @@ def test_compare_takes_names_in_any_form():
 
 def test_schedulers_tells_of_all():
     assert set(sw.schedulers()) == set(scheduler_names())
+
+
+@pytest.mark.parametrize("ask", [sw.place, sw.compare, sw.bound, sw.tradeoff])
+def test_what_is_no_problem_is_said(ask):
+    with pytest.raises(InputError, match=r"should be a Problem, as read_problem\(FILE\) .*, got str"):
+        ask("problem.json")
+
+
+def test_what_is_no_scheduler_is_said():
+    problem = sw.sketch("a 2 -> b 3")
+
+    class Own:
+        def schedule(self, problem: sw.Problem) -> sw.Assignment:
+            return sw.place(problem, "even")
+
+    for wrong, got in ((42, "int"), (Own, "the class Own")):
+        with pytest.raises(InputError, match=rf"a method schedule\(problem\), got {got}"):
+            sw.place(problem, wrong)
+        with pytest.raises(InputError, match=rf"a method schedule\(problem\), got {got}"):
+            sw.compare(problem, {"wrong": wrong})
+    with pytest.raises(InputError, match="one of your own has its name before it"):
+        sw.compare(problem, ["even", Own()])
+
+
+def test_a_problem_prints_as_a_line():
+    assert str(sw.sketch("a 2 -> b 3", nodes=2)) == "sketch: 1 topology, 5 executors, 2 nodes, 8 slots"

@@ -71,6 +71,12 @@ def test_a_chain_that_cannot_be_read(chain, why):
         sketch({"t": chain})
 
 
+@pytest.mark.parametrize("nodes", ["3", 2.5, None])
+def test_nodes_that_are_neither_a_number_nor_supervisors(nodes):
+    with pytest.raises(InputError, match="should be how many, or the supervisors themselves, got"):
+        sketch("a 1 -> b 2", nodes=nodes)
+
+
 def test_all_faults_at_once():
     with pytest.raises(InputError) as caught:
         sketch({"t": "a -> b"}, nodes=0, cores=-1, rate_tps=float("nan"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stormwright.defaults import SEARCHING
+from stormwright.errors import Fault, InputError
 from stormwright.experiments import ready
 from stormwright.experiments.compare import run as comparing
 from stormwright.experiments.compare.run import Comparison
@@ -52,11 +53,12 @@ def place(
     Raises
     ------
     InputError
-        There is no such scheduler, or a parameter is unknown or out of range.
+        It is no problem, there is no such scheduler, or a parameter is unknown or out of range.
     SchedulerError
         What the scheduler answers is no assignment of the problem.
     """
-    asked = resolve_scheduler(scheduler, _texts(settings), seed) if isinstance(scheduler, str) else scheduler
+    _check_problem(problem)
+    asked = resolve_scheduler(scheduler, _texts(settings), seed) if isinstance(scheduler, str) else _own(scheduler)
     warm_up(asked)
     begin = time.perf_counter()
     answer = checked(
@@ -78,12 +80,16 @@ def compare(problem: Problem, schedulers: str | Iterable[str] | Mapping[str, Sch
     Raises
     ------
     InputError
-        There is no scheduler of a name.
+        It is no problem, or there is no scheduler of a name.
     """
+    _check_problem(problem)
     if isinstance(schedulers, Mapping):
-        return comparing.compare(problem, schedulers)
-    names = schedulers if isinstance(schedulers, str) else ",".join(schedulers)
-    return comparing.compare(problem, choose_schedulers(names))
+        return comparing.compare(problem, {name: _own(scheduler) for name, scheduler in schedulers.items()})
+    names = [schedulers] if isinstance(schedulers, str) else list(schedulers)
+    if not all(isinstance(name, str) for name in names):
+        message = 'should be names; one of your own has its name before it: {"mine": MyScheduler(), "even": …}'
+        raise InputError("schedulers to compare", [Fault(message, "$")])
+    return comparing.compare(problem, choose_schedulers(",".join(names)))
 
 
 def bound(problem: Problem, placement: Placement | None = None, *, seconds: float = 10.0) -> dict[str, Any]:
@@ -101,9 +107,15 @@ def bound(problem: Problem, placement: Placement | None = None, *, seconds: floa
     dict
         ``cost`` of the placement, ``bound`` (no valid placement costs less), ``gap`` between them in parts of the cost
         (None where executors are left out), ``optimal``.
+
+    Raises
+    ------
+    InputError
+        It is no problem.
     """
     from stormwright.optimize.bound.prove import bound_cost
 
+    _check_problem(problem)
     placement = placement or place(problem, SEARCHING, time_budget_s=2.0)
     return bound_cost(problem, placement.slot_of_executor, seconds).figures(problem, placement.slot_of_executor)
 
@@ -119,9 +131,25 @@ def tradeoff(problem: Problem, *, seconds: float = 1.0, seed: int = 0) -> tradeo
     Raises
     ------
     InputError
-        Nothing runs.
+        It is no problem, or nothing runs.
     """
+    _check_problem(problem)
     return tradeoffs.tradeoff(problem, seconds=seconds, seed=seed)
+
+
+def _check_problem(problem: object) -> None:
+    if not isinstance(problem, Problem):
+        message = f"should be a Problem, as read_problem(FILE) and sketch give it, got {type(problem).__name__}"
+        raise InputError("problem", [Fault(message, "$")])
+
+
+def _own(scheduler: Scheduler) -> Scheduler:
+    """The same, if it is one."""
+    if not callable(getattr(scheduler, "schedule", None)) or isinstance(scheduler, type):
+        what = f"the class {scheduler.__name__}" if isinstance(scheduler, type) else type(scheduler).__name__
+        message = f"should be a name, or an object with a method schedule(problem), got {what}"
+        raise InputError("scheduler", [Fault(message, "$")])
+    return scheduler
 
 
 def _texts(settings: Mapping[str, Any]) -> list[str]:

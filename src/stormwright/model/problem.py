@@ -16,6 +16,7 @@ from stormwright.model.demand import Demand
 from stormwright.model.limits.components import ComponentLimits
 from stormwright.model.load import LoadProfile, TopologyLoad
 from stormwright.model.running import Running
+from stormwright.model.texts import size_of
 from stormwright.model.topology import Topology
 from stormwright.model.workload import Resource, Workload
 
@@ -97,6 +98,10 @@ class Problem(ByContent):
         object.__setattr__(self, "parts", parts)
         for name, part in parts._asdict().items():
             object.__setattr__(self, name, part)
+
+    def __str__(self) -> str:
+        """A line; all that is in it is in `repr`, which may be long."""
+        return f"{self.name or 'problem'}: {size_of(self)}"
 
     def _made_of(self, before: Parts | None) -> Parts:
         """The parts, those of `before` where they are made of the same."""

@@ -28,7 +28,7 @@ def read_problem(path: Path) -> Problem:
     return problem_from_dict(json_in(data, path), source_of(path))
 
 
-def write_problem(path: Path, problem: Problem) -> None:
+def write_problem(path: str | Path, problem: Problem) -> None:
     """Write `problem` to the file at `path`: a NumPy archive for ``.npz``, else JSON, gzipped for ``.gz``.
 
     Raises
@@ -36,6 +36,7 @@ def write_problem(path: Path, problem: Problem) -> None:
     InputError
         The file cannot be written.
     """
+    path = Path(path)
     if path.suffix == SUFFIX:
         write_bytes(path, problem_to_bytes(problem))
     else:
