@@ -12,6 +12,7 @@ from stormwright.errors import MissingDependencyError
 from stormwright.explain.drawing import COLOURS
 from stormwright.formats.files.json_files import write_bytes
 from stormwright.model import Problem, TopologyAssignment
+from stormwright.model.texts import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -139,4 +140,6 @@ def _environment() -> Environment:
     except ImportError as error:
         raise MissingDependencyError("the report needs jinja2: pip install 'stormwright[report]'") from error
     loader = PackageLoader("stormwright.experiments", "templates")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters["counted"] = counted
+    return made

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from stormwright.explain.drawing import Drawing, NodeBox, WorkerBox
+from stormwright.model.texts import counted
 
 #: Component → colour, under the name of their topology.
 Legend = Sequence[tuple[str, Sequence[tuple[str, str]]]]
@@ -58,7 +59,7 @@ def _draw_node(svg: Element, node: NodeBox, x: int, y: int, height: int) -> None
     group = SubElement(svg, "g")
     _rect(group, "node", x, y, _NODE_WIDTH, height, 8)
     _text(group, "host", x + _PADDING, y + 18, node.host)
-    use = f"{node.use}, {node.free_slots} free slots"
+    use = f"{node.use}, {counted(node.free_slots, 'free slot')}"
     _text(group, "over" if node.over else "faint", x + _PADDING, y + 35, use)
     y += _HEADER
     for worker in node.workers:

@@ -95,7 +95,7 @@ def test_what_breaks_limits_is_told():
 
 
 def test_nothing_runs():
-    with pytest.raises(InputError, match="nothing runs"):
+    with pytest.raises(InputError, match=r"nothing runs, .*; what runs is in problems of `stormwright import nimbus`"):
         tradeoff(problem(nodes(1, 1), (topology("t", 8, 2), load(8, PAIRS))))
 
 
@@ -125,3 +125,9 @@ def test_verb_refuses_what_is_no_number(option, numbers, tmp_path, capsys):
     write_problem(path, chain())
     assert cli.run(["tradeoff", str(path), option, numbers]) == cli.BAD_INPUT
     assert "whole numbers" in capsys.readouterr().err
+
+
+def test_limits_as_people_say_them():
+    assert str(Limits(moves=1)) == "at most 1 executor may move"
+    assert str(Limits(moves=1_000, restarts=1)) == "at most 1,000 executors may move and at most 1 worker may restart"
+    assert str(Limits()) == "anything goes"

@@ -15,6 +15,7 @@ from stormwright.defaults import SEARCHING
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Problem, cost_of, diff, violations
 from stormwright.model.arrays import IntArray
+from stormwright.model.texts import counted
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
 
@@ -22,6 +23,12 @@ log = logging.getLogger(__name__)
 
 #: Numbers that are tried, and ten times as many, a hundred times and so on.
 _STEPS = (1, 2, 5)
+
+#: What is said of a problem that is all new, and where others come from.
+_NOTHING_RUNS = (
+    "nothing runs, so nothing can move; what runs is in problems of `stormwright import nimbus`, "
+    "of `stormwright history at`, and of a service (GET /v1/problem)"
+)
 
 
 @dataclass(frozen=True)
@@ -38,8 +45,9 @@ class Limits:
     restarts: int | None = None
 
     def __str__(self) -> str:
-        told = (self.moves, "executors move"), (self.restarts, "workers restart")
-        return " and ".join(f"at most {most:,} {what}" for most, what in told if most is not None) or "anything goes"
+        told = (self.moves, "executor", "move"), (self.restarts, "worker", "restart")
+        texts = [f"at most {counted(most, noun)} may {verb}" for most, noun, verb in told if most is not None]
+        return " and ".join(texts) or "anything goes"
 
     def allow(self, point: Point) -> bool:
         """Whether a placement is within them."""
@@ -181,7 +189,7 @@ def tradeoff(
     now = problem.current_slot
     running = len(np.unique(now[now != UNPLACED]))
     if not running:
-        raise InputError(problem.name or "problem", [Fault("nothing runs, so nothing can move", "$.assignments")])
+        raise InputError(problem.name or "problem", [Fault(_NOTHING_RUNS, "$.assignments")])
     if moves is None and restarts is None:
         wanted = [Limits(moves=most) for most in steps_up_to(problem.num_executors)]
         wanted += [Limits(restarts=most) for most in steps_up_to(running)]
