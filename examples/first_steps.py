@@ -7,8 +7,8 @@ import stormwright as sw
 
 problem = sw.sketch(
     {"words": "lines 2 -> split 4 -> count 4 fields", "clicks": "clicks 3 -> parse 6 -> join 3 fields -> store 3"},
-    nodes=4,
-    cores=2,
+    nodes=6,
+    cores=0.5,
     rate_tps=500,
 )
 
