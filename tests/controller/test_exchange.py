@@ -19,7 +19,7 @@ from stormwright.errors import MoveError, NimbusError
 from stormwright.model import Assignment, Problem, Supervisor, TopologyAssignment
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.exchange import Order
-from tests.controller.builders import on, problem, record, topology
+from tests.controller.builders import on, place, problem, record, topology
 
 A, B = topology("a", workers=1), topology("b", workers=1)
 RUNS = {A.id: on("n0"), B.id: on("n1")}
@@ -45,6 +45,7 @@ class FakeStorm:
         self.refuse: dict[str, str] = {}
         self.lost: set[str] = set()
         self.pending: set[str] = set()
+        self.asks = True
         self.shown_taken_twice = False
         self.paused_at_rebalance: list[str] = []
         self._bridge, self._tally, self._paused = bridge, tally, paused
@@ -88,6 +89,8 @@ class FakeStorm:
     def rebalance(self, name: str, wait_s: int) -> None:
         self._call(f"rebalance {name}")
         self.paused_at_rebalance = json.loads(self._paused.read_text())
+        if not self.asks:
+            return
         nodes = 2 - len(self.lost)
         shown = {t: runs for t, runs in self.runs.items() if t != f"{name}-1-0"}
         answer = self._bridge.answer(problem([A, B], nodes=nodes, slots=1, current=shown))
@@ -181,6 +184,64 @@ def test_a_stranger_in_one_of_the_slots_sends_the_other_back() -> None:
     assert bridge.answer(now).assignments == {}, "nobody has left"
     shown = now.with_current({t: runs for t, runs in now.current.items() if t != A.id})
     assert bridge.answer(shown).assignments == {A.id: RUNS[A.id]}
+
+
+@pytest.mark.parametrize("changed", ["executors", "workers", "unfit"])
+def test_one_that_is_no_longer_what_it_was_sends_the_other_back(changed: str) -> None:
+    """A slot that one is given while the other still has it is no answer."""
+    bridge = Bridge(NoRoomLeft(), "nothing")
+    bridge.order_all({t: Order(SWAPPED[t], "better", frozenset(SWAPPED), RUNS[t]) for t in SWAPPED})
+    b = {"executors": topology("b", bolts=5, workers=1), "workers": topology("b", workers=2)}.get(changed, B)
+    runs = place([("n1", 6700)], [0] * b.num_executors)
+    answer = bridge.answer(
+        problem([A, b], nodes=2, slots=1, current={b.id: runs}), {b.id: ("odd",)} if changed == "unfit" else {}
+    )
+    assert answer.assignments == {A.id: RUNS[A.id]}
+
+
+def test_where_nimbus_does_not_ask_they_stay_and_no_later_answer_moves_them(
+    storm: FakeStorm, swap: Callable[[], list[MoveReport]]
+) -> None:
+    """It has ended after it took the rebalance; both run on meanwhile, undrained."""
+    storm.asks = False
+    with pytest.raises(MoveError, match="a-1-0, b-1-0: Nimbus has not asked in 1 s; active, not moved"):
+        swap()
+    assert set(storm.status.values()) == {"ACTIVE"}
+    storm.asks = True
+    storm.rebalance("a", 0)
+    assert storm.runs == RUNS
+
+
+def test_one_that_cannot_be_activated_leaves_no_other_paused(paused: Path) -> None:
+    """Whatever goes wrong with it."""
+    called: list[str] = []
+
+    def activate(name: str) -> None:
+        called.append(name)
+        if name == "a":
+            raise OSError(12, "Cannot allocate memory")
+
+    with pytest.raises(OSError, match="memory"), Pauses(paused).around(["a", "b"], activate):
+        pass
+    assert called == ["a", "b"]
+    assert json.loads(paused.read_text()) == ["a"]
+
+
+def test_a_full_disk_leaves_nobody_paused(paused: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    pauses, called = Pauses(paused), list[str]()
+    with pauses.around(["a", "b"], called.append):
+        monkeypatch.setattr("stormwright.controller.pauses.write_whole", full)
+    assert called == ["a", "b"]
+    pauses.resume(called.append)
+    with pytest.raises(OSError, match="No space"), pauses.around(["c"], called.append):
+        pytest.fail("paused, and nobody would know")
+    pauses.resume(called.append)
+    assert called == ["a", "b"], "what was not paused is not activated, who has paused it himself"
+    Pauses(paused).resume(called.append)
+    assert called == ["a", "b", "a", "b"], "what is still written down is"
 
 
 def test_a_topology_that_is_gone_is_not_resumed_for_ever(paused: Path) -> None:

@@ -6,12 +6,15 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.controller.plan import Kept, MoveBudget, NoRoom, OverBudget
 from stormwright.controller.planner import plan_moves
 from stormwright.model import Assignment, Problem
+from tests.controller.builders import on, problem
+from tests.controller.builders import topology as of_name
 from tests.controller.plan_problems import Judge, random_problem
 
 ALL = MoveBudget(10**6, 10**9)
@@ -102,3 +105,21 @@ def test_nothing_moves_with_no_budget() -> None:
     assert plan.left.keys() == wanders(problem, wanted)
     assert all(isinstance(why, NoRoom | OverBudget) for why in plan.left.values())
     assert not np.any([isinstance(why, Kept) for why in plan.left.values()])
+
+
+@pytest.mark.parametrize("tagged", [(), ("a-1-0",), ("a-1-0", "b-1-0")])
+def test_who_asks_for_a_tag_goes_to_no_spare_slot_without_it(tagged: tuple[str, ...]) -> None:
+    of = problem(
+        [of_name("a", workers=1), of_name("b", workers=1)], slots=1, current={"a-1-0": on("n0"), "b-1-0": on("n1")}
+    )
+    nodes = tuple(replace(node, scheduler_meta={"tags": "gpu, ssd"}) for node in of.supervisors[:2])
+    topologies = tuple(
+        replace(t, components=tuple(replace(c, tags=("gpu",)) for c in t.components)) if t.id in tagged else t
+        for t in of.topologies
+    )
+    of = replace(of, supervisors=(*nodes, of.supervisors[2]), topologies=topologies)
+    plan = plan_moves(of, Assignment(np.repeat([1, 0], 4).astype(np.int32)), ALL)
+    aside = {move.topology.id for move in plan.moves for leg in move.legs if ("n2", 6700) in leg.after.slots}
+    assert plan.left == {}
+    assert len(aside) == (0 if len(tagged) == 2 else 1)
+    assert aside.isdisjoint(tagged)

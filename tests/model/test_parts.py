@@ -134,3 +134,13 @@ def test_running_of_what_is_not_there_is_nothing():
 
 def replace_supervisor(of: Problem, name: str):
     return of.slots[0]._replace(supervisor=name)
+
+
+def test_an_array_that_can_be_written_to_by_another_name_is_copied():
+    whole = np.ones(8)
+    view = whole[:4]
+    view.flags.writeable = False
+    of = replace(load(4), cpu_hz=view)
+    whole[0] = 7.0
+    assert of.cpu_hz.tolist() == [1.0] * 4
+    assert replace(of, memory_mb=of.memory_mb).memory_mb is of.memory_mb, "what nobody can write to is not"

@@ -105,3 +105,28 @@ def test_what_a_killed_service_had_begun_is_deleted(tmp_path: Path) -> None:
     os.utime(begun, (1, 1))
     Landing(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_whatever_goes_wrong_nobody_is_told_that_lines_have_landed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_once(path: Path, data: bytes) -> None:
+        monkeypatch.undo()
+        raise MemoryError
+
+    def deliver() -> None:
+        with pytest.raises(MemoryError):
+            landing.write([b"x"])
+        told.append(1)
+
+    landing, told = Landing(tmp_path), list[int]()
+    monkeypatch.setattr("stormwright.perflog.landing.write_whole", fail_once)
+    threads = [threading.Thread(target=deliver) for _ in range(3)]
+    with landing._writing:  # noqa: SLF001
+        for thread in threads:
+            thread.start()
+        while len(landing._waiting) < len(threads):  # noqa: SLF001
+            time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    assert told == [1, 1, 1]

@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 
+from stormwright.errors import Fault, InputError
 from stormwright.model import Assignment, Problem, WorkerSlot
 from stormwright.schedulers import make_scheduler
 from stormwright.storm.bridge import Bridge, Failure, Scheduler
@@ -205,6 +206,23 @@ def test_what_cannot_be_is_not_passed_on(slots: object, told: str) -> None:
     second = asked.topologies[1].id
     assert second not in answer.assignments
     assert re.search(told, answer.status[second])
+
+
+def test_an_order_is_given_whatever_the_scheduler_cannot_use() -> None:
+    """A tag of one node that is none is no reason to leave one without slots that is moved just now."""
+
+    class Picky:
+        def schedule(self, problem: Problem) -> Assignment:
+            raise InputError("nodes", [Fault("should be a text", "tags")])
+
+    asked = Bridge(Picky(), "picky")
+    asked.order(A.id, Order(ON_N1, "better"))
+    answer = asked.answer(problem([A, B]))
+    assert answer.assignments == {A.id: ON_N1}
+    assert answer.status[B.id] == "nodes: 1 fault; tags: should be a text"
+    shown = asked.snapshot()
+    assert shown is not None
+    assert shown.current == {A.id: ON_N1}
 
 
 def test_storms_own_scheduler_may_have_fewer_workers_where_slots_are_short() -> None:

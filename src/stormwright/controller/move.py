@@ -235,11 +235,16 @@ class Mover:
             return True
 
     def _require_placed(self, legs: Sequence[tuple[TopologyMove, Leg]], since: float) -> None:
-        """Raise MoveError if Nimbus has asked, and topologies are not where they were ordered to."""
+        """Raise MoveError if Nimbus has placed topologies elsewhere; or not asked, and they were to change places."""
         asked = self._bridge.wait_for_snapshot(since, 0.0)
+        ids = [move.topology.id for move, _ in legs]
+        if asked is None and len(legs) > 1:
+            # They run on, and would lose tuples later. Without them the first, whom Nimbus may rebalance, goes back.
+            self._withdraw(ids[1:])
+            raise MoveError(f"{', '.join(ids)}: Nimbus has not asked in {self._limits.swap_s:g} s; active, not moved")
         elsewhere = [m.topology.id for m, leg in legs if asked and asked.current.get(m.topology.id) != leg.after]
         if elsewhere:
-            self._withdraw([move.topology.id for move, _ in legs])
+            self._withdraw(ids)
             raise MoveError(f"{', '.join(elsewhere)}: not placed as ordered, slots could not be had; active again")
 
     def _ended(self, workers: Sequence[WorkerId]) -> bool:

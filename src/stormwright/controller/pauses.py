@@ -43,20 +43,26 @@ class Pauses:
 
         Raises
         ------
+        OSError
+            It cannot be kept that they are paused: the block has not begun.
         NimbusError
-            One could not be activated; the others have been tried all the same.
+            One could not be activated; the others have been tried all the same. So they have where `activate` raises
+            anything else, which is passed on.
         """
-        self._keep([*self._names, *names])
+        kept = [*self._names, *names]
+        self._write(kept)
+        self._names = kept
         try:
             yield
         finally:
-            failure: NimbusError | None = None
+            failure: Exception | None = None
             for name in names:
                 try:
                     activate(name)
-                    self._forget(name)
-                except NimbusError as error:
+                except Exception as error:  # the next one is not to stay paused for it
                     failure = failure or error
+                else:
+                    self._forget(name)
             if failure:
                 raise failure
 
@@ -73,8 +79,11 @@ class Pauses:
             self._forget(name)
 
     def _forget(self, name: str) -> None:
-        self._keep([other for other in self._names if other != name])
+        self._names = [other for other in self._names if other != name]
+        try:
+            self._write(self._names)
+        except OSError as error:
+            log.warning("%s: activated, but a service that starts now would do it again: %s", name, error)
 
-    def _keep(self, names: list[str]) -> None:
-        self._names = names
+    def _write(self, names: list[str]) -> None:
         write_whole(self._path, json.dumps(names).encode())

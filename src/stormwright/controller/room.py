@@ -13,6 +13,7 @@ from stormwright.controller.plan import Missing
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.model.limits.components import count_components
+from stormwright.model.limits.extra import tags_of, tags_of_node
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 
 #: Slot → executors of the worker in it, numbered in their topology; slots in ascending order.
@@ -219,6 +220,7 @@ class Room:
             alone = (self.used[rows] + self.measure.share[topology] <= 1)[self.measure.host_node]
             open_nodes &= alone | np.isin(self.measure.host_node, self.measure.host_node[runs])
         self._keep_components_apart(topology, members, slots, open_nodes)
+        self._keep_tags(topology, members, open_nodes)
         dear = self.wanted.astype(float)
         dear[runs] -= 0.25
         dear[self.places[topology].entered] -= 1.5
@@ -244,3 +246,11 @@ class Room:
         on_nodes = count_components(there, component, len(open_nodes), len(limits.most_on_node))
         on_nodes = on_nodes + np.bincount(component[members], minlength=len(limits.most_on_node))
         open_nodes &= ~(limits.crowded(on_nodes) > 0).any(axis=1)
+
+    def _keep_tags(self, topology: int, members: IndexArray, open_nodes: BoolArray) -> None:
+        """Close nodes without a tag that an executor asks for, whoever wished the placement: it may need the GPU."""
+        of = self.problem.topologies[topology]
+        components = [of.components[component] for component in np.unique(of.executor_component[members]).tolist()]
+        tags = tags_of([tag for component in components for tag in component.tags])
+        if tags:
+            open_nodes &= np.array([tags <= tags_of_node(node) for node in self.problem.supervisors])

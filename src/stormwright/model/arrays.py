@@ -18,7 +18,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def frozen(values: ArrayLike, dtype: type[Scalar]) -> NDArray[Scalar]:
-    """`values` as a read-only array of one type: itself where it is one, else a copy.
+    """`values` as a read-only array of one type: itself where it is one that nobody can write to, else a copy.
 
     Parameters
     ----------
@@ -33,13 +33,22 @@ def frozen(values: ArrayLike, dtype: type[Scalar]) -> NDArray[Scalar]:
         Real numbers where integers are wanted.
     """
     array = np.asarray(values)
-    if array.dtype == dtype and not array.flags.writeable:
+    if array.dtype == dtype and not _may_change(array):
         return array
     if array.size and not np.can_cast(array.dtype, dtype, "same_kind"):
         raise TypeError(f"should be an array of {np.dtype(dtype)}, got one of {array.dtype}")
     copy: NDArray[Scalar] = np.array(array, dtype=dtype)
     copy.flags.writeable = False
     return copy
+
+
+def _may_change(array: object) -> bool:
+    """Whether an array, or one that it is a view of, can be written to."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        array = array.base
+    return False
 
 
 def frozen_ints(values: ArrayLike) -> IntArray:

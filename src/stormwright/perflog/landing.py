@@ -68,7 +68,7 @@ class Landing:
         path, error = self.directory / self._next_name(), None
         try:
             write_whole(path, b"".join(delivery.body for delivery in deliveries))
-        except OSError as raised:
+        except BaseException as raised:  # whoever waits is told, whatever it was
             error = raised
         self._next_s = time.monotonic() + GAP_S
         for delivery in deliveries:
@@ -86,5 +86,5 @@ class _Delivery:
 
     body: bytes
     path: Path | None = None
-    error: OSError | None = None
+    error: BaseException | None = None
     done: bool = False

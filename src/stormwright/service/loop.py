@@ -76,7 +76,8 @@ class Loop:
     def _told(self, decision: Decision) -> str:
         if not decision.looked or not (self._dry_run and decision.plan.moves):
             return decision.reason if decision.looked else ""
-        names = ", ".join(move.topology.name for move in decision.plan.moves)
+        # One that goes by way of spare slots has two moves.
+        names = ", ".join(dict.fromkeys(move.topology.name for move in decision.plan.moves))
         return f"dry run, {names} would move: {decision.reason}"
 
     def _tell(self, text: str, error: Exception | None = None) -> None:

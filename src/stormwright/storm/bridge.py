@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from stormwright.errors import SchedulerError
+from stormwright.errors import InputError, SchedulerError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Topology, TopologyAssignment
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import name_slots
@@ -150,7 +150,7 @@ class Bridge:
         Raises
         ------
         InputError
-            The initial scheduler cannot use the snapshot.
+            The initial scheduler cannot use the snapshot, and there is no order to be given.
         """
         with self._deciding:
             with self._changed:
@@ -158,7 +158,7 @@ class Bridge:
                 self._orders = {t: order for t, order in self._orders.items() if t in held}
                 self._ordered_s = {t: since for t, since in self._ordered_s.items() if t in held}
                 self._unfit = unfit or {}
-                orders = dict(self._orders)
+                orders = {t: order for t, order in self._orders.items() if t not in self._unfit}
             # Whatever the scheduler does, nobody waits for it here but Nimbus.
             answer = self._decide(*change_places(problem, orders), limit_s)
             with self._changed:
@@ -205,9 +205,12 @@ class Bridge:
             try:
                 placed = self._initial.schedule(around, limit_s)
                 slots = slots_told(around, placed, self._initial_name)
-            except SchedulerError as error:
+            except (SchedulerError, InputError) as error:
+                if isinstance(error, InputError) and not assignments:
+                    raise
+                text = "; ".join(line.strip() for line in str(error).splitlines())
                 for topology in rest:
-                    self._fail(topology, str(error), (str(error),))
+                    self._fail(topology, text, (text,))
             else:
                 assignments |= self._accept(around, placed, slots, rest, occupancy)
         return Answer(assignments, dict(self._status))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from stormwright.model import Problem, TopologyAssignment
+from stormwright.storm.occupancy import Occupancy
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,9 @@ def change_places(problem: Problem, orders: Mapping[str, Order]) -> tuple[Proble
         known = [t for t in group if t in orders and t in problem.topology_index]
         if all(_has_slots(problem, topology) for topology in known):
             continue
-        if len(known) == len(group) and _can_be_had(problem, {t: orders[t].assignment for t in group}):
-            problem = problem.with_current({t: runs for t, runs in problem.current.items() if t not in group})
+        left = problem.with_current({t: runs for t, runs in problem.current.items() if t not in group})
+        if len(known) == len(group) and _can_be_had(left, {t: orders[t].assignment for t in known}):
+            problem = left
             continue
         for topology in known:
             before = orders[topology].before
@@ -55,12 +57,10 @@ def _has_slots(problem: Problem, topology: str) -> bool:
     return bool((problem.current_slot[own] >= 0).all())
 
 
-def _can_be_had(problem: Problem, wanted: Mapping[str, TopologyAssignment]) -> bool:
-    """Whether every slot exists, no two want one, and no other topology is in one."""
-    taken = {slot for topology, runs in problem.current.items() if topology not in wanted for slot in runs.slots}
-    for assignment in wanted.values():
-        for slot in assignment.slots:
-            if slot not in problem.slot_index or slot in taken:
-                return False
-            taken.add(slot)
-    return True
+def _can_be_had(left: Problem, wanted: Mapping[str, TopologyAssignment]) -> bool:
+    """Whether all are granted what they want once they have left their slots, by who grants it then."""
+    occupancy = Occupancy(left)
+    return all(
+        occupancy.grants(left.topologies[left.topology_index[topology]], assignment)
+        for topology, assignment in wanted.items()
+    )

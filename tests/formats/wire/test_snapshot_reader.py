@@ -159,3 +159,26 @@ def test_lines_elsewhere_are_read_too():
     document = as_nimbus_sends(problem([A]))
     whole = orjson.dumps({"problem": {**document, "conf": {"x": [{"a": 1}]}}}).replace(b'[{"a":1}]', b'[\n{"a":1}\n]')
     assert SnapshotReader().read(whole).problem.conf == {"x": [{"a": 1}]}
+
+
+@pytest.mark.parametrize("between", ["two in one slot", "load"])
+def test_what_was_not_read_by_lines_is_not_taken_for_what_was_before(between):
+    """Else the topologies and supervisors of an earlier question would be shown under a newer assignment."""
+    reader = SnapshotReader()
+    first, then = as_nimbus_sends(problem([A])), as_nimbus_sends(problem([A, B], current={A.id: on("n0")}))
+    reader.read(question(first))
+    if between == "load":
+        reader.read(question({**then, "load": {}}))
+    else:
+        odd = {**then, "assignments": {A.id: then["assignments"][A.id], B.id: then["assignments"][A.id]}}
+        with pytest.raises(InputError):
+            reader.read(question(odd))
+    other = {**first, "assignments": then["assignments"]}
+    for document in (other, then) if between == "load" else (then, other):
+        assert shown(reader.read(question(document)).problem) == document
+
+
+def test_two_assignments_on_a_line_are_both_read():
+    document = as_nimbus_sends(problem([A, B], current={A.id: on("n0"), B.id: on("n1")}))
+    body = question(document).replace(b',\n"b-1-0"', b',"b-1-0"')
+    assert shown(SnapshotReader().read(body).problem) == document

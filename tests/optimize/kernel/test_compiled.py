@@ -124,6 +124,16 @@ def test_what_was_brought_and_does_not_fit_is_compiled(package, harm):
     assert run(package, **environment)[:2] == [expected, 1], "now it is in a cache"
 
 
+@pytest.mark.parametrize("end", [".nbi", ".nbc"])
+def test_a_damaged_cache_is_begun_anew(package, end):
+    """As a power failure leaves it: Numba itself would fail at it for ever."""
+    assert run(package) == [3, 0, 1]
+    for path in package.rglob(f"*{end}"):
+        path.write_bytes(b"")
+    assert run(package) == [3, 0, 1]
+    assert run(package) == [3, 1, 0]
+
+
 def test_processors_of_this_machine_are_told_by_what_they_can_do(monkeypatch):
     for features, able in ((dict.fromkeys(kept.ABLE, True), True), ({"avx2": True}, False)):
         monkeypatch.setattr(kept.platform, "machine", lambda: "x86_64")

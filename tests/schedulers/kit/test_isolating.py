@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stormwright.model import UNPLACED, Problem, violations
+from stormwright.model import UNPLACED, Assignment, Problem, violations
 from stormwright.model.limits.isolation import SharedHost, TooManyHosts, isolated
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit import registry
@@ -179,3 +179,12 @@ def test_even_is_storms_own_and_isolates_nothing():
     assert make_scheduler("even").schedule(of).slot_of_executor.tolist() == (
         make_scheduler("even").schedule(replace(of, conf={})).slot_of_executor.tolist()
     )
+
+
+def test_the_time_told_is_that_of_all_parts():
+    class Timed:
+        def schedule(self, problem: Problem) -> Assignment:
+            return Assignment(np.full(problem.num_executors, UNPLACED, dtype=np.int32), seconds=2.0)
+
+    answer = Isolating(Timed(), NoParams(), Traits()).schedule(isolating(three(9.0, 9.0, 9.0), a=1, b=1))
+    assert answer.seconds == 6.0

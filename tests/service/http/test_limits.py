@@ -244,6 +244,19 @@ def test_half_a_body_is_not_waited_for(monkeypatch):
     assert answer.startswith(b"HTTP/1.1 408")
 
 
+def test_bodies_that_come_slowly_do_not_fill_the_memory(monkeypatch):
+    monkeypatch.setattr("stormwright.service.http.app.MAX_WAITING_BYTES", 100_000)
+    head = "POST /v1/perflog HTTP/1.1\nHost: x\nContent-Length: 90000\n\n"
+    with serving() as port:
+        with socket.create_connection((HOST, port), timeout=20) as slow:
+            slow.sendall(head.replace("\n", "\r\n").encode() + b"x" * 80_000)
+            time.sleep(0.5)
+            assert send(port, head, b"x" * 60_000).startswith(b"HTTP/1.1 503")
+            assert ask(port, "/v1/schedule", ASKED)[0] == 200
+        time.sleep(0.5)
+        assert send(port, head, b"x" * 90_000).startswith(b"HTTP/1.1 204")
+
+
 def test_many_idle_connections_do_not_shut_nimbus_out(monkeypatch):
     monkeypatch.setattr("stormwright.service.http.server.most_connections", lambda: 20)
     with serving() as port:

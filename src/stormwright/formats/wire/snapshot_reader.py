@@ -41,6 +41,10 @@ class _Layout(NamedTuple):
     assignments: Sequence[bytes]
 
 
+#: Before the first question, and after one that had to be read as a whole.
+_NO_LAYOUT = _Layout({}, (), (), ())
+
+
 class SnapshotReader:
     """Reads questions of Nimbus one after the other; for one thread.
 
@@ -51,7 +55,8 @@ class SnapshotReader:
 
     def __init__(self) -> None:
         self._body = b""
-        self._layout = _Layout({}, (), (), ())
+        #: Of the question that the snapshot was read from by its lines.
+        self._layout = _NO_LAYOUT
         self._snapshot: Snapshot | None = None
         self._supervisors: dict[bytes, Supervisor | None] = {}
         self._topologies: dict[bytes, tuple[Topology, tuple[str, ...]] | None] = {}
@@ -66,13 +71,14 @@ class SnapshotReader:
             It is no snapshot; all its faults.
         """
         if self._snapshot is None or body != self._body:
-            self._snapshot = self._by_lines(body) or _whole(body)
+            before, self._layout = self._layout, _NO_LAYOUT
+            self._snapshot = self._by_lines(body, before) or _whole(body)
             self._body = body
         return self._snapshot
 
-    def _by_lines(self, body: bytes) -> Snapshot | None:
+    def _by_lines(self, body: bytes, before: _Layout) -> Snapshot | None:
         """The snapshot, or None where it has to be read as a whole."""
-        layout, before = _lay_out(body), self._layout
+        layout = _lay_out(body)
         faults = FaultList()
         header = faults.parse(ProblemDocument, layout.header, "$") if layout else None
         if layout is None or header is None or "load" in header.model_fields_set or storm_misfits(header.conf):
@@ -87,17 +93,15 @@ class SnapshotReader:
         self._placements = {
             line: self._placements.get(line) or _placement(line, topologies) for line in layout.assignments
         }
-        self._layout = layout
         supervisors = [each for each in self._supervisors.values() if each]
         current = dict(each for each in self._placements.values() if each)
         if not _sound(layout, supervisors, topologies, current):
             return None
         unfit = {name: faults for name, (_, faults) in topologies.items() if faults}
-        same = layout[:3] == before[:3] and self._snapshot is not None
-        if same and self._snapshot is not None:
-            return Snapshot(self._snapshot.problem.with_current(current), unfit)
-        return Snapshot(
-            Problem(
+        if self._snapshot is not None and layout[:3] == before[:3]:
+            problem = self._snapshot.problem.with_current(current)
+        else:
+            problem = Problem(
                 supervisors=tuple(supervisors),
                 topologies=tuple(topology for topology, _ in topologies.values()),
                 name=header.name,
@@ -106,9 +110,9 @@ class SnapshotReader:
                 greylisted_supervisors=tuple(header.greylisted_supervisors),
                 current=current,
                 core_hz=header.core_hz,
-            ),
-            unfit,
-        )
+            )
+        self._layout = layout
+        return Snapshot(problem, unfit)
 
 
 def _lay_out(body: bytes) -> _Layout | None:
@@ -161,11 +165,12 @@ def _topology(line: bytes) -> tuple[Topology, tuple[str, ...]] | None:
 def _placement(
     line: bytes, topologies: Mapping[str, tuple[Topology, tuple[str, ...]]]
 ) -> tuple[str, TopologyAssignment] | None:
-    for name, raw in _object(b"{%s}" % line).items():
-        if name in topologies:
-            placement = parse_placement(raw, topologies[name][0], "$", FaultList())
-            return (name, placement) if placement else None
-    return None
+    held = _object(b"{%s}" % line)
+    if len(held) != 1:
+        return None
+    ((name, raw),) = held.items()
+    placement = parse_placement(raw, topologies[name][0], "$", FaultList()) if name in topologies else None
+    return (name, placement) if placement else None
 
 
 def _object(line: bytes) -> dict[str, Any]:

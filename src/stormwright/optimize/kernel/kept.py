@@ -108,14 +108,22 @@ class KeptCode(_Cache):  # type: ignore[misc]
             data = self._brought.load(_key(sig, target_context.codegen()))
             if data is not None:
                 return CompileResult._rebuild(target_context, *data)  # noqa: SLF001
-        return self._own.load_overload(sig, target_context) if self._own and not Making.on else None
+        if self._own is None or Making.on:
+            return None
+        try:
+            return self._own.load_overload(sig, target_context)
+        except Exception:  # damaged, as by a power failure: it would be in the way of what is kept from now on
+            with suppress(Exception):
+                self._own.flush()
+            return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the machine code for a signature."""
         if Making.on:
             self._brought.save(_key(sig, data.codegen), data._reduce())  # noqa: SLF001
         elif self._own:
-            self._own.save_overload(sig, data)
+            with suppress(Exception):  # a full disk: next time it is compiled again
+                self._own.save_overload(sig, data)
 
     def enable(self) -> None:
         """It always is."""

@@ -39,6 +39,7 @@ class Isolating:
         slots = np.full(problem.num_executors, UNPLACED, dtype=np.int32)
         unplaced: list[Unplaced] = []
         status: dict[str, str] = {}
+        seconds = 0.0
         closed = _hosts_of(problem, problem.current_slot, list(machines))
         rest = [index for index in range(len(problem.topologies)) if index not in machines]
         # Not everyone's scheduler takes a problem without topologies.
@@ -53,8 +54,9 @@ class Isolating:
             why = f"{len(open_hosts)} of {len(hosts)} hosts are open to it: {MACHINES}"
             unplaced += [replace(executor, reasons=(*executor.reasons, why)) for executor in answer.unplaced]
             status |= {topology: f"{text}; {why}" for topology, text in answer.status.items()}
+            seconds += answer.seconds
         slots.flags.writeable = False
-        return replace(answer, slot_of_executor=slots, unplaced=tuple(unplaced), status=status)
+        return replace(answer, slot_of_executor=slots, unplaced=tuple(unplaced), status=status, seconds=seconds)
 
 
 def _hosts_of(problem: Problem, slots: IntArray, topologies: list[int]) -> set[str]:

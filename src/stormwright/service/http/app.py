@@ -16,9 +16,9 @@ from starlette.routing import Route
 
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem
-from stormwright.service.http.bodies import read_body
+from stormwright.service.http.bodies import Bodies
 from stormwright.service.http.connections import App
-from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, PERFLOG, Deliveries
+from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, MAX_WAITING_BYTES, PERFLOG, Deliveries
 from stormwright.service.http.metrics import CONTENT_TYPE, metrics_text
 from stormwright.service.http.questions import Questions
 from stormwright.service.status import ServiceStatus
@@ -58,13 +58,15 @@ def make_app(
         The cluster as it is now, with the load that was measured; None while Nimbus has not asked yet.
     """
     questions, deliveries = Questions(bridge), Deliveries(ingest)
+    of_questions = Bodies(MAX_QUESTION_BYTES, 2 * MAX_QUESTION_BYTES)
+    of_deliveries = Bodies(MAX_DELIVERY_BYTES, MAX_WAITING_BYTES)
 
     async def schedule(request: Request) -> Response:
-        code, answer = await questions.answer(await read_body(request, MAX_QUESTION_BYTES))
+        code, answer = await questions.answer(await of_questions.read(request))
         return Response(answer, code, media_type=_JSON)
 
     async def perflog(request: Request) -> Response:
-        refusal = await deliveries.take(await read_body(request, MAX_DELIVERY_BYTES))
+        refusal = await deliveries.take(await of_deliveries.read(request))
         return Response(refusal.body(), refusal.code, media_type=_JSON) if refusal else Response(status_code=204)
 
     async def show_status(_: Request) -> Response:

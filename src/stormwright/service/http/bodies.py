@@ -14,33 +14,53 @@ BODY_S = 10.0
 _LAST = {"connection": "close"}
 
 
-async def read_body(request: Request, most_bytes: int) -> bytes:
-    """The body of a request.
+class Bodies:
+    """Reads bodies; to be used on the thread of the event loop.
 
-    Raises
-    ------
-    HTTPException
-        It has more than `most_bytes` bytes (413), is not there in `BODY_S` seconds (408), or is said to have a length
-        that is no number (400).
+    Parameters
+    ----------
+    most_bytes
+        That one body may have.
+    most_at_once
+        Bytes of all that have begun and are not there yet: many that come slowly may not fill the memory.
     """
-    told = request.headers.get("content-length", "0")
-    if not (told.isascii() and told.isdigit()):
-        raise HTTPException(400, "content-length is no number", _LAST)
-    # Texts are compared before they are made numbers, which may take long.
-    if len(told) > len(str(most_bytes)) or int(told) > most_bytes:
-        raise _too_much(most_bytes)
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_S):
-            # What comes in chunks does not say how long it is.
-            async for part in request.stream():
-                body += part
-                if len(body) > most_bytes:
-                    raise _too_much(most_bytes)
-    except TimeoutError:
-        raise HTTPException(408, f"the body was not there within {BODY_S:g} s", _LAST) from None
-    return bytes(body)
 
+    def __init__(self, most_bytes: int, most_at_once: int) -> None:
+        self._most_bytes = most_bytes
+        self._most_at_once = most_at_once
+        self._begun_bytes = 0
 
-def _too_much(most_bytes: int) -> HTTPException:
-    return HTTPException(413, f"a body may have {most_bytes:,} bytes", _LAST)
+    async def read(self, request: Request) -> bytes:
+        """The body of a request.
+
+        Raises
+        ------
+        HTTPException
+            It has too many bytes (413), is not there in `BODY_S` seconds (408), is said to have a length that is no
+            number (400), or comes while there are too many others (503).
+        """
+        told = request.headers.get("content-length", "0")
+        if not (told.isascii() and told.isdigit()):
+            raise HTTPException(400, "content-length is no number", _LAST)
+        # Texts are compared before they are made numbers, which may take long.
+        if len(told) > len(str(self._most_bytes)) or int(told) > self._most_bytes:
+            raise self._too_much()
+        body = bytearray()
+        try:
+            async with asyncio.timeout(BODY_S):
+                # What comes in chunks does not say how long it is.
+                async for part in request.stream():
+                    body += part
+                    self._begun_bytes += len(part)
+                    if len(body) > self._most_bytes:
+                        raise self._too_much()
+                    if self._begun_bytes > self._most_at_once:
+                        raise HTTPException(503, "other bodies are being read: try again", _LAST)
+        except TimeoutError:
+            raise HTTPException(408, f"the body was not there within {BODY_S:g} s", _LAST) from None
+        finally:
+            self._begun_bytes -= len(body)
+        return bytes(body)
+
+    def _too_much(self) -> HTTPException:
+        return HTTPException(413, f"a body may have {self._most_bytes:,} bytes", _LAST)

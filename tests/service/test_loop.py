@@ -1,0 +1,35 @@
+"""What the loop tells of a decision."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from stormwright.controller.plan import MovePlan, Step, TopologyMove
+from stormwright.controller.policy import Decision
+from stormwright.service.loop import Loop
+from tests.controller.builders import on, topology
+
+
+def move(name: str, *, arrives: bool) -> TopologyMove:
+    return TopologyMove(topology(name), on("n0"), on("n1"), 4, (), (), (), (), arrives)
+
+
+def test_a_dry_run_names_each_topology_once(caplog: pytest.LogCaptureFixture) -> None:
+    """One that makes room first and then goes on has two moves."""
+    moves = [move("a", arrives=False), move("b", arrives=True), move("a", arrives=True)]
+    decision = Decision(True, "better", MovePlan(tuple(Step((each,)) for each in moves)))
+    stop = threading.Event()
+
+    def look() -> Decision:
+        stop.set()
+        return decision
+
+    loop = Loop(cast(Any, SimpleNamespace(look=look)), cast(Any, None), lambda: None, lambda: None, dry_run=True)
+    with caplog.at_level(logging.INFO):
+        loop.run(stop, 0.001)
+    assert caplog.messages == ["dry run, a, b would move: better"]
