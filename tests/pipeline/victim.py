@@ -56,7 +56,7 @@ def set_trap(point: str, spring: Callable[[], None], replace: Callable[[Any, str
 def _is_meant(name: str, args: tuple[Any, ...]) -> bool:
     """Whether it is about the file that the point is about."""
     if name == "replace":
-        return bool(args[0].name == ".state.json")
+        return bool(args[1].name == "state.json")
     return name != "unlink" or bool(args[0].parent.name == "landing")
 
 

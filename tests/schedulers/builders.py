@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from stormwright.model import (
@@ -49,10 +51,10 @@ def load(executors: int, pairs=(), cpu_ghz=0.1, memory_mb=100.0) -> TopologyLoad
     )
 
 
-def problem(supervisors: tuple[Supervisor, ...], *placed: tuple[Topology, TopologyLoad]) -> Problem:
+def problem(supervisors: tuple[Supervisor, ...], *placed: tuple[Topology, TopologyLoad], **more: Any) -> Problem:
     """Topologies with their loads on `supervisors`."""
     loads = LoadProfile({t.id: measured for t, measured in placed})
-    return Problem(supervisors, tuple(t for t, _ in placed), load=loads)
+    return Problem(supervisors, tuple(t for t, _ in placed), load=loads, **more)
 
 
 def running(of: Problem, slots: list[int]) -> Problem:

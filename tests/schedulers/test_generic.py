@@ -9,6 +9,7 @@ import pytest
 
 from stormwright.errors import InputError
 from stormwright.model import UNPLACED, Problem, Supervisor
+from stormwright.model.problem import CHECKED
 from stormwright.schedulers import make_scheduler
 from tests.schedulers.builders import load, nodes, problem, running, topology
 
@@ -180,7 +181,7 @@ def test_predictive_sees_what_it_places():
 
 @pytest.mark.parametrize("growth", ["fast", -1, True, float("nan")])
 def test_predictive_names_a_bad_growth(growth):
-    of = problem(nodes(1), (topology("t", 1, 1, **{"stormwright.forecast.growth": growth}), load(1)))
+    of = problem(nodes(1), (topology("t", 1, 1, **{"stormwright.forecast.growth": growth}), load(1)), parts=CHECKED)
     with pytest.raises(InputError, match=r"should be a number, at least 0, got .* @ \$\.topologies\[0\]\.conf"):
         make_scheduler("predictive").schedule(of)
 
@@ -225,7 +226,7 @@ def test_priority_decides_who_is_placed(name):
 
 @pytest.mark.parametrize("priority", ["high", None, -1, True, 2.7])
 def test_a_priority_that_is_none_is_named_where_it_counts(priority):
-    of = problem(nodes(1), (topology("t", 1, 1, **{"topology.priority": priority}), load(1)))
+    of = problem(nodes(1), (topology("t", 1, 1, **{"topology.priority": priority}), load(1)), parts=CHECKED)
     assert node_of("binpack", of) == [0]
     with pytest.raises(InputError, match=r'an integer of at least 0, got .* @ \$\.topologies\[0\]\.conf\["topology'):
         make_scheduler("binpack", {"order": "priority"}).schedule(of)

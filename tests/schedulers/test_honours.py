@@ -35,7 +35,8 @@ SETTINGS = {
 
 def no_traffic(problem: Problem) -> Problem:
     none, no_rate = np.empty(0, np.int32), np.empty(0)
-    return _with_loads(problem, lambda load: replace(load, pair_source=none, pair_target=none, pair_tps=no_rate))
+    nothing = {"pair_source": none, "pair_target": none, "pair_tps": no_rate, "pair_bytes_per_s": None}
+    return _with_loads(problem, lambda load: replace(load, **nothing))
 
 
 def no_streams(problem: Problem) -> Problem:
