@@ -9,6 +9,7 @@ import pytest
 
 from stormwright.model import UNPLACED, Problem, TopologyAssignment, WorkerSlot, cost_of, violations
 from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
+from stormwright.model.problem import CHECKED
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.online import OnlineScheduler
 from stormwright.testing import oracles
@@ -273,4 +274,6 @@ def test_empty_cluster_and_empty_problem():
         reasons(problem((), (topology("t", 2, 2), load(2))))[0]
         == "2 worker slots wanted, 0 free on 0 usable nodes together"
     )
-    assert OnlineScheduler().schedule(problem(nodes(1), (topology("none", 0, 2), load(0)))).unplaced == ()
+    assert (
+        OnlineScheduler().schedule(problem(nodes(1), (topology("none", 0, 2), load(0)), parts=CHECKED)).unplaced == ()
+    )
