@@ -274,6 +274,5 @@ def test_empty_cluster_and_empty_problem():
         reasons(problem((), (topology("t", 2, 2), load(2))))[0]
         == "2 worker slots wanted, 0 free on 0 usable nodes together"
     )
-    assert (
-        OnlineScheduler().schedule(problem(nodes(1), (topology("none", 0, 2), load(0)), parts=CHECKED)).unplaced == ()
-    )
+    none = problem(nodes(1), (topology("none", 0, 2), load(0)), parts=CHECKED)
+    assert OnlineScheduler().schedule(none).unplaced == ()
