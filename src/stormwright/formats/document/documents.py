@@ -14,6 +14,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from stormwright.model.amounts import MOST_AMOUNT
+from stormwright.model.check.topology import GroupingKind
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 
 PROBLEM_SCHEMA = "stormwright-problem/1"
@@ -89,18 +90,7 @@ class InputDocument(Document):
 
     source: Name = Field(alias="from")
     stream: Name = "default"
-    grouping: Literal[
-        "shuffle",
-        "fields",
-        "all",
-        "global",
-        "none",
-        "direct",
-        "local_or_shuffle",
-        "custom",
-        "custom_object",
-        "custom_serialized",
-    ]
+    grouping: GroupingKind
     fields: list[str] = EMPTY_LIST
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from stormwright.model.check.faults import Wrong, amount_wrong, integer_wrong, text_wrong, twice
 from stormwright.model.conf.keys import conf_misfits
@@ -17,20 +17,21 @@ if TYPE_CHECKING:
 LAST_TASK = 2**31 - 1
 
 TYPES = frozenset({"spout", "bolt", "system"})
-GROUPINGS = frozenset(
-    {
-        "shuffle",
-        "fields",
-        "all",
-        "global",
-        "none",
-        "direct",
-        "local_or_shuffle",
-        "custom",
-        "custom_object",
-        "custom_serialized",
-    }
-)
+
+#: Groupings as Storm names them, in lower case.
+GroupingKind: TypeAlias = Literal[
+    "shuffle",
+    "fields",
+    "all",
+    "global",
+    "none",
+    "direct",
+    "local_or_shuffle",
+    "custom",
+    "custom_object",
+    "custom_serialized",
+]
+GROUPINGS = frozenset(get_args(GroupingKind))
 
 
 def topology_wrong(topology: Topology) -> Iterator[Wrong]:
