@@ -77,6 +77,7 @@ def expected(workers: dict[tuple[str, int], dict[int, float]], start_s: int, end
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_every_episode_by_the_cores_that_the_node_had_then(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ def rounded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row | {"cpu_ns": pytest.approx(row["cpu_ns"] or 0.0, rel=1e-12)} for row in rows]
 
 
+@pytest.mark.slow
 def test_each_pane_is_in_the_history_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch fails between the panes' writing and the state's; rows are taken in before the stream is started anew."""
     rng, world = dice(21), make_world(21)

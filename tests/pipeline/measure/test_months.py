@@ -46,6 +46,7 @@ def batches(settings: StreamSettings) -> Iterator[tuple[pa.Table, pa.Table]]:
         yield in_panes(table, np.full(6, start_ms), settings), columns
 
 
+@pytest.mark.slow
 def test_state_is_bounded_however_many_batches_there_were(tmp_path: Path) -> None:
     """Most of an hour of batches: as much is kept, in memory and on disk, as after some minutes."""
     settings = StreamSettings()
@@ -90,6 +91,7 @@ def test_a_state_that_cannot_be_read_is_set_aside(tmp_path: Path, damage: str | 
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_queries_follow_one_another_and_spark_forgets_what_it_has_read(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
