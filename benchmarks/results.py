@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import subprocess
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +37,7 @@ def write_results(
 
 
 def stamp() -> dict[str, str]:
-    """Date, commit and machine."""
+    """Date, commit, machine, and how fast that is today: one with other guests may be half as fast as yesterday."""
     commit = _git("rev-parse", "--short", "HEAD")
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -44,6 +45,7 @@ def stamp() -> dict[str, str]:
         "machine": f"{_cpu()}, {os.cpu_count()} cores, {_memory_gib():.0f} GiB, {platform.system()}",
         "python": platform.python_version(),
         "java": _java(),
+        "a fixed loop of Python": f"{_loop_ms():.0f} ms",
     }
 
 
@@ -56,6 +58,17 @@ def _cpu() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
+
+
+def _loop_ms(runs: int = 5) -> float:
+    """CPU time of a million steps, the best of some runs."""
+    best = float("inf")
+    for _ in range(runs):
+        begin, total = time.process_time(), 0
+        for step in range(1_000_000):
+            total += step * step % 7
+        best = min(best, time.process_time() - begin)
+    return best * 1e3
 
 
 def _memory_gib() -> float:
