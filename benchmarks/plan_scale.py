@@ -79,14 +79,15 @@ def measure(problem: Problem, time_budget_s: float) -> Planned:
     start, start_cpu = time.perf_counter(), time.process_time()
     plan = plan_moves(problem, wanted, ALL)
     seconds, cpu_s = time.perf_counter() - start, time.process_time() - start_cpu
+    to_move = _to_move(problem, wanted)
     return Planned(
         topologies=len(problem.topologies),
         executors=problem.num_executors,
         seconds=seconds,
         cpu_s=cpu_s,
         first_s=first_s,
-        wanted=_wanted(problem, wanted),
-        arrive=sum(move.arrives for move in plan.moves),
+        wanted=len(to_move),
+        arrive=len(to_move & {move.topology.id for move in plan.moves if move.arrives}),
         steps=len(plan.steps),
         aside=sum(not move.arrives for move in plan.moves),
         most_at_once=_most_at_once(plan),
@@ -94,10 +95,19 @@ def measure(problem: Problem, time_budget_s: float) -> Planned:
     )
 
 
-def _wanted(problem: Problem, wanted: Assignment) -> int:
-    """Topologies of which an executor is to go to another node."""
-    there, here = (problem.slot_node[slots] for slots in (wanted.slot_of_executor, problem.current_slot))
-    return len(np.unique(problem.executor_topology[there != here]))
+def _to_move(problem: Problem, wanted: Assignment) -> set[str]:
+    """Topologies (ids) that are to have a worker which does not run now, there or with these executors."""
+    return {
+        topology.id
+        for index, topology in enumerate(problem.topologies)
+        if _workers(problem, index, wanted.slot_of_executor) != _workers(problem, index, problem.current_slot)
+    }
+
+
+def _workers(problem: Problem, topology: int, slots: np.ndarray) -> set[tuple[int, tuple[int, ...]]]:
+    """Node and executors of each worker; which port of the node it has is free to choose."""
+    own = slots[problem.executors_of(topology)]
+    return {(int(problem.slot_node[slot]), tuple(np.flatnonzero(own == slot).tolist())) for slot in np.unique(own)}
 
 
 def _most_at_once(plan: MovePlan) -> int:
