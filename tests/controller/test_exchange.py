@@ -199,6 +199,18 @@ def test_one_that_is_no_longer_what_it_was_sends_the_other_back(changed: str) ->
     assert answer.assignments == {A.id: RUNS[A.id]}
 
 
+def test_where_one_was_stored_and_the_other_not_the_other_follows() -> None:
+    """Nimbus has ended in between; of two in a slot Storm shows the one, and of the other that it has none there."""
+    bridge = Bridge(NoRoomLeft(), "nothing")
+    now = problem([A, B], nodes=2, slots=1, current=RUNS)
+    for stored in (A, B):
+        bridge.order_all({t: Order(SWAPPED[t], "better", frozenset(SWAPPED), RUNS[t]) for t in SWAPPED})
+        half = now.with_current({stored.id: SWAPPED[stored.id]})
+        assert bridge.answer(half).assignments == SWAPPED
+        assert bridge.answer(now.with_current(SWAPPED)).assignments == {}
+        assert bridge.answer(now.with_current({})).assignments == {}, "no order is left over"
+
+
 def test_where_nimbus_does_not_ask_they_stay_and_no_later_answer_moves_them(
     storm: FakeStorm, swap: Callable[[], list[MoveReport]]
 ) -> None:

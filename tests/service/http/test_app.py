@@ -24,7 +24,7 @@ from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES
 from stormwright.service.http.metrics import CONTENT_TYPE, metrics_text
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
-from tests.controller.builders import problem, topology
+from tests.controller.builders import on, problem, topology
 from tests.service.http.test_metrics import STATUS
 
 HOST = "127.0.0.1"
@@ -137,6 +137,22 @@ def test_a_faulty_configuration_is_the_fault_of_its_topology_alone(
     answer = orjson.loads(body)
     assert set(answer["assignments"]) == {good.id}
     assert answer["status"][bad.id].startswith(f"stormwright: 1 fault in its configuration: {told}")
+
+
+def test_a_slot_that_two_topologies_have_is_cleared_by_the_answer(
+    delivered: list[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nimbus has stored the one and not the other of two that change places, and has ended in between."""
+    stays, goes, third = (topology(name, workers=1) for name in "abc")
+    shown = problem_to_dict(problem([stays, goes, third], current={stays.id: on("n0"), third.id: on("n1")}))
+    question = {**shown, "assignments": {**shown["assignments"], goes.id: shown["assignments"][stays.id]}}
+    with serving(delivered, "even") as port:
+        code, body = ask(port, "/v1/schedule", orjson.dumps({"problem": question}))
+    assert code == 200, body
+    ((name, placed),) = orjson.loads(body)["assignments"].items()
+    assert name == goes.id
+    assert ["n0", 6700] not in placed["slots"]
+    assert f"{stays.id} and {goes.id} are both in slot n0:6700" in caplog.text
 
 
 def test_what_the_scheduler_cannot_use_is_refused_with_its_faults(delivered: list[bytes]) -> None:

@@ -1,20 +1,29 @@
-"""A snapshot of Nimbus: a problem document in which a faulty configuration is the fault of one topology alone."""
+"""A snapshot of Nimbus: a problem document in which some faults are those of one topology alone.
+
+1. A configuration: whoever submits a topology writes it.
+2. A slot that another topology has already: Nimbus stores assignments one by one, and may end between two that change
+   places with each other.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from typing import Any
 
 from stormwright.formats.document.faults import join_path, shown
 from stormwright.formats.document.problem import problem_from_dict
-from stormwright.model import Problem
+from stormwright.model import UNPLACED, Problem
 from stormwright.model.conf.keys import conf_misfits
+
+log = logging.getLogger(__name__)
 
 
 def snapshot_from_dict(document: object, source: str = "snapshot") -> tuple[Problem, dict[str, tuple[str, ...]]]:
     """The problem that `document` (parsed JSON) describes, and topology id → faults of its configuration.
 
-    Whoever submits a topology writes its configuration: what is wrong there must not stop the others. In the problem
-    such a topology is without the keys that have faults.
+    What is wrong with one topology must not stop the others. In the problem it is without the keys of its configuration
+    that have faults, and without slots that one before it in `document` has, which is logged: so it is placed anew.
 
     Raises
     ------
@@ -26,7 +35,46 @@ def snapshot_from_dict(document: object, source: str = "snapshot") -> tuple[Prob
         return problem_from_dict(document, source), {}
     unfit: dict[str, tuple[str, ...]] = {}
     topologies = [without_misfits(topology, unfit) for topology in raw]
-    return problem_from_dict({**document, "topologies": topologies}, source), unfit
+    changed = {"topologies": topologies}
+    if isinstance(document.get("assignments"), Mapping):
+        changed["assignments"] = _without_guests(document["assignments"])
+    return problem_from_dict({**document, **changed}, source), unfit
+
+
+def _without_guests(assignments: Mapping[object, object]) -> dict[object, object]:
+    """Assignments in which a slot has one topology; what is none is left to be told as a fault."""
+    owner: dict[tuple[str, int], object] = {}
+    return {name: _without_slots_of_others(name, placed, owner) for name, placed in assignments.items()}
+
+
+def _without_slots_of_others(name: object, placed: object, owner: dict[tuple[str, int], object]) -> object:
+    """What is placed without slots that others have in `owner`, and its executors there without a slot."""
+    slots, of_executor = (
+        (placed.get("slots"), placed.get("slot_of_executor")) if isinstance(placed, Mapping) else (None, None)
+    )
+    if not isinstance(slots, list) or not isinstance(of_executor, list):
+        return placed
+    hosts = [
+        owner.setdefault((slot[0], slot[1]), name) if isinstance(slot, list) and _is_slot(*slot) else name
+        for slot in slots
+    ]
+    if all(host == name for host in hosts):
+        return placed
+    for slot, host in zip(slots, hosts, strict=True):
+        if host != name:
+            log.warning("%s and %s are both in slot %s:%d: %s is placed anew", host, name, *slot, name)
+    kept = [position for position, host in enumerate(hosts) if host == name]
+    left = {position: UNPLACED for position, host in enumerate(hosts) if host != name}
+    number = left | {position: index for index, position in enumerate(kept)}
+    return {
+        **placed,
+        "slots": [slots[position] for position in kept],
+        "slot_of_executor": [number.get(each, each) if type(each) is int else each for each in of_executor],
+    }
+
+
+def _is_slot(*slot: object) -> bool:
+    return len(slot) == 2 and isinstance(slot[0], str) and type(slot[1]) is int
 
 
 def without_misfits(topology: object, unfit: dict[str, tuple[str, ...]]) -> object:
