@@ -8,6 +8,7 @@
     ├── ClusterError              a Storm daemon, namespace or worker did not do what was asked
     ├── NimbusError               Nimbus refused a call or could not be reached
     ├── MoveError                 a safe move was given up; what ran before runs on
+    │   └── MoveStoppedError      as whoever moves is being stopped: nothing has failed
     ├── HookError                 the operator's program or function for failures failed or took too long
     └── SchedulerError            a scheduler that is not ours failed; the message has its own cause
 """
@@ -92,6 +93,10 @@ class NimbusError(ClusterError):
 
 class MoveError(StormwrightError):
     """A safe move was given up before the swap; the topology runs on where it was."""
+
+
+class MoveStoppedError(MoveError):
+    """A safe move was given up before the swap because whoever makes it is being stopped."""
 
 
 class HookError(StormwrightError):

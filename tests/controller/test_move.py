@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,20 @@ from stormwright.controller.pauses import Pauses
 from stormwright.controller.plan import MoveBudget, Step
 from stormwright.controller.planner import plan_moves
 from stormwright.controller.tally import MIN_SILENT_S, Tally
-from stormwright.errors import ClusterError, MoveError, NimbusError
-from stormwright.model import Assignment, Supervisor
+from stormwright.errors import ClusterError, MoveError, MoveStoppedError, NimbusError
+from stormwright.model import Assignment, Supervisor, TopologyAssignment
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import on, problem, record, topology
 
 LIMITS = MoveLimits(drain_s=0.3, swap_s=5)
+
+
+T = topology("t", workers=1)
+
+
+def ask(bridge: Bridge, **current: TopologyAssignment) -> Mapping[str, TopologyAssignment]:
+    """As Nimbus does after a rebalance, which takes the slots away, or while t runs."""
+    return bridge.answer(problem([T], current={T.id: runs for runs in current.values()})).assignments
 
 
 class FakeStorm:
@@ -33,6 +42,7 @@ class FakeStorm:
         self._pending = pending_after_pause
         self._refuse = refuse
         self._lost_supervisor = lost
+        self.asks: Bridge | None = None
 
     def cluster(self) -> dict[str, list[dict[str, str]]]:
         return {"topologies": [{"id": "t-1-0", "status": self.status}]}
@@ -48,6 +58,8 @@ class FakeStorm:
         self.calls.append(f"rebalance {name} {wait_s}")
         if self._refuse:
             raise NimbusError(self._refuse)
+        if self.asks:
+            ask(self.asks)
         last = record("t-1-0", "n0", 4, tasks=(1, 4), length_ms=20, last=1)
         self._tally.add([last, record("t-1-0", "n1", 0, tasks=(1, 4), length_ms=20)])
 
@@ -70,8 +82,7 @@ def tally() -> Tally:
 
 @pytest.fixture
 def move() -> Step:
-    t = topology("t", workers=1)
-    now = problem([t], current={t.id: on("n0")})
+    now = problem([T], current={T.id: on("n0")})
     (planned,) = plan_moves(now, Assignment(np.full(4, 2, dtype=np.int32)), MoveBudget()).steps
     return planned
 
@@ -126,6 +137,7 @@ def test_an_old_worker_that_lives_on_makes_the_move_incomplete(
     move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
     storm = FakeStorm(tally)
+    storm.asks = bridge
     over = threading.Event()
 
     def live_on() -> None:
@@ -141,6 +153,29 @@ def test_an_old_worker_that_lives_on_makes_the_move_incomplete(
     worker.join()
     assert not report.complete
     assert storm.calls[-1] == "activate t"
+
+
+def test_once_it_is_active_again_no_late_question_moves_it(
+    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
+) -> None:
+    """Nimbus has taken the rebalance and stood still since: its first questions may still show what ran."""
+    storm = FakeStorm(tally)
+    storm.rebalance = lambda name, wait_s: None
+    with pytest.raises(MoveError, match="t-1-0: Nimbus has not asked in 0.3 s; active, not moved"):
+        run(move, storm, bridge, tally, pauses, MoveLimits(drain_s=1, swap_s=0.3))
+    assert storm.calls[-1] == "activate t"
+    assert ask(bridge, runs=on("n0")) == {}
+    assert ask(bridge) == {T.id: on("n0")}, "the worker that runs is not even restarted"
+    assert ask(bridge, runs=on("n1")) == {}, "somebody has moved it by hand"
+    assert ask(bridge) == {}, "so it is not sent back later"
+
+
+def test_a_rebalance_that_nimbus_takes_without_saying_so_moves_nothing(
+    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
+) -> None:
+    with pytest.raises(NimbusError):
+        run(move, FakeStorm(tally, refuse="read timed out"), bridge, tally, pauses)
+    assert ask(bridge) == {T.id: on("n0")}
 
 
 def test_pending_trees_stop_the_move_and_resume_the_spouts(
@@ -197,6 +232,6 @@ def test_a_service_killed_in_a_move_resumes_the_spouts_when_it_comes_back(tmp_pa
 def test_a_service_that_is_stopped_gives_up_its_drain(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
     storm, stop = FakeStorm(tally, pending_after_pause=3), threading.Event()
     stop.set()
-    with pytest.raises(MoveError, match="being stopped"):
+    with pytest.raises(MoveStoppedError, match="being stopped"):
         run(move, storm, bridge, tally, pauses, stop=stop)
     assert storm.calls == ["deactivate t", "activate t"]

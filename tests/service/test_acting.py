@@ -11,7 +11,7 @@ from stormwright.controller.move import MoveReport
 from stormwright.controller.plan import Kept, Missing, MovePlan, NoRoom, Step
 from stormwright.controller.planner import MoveBudget, plan_moves
 from stormwright.controller.policy import Decision
-from stormwright.errors import MoveError
+from stormwright.errors import MoveError, MoveStoppedError
 from stormwright.model import Assignment
 from stormwright.service.acting import Acting
 from stormwright.service.memory import Memory
@@ -56,13 +56,25 @@ def test_a_stay_in_a_spare_slot_is_noted_once_the_topology_has_arrived(plan: Mov
     made, memory, history = act(plan, "")
     assert made == ["b-1-0", "a-1-0", "b-1-0"]
     assert [call.args[0] for call in history.move.call_args_list] == ["a-1-0", "b-1-0"]
-    assert memory.counts.moves == 3
+    assert memory.counts.moves == 2, "topologies, not trips"
 
 
 def test_nothing_goes_where_a_failed_one_still_is(plan: MovePlan) -> None:
     made, memory, _ = act(plan, "b-1-0")
     assert made == []
     assert set(memory.setbacks.stay(0.0)) == {"a-1-0", "b-1-0"}
+    assert memory.counts.failed_moves == 2, "each once, though b was to move twice"
+
+
+def test_a_move_that_is_given_up_as_the_service_ends_has_not_failed(plan: MovePlan) -> None:
+    def move(step: Step, reason: str, stop: object) -> list[MoveReport]:
+        raise MoveStoppedError("b-1-0: nothing was moved, the service is being stopped")
+
+    memory, history = Memory(), Mock()
+    assert Acting(move, memory, history, "optimizer", 0.0).act(Decision(True, "better", plan)) == []
+    assert memory.counts.failed_moves == 0
+    assert memory.setbacks.stay(0.0) == {}
+    history.move.assert_not_called()
 
 
 def test_what_stays_is_said_before_anything_moves(caplog: pytest.LogCaptureFixture) -> None:

@@ -20,8 +20,8 @@ from typing import Any, Protocol
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.plan import Leg, Step, TopologyMove
 from stormwright.controller.tally import Tally, WorkerId
-from stormwright.errors import MoveError, NimbusError
-from stormwright.model import Supervisor, Topology, WorkerSlot
+from stormwright.errors import MoveError, MoveStoppedError, NimbusError
+from stormwright.model import Supervisor, Topology, TopologyAssignment, WorkerSlot
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.exchange import Order
 
@@ -124,8 +124,10 @@ class Mover:
         Raises
         ------
         MoveError
-            A topology is not active, tuple trees were still pending after `MoveLimits.drain_s`, `stop` was set before
-            that, or Nimbus did not take the placements: nothing was moved, and the spouts do what they did before.
+            A topology is not active, tuple trees were still pending after `MoveLimits.drain_s`, or Nimbus did not take
+            the placements: nothing was moved, and the spouts do what they did before.
+        MoveStoppedError
+            The same, as `stop` was set before the trees were through.
         NimbusError
             Nimbus refused a call; the spouts are resumed before it is passed on.
         """
@@ -176,7 +178,7 @@ class Mover:
             left = deadline - time.monotonic()
             topology = pending[0].topology.id
             if stop.is_set():
-                raise MoveError(f"{topology}: nothing was moved, the service is being stopped")
+                raise MoveStoppedError(f"{topology}: nothing was moved, the service is being stopped")
             if left <= 0:
                 trees = self._tally.pending(topology, pending[0].before.slots)
                 raise MoveError(
@@ -212,19 +214,14 @@ class Mover:
     def _order(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str) -> None:
         ids = [move.topology.id for move, _ in legs]
         together = frozenset(ids) if len(ids) > 1 else frozenset()
-        self._bridge.order_all(
-            {move.topology.id: Order(leg.after, reason, together, move.before) for move, leg in legs}
-        )
+        orders = {move.topology.id: Order(leg.after, reason, together, _before(move, leg)) for move, leg in legs}
+        self._bridge.order_all(orders)
         try:
             # Of those that change places one is enough: the others leave their slots in the same answer.
             self._nimbus.rebalance(legs[0][0].topology.name, wait_s=0)
         except NimbusError:
-            self._withdraw(ids)
+            self._bridge.turn_back(ids)  # it may have taken the call and not been able to say so
             raise
-
-    def _withdraw(self, topologies: Sequence[str]) -> None:
-        for topology in topologies:
-            self._bridge.withdraw(topology)
 
     def _released(self, topology: str, supervisor: Supervisor) -> bool:
         try:
@@ -235,16 +232,14 @@ class Mover:
             return True
 
     def _require_placed(self, legs: Sequence[tuple[TopologyMove, Leg]], since: float) -> None:
-        """Raise MoveError if Nimbus has placed topologies elsewhere; or not asked, and they were to change places."""
-        asked = self._bridge.wait_for_snapshot(since, 0.0)
+        """Raise MoveError if Nimbus has not asked, or placed topologies elsewhere; if it asks later, nothing moves."""
         ids = [move.topology.id for move, _ in legs]
-        if asked is None and len(legs) > 1:
-            # They run on, and would lose tuples later. Without them the first, whom Nimbus may rebalance, goes back.
-            self._withdraw(ids[1:])
+        self._bridge.turn_back(ids)
+        asked = self._bridge.wait_for_snapshot(since, 0.0)
+        if asked is None:
             raise MoveError(f"{', '.join(ids)}: Nimbus has not asked in {self._limits.swap_s:g} s; active, not moved")
-        elsewhere = [m.topology.id for m, leg in legs if asked and asked.current.get(m.topology.id) != leg.after]
+        elsewhere = [m.topology.id for m, leg in legs if asked.current.get(m.topology.id) != leg.after]
         if elsewhere:
-            self._withdraw(ids)
             raise MoveError(f"{', '.join(elsewhere)}: not placed as ordered, slots could not be had; active again")
 
     def _ended(self, workers: Sequence[WorkerId]) -> bool:
@@ -269,6 +264,12 @@ class Mover:
             self._tally.reports(topology.id, slot.supervisor, slot.port, frozenset(tasks[slot]), since)
             for slot in leg.started_workers
         )
+
+
+def _before(move: TopologyMove, leg: Leg) -> TopologyAssignment:
+    """Where a topology is before a leg of its move."""
+    number = move.legs.index(leg)
+    return move.legs[number - 1].after if number else move.before
 
 
 def _report(move: TopologyMove, times: tuple[float, float, float], started_ms: int, complete: bool) -> MoveReport:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from stormwright.controller.move import MoveReport
 from stormwright.controller.plan import Step
 from stormwright.controller.policy import Decision
-from stormwright.errors import MoveError, NimbusError, StormwrightError
+from stormwright.errors import MoveError, MoveStoppedError, NimbusError, StormwrightError
 from stormwright.service.kept.history import History
 from stormwright.service.memory import Memory
 
@@ -48,7 +48,8 @@ class Acting:
         """Make the moves of a decision until `stop` is set.
 
         Before anything moves it is said what stays. A topology that could not be moved is left alone for a while, the
-        longer the more often that happens; so are those for which it was to make room.
+        longer the more often that happens; so are those for which it was to make room. One that was given up as `stop`
+        was set has not failed.
 
         Raises
         ------
@@ -66,10 +67,13 @@ class Acting:
             try:
                 _require_room(step, failed)
                 reports += self._moved(step, decision.reason, stop)
+            except MoveStoppedError as error:
+                log.info("%s", error)
+                break
             except (MoveError, NimbusError) as error:
                 failure = error
+                self._failed({move.topology.id for move in step.moves} - failed, error)
                 failed |= {move.topology.id for move in step.moves}
-                self._failed(step, error)
             finally:
                 self._memory.last_change_s = time.monotonic()
                 # What is measured while the topology comes up again is no reference.
@@ -82,16 +86,16 @@ class Acting:
     def _moved(self, step: Step, reason: str, stop: threading.Event | None) -> Sequence[MoveReport]:
         reports = self._move(step, f"stormwright: placed by {self._scheduler_name}: {reason}", stop)
         for move, report in zip(step.moves, reports, strict=True):
-            if move.arrives:  # what went to a spare slot only is noted, and judged, once it has gone on
+            if move.arrives:  # what went to a spare slot only is noted, counted and judged once it has gone on
                 self._history.move(move.topology.id, report)
                 self._memory.setbacks.forget(move.topology.id)
-            self._memory.counts.moves += 1
+                self._memory.counts.moves += 1
         return reports
 
-    def _failed(self, step: Step, error: StormwrightError) -> None:
-        for move in step.moves:
-            self._history.move(move.topology.id, None, str(error))
-            self._memory.setbacks.note(move.topology.id, time.monotonic(), str(error))
+    def _failed(self, topologies: Collection[str], error: StormwrightError) -> None:
+        for topology in sorted(topologies):
+            self._history.move(topology, None, str(error))
+            self._memory.setbacks.note(topology, time.monotonic(), str(error))
             self._memory.counts.failed_moves += 1
 
 

@@ -14,7 +14,20 @@ from stormwright.pipeline.watch.drift import Drift, DriftWatch
 
 @dataclass
 class Counts:
-    """How often what has happened since the start."""
+    """How often what has happened since the start.
+
+    Parameters
+    ----------
+    looks
+        Looks at the placement for which the scheduler was asked.
+    decisions
+        Those of them that moved something.
+    moves
+        Topologies that were moved to where they were wished, each once in a decision: a trip to a spare slot on the way
+        is part of the move.
+    failed_moves
+        Topologies that could not be moved, or not as others could not, each once in a decision.
+    """
 
     looks: int = 0
     decisions: int = 0

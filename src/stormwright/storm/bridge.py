@@ -110,6 +110,20 @@ class Bridge:
         with self._changed:
             self._orders.pop(topology_id, None)
 
+    def turn_back(self, topologies: Collection[str]) -> None:
+        """Move topologies (ids) no more, whatever was ordered: nobody waits for their old workers to end any longer.
+
+        What Nimbus asks later leaves each where it is, or gives it back the slots that it has taken meanwhile. An
+        answer under way is waited for: then `snapshot` shows what was given before.
+        """
+        with self._deciding, self._changed:
+            runs = self._snapshot.current if self._snapshot else {}
+            for topology_id in self._orders.keys() & topologies:
+                order = self._orders.pop(topology_id)
+                if order.before is not None and runs.get(topology_id) != order.assignment:
+                    self._orders[topology_id] = order.turned_back("its move was given up")
+                    self._ordered_s[topology_id] = time.monotonic()
+
     def snapshot(self) -> Problem | None:
         """The cluster as Nimbus showed it last."""
         return self._snapshot
@@ -171,11 +185,19 @@ class Bridge:
             return answer
 
     def _holds(self, problem: Problem, topology_id: str) -> bool:
-        """Whether an order is neither carried out nor old; later rebalances are somebody else's."""
-        if topology_id not in problem.topology_index:
+        """Whether an order is neither carried out nor old; later rebalances are somebody else's.
+
+        Of topologies that change places one has moved without the other where Nimbus has ended in between: the order of
+        all holds until all have.
+        """
+        order, runs = self._orders[topology_id], problem.current.get(topology_id)
+        old = time.monotonic() - self._ordered_s[topology_id] >= ORDER_S
+        if old or topology_id not in problem.topology_index:
             return False
-        done = problem.current.get(topology_id) == self._orders[topology_id].assignment
-        return not done and time.monotonic() - self._ordered_s[topology_id] < ORDER_S
+        if order.back:
+            return runs is None or runs == order.assignment
+        group = {topology_id, *order.together} & self._orders.keys()
+        return any(problem.current.get(other) != self._orders[other].assignment for other in group)
 
     def _decide(self, problem: Problem, orders: Mapping[str, Order], limit_s: float | None) -> Answer:
         occupancy = Occupancy(problem)

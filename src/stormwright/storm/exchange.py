@@ -19,13 +19,21 @@ class Order:
         Ids of topologies, this one among them, that change places with each other; all are paused and drained. Empty
         for one that moves alone.
     before
-        Where it runs, and goes back to if they cannot change places after all.
+        Where it runs, and goes back to if it does not move after all.
+    back
+        It is not to move any more: it stays, and goes back should Nimbus take its slots all the same.
     """
 
     assignment: TopologyAssignment
     reason: str
     together: frozenset[str] = frozenset()
     before: TopologyAssignment | None = None
+    back: bool = False
+
+    def turned_back(self, why: str) -> Order:
+        """To go nowhere, which needs `before`."""
+        text = f"stormwright: back where it was: {why}"
+        return replace(self, assignment=self.before or self.assignment, reason=text, together=frozenset(), back=True)
 
 
 def change_places(problem: Problem, orders: Mapping[str, Order]) -> tuple[Problem, dict[str, Order]]:
@@ -45,10 +53,8 @@ def change_places(problem: Problem, orders: Mapping[str, Order]) -> tuple[Proble
             problem = left
             continue
         for topology in known:
-            before = orders[topology].before
-            if before is not None:
-                why = "stormwright: back where it was: not all that change places with it could"
-                orders[topology] = replace(orders[topology], assignment=before, reason=why)
+            if orders[topology].before is not None:
+                orders[topology] = orders[topology].turned_back("not all that change places with it could")
     return problem, orders
 
 
