@@ -70,7 +70,7 @@ def test_decisions_tell_their_effect(history: tuple[ParquetStore, list[Any]]) ->
     for row, (_, _, decision) in zip(found, looks, strict=True):
         assert row["cost_before"] == decision.before.total
         assert row["inter_node_wanted_tps"] == inter_node_tps(decision.after)
-        assert json.loads(row["moves"]) == {move.topology.id: move.moved_executors for move in decision.plan.moves}
+        assert json.loads(row["moves"]) == {move.topology.id: [move.moved_executors] for move in decision.plan.moves}
         assert json.loads(row["parameters"]) == decision.assignment.parameters
     moving = [row for row in found if row["moves"] != "{}"]
     assert moving

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -125,7 +125,7 @@ def _asked(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
         "inter_node_before_tps": look["inter_node_before_tps"],
         "cost_decided": look["cost_wanted"],
         "inter_node_decided_tps": look["inter_node_wanted_tps"],
-        "moved_decided": sum(json.loads(look["moves"]).values()),
+        "moved_decided": _executors(json.loads(look["moves"])),
     }
     try:
         return row | _answer(scheduler, look)
@@ -133,6 +133,11 @@ def _asked(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
         return row | {"error": str(error)}
     except Exception as error:  # of a scheduler that may be anybody's: the other looks go on
         return row | {"error": f"{type(error).__name__}: {error}"}
+
+
+def _executors(moves: Mapping[str, list[int] | int]) -> int:
+    """How many moved, in all moves of each topology; older rows have a number, of the last."""
+    return sum(sum(each) if isinstance(each, list) else each for each in moves.values())
 
 
 def _answer(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import errno
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from stormwright.cli.progress import shown
 from stormwright.controller.move import MoveReport
+from stormwright.controller.plan import MoveBudget
+from stormwright.controller.planner import plan_moves
+from stormwright.controller.policy import Decision
 from stormwright.errors import InputError, StormwrightError
 from stormwright.history.tables.store import as_uri, tables_below
+from stormwright.model import Assignment
 from stormwright.service.kept import history as history_module
 from stormwright.service.kept.history import History, HistorySettings
+from tests.controller.builders import on, problem, topology
 from tests.history.judged.test_evaluation import seconds
 from tests.history.recorded import START_MS, cluster, look
 
@@ -180,3 +187,34 @@ def test_the_tables_are_where_they_are_said_to_be(tmp_path: Path) -> None:
         as_uri("")
     with pytest.raises(InputError, match="iceberg"):
         HistorySettings(format="iceberg")
+
+
+def test_every_move_of_a_topology_that_goes_by_way_of_spare_slots_is_noted(history: History, tmp_path: Path) -> None:
+    a, b = (topology(name, workers=1) for name in "ab")
+    now = problem([a, b], nodes=3, slots=1, current={a.id: on("n0"), b.id: on("n1")})
+    plan = plan_moves(now, Assignment(np.repeat([1, 0], 4).astype(np.int32)), MoveBudget())
+    history.decide(now, Decision(True, "better", plan), dry_run=True)
+    (row,) = staged(tmp_path, "decisions")
+    assert sorted(json.loads(row["moves"]).values()) == [[4], [4, 4]]
+
+
+def test_rows_that_are_taken_in_for_ever_do_not_keep_the_service_from_ending(
+    history: History, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, over = threading.Event(), threading.Event()
+
+    def hang(_: object) -> None:
+        begun.set()
+        over.wait(20)
+
+    monkeypatch.setattr(history_module, "END_S", 0.1)
+    monkeypatch.setattr(history, "take_in", hang)
+    history.start(object)
+    assert begun.wait(20)
+    started = time.monotonic()
+    history.stop()
+    over.set()
+    assert time.monotonic() - started < 10
+    (line,) = said
+    assert "rows are still being taken into" in line
+    assert "after 0.1 s: broken off, they wait for the next start" in line

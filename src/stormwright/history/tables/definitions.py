@@ -87,8 +87,9 @@ PROFILES = Table(
 )
 
 #: Each look at the placement. Costs are of what ran, of what the scheduler wanted, and of what the planned moves lead
-#: to within the budget; `inter_node` is in tuples/s. `moves` is a JSON object, topology id → executors that move;
-#: `snapshot` and `profile_ms` lead to the rows that the decision was made on.
+#: to within the budget; `inter_node` is in tuples/s. `moves` is a JSON object, topology id → list of how many
+#: executors move, for each of its moves: more than one where it goes by way of spare slots (in older rows a number, of
+#: the last). `snapshot` and `profile_ms` lead to the rows that the decision was made on.
 DECISIONS = Table(
     "decisions",
     {

@@ -35,8 +35,9 @@ log = logging.getLogger(__name__)
 #: Below the state directory: what waits to be taken in, and the tables where nothing else is said.
 DIRECTORY = "history"
 
-#: Seconds from one look at whether the service ends to the next.
+#: Seconds from one look at whether the service ends to the next, and that what is under way then may take.
 _POLL_S = 1.0
+END_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,15 @@ class History:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; what is staged waits for the next start."""
+        """End the thread, for `END_S` seconds at most; what is staged waits for the next start."""
         self._stop.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(END_S)
+            if self._thread.is_alive():
+                text = (
+                    "history: rows are still being taken into %s after %g s: broken off, they wait for the next start"
+                )
+                log.warning(text, self._uri, END_S)
             self._thread = None
 
     def count(self, records: Iterable[Record]) -> None:

@@ -69,7 +69,7 @@ class Recorder:
             "parameters": orjson.dumps(dict(parameters), default=str).decode(),
             "reason": decision.reason,
             "dry_run": dry_run,
-            "moves": orjson.dumps({move.topology.id: move.moved_executors for move in decision.plan.moves}).decode(),
+            "moves": orjson.dumps(_moved_executors(decision.plan.moves)).decode(),
             "cost_before": before.total,
             "cost_wanted": wanted.total,
             "cost_after": after.total,
@@ -142,6 +142,14 @@ class Recorder:
         """The time of day, later than any before."""
         self._last_ms = max(round(time.time() * 1000), self._last_ms + 1)
         return self._last_ms
+
+
+def _moved_executors(moves: tuple[TopologyMove, ...]) -> dict[str, list[int]]:
+    """Topology id → executors that move in each of its moves."""
+    found: dict[str, list[int]] = {}
+    for move in moves:
+        found.setdefault(move.topology.id, []).append(move.moved_executors)
+    return found
 
 
 def planned_slots(problem: Problem, moves: tuple[TopologyMove, ...]) -> np.ndarray:
