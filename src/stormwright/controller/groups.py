@@ -53,11 +53,13 @@ class GroupSearch:
         self._look()
         members: list[int] = []
         joining, lacking = [topology], None
+        entered = np.zeros(len(self._nodes), dtype=bool)
         while joining:
             place = self._room.places[joining[0]]
             self._more[:, place.nodes] += place.change
             members.append(joining[0])
-            lacking = next(self._lacking(members), None)
+            entered[place.entered] = True
+            lacking = next(self._lacking_of(np.flatnonzero(entered)), None)
             joining = self._ranked(self._helpers(members, *lacking), lacking[2]) if lacking else []
         for member in members:
             self._more[:, self._room.places[member].nodes] = 0.0
@@ -118,7 +120,9 @@ class GroupSearch:
 
     def _lacking(self, members: Collection[int]) -> Iterator[tuple[int, int, float]]:
         """Row, node and amount of each thing that the group lacks."""
-        nodes = np.unique(np.concatenate([self._room.places[member].entered for member in members]))
+        yield from self._lacking_of(np.unique(np.concatenate([self._room.places[m].entered for m in members])))
+
+    def _lacking_of(self, nodes: IndexArray) -> Iterator[tuple[int, int, float]]:
         over = self._more.take(nodes, axis=1) - self._left.take(nodes, axis=1)
         for row, column in np.argwhere(over > 0).tolist():
             yield row, int(nodes[column]), float(over[row, column])

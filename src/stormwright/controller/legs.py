@@ -47,7 +47,9 @@ def kept_workers(problem: Problem, now: Workers, target: Workers) -> dict[int, i
     return {slot: there for slot, there in kept.items() if problem.slot_node[there] == problem.slot_node[slot]}
 
 
-def make_move(room: Room, topology: int, slots: IntArray, *, alone: bool, arrives: bool = True) -> TopologyMove:
+def make_move(
+    room: Room, topology: int, slots: IntArray, started: Workers, *, alone: bool, arrives: bool = True
+) -> TopologyMove:
     """The move of a topology to `slots` from where it is in `room`.
 
     One that moves `alone` goes by way of free slots where its ports are still held by its own workers: a new worker
@@ -63,6 +65,8 @@ def make_move(room: Room, topology: int, slots: IntArray, *, alone: bool, arrive
         Index of the topology.
     slots
         Slot that each of its executors goes to, numbered in the topology.
+    started
+        Its workers in them.
     alone
         Whether no other topology moves in the same step.
     arrives
@@ -70,7 +74,7 @@ def make_move(room: Room, topology: int, slots: IntArray, *, alone: bool, arrive
     """
     problem = room.problem
     now = room.now[problem.executors_of(topology)]
-    running, started = room.workers(topology), workers_of(slots)
+    running = room.workers(topology)
     whole = _leg(problem, slots, running, started)
     legs: tuple[Leg, ...] = (whole,)
     if alone:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from stormwright.controller.legs import kept_workers, make_move
 from stormwright.controller.makers import Makers
 from stormwright.controller.plan import Kept, Left, MoveBudget, MovePlan, NoRoom, OverBudget, Step, Unwished
 from stormwright.controller.room import Room, workers_of
-from stormwright.controller.spare import Batch, through_spare_slots
+from stormwright.controller.spare import Batch, Helpers, through_spare_slots
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
 
@@ -115,10 +115,8 @@ class _Planner:
         #: Those to make room for: number of nodes that are short, precedence, topology.
         self._blocked: list[tuple[int, float, int]] = []
         self._tried_around: dict[int, int] = {}
-        #: Those that may go to spare slots, how many have not been paused yet, and how often each has gone there.
-        self._helpers = set(movable)
+        self._helpers = Helpers(room, movable, MOST_ASIDE)
         self._untouched = len(movable)
-        self._aside: dict[int, int] = {}
         self._here: defaultdict[int, set[int]] = defaultdict(set)
         self._wants: defaultdict[int, set[int]] = defaultdict(set)
         for index in movable:
@@ -173,7 +171,7 @@ class _Planner:
             if index not in self._waiting or self._tried_around.get(index) == len(self.steps):
                 continue
             self._tried_around[index] = len(self.steps)
-            way = through_spare_slots(self._room, index, self._helpers)
+            way = through_spare_slots(self._room, index, self._helpers, self._topologies_left)
             if way is not None and (way.closed or (self._ample and way.left_over.isdisjoint(self._firm))):
                 group = sorted({topology for batch in way.batches for topology in batch.slots})
                 if self._make(group, way.batches):
@@ -221,36 +219,36 @@ class _Planner:
             return False
         released: set[int] = set()
         for batch in way:
-            slots, places, arrives = batch.slots, batch.places, batch.arrives
+            slots, places = batch.slots, batch.places
             alone = len(slots) == 1
-            moves = tuple(make_move(self._room, t, slots[t], alone=alone, arrives=arrives) for t in sorted(slots))
+            moves = tuple(
+                make_move(self._room, t, slots[t], batch.workers[t], alone=alone, arrives=batch.arrives)
+                for t in sorted(slots)
+            )
             self.steps.append(Step(moves, self._makers.needed(slots, places, moves)))
             self._executors_left -= sum(move.moved_executors for move in moves)
-            self._room.put(slots, places)
-            self._count(slots, arrives)
+            self._helpers.leave(slots)
+            self._room.put(slots, places, batch.workers)
+            self._count(slots.keys(), batch.arrives)
             released.update(self._makers.released)
         self._wake(released)
         return True
 
-    def _count(self, topologies: Iterable[int], arrives: bool) -> None:
+    def _count(self, topologies: Set[int], arrives: bool) -> None:
         """Note who has arrived, and who is somewhere else for the time."""
+        first = len(topologies - self._helpers.times.keys())
+        self._topologies_left -= first
+        self._untouched -= first
+        self._helpers.come(topologies, arrives)
         for index in topologies:
-            first = index not in self._aside
-            self._topologies_left -= first
-            self._untouched -= first
             if arrives:
                 self._waiting.discard(index)
-                self._helpers.discard(index)
                 self.left.pop(self._room.problem.topologies[index].id, None)
-            else:
-                self._aside[index] = self._aside.get(index, 0) + 1
-                if self._aside[index] == MOST_ASIDE:
-                    self._helpers.discard(index)
             for node in self._room.places[index].nodes.tolist():
                 self._here[node].add(index)
 
     def _over_budget(self, group: Sequence[int], way: Sequence[Batch]) -> OverBudget | None:
-        paused = len(set(group) - self._aside.keys())
+        paused = len(set(group) - self._helpers.times.keys())
         executors, now = 0, dict[int, IntArray]()
         for batch in way:
             for index, to in batch.slots.items():
@@ -264,7 +262,7 @@ class _Planner:
     @property
     def stranded(self) -> set[int]:
         """Those that have gone to spare slots and not on from there."""
-        return self._waiting & self._aside.keys()
+        return self._waiting & self._helpers.times.keys()
 
     @property
     def _ample(self) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,18 @@ def workers_of(slots: IntArray) -> Workers:
         for slot, (start, end) in zip(ordered[starts].tolist(), ends, strict=True)
         if slot != UNPLACED
     }
+
+
+class Loads(NamedTuple):
+    """What the workers of a topology take: their slot → column, and slots and resources by column, shape (R, W)."""
+
+    column: dict[int, int]
+    amounts: FloatArray
+
+    def of(self, slot: int) -> list[float]:
+        """What the worker in a slot takes."""
+        amounts: list[float] = self.amounts[:, self.column[slot]].tolist()
+        return amounts
 
 
 class Room:
@@ -66,6 +78,8 @@ class Room:
         self._holder[self.now[placed]] = problem.executor_topology[placed]
         self._workers: dict[int, Workers] = {}
         self._target_workers: dict[int, Workers] = {}
+        self._loads: dict[int, Loads] = {}
+        self._arrived: dict[int, Place] = {}
         nodes = np.arange(len(problem.supervisors) + 1)
         self._first_slot: list[int] = np.searchsorted(problem.slot_node, nodes).tolist()
         self.wanted: IndexArray = np.zeros(len(problem.supervisors), dtype=np.int64)
@@ -82,6 +96,7 @@ class Room:
             "wanted": self.wanted.copy(),
             "_holder": self._holder.copy(),
             "_workers": dict(self._workers),
+            "_loads": dict(self._loads),
         }
         return other
 
@@ -97,11 +112,22 @@ class Room:
             self._target_workers[topology] = workers_of(self.target[self.problem.executors_of(topology)])
         return self._target_workers[topology]
 
-    def workers_on(self, node: int) -> list[tuple[int, int, IndexArray]]:
-        """Topology, slot and executors of each worker on a node."""
+    def loads(self, topology: int) -> Loads:
+        """What the workers of a topology take now; isolation is left out."""
+        if topology not in self._loads:
+            demand = self.problem.executor_demand[:, self.problem.executors_of(topology)]
+            workers = self.workers(topology)
+            starts = np.cumsum([0, *map(len, workers.values())])[:-1]
+            amounts = np.add.reduceat(demand[:, np.concatenate(list(workers.values()))], starts, axis=1)
+            columns = {slot: column for column, slot in enumerate(workers)}
+            self._loads[topology] = Loads(columns, np.vstack([np.ones(len(workers)), amounts]))
+        return self._loads[topology]
+
+    def workers_on(self, node: int) -> list[tuple[int, int]]:
+        """Topology and slot of each worker on a node."""
         first, end = self._first_slot[node], self._first_slot[node + 1]
-        held = [(slot, of) for slot, of in enumerate(self._holder[first:end].tolist(), first) if of != UNPLACED]
-        return [(of, slot, self.workers(of)[slot]) for slot, of in held if slot in self.workers(of)]
+        held = [(of, slot) for slot, of in enumerate(self._holder[first:end].tolist(), first) if of != UNPLACED]
+        return [(of, slot) for of, slot in held if slot in self.workers(of)]
 
     def left(self, nodes: IndexArray, used: FloatArray | None = None) -> FloatArray:
         """What more may be taken of nodes, shape (R, M); of a node that has less than is in use, rounding only.
@@ -149,10 +175,15 @@ class Room:
         """What topologies take in the slots of their executors and at their targets."""
         return {topology: self._place(topology, own) for topology, own in slots.items()}
 
-    def put(self, slots: Mapping[int, IntArray], places: Mapping[int, Place] | None = None) -> None:
+    def put(
+        self,
+        slots: Mapping[int, IntArray],
+        places: Mapping[int, Place] | None = None,
+        workers: Mapping[int, Workers] | None = None,
+    ) -> None:
         """Move topologies at one go to the slots of their executors; they may take over each other's.
 
-        `places` are `places_in` the slots, where they are known.
+        `places` are `places_in` the slots, and `workers` those in them, where they are known.
         """
         places = self.places_in(slots) if places is None else places
         self.version += 1
@@ -161,23 +192,66 @@ class Room:
         for topology, own in slots.items():
             self.now[self.problem.executors_of(topology)] = own
             self._workers.pop(topology, None)
+            if workers:
+                self._workers[topology] = workers[topology]
+            self._loads.pop(topology, None)
             self._holder[own] = topology
-            old, place = self.places[topology], places[topology]
-            for used, less, more in zip(self.used, old.before, place.before, strict=True):  # faster than all at once
-                used[old.nodes] -= less
-                used[place.nodes] += more
-            self.wanted[old.entered] -= 1
-            self.wanted[place.entered] += 1
-            self.places[topology] = place
+            self._take(topology, places[topology])
+
+    def put_worker(self, topology: int, slot: int, to: int) -> None:
+        """Move one worker of a topology to a free slot; the one that it leaves is held by it as well."""
+        own, members, workers = self.problem.executors_of(topology), self.workers(topology)[slot], self.workers(topology)
+        if self.measure.share is not None:
+            slots = self.now[own].copy()
+            slots[members] = to
+            self.put({topology: slots})
+            self.hold([slot], topology)
+            return
+        self.version += 1
+        self.now[own.start + members] = to
+        self._holder[to] = topology
+        self._workers[topology] = dict(sorted((to if at == slot else at, each) for at, each in workers.items()))
+        columns, amounts = self.loads(topology)
+        loads = Loads({to if at == slot else at: column for at, column in columns.items()}, amounts)
+        self._loads[topology] = loads
+        self._take(topology, self._place_of_loads(topology, loads))
+
+    def _take(self, topology: int, place: Place) -> None:
+        old = self.places[topology]
+        for used, less, more in zip(self.used, old.before, place.before, strict=True):  # faster than all at once
+            used[old.nodes] -= less
+            used[place.nodes] += more
+        self.wanted[old.entered] -= 1
+        self.wanted[place.entered] += 1
+        self.places[topology] = place
 
     def hold(self, slots: Iterable[int], topology: int) -> None:
-        """Mark slots as held by a topology, whether it has workers there or not."""
+        """Mark slots as held by a topology, whether it has workers there or not; -1 lets go of them."""
         self._holder[list(slots)] = topology
+
+    def _arrived_place(self, topology: int) -> Place:
+        if topology not in self._arrived:
+            self._arrived[topology] = self.places[topology].arrived
+        return self._arrived[topology]
+
+    def _place_of_loads(self, topology: int, loads: Loads) -> Place:
+        """The same as `_place` where no topology is isolated."""
+        own, nodes_of, arrived = self.problem.executors_of(topology), self.problem.slot_node, self._arrived_place(topology)
+        if np.array_equal(nodes_of[self.now[own]], nodes_of[self.target[own]]):
+            return arrived
+        there = nodes_of[list(loads.column)]
+        nodes = np.unique(np.concatenate([there, arrived.nodes]))
+        at = np.searchsorted(nodes, there)
+        amounts = loads.amounts[:, list(loads.column.values())]
+        before = np.array([np.bincount(at, weights=each, minlength=len(nodes)) for each in amounts])
+        after = np.zeros_like(before)
+        after[:, np.searchsorted(nodes, arrived.nodes)] = arrived.after
+        return Place(nodes, before, after)
 
     def _place(self, topology: int, now: IntArray) -> Place:
         """What a topology takes in the slots `now` and at its target."""
         own, nodes_of, hosts = self.problem.executors_of(topology), self.problem.slot_node, self.measure.host_node
-        there, arrived = nodes_of[now], self.places[topology].arrived
+        there, arrived = nodes_of[now], self._arrived_place(topology)
         if np.array_equal(there, nodes_of[self.target[own]]):
             return arrived
         isolates = self.measure.share is not None
@@ -192,7 +266,9 @@ class Room:
         after[:, np.searchsorted(nodes, arrived.nodes)] = arrived.after
         return Place(nodes, before, after)
 
-    def spare_slot(self, topology: int, members: IndexArray, slots: IntArray, avoid: BoolArray) -> int | None:
+    def spare_slot(
+        self, topology: int, members: IndexArray, slots: IntArray, avoid: BoolArray, load: Sequence[float] | None = None
+    ) -> int | None:
         """A free slot for the worker of some executors of a topology; None if there is none.
 
         Its own target is best, then nodes that as few topologies as possible wait for, then those where it runs
@@ -209,11 +285,15 @@ class Room:
             Slot of each executor of the topology, -1 of those of the worker.
         avoid
             Nodes that it shall not be on, shape (N,).
+        load
+            What the worker takes (`Loads.of`); None: it is added up.
         """
         problem, rows = self.problem, 1 + len(self.problem.resources)
-        demand = problem.executor_demand[:, problem.executors_of(topology)][:, members].sum(axis=1)
+        if load is None:
+            demand = problem.executor_demand[:, problem.executors_of(topology)][:, members].sum(axis=1)
+            load = [1.0, *demand.tolist()]
         open_nodes = problem.node_usable & ~avoid
-        for need, most, used in zip((1.0, *demand.tolist()), self._most, self.used, strict=False):
+        for need, most, used in zip(load, self._most, self.used, strict=False):
             open_nodes &= need <= most - used
         runs = np.unique(problem.slot_node[slots[slots != UNPLACED]])
         if self.measure.share is not None:
@@ -250,6 +330,8 @@ class Room:
     def _keep_tags(self, topology: int, members: IndexArray, open_nodes: BoolArray) -> None:
         """Close nodes without a tag that an executor asks for, whoever wished the placement: it may need the GPU."""
         of = self.problem.topologies[topology]
+        if not any(component.tags for component in of.components):
+            return
         components = [of.components[component] for component in np.unique(of.executor_component[members]).tolist()]
         tags = tags_of([tag for component in components for tag in component.tags])
         if tags:

@@ -9,9 +9,10 @@ import numpy as np
 
 from stormwright.controller.legs import choose_ports
 from stormwright.controller.places import Place
-from stormwright.controller.room import Room
+from stormwright.controller.room import Room, Workers, workers_of
 from stormwright.model import UNPLACED
-from stormwright.model.arrays import BoolArray, IndexArray, IntArray
+from stormwright.model.arrays import BoolArray, FloatArray, IntArray
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,21 +23,22 @@ class Batch:
     ----------
     slots
         Topology → the slots that its executors go to.
-    places
-        What they take there.
+    places, workers
+        What they take there, and their workers by slot.
     arrives
         Whether these are their targets.
     """
 
     slots: Mapping[int, IntArray]
     places: Mapping[int, Place]
+    workers: Mapping[int, Workers]
     arrives: bool = True
 
     @classmethod
     def home(cls, room: Room, topologies: Collection[int]) -> Batch:
         """Topologies that go to their targets from where they are in `room`."""
         slots = choose_ports(room, topologies)
-        return cls(slots, room.places_in(slots))
+        return cls(slots, room.places_in(slots), {topology: workers_of(to) for topology, to in slots.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,61 @@ class Way:
         return not self.left_over
 
 
-def through_spare_slots(room: Room, topology: int, helpers: Collection[int]) -> Way | None:
+class Helpers:
+    """Topologies that may go to spare slots, none oftener than some times.
+
+    Parameters
+    ----------
+    room
+        The cluster as the moves of a plan leave it.
+    topologies
+        Who may go there; not who has arrived.
+    most
+        How often each may.
+
+    Attributes
+    ----------
+    times
+        How often each has gone there.
+    """
+
+    def __init__(self, room: Room, topologies: Collection[int], most: int) -> None:
+        self.times: dict[int, int] = {}
+        self._room, self._most = room, most
+        self._may = set(topologies)
+        # What all of them take, shape (R, N).
+        self._use: FloatArray = np.zeros_like(room.used)
+        self._add(self._may, 1.0)
+
+    def __contains__(self, topology: int) -> bool:
+        return topology in self._may
+
+    def leave(self, topologies: Collection[int]) -> None:
+        """Topologies are about to move; `come` follows."""
+        self._add(self._may.intersection(topologies), -1.0)
+
+    def come(self, topologies: Collection[int], arrives: bool) -> None:
+        """Topologies have moved to their targets, or to spare slots."""
+        if not arrives:
+            for topology in topologies:
+                self.times[topology] = self.times.get(topology, 0) + 1
+        self._may -= {topology for topology in topologies if arrives or self.times[topology] >= self._most}
+        self._add(self._may.intersection(topologies), 1.0)
+
+    def could_clear(self, topology: int) -> bool:
+        """Whether a topology would have room if all of them left its nodes; what they go to is not looked at."""
+        place = self._room.places[topology]
+        use = self._use.take(place.nodes, axis=1) - (place.before if topology in self._may else 0.0)
+        used = self._room.used.take(place.nodes, axis=1)
+        return bool((place.change - self._room.left(place.nodes) <= use + RELATIVE_TOLERANCE * used).all())
+
+    def _add(self, topologies: Collection[int], sign: float) -> None:
+        for topology in topologies:
+            place = self._room.places[topology]
+            self._use[:, place.nodes] += sign * place.before
+
+
+def through_spare_slots(room: Room, topology: int, helpers: Helpers, most: int) -> Way | None:
     """How a topology can move when others go to spare slots before; None if these do not suffice.
 
     Parameters
@@ -63,22 +119,23 @@ def through_spare_slots(room: Room, topology: int, helpers: Collection[int]) -> 
         Index of the one that is to move.
     helpers
         Topologies that may go to spare slots.
+    most
+        How many topologies that have not been paused yet may be.
     """
-    trial = _Trial(room, topology)
+    if not helpers.could_clear(topology):
+        return None
+    trial = _Trial(room, topology, helpers, most)
     place = room.places[topology]
     for column in np.unique(room.short(topology)[1]).tolist():
-        if not trial.clear(int(place.nodes[column]), helpers):
+        if not trial.clear(int(place.nodes[column])):
             return None
-    batches = trial.batches
-    arrivals = [topology, *sorted(trial.slots)]
-    after = room.copy()
-    for batch in batches:
-        after.put(batch.slots, batch.places)
+    batches, after = trial.batches, trial.after
+    arrivals = [topology, *sorted({other for other, _ in trial.left})]
     if not after.fits(topology):
         return None
     while ready := next(([other] for other in arrivals if after.fits(other)), []):
         batches.append(Batch.home(after, ready))
-        after.put(batches[-1].slots, batches[-1].places)
+        after.put(batches[-1].slots, batches[-1].places, batches[-1].workers)
         arrivals.remove(ready[0])
     return Way(tuple(batches), frozenset(arrivals))
 
@@ -86,25 +143,36 @@ def through_spare_slots(room: Room, topology: int, helpers: Collection[int]) -> 
 class _Trial:
     """Workers that leave nodes on which a topology needs room."""
 
-    def __init__(self, room: Room, topology: int) -> None:
+    def __init__(self, room: Room, topology: int, helpers: Helpers, most: int) -> None:
         self._room, self._place = room.copy(), room.places[topology]
-        self._topology = topology
+        self._topology, self._helpers, self._most = topology, helpers, most
+        self._paused = {topology} - helpers.times.keys()
         self._avoid: BoolArray = np.zeros(len(room.problem.supervisors), dtype=bool)
         self._avoid[self._place.entered] = True
-        #: Topology → slots of its executors, of those that make room.
-        self.slots: dict[int, IntArray] = {}
+        #: Topology and slot of each worker that makes room, in order.
+        self.left: list[tuple[int, int]] = []
 
     @property
     def batches(self) -> list[Batch]:
         """Those that make room, one by one."""
-        places = self._room.places
-        return [Batch({other: to}, {other: places[other]}, arrives=False) for other, to in self.slots.items()]
+        room = self._room
+        slots = {other: room.now[room.problem.executors_of(other)].copy() for other, _ in self.left}
+        return [
+            Batch({other: to}, {other: room.places[other]}, {other: room.workers(other)}, arrives=False)
+            for other, to in slots.items()
+        ]
 
-    def clear(self, node: int, helpers: Collection[int]) -> bool:
+    @property
+    def after(self) -> Room:
+        """The cluster once they have; the trial is over."""
+        self._room.hold([slot for _, slot in self.left], UNPLACED)
+        return self._room
+
+    def clear(self, node: int) -> bool:
         """Whether enough room could be made on a node."""
         column = self._place.column[node]
         while (lacking := self._lacking(column)).any():
-            worker = self._best_worker(node, lacking.tolist(), helpers)
+            worker = self._best_worker(node, lacking.tolist())
             if worker is None or not self._send_away(*worker):
                 return False
         return True
@@ -114,32 +182,26 @@ class _Trial:
         lacking: np.ndarray = np.maximum(self._place.change[:, column] - self._room.left(nodes)[:, 0], 0.0)
         return lacking
 
-    def _best_worker(
-        self, node: int, lacking: list[float], helpers: Collection[int]
-    ) -> tuple[int, int, IndexArray] | None:
-        """Topology, slot and executors of the worker that leaves: the smallest that is enough, else the largest."""
+    def _best_worker(self, node: int, lacking: list[float]) -> tuple[int, int] | None:
+        """Topology and slot of the worker that leaves: the smallest that is enough, else the largest."""
         found = []
-        for other, slot, members in self._room.workers_on(node):
-            if other != self._topology and other in helpers:
-                demand = self._room.problem.executor_demand[:, self._room.problem.executors_of(other)]
-                freed = [1.0, *demand[:, members].sum(axis=1).tolist()]
+        for other, slot in self._room.workers_on(node):
+            if other != self._topology and other in self._helpers:
+                freed = self._room.loads(other).of(slot)
                 enough = all(amount >= lack for amount, lack in zip(freed, lacking, strict=False))
-                found.append((not enough, freed[1] if enough else -freed[1], other, slot, members))
-        if not found:
-            return None
-        _, _, other, slot, members = min(found, key=lambda worker: worker[:4])
-        return other, slot, members
+                found.append((not enough, freed[1] if enough else -freed[1], other, slot))
+        return min(found)[2:] if found else None
 
-    def _send_away(self, topology: int, slot: int, members: IndexArray) -> bool:
-        room, own = self._room, self._room.problem.executors_of(topology)
-        slots = room.now[own].copy()
-        others = slots.copy()
+    def _send_away(self, topology: int, slot: int) -> bool:
+        room, members = self._room, self._room.workers(topology)[slot]
+        self._paused |= {topology} - self._helpers.times.keys()
+        if len(self._paused) > self._most:
+            return False
+        others = room.now[room.problem.executors_of(topology)].copy()
         others[members] = UNPLACED
-        spare = room.spare_slot(topology, members, others, self._avoid)
+        spare = room.spare_slot(topology, members, others, self._avoid, room.loads(topology).of(slot))
         if spare is None:
             return False
-        slots[members] = spare
-        room.put({topology: slots})
-        room.hold([slot], topology)
-        self.slots[topology] = slots
+        room.put_worker(topology, slot, spare)
+        self.left.append((topology, slot))
         return True

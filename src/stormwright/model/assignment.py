@@ -83,4 +83,4 @@ def name_slots(problem: Problem, slot_of_executor: IntArray) -> TopologyAssignme
     listed = slot_of_executor.tolist()
     slots = [slot for slot in dict.fromkeys(listed) if slot != UNPLACED]
     position = {UNPLACED: UNPLACED, **{slot: number for number, slot in enumerate(slots)}}
-    return TopologyAssignment(tuple(problem.slots[slot] for slot in slots), tuple(position[slot] for slot in listed))
+    return TopologyAssignment(tuple(problem.slots[slot] for slot in slots), tuple(map(position.__getitem__, listed)))
