@@ -27,9 +27,9 @@ LIMITS = MoveLimits(drain_s=0.3, swap_s=5)
 T = topology("t", workers=1)
 
 
-def ask(bridge: Bridge, **current: TopologyAssignment) -> Mapping[str, TopologyAssignment]:
-    """As Nimbus does after a rebalance, which takes the slots away, or while t runs."""
-    return bridge.answer(problem([T], current={T.id: runs for runs in current.values()})).assignments
+def ask(bridge: Bridge, runs: TopologyAssignment | None = None) -> Mapping[str, TopologyAssignment]:
+    """As Nimbus does while t runs, or after a rebalance, which takes its slots away."""
+    return bridge.answer(problem([T], current={T.id: runs} if runs else {})).assignments
 
 
 class FakeStorm:
@@ -161,7 +161,7 @@ def test_once_it_is_active_again_no_late_question_moves_it(
     """Nimbus has taken the rebalance and stood still since: its first questions may still show what ran."""
     storm = FakeStorm(tally)
     storm.rebalance = lambda name, wait_s: None
-    with pytest.raises(MoveError, match="t-1-0: Nimbus has not asked in 0.3 s; active, not moved"):
+    with pytest.raises(MoveError, match=r"t-1-0: Nimbus has not asked in 0\.3 s; active, not moved"):
         run(move, storm, bridge, tally, pauses, MoveLimits(drain_s=1, swap_s=0.3))
     assert storm.calls[-1] == "activate t"
     assert ask(bridge, runs=on("n0")) == {}

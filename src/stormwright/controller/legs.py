@@ -1,4 +1,4 @@
-"""One topology's way from slot to slot: which ports its workers get, which run on, and which go by way of others."""
+"""One topology's way from slot to slot: what ports its workers get, which run on, and which go by way of others."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import numpy as np
 from stormwright.controller.plan import Leg, TopologyMove
 from stormwright.controller.room import Room, Workers, workers_of
 from stormwright.model import UNPLACED, Problem, WorkerSlot
-from stormwright.model.arrays import IntArray
+from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.assignment import name_slots
+from stormwright.model.limits.components import count_components
+from stormwright.model.limits.extra import tags_of, tags_of_node
 
 
 def choose_ports(room: Room, topologies: Collection[int]) -> dict[int, IntArray]:
@@ -75,13 +77,13 @@ def make_move(
     problem = room.problem
     now = room.now[problem.executors_of(topology)]
     running = room.workers(topology)
-    whole = _leg(problem, slots, running, started)
+    whole = _leg(room, slots, running, started)
     legs: tuple[Leg, ...] = (whole,)
     if alone:
         detour = _around_running(room, topology, slots, started)
         if detour is not slots:
             passing = workers_of(detour)
-            legs = (_leg(problem, detour, running, passing), _leg(problem, slots, passing, started))
+            legs = (_leg(room, detour, running, passing), _leg(room, slots, passing, started))
     return TopologyMove(
         topology=problem.topologies[topology],
         before=name_slots(problem, now),
@@ -110,7 +112,7 @@ def _around_running(room: Room, topology: int, slots: IntArray, after: Workers) 
     for slot in waiting:
         others = around.copy()
         others[after[slot]] = UNPLACED
-        spare = moved.spare_slot(topology, after[slot], others, nowhere)
+        spare = spare_slot(moved, topology, after[slot], others, nowhere)
         if spare is not None:
             around = np.where(others == UNPLACED, np.int32(spare), others)
             moved.put({topology: around})
@@ -118,15 +120,96 @@ def _around_running(room: Room, topology: int, slots: IntArray, after: Workers) 
     return around
 
 
+def spare_slot(
+    room: Room,
+    topology: int,
+    members: IndexArray,
+    slots: IntArray,
+    avoid: BoolArray,
+    load: Sequence[float] | None = None,
+) -> int | None:
+    """A free slot for the worker of some executors of a topology; None if there is none.
+
+    Its own target is best, then nodes that as few topologies as possible wait for, then those where it runs
+    already, as its files need not be fetched there, then the first. What the topology takes now is not taken off:
+    the worker must fit beside it.
+
+    Parameters
+    ----------
+    room
+        Where the slots are; it stays as it is.
+    topology
+        Its index.
+    members
+        Executors of the worker, numbered in the topology.
+    slots
+        Slot of each executor of the topology, -1 of those of the worker.
+    avoid
+        Nodes that it shall not be on, shape (N,).
+    load
+        What the worker takes (`Loads.of`); None: it is added up.
+    """
+    problem, rows = room.problem, 1 + len(room.problem.resources)
+    if load is None:
+        demand = problem.executor_demand[:, problem.executors_of(topology)][:, members].sum(axis=1)
+        load = [1.0, *demand.tolist()]
+    open_nodes = problem.node_usable & ~avoid
+    for need, most, used in zip(load, room.most, room.used, strict=False):
+        open_nodes &= need <= most - used
+    own = set(slots.tolist()) - {UNPLACED}
+    runs = list({room.node_of[slot] for slot in own})
+    if room.measure.share is not None:
+        alone = (room.used[rows] + room.measure.share[topology] <= 1)[room.measure.host_node]
+        open_nodes &= alone | np.isin(room.measure.host_node, room.measure.host_node[runs])
+    _keep_components_apart(problem, topology, members, slots, open_nodes)
+    _keep_tags(problem, topology, members, open_nodes)
+    dear = room.wanted.astype(float)
+    dear[runs] -= 0.25
+    dear[room.places[topology].entered] -= 1.5
+    dear[~open_nodes] = np.inf
+    while dear[node := int(dear.argmin())] < np.inf:
+        free, _ = room.free_ports(node, ())
+        port = next((port for port in free if port not in own), None)
+        if port is not None:
+            return port
+        dear[node] = np.inf
+    return None
+
+
+def _keep_components_apart(
+    problem: Problem, topology: int, members: IndexArray, slots: IntArray, open_nodes: BoolArray
+) -> None:
+    """Close nodes where a component would have more executors than it may."""
+    limits = problem.component_limits.get(topology)
+    if limits is None:
+        return
+    component = problem.topologies[topology].executor_component
+    there = np.where(slots == UNPLACED, UNPLACED, problem.slot_node[slots])
+    on_nodes = count_components(there, component, len(open_nodes), len(limits.most_on_node))
+    on_nodes = on_nodes + np.bincount(component[members], minlength=len(limits.most_on_node))
+    open_nodes &= ~(limits.crowded(on_nodes) > 0).any(axis=1)
+
+
+def _keep_tags(problem: Problem, topology: int, members: IndexArray, open_nodes: BoolArray) -> None:
+    """Close nodes without a tag that an executor asks for, whoever wished the placement: it may need the GPU."""
+    of = problem.topologies[topology]
+    if not any(component.tags for component in of.components):
+        return
+    components = [of.components[component] for component in np.unique(of.executor_component[members]).tolist()]
+    tags = tags_of([tag for component in components for tag in component.tags])
+    if tags:
+        open_nodes &= np.array([tags <= tags_of_node(node) for node in problem.supervisors])
+
+
 def _kept(old: Workers, new: Workers) -> set[int]:
     """Slots whose worker stays as it is."""
     return {slot for slot, members in new.items() if slot in old and old[slot].tobytes() == members.tobytes()}
 
 
-def _leg(problem: Problem, after: IntArray, old: Workers, new: Workers) -> Leg:
+def _leg(room: Room, after: IntArray, old: Workers, new: Workers) -> Leg:
+    problem = room.problem
     kept = _kept(old, new)
-    nodes = problem.slot_node
-    left = sorted(set(nodes[list(old)].tolist()) - set(nodes[list(new)].tolist()))
+    left = sorted({room.node_of[slot] for slot in old} - {room.node_of[slot] for slot in new})
     return Leg(
         after=name_slots(problem, after),
         stopped_workers=_named(problem, [slot for slot in old if slot not in kept]),

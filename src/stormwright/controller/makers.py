@@ -54,9 +54,8 @@ class Makers:
         taken = final | {
             room.problem.slot_index[slot] for m in moves for leg in m.legs[:-1] for slot in leg.after.slots
         }
-        passed = room.problem.slot_node[sorted(taken - final)]
-        near = {other for node in (*short.tolist(), *passed.tolist()) for other in self._left_node[node]}
-        needed = near | (ids & self._moved)
+        passed = [room.node_of[slot] for slot in taken - final]
+        needed = (ids & self._moved).union(*(self._left_node[node] for node in (*short.tolist(), *passed)))
         needed |= {self._left_slot[slot] for slot in taken if slot in self._left_slot} - ids
         self._entered[:, nodes] += np.maximum(more, 0.0)
         self._moved |= ids
@@ -77,6 +76,6 @@ class Makers:
 
     def _note(self, topology: int, name: str) -> None:
         own = list(self._room.workers(topology))
-        for node in set(self._room.problem.slot_node[own].tolist()):
+        for node in {self._room.node_of[slot] for slot in own}:
             self._left_node[node].add(name)
         self._left_slot.update(dict.fromkeys(own, name))

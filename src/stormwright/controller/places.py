@@ -41,6 +41,11 @@ class Place:
         """Nodes of which it takes more of something after the move."""
         return self.nodes[(self.change > 0).any(axis=0)]
 
+    def is_entered(self, node: int) -> bool:
+        """Whether it takes more of something of a node after the move."""
+        column = self.column.get(node)
+        return column is not None and bool((self.after[:, column] > self.before[:, column]).any())
+
     @cached_property
     def gives(self) -> dict[int, list[float]]:
         """Node that has more room of something after the move → what is taken more of it, by resource."""

@@ -30,9 +30,6 @@ LARGE_COMPARED, LARGE_TRIES = 3, 40
 #: there, and a third in which only those do that can go on at once.
 _PLANS = 3
 
-#: Times that a topology goes to spare slots at most.
-MOST_ASIDE = 4
-
 
 def plan_moves(
     problem: Problem, wanted: Assignment, budget: MoveBudget, stay: Mapping[str, str] | None = None
@@ -115,7 +112,7 @@ class _Planner:
         #: Those to make room for: number of nodes that are short, precedence, topology.
         self._blocked: list[tuple[int, float, int]] = []
         self._tried_around: dict[int, int] = {}
-        self._helpers = Helpers(room, movable, MOST_ASIDE)
+        self._helpers = Helpers(room, movable)
         self._untouched = len(movable)
         self._here: defaultdict[int, set[int]] = defaultdict(set)
         self._wants: defaultdict[int, set[int]] = defaultdict(set)
@@ -132,7 +129,8 @@ class _Planner:
         """Plan until nothing more can move."""
         self._look(self._waiting)
         while self._topologies_left or self.stranded:
-            if not (self._move_ready() or self._move_around() or self._move_together()):
+            some = self._move_ready() or self._move_around() or self._move_together()
+            if not (some or self._move_around_once_more() or self._move_many_together()):
                 break
         for index in sorted(self._waiting):
             missing = self._room.missing(index)
@@ -147,9 +145,11 @@ class _Planner:
             else:
                 self._block(index)
 
+    def _trouble(self, index: int) -> tuple[int, float]:
+        return len(set(self._room.short(index)[1].tolist())), -self._rank[index]
+
     def _block(self, index: int) -> None:
-        nodes = len(set(self._room.short(index)[1].tolist()))
-        heapq.heappush(self._blocked, (nodes, -self._rank[index], index))
+        heapq.heappush(self._blocked, (*self._trouble(index), index))
         heapq.heappush(self._sizes, (2, -self._rank[index], index))
 
     def _move_ready(self) -> bool:
@@ -178,6 +178,16 @@ class _Planner:
                     return True
         return False
 
+    def _move_around_once_more(self) -> bool:
+        """The same where topologies go to spare slots oftener, rather than that many move together."""
+        while self._helpers.once_more():
+            self._tried_around.clear()
+            for index in sorted(self._waiting):
+                heapq.heappush(self._blocked, (*self._trouble(index), index))
+            if self._move_around():
+                return True
+        return False
+
     def _move_together(self) -> bool:
         """Move a smallest group of those that wait for each other."""
         last = None
@@ -194,7 +204,7 @@ class _Planner:
                     heapq.heappush(self._sizes, (size + 1, rank, index))
                 else:
                     heapq.heappush(self._large, (len(self._room.short(index)[0]), index))
-        return self._move_many_together()
+        return False
 
     def _move_many_together(self) -> bool:
         """Move the smallest of a few groups of those of which no smaller one was found."""
@@ -249,6 +259,8 @@ class _Planner:
 
     def _over_budget(self, group: Sequence[int], way: Sequence[Batch]) -> OverBudget | None:
         paused = len(set(group) - self._helpers.times.keys())
+        if paused <= self._topologies_left and sum(map(_executors, way)) <= self._executors_left:
+            return None
         executors, now = 0, dict[int, IntArray]()
         for batch in way:
             for index, to in batch.slots.items():
@@ -272,3 +284,8 @@ class _Planner:
     def _wake(self, nodes: Iterable[int]) -> None:
         """Look again at those that wait for something of nodes that have more room now."""
         self._look({index for node in nodes for index in self._wants[node] if index in self._waiting})
+
+
+def _executors(batch: Batch) -> int:
+    """At most so many executors move."""
+    return sum(map(len, batch.slots.values()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -11,9 +11,7 @@ import numpy as np
 from stormwright.controller.places import SLOTS, Measure, Place
 from stormwright.controller.plan import Missing
 from stormwright.model import UNPLACED, Problem
-from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from stormwright.model.limits.components import count_components
-from stormwright.model.limits.extra import tags_of, tags_of_node
+from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 
 #: Slot → executors of the worker in it, numbered in their topology; slots in ascending order.
@@ -56,8 +54,10 @@ class Room:
         Slot of every executor, shape (E,).
     places
         Of every topology.
-    used
-        What is in use, shape (R, N).
+    used, most
+        What is in use, and what may be at most, shape (R, N).
+    node_of
+        Node of each slot.
     wanted
         Topologies that are yet to come to a node or to take more of it, shape (N,).
     version
@@ -72,7 +72,7 @@ class Room:
         self.now: IntArray = problem.current_slot.copy()
         self.places = self.measure.places(self.now, target)
         self.used = self.measure.use(self.places)
-        self._most: FloatArray = self.measure.capacity * (1 + RELATIVE_TOLERANCE)
+        self.most: FloatArray = self.measure.capacity * (1 + RELATIVE_TOLERANCE)
         placed = self.now != UNPLACED
         self._holder = np.full(len(problem.slots), UNPLACED, dtype=np.int32)
         self._holder[self.now[placed]] = problem.executor_topology[placed]
@@ -80,6 +80,7 @@ class Room:
         self._target_workers: dict[int, Workers] = {}
         self._loads: dict[int, Loads] = {}
         self._arrived: dict[int, Place] = {}
+        self.node_of: list[int] = problem.slot_node.tolist()
         nodes = np.arange(len(problem.supervisors) + 1)
         self._first_slot: list[int] = np.searchsorted(problem.slot_node, nodes).tolist()
         self.wanted: IndexArray = np.zeros(len(problem.supervisors), dtype=np.int64)
@@ -135,7 +136,7 @@ class Room:
         `used` is what is in use of all nodes, where that is not what is in use now.
         """
         used = (self.used if used is None else used).take(nodes, axis=1)
-        room: FloatArray = np.maximum(self._most.take(nodes, axis=1) - used, RELATIVE_TOLERANCE * used)
+        room: FloatArray = np.maximum(self.most.take(nodes, axis=1) - used, RELATIVE_TOLERANCE * used)
         return room
 
     def short(self, topology: int) -> tuple[IndexArray, IndexArray]:
@@ -200,7 +201,11 @@ class Room:
 
     def put_worker(self, topology: int, slot: int, to: int) -> None:
         """Move one worker of a topology to a free slot; the one that it leaves is held by it as well."""
-        own, members, workers = self.problem.executors_of(topology), self.workers(topology)[slot], self.workers(topology)
+        own, members, workers = (
+            self.problem.executors_of(topology),
+            self.workers(topology)[slot],
+            self.workers(topology),
+        )
         if self.measure.share is not None:
             slots = self.now[own].copy()
             slots[members] = to
@@ -212,9 +217,14 @@ class Room:
         self._holder[to] = topology
         self._workers[topology] = dict(sorted((to if at == slot else at, each) for at, each in workers.items()))
         columns, amounts = self.loads(topology)
-        loads = Loads({to if at == slot else at: column for at, column in columns.items()}, amounts)
-        self._loads[topology] = loads
-        self._take(topology, self._place_of_loads(topology, loads))
+        load = amounts[:, columns[slot]]
+        self._loads[topology] = Loads({to if at == slot else at: each for at, each in columns.items()}, amounts)
+        place = self._place_beside(topology, self.node_of[slot], self.node_of[to], load)
+        self.used[:, self.node_of[slot]] -= load
+        self.used[:, self.node_of[to]] += load
+        for node in {self.node_of[slot], self.node_of[to]}:
+            self.wanted[node] += int(place.is_entered(node)) - int(self.places[topology].is_entered(node))
+        self.places[topology] = place
 
     def _take(self, topology: int, place: Place) -> None:
         old = self.places[topology]
@@ -234,18 +244,24 @@ class Room:
             self._arrived[topology] = self.places[topology].arrived
         return self._arrived[topology]
 
-    def _place_of_loads(self, topology: int, loads: Loads) -> Place:
-        """The same as `_place` where no topology is isolated."""
-        own, nodes_of, arrived = self.problem.executors_of(topology), self.problem.slot_node, self._arrived_place(topology)
+    def _place_beside(self, topology: int, left: int, entered: int, load: FloatArray) -> Place:
+        """Its place once a worker of a topology has gone from one node to another, where no topology is isolated."""
+        own, nodes_of, old = self.problem.executors_of(topology), self.problem.slot_node, self.places[topology]
         if np.array_equal(nodes_of[self.now[own]], nodes_of[self.target[own]]):
-            return arrived
-        there = nodes_of[list(loads.column)]
-        nodes = np.unique(np.concatenate([there, arrived.nodes]))
-        at = np.searchsorted(nodes, there)
-        amounts = loads.amounts[:, list(loads.column.values())]
-        before = np.array([np.bincount(at, weights=each, minlength=len(nodes)) for each in amounts])
-        after = np.zeros_like(before)
-        after[:, np.searchsorted(nodes, arrived.nodes)] = arrived.after
+            return self._arrived_place(topology)
+        nodes, before, after = old.nodes, old.before.copy(), old.after
+        # Not what was there without the load: a rest from rounding would be something that is taken.
+        columns, amounts = self._loads[topology]
+        stays = [column for slot, column in columns.items() if self.node_of[slot] == left]
+        before[:, old.column[left]] = amounts[:, stays].sum(axis=1) if stays else 0.0
+        if entered in old.column:
+            before[:, old.column[entered]] += load
+        else:
+            at = int(np.searchsorted(nodes, entered))
+            none = np.zeros((len(before), 1))
+            nodes = np.concatenate([nodes[:at], [entered], nodes[at:]])
+            before = np.concatenate([before[:, :at], load[:, None], before[:, at:]], axis=1)
+            after = np.concatenate([after[:, :at], none, after[:, at:]], axis=1)
         return Place(nodes, before, after)
 
     def _place(self, topology: int, now: IntArray) -> Place:
@@ -265,74 +281,3 @@ class Room:
             before[-1, np.searchsorted(nodes, hosts[there])] = self.measure.share[topology]
         after[:, np.searchsorted(nodes, arrived.nodes)] = arrived.after
         return Place(nodes, before, after)
-
-    def spare_slot(
-        self, topology: int, members: IndexArray, slots: IntArray, avoid: BoolArray, load: Sequence[float] | None = None
-    ) -> int | None:
-        """A free slot for the worker of some executors of a topology; None if there is none.
-
-        Its own target is best, then nodes that as few topologies as possible wait for, then those where it runs
-        already, as its files need not be fetched there, then the first. What the topology takes now is not taken off:
-        the worker must fit beside it.
-
-        Parameters
-        ----------
-        topology
-            Its index.
-        members
-            Executors of the worker, numbered in the topology.
-        slots
-            Slot of each executor of the topology, -1 of those of the worker.
-        avoid
-            Nodes that it shall not be on, shape (N,).
-        load
-            What the worker takes (`Loads.of`); None: it is added up.
-        """
-        problem, rows = self.problem, 1 + len(self.problem.resources)
-        if load is None:
-            demand = problem.executor_demand[:, problem.executors_of(topology)][:, members].sum(axis=1)
-            load = [1.0, *demand.tolist()]
-        open_nodes = problem.node_usable & ~avoid
-        for need, most, used in zip(load, self._most, self.used, strict=False):
-            open_nodes &= need <= most - used
-        runs = np.unique(problem.slot_node[slots[slots != UNPLACED]])
-        if self.measure.share is not None:
-            alone = (self.used[rows] + self.measure.share[topology] <= 1)[self.measure.host_node]
-            open_nodes &= alone | np.isin(self.measure.host_node, self.measure.host_node[runs])
-        self._keep_components_apart(topology, members, slots, open_nodes)
-        self._keep_tags(topology, members, open_nodes)
-        dear = self.wanted.astype(float)
-        dear[runs] -= 0.25
-        dear[self.places[topology].entered] -= 1.5
-        dear[~open_nodes] = np.inf
-        own = set(slots.tolist())
-        while dear[node := int(dear.argmin())] < np.inf:
-            free, _ = self.free_ports(node, ())
-            port = next((port for port in free if port not in own), None)
-            if port is not None:
-                return port
-            dear[node] = np.inf
-        return None
-
-    def _keep_components_apart(
-        self, topology: int, members: IndexArray, slots: IntArray, open_nodes: BoolArray
-    ) -> None:
-        """Close nodes where a component would have more executors than it may."""
-        limits = self.problem.component_limits.get(topology)
-        if limits is None:
-            return
-        component = self.problem.topologies[topology].executor_component
-        there = np.where(slots == UNPLACED, UNPLACED, self.problem.slot_node[slots])
-        on_nodes = count_components(there, component, len(open_nodes), len(limits.most_on_node))
-        on_nodes = on_nodes + np.bincount(component[members], minlength=len(limits.most_on_node))
-        open_nodes &= ~(limits.crowded(on_nodes) > 0).any(axis=1)
-
-    def _keep_tags(self, topology: int, members: IndexArray, open_nodes: BoolArray) -> None:
-        """Close nodes without a tag that an executor asks for, whoever wished the placement: it may need the GPU."""
-        of = self.problem.topologies[topology]
-        if not any(component.tags for component in of.components):
-            return
-        components = [of.components[component] for component in np.unique(of.executor_component[members]).tolist()]
-        tags = tags_of([tag for component in components for tag in component.tags])
-        if tags:
-            open_nodes &= np.array([tags <= tags_of_node(node) for node in self.problem.supervisors])

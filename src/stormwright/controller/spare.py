@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stormwright.controller.legs import choose_ports
+from stormwright.controller.legs import choose_ports, spare_slot
 from stormwright.controller.places import Place
 from stormwright.controller.room import Room, Workers, workers_of
 from stormwright.model import UNPLACED
@@ -54,8 +54,13 @@ class Way:
         return not self.left_over
 
 
+#: Times that a topology goes to spare slots: at most; at most where else many would move together; and then on average
+#: over all.
+FEW_ASIDE, MOST_ASIDE, MEAN_ASIDE = 4, 12, 2
+
+
 class Helpers:
-    """Topologies that may go to spare slots, none oftener than some times.
+    """Topologies that may go to spare slots, none too often.
 
     Parameters
     ----------
@@ -63,8 +68,6 @@ class Helpers:
         The cluster as the moves of a plan leave it.
     topologies
         Who may go there; not who has arrived.
-    most
-        How often each may.
 
     Attributes
     ----------
@@ -72,10 +75,12 @@ class Helpers:
         How often each has gone there.
     """
 
-    def __init__(self, room: Room, topologies: Collection[int], most: int) -> None:
+    def __init__(self, room: Room, topologies: Collection[int]) -> None:
         self.times: dict[int, int] = {}
-        self._room, self._most = room, most
+        self._room, self._most = room, FEW_ASIDE
+        self._trips_left = MEAN_ASIDE * len(topologies)
         self._may = set(topologies)
+        self._worn_out: set[int] = set()
         # What all of them take, shape (R, N).
         self._use: FloatArray = np.zeros_like(room.used)
         self._add(self._may, 1.0)
@@ -89,11 +94,26 @@ class Helpers:
 
     def come(self, topologies: Collection[int], arrives: bool) -> None:
         """Topologies have moved to their targets, or to spare slots."""
-        if not arrives:
+        if arrives:
+            self._may.difference_update(topologies)
+            self._worn_out.difference_update(topologies)
+        else:
+            self._trips_left -= len(topologies)
             for topology in topologies:
                 self.times[topology] = self.times.get(topology, 0) + 1
-        self._may -= {topology for topology in topologies if arrives or self.times[topology] >= self._most}
+            self._worn_out |= {topology for topology in topologies if self.times[topology] >= self._most}
+            self._may -= self._worn_out
         self._add(self._may.intersection(topologies), 1.0)
+
+    def once_more(self) -> bool:
+        """Let each go to spare slots once more; False where that is too often, or helps nobody."""
+        if not self._worn_out or self._most == MOST_ASIDE or self._trips_left <= 0:
+            return False
+        self._most += 1
+        self._add(self._worn_out, 1.0)
+        self._may |= self._worn_out
+        self._worn_out = set()
+        return True
 
     def could_clear(self, topology: int) -> bool:
         """Whether a topology would have room if all of them left its nodes; what they go to is not looked at."""
@@ -199,7 +219,7 @@ class _Trial:
             return False
         others = room.now[room.problem.executors_of(topology)].copy()
         others[members] = UNPLACED
-        spare = room.spare_slot(topology, members, others, self._avoid, room.loads(topology).of(slot))
+        spare = spare_slot(room, topology, members, others, self._avoid, room.loads(topology).of(slot))
         if spare is None:
             return False
         room.put_worker(topology, slot, spare)

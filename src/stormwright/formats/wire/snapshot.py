@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
 
 from stormwright.formats.document.faults import join_path, shown
 from stormwright.formats.document.problem import problem_from_dict
@@ -35,10 +34,9 @@ def snapshot_from_dict(document: object, source: str = "snapshot") -> tuple[Prob
         return problem_from_dict(document, source), {}
     unfit: dict[str, tuple[str, ...]] = {}
     topologies = [without_misfits(topology, unfit) for topology in raw]
-    changed = {"topologies": topologies}
-    if isinstance(document.get("assignments"), Mapping):
-        changed["assignments"] = _without_guests(document["assignments"])
-    return problem_from_dict({**document, **changed}, source), unfit
+    assignments = document.get("assignments")
+    alone = {"assignments": _without_guests(assignments)} if isinstance(assignments, Mapping) else {}
+    return problem_from_dict({**document, "topologies": topologies, **alone}, source), unfit
 
 
 def _without_guests(assignments: Mapping[object, object]) -> dict[object, object]:
@@ -49,32 +47,28 @@ def _without_guests(assignments: Mapping[object, object]) -> dict[object, object
 
 def _without_slots_of_others(name: object, placed: object, owner: dict[tuple[str, int], object]) -> object:
     """What is placed without slots that others have in `owner`, and its executors there without a slot."""
-    slots, of_executor = (
-        (placed.get("slots"), placed.get("slot_of_executor")) if isinstance(placed, Mapping) else (None, None)
-    )
+    if not isinstance(placed, Mapping):
+        return placed
+    slots, of_executor = placed.get("slots"), placed.get("slot_of_executor")
     if not isinstance(slots, list) or not isinstance(of_executor, list):
         return placed
-    hosts = [
-        owner.setdefault((slot[0], slot[1]), name) if isinstance(slot, list) and _is_slot(*slot) else name
-        for slot in slots
-    ]
-    if all(host == name for host in hosts):
-        return placed
-    for slot, host in zip(slots, hosts, strict=True):
-        if host != name:
+    number: dict[int, int] = {}
+    kept: list[object] = []
+    for position, slot in enumerate(slots):
+        host = owner.setdefault((slot[0], slot[1]), name) if _is_slot(slot) else name
+        number[position] = len(kept) if host == name else UNPLACED
+        if host == name:
+            kept.append(slot)
+        else:
             log.warning("%s and %s are both in slot %s:%d: %s is placed anew", host, name, *slot, name)
-    kept = [position for position, host in enumerate(hosts) if host == name]
-    left = {position: UNPLACED for position, host in enumerate(hosts) if host != name}
-    number = left | {position: index for index, position in enumerate(kept)}
-    return {
-        **placed,
-        "slots": [slots[position] for position in kept],
-        "slot_of_executor": [number.get(each, each) if type(each) is int else each for each in of_executor],
-    }
+    if len(kept) == len(slots):
+        return placed
+    moved = [number.get(each, each) if type(each) is int else each for each in of_executor]
+    return {**placed, "slots": kept, "slot_of_executor": moved}
 
 
-def _is_slot(*slot: object) -> bool:
-    return len(slot) == 2 and isinstance(slot[0], str) and type(slot[1]) is int
+def _is_slot(slot: object) -> bool:
+    return isinstance(slot, list) and len(slot) == 2 and isinstance(slot[0], str) and type(slot[1]) is int
 
 
 def without_misfits(topology: object, unfit: dict[str, tuple[str, ...]]) -> object:
