@@ -140,17 +140,15 @@ class _Planner:
     def _look(self, topologies: Iterable[int]) -> None:
         """Find out who can move now; the others may be of a group again."""
         for index in topologies:
-            if self._room.fits(index):
-                heapq.heappush(self._ready, (-self._rank[index], index))
+            nodes = self._short_nodes(index)
+            if nodes:
+                heapq.heappush(self._blocked, (nodes, -self._rank[index], index))
+                heapq.heappush(self._sizes, (2, -self._rank[index], index))
             else:
-                self._block(index)
+                heapq.heappush(self._ready, (-self._rank[index], index))
 
-    def _trouble(self, index: int) -> tuple[int, float]:
-        return len(set(self._room.short(index)[1].tolist())), -self._rank[index]
-
-    def _block(self, index: int) -> None:
-        heapq.heappush(self._blocked, (*self._trouble(index), index))
-        heapq.heappush(self._sizes, (2, -self._rank[index], index))
+    def _short_nodes(self, index: int) -> int:
+        return len(set(self._room.short(index)[1].tolist()))
 
     def _move_ready(self) -> bool:
         """Move the first of those that can move alone."""
@@ -159,7 +157,7 @@ class _Planner:
             if index not in self._waiting:
                 continue
             if not self._room.fits(index):
-                self._block(index)
+                self._look([index])
             elif self._make([index], [Batch.home(self._room, [index])]):
                 return True
         return False
@@ -183,7 +181,7 @@ class _Planner:
         while self._helpers.once_more():
             self._tried_around.clear()
             for index in sorted(self._waiting):
-                heapq.heappush(self._blocked, (*self._trouble(index), index))
+                heapq.heappush(self._blocked, (self._short_nodes(index), -self._rank[index], index))
             if self._move_around():
                 return True
         return False
@@ -216,6 +214,8 @@ class _Planner:
                 self._tries, last = self._tries - 1, index
                 group = self._search.closure(index)
                 groups += [(missing, group, index)] if group else []
+                if group and 2 * len(group) > len(self._waiting):
+                    break  # nearly all wait for each other: so does the next group
         for missing, _, index in groups:
             heapq.heappush(self._large, (missing, index))
         groups.sort(key=lambda found: len(found[1]))

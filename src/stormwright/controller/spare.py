@@ -56,7 +56,7 @@ class Way:
 
 #: Times that a topology goes to spare slots: at most; at most where else many would move together; and then on average
 #: over all.
-FEW_ASIDE, MOST_ASIDE, MEAN_ASIDE = 4, 12, 2
+FEW_ASIDE, MOST_ASIDE, MEAN_ASIDE = 4, 12, 1.75
 
 
 class Helpers:
