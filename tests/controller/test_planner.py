@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from stormwright.controller.plan import Kept, MoveBudget, NoRoom, OverBudget
 from stormwright.controller.planner import plan_moves
+from stormwright.controller.room import Room
+from stormwright.controller.spare import FEW_ASIDE, MOST_ASIDE, Helpers
 from stormwright.model import Assignment, Problem
 from tests.controller.builders import on, problem
 from tests.controller.builders import topology as of_name
@@ -105,6 +107,33 @@ def test_nothing_moves_with_no_budget() -> None:
     assert plan.left.keys() == wanders(problem, wanted)
     assert all(isinstance(why, NoRoom | OverBudget) for why in plan.left.values())
     assert not np.any([isinstance(why, Kept) for why in plan.left.values()])
+
+
+@given(st.integers(0, 10**6), st.integers(1, 3))
+def test_a_small_budget_is_kept_by_those_that_make_room(seed: int, topologies: int) -> None:
+    problem, wanted = random_problem(seed)
+    plan = plan_moves(problem, wanted, MoveBudget(topologies, 10**9))
+    assert len({move.topology.id for move in plan.moves}) <= topologies
+    assert {move.topology.id for move in plan.moves if not move.arrives} <= {
+        m.topology.id for m in plan.moves if m.arrives
+    }
+
+
+@pytest.mark.parametrize(("topologies", "most"), [(2, FEW_ASIDE), (4, 7), (8, MOST_ASIDE)])
+def test_helpers_rest_after_some_trips_and_go_oftener_only_where_that_is_asked_for(topologies: int, most: int) -> None:
+    names = [f"t{number}" for number in range(topologies)]
+    of = problem([of_name(name) for name in names], nodes=8, current={f"{name}-1-0": on("n0") for name in names[:1]})
+    helpers = Helpers(Room(of, of.current_slot), range(topologies))
+    assert not helpers.once_more(), "nobody rests"
+    trips = 0
+    while 0 in helpers or helpers.once_more():
+        helpers.leave([0])
+        helpers.come([0], arrives=False)
+        trips += 1
+        assert (0 in helpers) == (trips < FEW_ASIDE)
+    assert trips == helpers.times[0] == most
+    helpers.come([0], arrives=True)
+    assert not helpers.once_more(), "who has arrived stays"
 
 
 @pytest.mark.parametrize("tagged", [(), ("a-1-0",), ("a-1-0", "b-1-0")])
