@@ -2,7 +2,7 @@
 
 1. A configuration: whoever submits a topology writes it.
 2. A slot that another topology has already: Nimbus stores assignments one by one, and may end between two that change
-   places with each other.
+   places with each other. Storm 2.8.3 shows a scheduler one of the two in it, and the other without.
 """
 
 from __future__ import annotations
