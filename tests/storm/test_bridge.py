@@ -94,7 +94,7 @@ def test_an_order_is_void_once_it_is_carried_out() -> None:
 def test_an_order_that_was_withdrawn_or_is_old_is_void(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = bridge()
     asked.order(A.id, Order(ON_N1, "better"))
-    asked.withdraw(A.id)
+    asked.turn_back([A.id])
     assert asked.answer(problem([A])).assignments == {A.id: ON_N0}
     asked.order(A.id, Order(ON_N1, "better"))
     monkeypatch.setattr("stormwright.storm.bridge.ORDER_S", 0.0)
@@ -251,7 +251,6 @@ def test_while_the_scheduler_hangs_orders_are_taken_and_given() -> None:
     assert hanging.called.wait(10)
     began = time.monotonic()
     asked.order(A.id, Order(ON_N1, "better"))
-    asked.withdraw(B.id)
     assert asked.wait_for_snapshot(began, 0.01) is None
     assert time.monotonic() - began < 5, "the order does not wait for the scheduler"
     hanging.over.set()

@@ -105,16 +105,11 @@ class Bridge:
             self._orders |= orders
             self._ordered_s |= dict.fromkeys(orders, time.monotonic())
 
-    def withdraw(self, topology_id: str) -> None:
-        """Forget the order for `topology_id`."""
-        with self._changed:
-            self._orders.pop(topology_id, None)
-
     def turn_back(self, topologies: Collection[str]) -> None:
         """Move topologies (ids) no more, whatever was ordered: nobody waits for their old workers to end any longer.
 
-        What Nimbus asks later leaves each where it is, or gives it back the slots that it has taken meanwhile. An
-        answer under way is waited for: then `snapshot` shows what was given before.
+        What Nimbus asks later leaves each where it is, or gives it back the slots that it has taken meanwhile if its
+        order knows them. An answer under way is waited for: then `snapshot` shows what was given before.
         """
         with self._deciding, self._changed:
             runs = self._snapshot.current if self._snapshot else {}

@@ -38,7 +38,7 @@ def _of_controller(status: ServiceStatus) -> Iterator[Metric]:
     yield _counter("looks", "Looks for a better placement.", (), {(): counts.looks})
     yield _counter("decisions", "Looks after which something was to move.", (), {(): counts.decisions})
     moves = {("done",): counts.moves, ("failed",): counts.failed_moves}
-    yield _counter("moves", "Moves of topologies.", ("result",), moves)
+    yield _counter("moves", "Moves of topologies; those to a spare slot on the way are a part.", ("result",), moves)
     drifted = {(drift.topology,): drift.change for drift in status.drift}
     yield _gauge("load_drift_ratio", "Relative change of a load that has drifted.", ("topology",), drifted)
 
