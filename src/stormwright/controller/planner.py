@@ -41,7 +41,8 @@ def plan_moves(
        executors per restarted worker goes first, then the one that comes first in the problem.
     2. When none can move, room is made for the one that needs it on the fewest nodes: workers that are in its way, of
        topologies that have yet to move, go to spare slots for the time.
-    3. Where that does not suffice, topologies that wait for each other move together, the smallest groups first.
+    3. Where that does not suffice, topologies that wait for each other move together, the smallest groups first. Before
+       many do, those that rest from making room make it oftener (`Helpers.once_more`).
     4. What cannot move even so stays, with what is missing; so does what is beyond the budget. A group counts with all
        of it.
 
