@@ -53,7 +53,7 @@ def parse_topology(raw: object, header: TopologyDocument | None, path: str, faul
         owner=header.owner,
         launch_time=header.launch_time,
         conf=header.conf,
-    )
+    ).found_sound()
 
 
 def add_misfits(misfits: Iterable[Misfit], path: str, faults: FaultList) -> None:

@@ -45,7 +45,7 @@ def _wrong(core_hz: float, parts: Parts, before: Parts | None) -> Iterator[Wrong
     if before is None or parts.demand is not before.demand:
         yield from demand_wrong(parts.demand)
     if before is None or parts.running is not before.running:
-        yield from running_wrong(parts.running)
+        yield from running_wrong(parts.running, before.running if before else None)
 
 
 def _workload_wrong(workload: Workload) -> Iterator[Wrong]:
