@@ -108,7 +108,9 @@ class SnapshotReader:
             return None
         held = self._snapshot.problem if self._snapshot and before is not _NO_LAYOUT else None
         try:
-            problem = _problem(header, supervisors, [told[0] for told in topologies.values()], current, held, same_header)
+            problem = _problem(
+                header, supervisors, [told[0] for told in topologies.values()], current, held, same_header
+            )
         except InputError:
             return None
         self._layout = layout

@@ -62,7 +62,8 @@ def make_app(
     of_deliveries = Bodies(MAX_DELIVERY_BYTES, MAX_WAITING_BYTES)
 
     async def schedule(request: Request) -> Response:
-        code, answer = await questions.answer(await of_questions.read(request))
+        with deliveries.held():
+            code, answer = await questions.answer(await of_questions.read(request))
         return Response(answer, code, media_type=_JSON)
 
     async def perflog(request: Request) -> Response:

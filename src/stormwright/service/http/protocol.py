@@ -23,13 +23,15 @@ class ProbeProtocol(HttpToolsProtocol):
 
     1. has a length, and is short; all others go the way of all requests;
     2. is answered before anything else that comes on its connection is read: who does not wait for the answer gets
-       no second one.
+       no second one;
+    3. may come in parts, for which there is so much memory for all together.
     """
 
     open_connections: ClassVar[Connections]
     kept_by: ClassVar[Deliveries]
 
     _body: bytearray | None = None
+    _held_bytes = 0
     _unanswered = False
     _last = False
 
@@ -39,10 +41,14 @@ class ProbeProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        if self._held_bytes or self._body is not None:
+            self._hold()
         if not self._unanswered:
             self.open_connections.heard(self.client or NOBODY)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._body = None
+        self._hold()
         self.open_connections.closed(self.transport)
         super().connection_lost(exc)
 
@@ -74,6 +80,14 @@ class ProbeProtocol(HttpToolsProtocol):
             self.kept_by.hand_over(body, self._answer)
         elif not self._unanswered:
             super().on_message_complete()
+
+    def _hold(self) -> None:
+        """Keep count of what there is of a delivery that is not whole; where there is too much it is refused (3)."""
+        before, self._held_bytes = self._held_bytes, len(self._body or b"")
+        if not self.kept_by.begun(self._held_bytes - before) and self._body is not None:
+            self._body, self._last = None, True
+            self._hold()
+            self._answer(Refusal(503, "parts of too many other deliveries are here: try again"))
 
     def _is_delivery(self) -> bool:
         if self.url != PERFLOG or self.parser.get_method() != b"POST":

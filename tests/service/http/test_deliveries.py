@@ -1,0 +1,100 @@
+"""Deliveries on their way to the disk: whoever waits for an answer gets one, and Nimbus comes first."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from stormwright.service.http import deliveries
+from stormwright.service.http.deliveries import Deliveries, Refusal
+
+
+def kept(ingest: Callable[[Sequence[bytes]], None], use: Callable[[Deliveries], Any]) -> Any:
+    async def run() -> Any:
+        return await asyncio.wait_for(use(Deliveries(ingest)), 20)
+
+    return asyncio.run(run())
+
+
+def test_whatever_fails_nobody_is_left_waiting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A thread that cannot be started, an error that is no Exception: all who wait are told, and the next is kept."""
+
+    def no_thread(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def fail_once(bodies: Sequence[bytes]) -> None:
+        if bodies[0] == b"odd":
+            raise SystemExit(3)
+
+    async def use(of: Deliveries) -> list[Refusal | None]:
+        with monkeypatch.context() as patched:
+            patched.setattr(ThreadPoolExecutor, "submit", no_thread)
+            told = await asyncio.gather(of.take(b"1"), of.take(b"2"))
+        return [*told, *await asyncio.gather(of.take(b"odd"), of.take(b"too")), await of.take(b"3")]
+
+    told = kept(fail_once, use)
+    assert [refusal and refusal.code for refusal in told] == [503, 503, 503, 503, None]
+    assert "can't start new thread" in caplog.text
+    assert "SystemExit: 3" in caplog.text
+
+
+def test_one_who_cannot_be_answered_takes_no_answer_from_others(caplog: pytest.LogCaptureFixture) -> None:
+    def gone(_: Refusal | None) -> None:
+        raise ConnectionResetError("gone")
+
+    async def use(of: Deliveries) -> Refusal | None:
+        of.hand_over(b"1", gone)
+        return await of.take(b"2")
+
+    assert kept(lambda _: None, use) is None
+    assert "cannot be answered: ConnectionResetError: gone" in caplog.text
+
+
+def test_what_is_in_more_of_a_hurry_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "HELD_S", 5.0)
+    came: list[bytes] = []
+
+    async def use(of: Deliveries) -> tuple[float, list[bytes]]:
+        begin = time.monotonic()
+        with of.held():
+            waiting = asyncio.create_task(of.take(b"1"))
+            with of.held():
+                await asyncio.sleep(0.2)
+            await asyncio.sleep(0.1)
+            before = list(came)
+        await waiting
+        return time.monotonic() - begin, before
+
+    seconds, before = kept(came.extend, use)
+    assert before == []
+    assert came == [b"1"]
+    assert 0.3 <= seconds < 3, "and as soon as it is through they go on"
+
+
+def test_nobody_holds_deliveries_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "HELD_S", 0.2)
+
+    async def use(of: Deliveries) -> Refusal | None:
+        with of.held():
+            return await of.take(b"1")
+
+    assert kept(lambda _: None, use) is None
+
+
+def test_many_are_handed_on_by_and_by() -> None:
+    """While each lot is counted the interpreter is taken, and Nimbus may ask."""
+    lots: list[int] = []
+
+    async def use(of: Deliveries) -> None:
+        await asyncio.gather(*(of.take(b"%d" % number) for number in range(1200)))
+
+    kept(lambda bodies: lots.append(len(bodies)), use)
+    assert sum(lots) == 1200
+    assert max(lots) <= deliveries.MOST_AT_ONCE
