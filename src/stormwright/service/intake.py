@@ -25,25 +25,28 @@ class Intake:
         self._tell = OnChange(log.error)
 
     def take(self, bodies: Sequence[bytes]) -> None:
-        """Take deliveries; when this returns they are safe on disk, whether or not they could be counted.
+        """Take deliveries; when this returns they are safe on disk.
 
         Raises
         ------
         OSError
             They are not.
         """
-        lines = [line for body in bodies for line in body.split(b"\n")]
-        self._landing.write(lines)
+        self._landing.write(_lines(bodies))
+
+    def count(self, bodies: Sequence[bytes]) -> None:
+        """Count deliveries that are safe; where that fails it is told, and they are safe nevertheless."""
         try:
-            self._count(lines)
-        except Exception as error:  # asked for again, they would be on disk twice
+            # Of thousands of records, which are gone at once, there is nothing to collect.
+            with collection_paused():
+                records = (record for record in parse_lines(_lines(bodies)) if not isinstance(record, Rejected))
+                self._history.count(self._tally.add(records))
+        except Exception as error:  # were they refused now, they would come again, and be on disk twice
             self._tell(f"records on disk are missing in the live counts: {type(error).__name__}: {error}")
             log.debug("what failed", exc_info=error)
         else:
             self._tell.over()
 
-    def _count(self, lines: Sequence[bytes]) -> None:
-        # Of thousands of records, which are gone at once, there is nothing to collect.
-        with collection_paused():
-            new = self._tally.add(record for record in parse_lines(lines) if not isinstance(record, Rejected))
-            self._history.count(new)
+
+def _lines(bodies: Sequence[bytes]) -> list[bytes]:
+    return [line for body in bodies for line in body.split(b"\n")]

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from stormwright.service.http import deliveries
-from stormwright.service.http.deliveries import Deliveries, Refusal
+from stormwright.service.http.deliveries import Deliveries, Refusal, Take
 
 
-def kept(ingest: Callable[[Sequence[bytes]], None], use: Callable[[Deliveries], Any]) -> Any:
+def kept(ingest: Take, use: Callable[[Deliveries], Any], count: Take = lambda _: None) -> Any:
     async def run() -> Any:
-        return await asyncio.wait_for(use(Deliveries(ingest)), 20)
+        return await asyncio.wait_for(use(Deliveries(ingest, count)), 20)
 
     return asyncio.run(run())
 
@@ -88,13 +88,48 @@ def test_nobody_holds_deliveries_for_ever(monkeypatch: pytest.MonkeyPatch) -> No
     assert kept(lambda _: None, use) is None
 
 
-def test_many_are_handed_on_by_and_by() -> None:
-    """While each lot is counted the interpreter is taken, and Nimbus may ask."""
-    lots: list[int] = []
+def test_what_is_kept_is_counted_by_and_by_and_answered_then() -> None:
+    """While some are counted the interpreter is taken, and Nimbus may ask."""
+    came: list[tuple[str, int]] = []
 
     async def use(of: Deliveries) -> None:
-        await asyncio.gather(*(of.take(b"%d" % number) for number in range(1200)))
+        await asyncio.gather(*(of.take(b"%d" % number) for number in range(600)))
+        came.append(("answered", 600))
 
-    kept(lambda bodies: lots.append(len(bodies)), use)
-    assert sum(lots) == 1200
-    assert max(lots) <= deliveries.MOST_AT_ONCE
+    kept(lambda bodies: came.append(("kept", len(bodies))), use, lambda bodies: came.append(("counted", len(bodies))))
+    assert came == [("kept", 600), ("counted", 250), ("counted", 250), ("counted", 100), ("answered", 600)]
+
+
+def test_nimbus_comes_between_the_parts_that_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "HELD_S", 5.0)
+    monkeypatch.setattr(deliveries, "COUNTED_AT_ONCE", 1)
+    counted: list[bytes] = []
+
+    async def use(of: Deliveries) -> int:
+        waiting = asyncio.gather(*(of.take(b"%d" % number) for number in range(20)))
+        while not counted:
+            await asyncio.sleep(0.001)
+        with of.held():
+            await asyncio.sleep(0.1)
+            before = len(counted)
+            await asyncio.sleep(0.3)
+            assert len(counted) == before
+        await waiting
+        return before
+
+    def count(bodies: Sequence[bytes]) -> None:
+        counted.extend(bodies)
+        time.sleep(0.02)
+
+    assert kept(lambda _: None, use, count) < 20
+    assert len(counted) == 20
+
+
+def test_what_was_not_kept_is_not_counted() -> None:
+    def full(_: Sequence[bytes]) -> None:
+        raise OSError(28, "No space left on device")
+
+    counted: list[bytes] = []
+    refusal = kept(full, lambda of: of.take(b"1"), counted.extend)
+    assert refusal.code == 503
+    assert counted == []

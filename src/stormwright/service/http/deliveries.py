@@ -27,8 +27,8 @@ MAX_WAITING_BYTES = 4 * MAX_DELIVERY_BYTES
 #: Bytes of short deliveries that have begun and are not there yet, of all connections together.
 MAX_BEGUN_BYTES = MAX_DELIVERY_BYTES
 
-#: Deliveries that are handed on at once: to count more would keep Nimbus waiting, which may ask meanwhile.
-MOST_AT_ONCE = 500
+#: Deliveries that are counted at once: more would keep Nimbus waiting, which may ask meanwhile.
+COUNTED_AT_ONCE = 250
 
 #: Seconds that deliveries wait for Nimbus to be answered: probes can wait longer, but who only pretends to be Nimbus
 #: is not to keep them waiting for ever.
@@ -53,19 +53,23 @@ class Refusal:
 #: Takes why a delivery is not kept, or None once it is.
 Told: TypeAlias = Callable[[Refusal | None], None]
 _Delivery: TypeAlias = tuple[bytes, Told]
+#: Takes bodies of deliveries.
+Take: TypeAlias = Callable[[Sequence[bytes]], None]
 
 
 class Deliveries:
-    """Hands bodies to `ingest` on a thread of its own, all that came while it was busy at once.
+    """Hands bodies to `ingest` on a thread of its own, all that came while it was busy at once, then to `count`.
 
     Parameters
     ----------
     ingest
         Takes bodies; returns once they are safe on disk, raises where none of them is.
+    count
+        Takes the same bodies, some at a time, once they are safe.
     """
 
-    def __init__(self, ingest: Callable[[Sequence[bytes]], None]) -> None:
-        self._ingest = ingest
+    def __init__(self, ingest: Take, count: Take = lambda _: None) -> None:
+        self._ingest, self._count = ingest, count
         self._thread = ThreadPoolExecutor(1, "stormwright-deliveries")
         self._waiting: list[_Delivery] = []
         self._bytes = 0
@@ -124,11 +128,9 @@ class Deliveries:
         taken: list[_Delivery] = []
         try:
             while self._waiting:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._go_on.wait(), HELD_S)
-                taken, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
-                bodies = [body for body, _ in taken]
-                refusal = await asyncio.get_running_loop().run_in_executor(self._thread, self._taken, bodies)
+                await self._give_way()
+                taken, self._waiting = self._waiting, []
+                refusal = await self._keep([body for body, _ in taken])
                 self._answer(taken, refusal)
                 taken = []
         except Exception as error:  # no thread can be had
@@ -137,6 +139,18 @@ class Deliveries:
             # Whatever ended this, nobody is left waiting.
             left, self._waiting, self._working = [*taken, *self._waiting], [], None
             self._answer(left, Refusal(503, "not kept: the service could not, or ends"))
+
+    async def _keep(self, bodies: Sequence[bytes]) -> Refusal | None:
+        run = asyncio.get_running_loop().run_in_executor
+        refusal = await run(self._thread, self._taken, bodies)
+        for first in range(0, 0 if refusal else len(bodies), COUNTED_AT_ONCE):
+            await self._give_way()
+            await run(self._thread, self._count, bodies[first : first + COUNTED_AT_ONCE])
+        return refusal
+
+    async def _give_way(self) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._go_on.wait(), HELD_S)
 
     def _answer(self, deliveries: Sequence[_Delivery], refusal: Refusal | None) -> None:
         for body, told in deliveries:

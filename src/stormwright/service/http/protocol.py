@@ -12,6 +12,10 @@ from stormwright.service.http.deliveries import PERFLOG, Deliveries, Refusal
 #: Longer ones go the way of all requests, on which whoever sends slowly is told so.
 MOST_BYTES = 64 * 2**10
 
+#: Room for what is read at once. More, as asyncio's own 256 KiB, is mapped and unmapped for each read, at eight times
+#: the cost of a read.
+READ_BYTES = 96 * 2**10
+
 #: Of requests whose body is not simply what follows.
 _SPECIAL = {b"expect", b"transfer-encoding"}
 
@@ -36,6 +40,7 @@ class ProbeProtocol(HttpToolsProtocol):
     _last = False
 
     def connection_made(self, transport) -> None:  # type: ignore[no-untyped-def]
+        transport.max_size = READ_BYTES
         super().connection_made(transport)
         self.open_connections.opened(transport)
 
