@@ -133,3 +133,24 @@ def test_what_was_not_kept_is_not_counted() -> None:
     refusal = kept(full, lambda of: of.take(b"1"), counted.extend)
     assert refusal.code == 503
     assert counted == []
+
+
+def test_what_is_on_disk_is_kept_whatever_becomes_of_the_count(caplog: pytest.LogCaptureFixture) -> None:
+    def count(_: Sequence[bytes]) -> None:
+        raise MemoryError("too much")
+
+    assert kept(lambda _: None, lambda of: of.take(b"1"), count) is None
+    assert "missing in the live counts: MemoryError: too much" in caplog.text
+
+
+def test_who_keeps_on_asking_does_not_keep_deliveries_waiting_for_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "HELD_S", 0.2)
+    monkeypatch.setattr(deliveries, "COUNTED_AT_ONCE", 1)
+
+    async def use(of: Deliveries) -> float:
+        begin = time.monotonic()
+        with of.held():
+            await asyncio.gather(*(of.take(b"%d" % number) for number in range(50)))
+        return time.monotonic() - begin
+
+    assert kept(lambda _: None, use, lambda _: None) < 3

@@ -20,6 +20,7 @@ from stormwright.formats.document.topology import parse_topology
 from stormwright.formats.wire.snapshot import snapshot_from_dict, without_misfits
 from stormwright.model import Problem, Supervisor, Topology, TopologyAssignment
 from stormwright.model.conf.keys import storm_misfits
+from stormwright.model.problem import CHECKED
 
 SOURCE = "snapshot of Nimbus"
 
@@ -136,8 +137,8 @@ def _problem(
         "greylisted_supervisors": tuple(header.greylisted_supervisors),
         "core_hz": header.core_hz,
     }
-    if held is None:
-        return Problem(**told)
+    if held is None:  # each line was found sound by itself, so what is left is whether placements are together
+        return Problem(**told | {"current": {}}, parts=CHECKED).with_current(current)
     if same_header:
         told["conf"] = held.conf
     for name in ("blacklisted_hosts", "greylisted_supervisors"):
@@ -193,7 +194,8 @@ def _supervisor(line: bytes, core_hz: float) -> Supervisor | None:
 def _topology(line: bytes) -> tuple[Topology, tuple[str, ...]] | None:
     faults, unfit = FaultList(), dict[str, tuple[str, ...]]()
     raw = without_misfits(_object(line), unfit)
-    topology = parse_topology(raw, faults.parse(TopologyDocument, raw, "$"), "$", faults)
+    header = faults.parse(TopologyDocument, raw, "$")
+    topology = parse_topology(raw, header, "$", faults, conf_is_sound=True)
     return (topology, unfit.get(topology.id, ())) if topology and not faults.faults else None
 
 
