@@ -28,8 +28,8 @@ MAX_WAITING_BYTES = 4 * MAX_DELIVERY_BYTES
 #: Bytes of short deliveries that have begun and are not there yet, of all connections together.
 MAX_BEGUN_BYTES = MAX_DELIVERY_BYTES
 
-#: Deliveries that are counted at once: more would keep Nimbus waiting, which may ask meanwhile.
-COUNTED_AT_ONCE = 250
+#: Deliveries that are counted and answered at once: more would keep Nimbus waiting, which may ask meanwhile.
+TAKEN_AT_ONCE = 250
 
 #: Seconds that deliveries wait for Nimbus to be answered: probes can wait longer, but who only pretends to be Nimbus
 #: is not to keep them waiting for ever.
@@ -127,13 +127,20 @@ class Deliveries:
 
     async def _work(self) -> None:
         taken: list[_Delivery] = []
+        run = asyncio.get_running_loop().run_in_executor
         try:
             while self._waiting:
                 await self._give_way(HELD_S)
                 taken, self._waiting = self._waiting, []
-                refusal = await self._keep([body for body, _ in taken])
-                self._answer(taken, refusal)
-                taken = []
+                refusal = await run(self._thread, self._taken, [body for body, _ in taken])
+                until = time.monotonic() + HELD_S
+                while taken:
+                    await self._give_way(until - time.monotonic())
+                    some = taken[:TAKEN_AT_ONCE]
+                    if not refusal:
+                        await self._counted([body for body, _ in some])
+                    taken = taken[TAKEN_AT_ONCE:]
+                    self._answer(some, refusal)
         except Exception as error:  # no thread can be had
             self._say(error)
         finally:
@@ -141,17 +148,11 @@ class Deliveries:
             left, self._waiting, self._working = [*taken, *self._waiting], [], None
             self._answer(left, Refusal(503, "not kept: the service could not, or ends"))
 
-    async def _keep(self, bodies: Sequence[bytes]) -> Refusal | None:
-        run = asyncio.get_running_loop().run_in_executor
-        refusal = await run(self._thread, self._taken, bodies)
-        until = time.monotonic() + HELD_S
+    async def _counted(self, bodies: Sequence[bytes]) -> None:
         try:
-            for first in range(0, 0 if refusal else len(bodies), COUNTED_AT_ONCE):
-                await self._give_way(until - time.monotonic())
-                await run(self._thread, self._count, bodies[first : first + COUNTED_AT_ONCE])
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._count, bodies)
         except Exception as error:  # were they refused now, they would come again, and be on disk twice
             log.error("deliveries on disk are missing in the live counts: %s", _told(error))
-        return refusal
 
     async def _give_way(self, limit_s: float) -> None:
         with suppress(TimeoutError):
