@@ -199,7 +199,8 @@ def serve(port: int, state: str, stop: Any) -> None:
     history = SimpleNamespace(count=observed.add)
     landing = Landing(Path(state) / "landing")
     intake = Intake(landing, Tally(), history)  # type: ignore[arg-type]  # a history that only counts
-    app = make_app(Bridge(make_scheduler("even"), "even", None, status_texts), intake.take, dict)  # type: ignore[arg-type]
+    bridge = Bridge(make_scheduler("even"), "even", None, status_texts)
+    app = make_app(bridge, intake.take, dict, count=intake.count)  # type: ignore[arg-type]  # no status
     with HttpServer(app, HOST, port):
         while not stop.wait(1.0):
             for path in landing.files():

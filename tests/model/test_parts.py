@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
+from stormwright.errors import Fault, InputError
 from stormwright.model import (
     Assignment,
     Component,
@@ -20,8 +24,8 @@ from stormwright.model import (
     assumed_load,
     default_executor_runs,
 )
-from stormwright.testing.strategies import problems
-from tests.schedulers.builders import load, nodes, problem, topology
+from stormwright.testing.strategies import placements, problems
+from tests.schedulers.builders import load, nodes, problem, running, topology
 
 OF_CLUSTER = ("slots", "slot_index", "slot_node", "node_index", "node_cpu_hz", "node_memory_mb", "node_rack")
 OF_CLUSTER += ("node_usable", "node_capacity")
@@ -130,6 +134,70 @@ def test_running_of_what_is_not_there_is_nothing():
     of = problem(nodes(9.0), (topology("t", 2, 1), load(2)))
     gone = of.with_current({"t": TopologyAssignment((replace_supervisor(of, "gone"),), (0, 0))})
     assert gone.current_slot.tolist() == [-1, -1]
+
+
+@given(st.data())
+def test_what_runs_is_the_same_whatever_ran_before(data):
+    """Placements by turns, some sound and some not: two topologies in a slot, executors beyond the end."""
+    before = data.draw(problems())
+    several = data.draw(st.lists(placements(before), min_size=1, max_size=3))
+    mixed = {name: data.draw(st.sampled_from(several)).get(name) for name in before.topology_index}
+    odd = {name: replace(held, slot_of_executor=(9, *held.slot_of_executor[1:])) for name, held in several[0].items()}
+    for current in (*several, {name: held for name, held in mixed.items() if held}, {}, odd, *several):
+        new, faults = made(Problem, before.supervisors, before.topologies, current=current)
+        told, faults_told = made(before.with_current, current)
+        assert faults_told == faults
+        if new and told:
+            before = told
+            assert before.current_slot.tolist() == new.current_slot.tolist()
+            assert before.running.owner == new.running.owner
+
+
+def made(make: Callable[..., Problem], *of: Any, **more: Any) -> tuple[Problem | None, tuple[Fault, ...]]:
+    """A problem, or its faults."""
+    try:
+        return make(*of, **more), ()
+    except InputError as error:
+        return None, error.faults
+
+
+def test_a_mapping_that_is_changed_afterwards_is_looked_at_again():
+    of = problem(nodes(9.0), (topology("t", 2, 1), load(2)))
+    current: dict[str, TopologyAssignment] = {}
+    of = replace(of, current=current)
+    assert of.current_slot.tolist() == [-1, -1]
+    current["t"] = TopologyAssignment((of.slots[1],), (0, 0))
+    assert of.with_current(current).current_slot.tolist() == [1, 1]
+    current["t"] = TopologyAssignment((of.slots[1],), (0, 7))
+    with pytest.raises(InputError, match=r"assignments\.t\.slot_of_executor\[1\]"):
+        of.with_current(current)
+
+
+def test_a_placement_that_fitted_another_topology_is_looked_at_again():
+    of = running(problem(nodes(9.0), (topology("t", 2, 1), load(2))), [0, 0])
+    with pytest.raises(InputError, match="has 2 items for 3 executors"):
+        replace(of, topologies=(topology("t", 3, 1),), load=None)
+
+
+def test_one_new_placement_costs_as_much_as_one():
+    """A thousand topologies run; Nimbus asks each few seconds, and of most of them nothing has changed."""
+    components = (Component("a", "spout", 50), Component("b", "bolt", 50))
+    runs = default_executor_runs(components)
+    topologies = tuple(Topology(f"t{n}", f"t{n}", 10, components, runs) for n in range(1000))
+    of = Problem(nodes(*[9.0] * 5000), topologies)
+    current = {
+        t.id: TopologyAssignment(of.slots[10 * n : 10 * n + 10], tuple(e % 10 for e in range(100)))
+        for n, t in enumerate(topologies)
+    }
+    of = of.with_current(current)
+    assert (of.current_slot >= 0).all()
+    seconds = []
+    for n in range(5):
+        start = time.process_time()
+        less = of.with_current({name: held for name, held in current.items() if name != f"t{n}"})
+        assert np.count_nonzero(less.current_slot < 0) == 100
+        seconds.append(time.process_time() - start)
+    assert min(seconds) < 5e-3
 
 
 def replace_supervisor(of: Problem, name: str):

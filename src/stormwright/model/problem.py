@@ -113,8 +113,10 @@ class Problem(ByContent):
             workload = Workload(self.topologies, self.conf)
         if demand is None or not demand.is_of(workload, self.load, self.core_hz):
             demand = Demand(workload, self.load, self.core_hz)
-        if running is None or not running.is_of(cluster, workload, self.current):
+        if running is None or running.cluster is not cluster or running.workload is not workload:
             running = Running(cluster, workload, self.current)
+        elif running.current is not self.current:
+            running = running.with_current(self.current)
         return Parts(cluster, workload, demand, running)
 
     def with_load(self, load: LoadProfile) -> Problem:

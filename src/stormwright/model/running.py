@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from stormwright.model.arrays import IntArray, frozen
 from stormwright.model.assignment import UNPLACED, TopologyAssignment
-from stormwright.model.cluster import Cluster
+from stormwright.model.cluster import Cluster, WorkerSlot
 from stormwright.model.workload import Workload
 
 
@@ -31,20 +31,60 @@ class Running:
     cluster: Cluster
     workload: Workload
     current: Mapping[str, TopologyAssignment]
+    #: What was given, whatever becomes of the mapping.
+    _held: dict[str, TopologyAssignment] = field(init=False, repr=False)
+    #: `current_slot` of another assignment, and where this one differs: None for a topology that runs no longer.
+    _since: tuple[IntArray, Mapping[str, TopologyAssignment | None]] | None = field(default=None, repr=False)
 
-    def is_of(self, cluster: Cluster, workload: Workload, current: Mapping[str, TopologyAssignment]) -> bool:
-        """Whether it is made of these very objects."""
-        return self.cluster is cluster and self.workload is workload and self.current is current
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_held", dict(self.current))
+
+    def with_current(self, current: Mapping[str, TopologyAssignment]) -> Running:
+        """Another assignment on the same cluster; what both have in common is not worked out again."""
+        left = {name: held for name, held in self._held.items() if current.get(name) is not held}
+        new = {name: given for name, given in current.items() if self._held.get(name) is not given}
+        slots = self.__dict__.get("current_slot")
+        since = None if slots is None else (slots, {**dict.fromkeys(left), **new})
+        after = Running(self.cluster, self.workload, current, since)
+        owner = dict(self.owner)
+        for placement in left.values():
+            for slot in placement.slots:
+                owner.pop(slot, None)
+        after.__dict__["owner"] = owner | _owner(new)
+        return after
+
+    def new_since(self, before: Running) -> dict[str, TopologyAssignment]:
+        """Placements that `before` had not, or had for another topology of that id."""
+        new = {name: held for name, held in self._held.items() if before._held.get(name) is not held}
+        if self.workload is not before.workload:
+            known = {topology.id: topology for topology in before.workload.topologies}
+            same = {topology.id for topology in self.workload.topologies if known.get(topology.id) is topology}
+            new |= {name: held for name, held in self._held.items() if name not in same}
+        return new
+
+    @cached_property
+    def owner(self) -> Mapping[WorkerSlot, str]:
+        """Slot → id of the topology that has it; of several, which is a fault, one."""
+        return _owner(self._held)
 
     @cached_property
     def current_slot(self) -> IntArray:
         """Slot index of every executor now, -1 where it has none that still exists, shape (E,)."""
-        current = np.full(self.workload.num_executors, UNPLACED, dtype=np.int32)
-        for topology_id, assignment in self.current.items():
+        nowhere = np.full(self.workload.num_executors, UNPLACED, dtype=np.int32)
+        before, placements = self._since or (nowhere, self._held)
+        current = before.copy()
+        for topology_id, assignment in placements.items():
             index = self.workload.topology_index.get(topology_id)
             if index is None:
+                continue
+            if assignment is None:
+                current[self.workload.executors_of(index)] = UNPLACED
                 continue
             slots = [self.cluster.slot_index.get(slot, UNPLACED) for slot in assignment.slots]
             known = np.array([*slots, UNPLACED], np.int32)
             current[self.workload.executors_of(index)] = known[np.array(assignment.slot_of_executor, np.int32)]
         return frozen(current, np.int32)
+
+
+def _owner(placements: Mapping[str, TopologyAssignment]) -> dict[WorkerSlot, str]:
+    return {slot: name for name, placement in placements.items() for slot in placement.slots}

@@ -93,7 +93,9 @@ class Service:
         self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, settings.dry_run)
         intake = Intake(landing, self.tally, self._history)
         self._http = HttpServer(
-            make_app(self.bridge, intake.take, self.status, self._view.problem), settings.host, settings.port
+            make_app(self.bridge, intake.take, self.status, self._view.problem, intake.count),
+            settings.host,
+            settings.port,
         )
         self._gateway_command = gateway_command
         self._closing = ExitStack()

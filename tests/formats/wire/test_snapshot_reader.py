@@ -73,6 +73,37 @@ def test_what_was_there_before_is_the_same_object():
     assert then.current == {A.id: on("n1")}
 
 
+def test_what_did_not_change_is_shared():
+    """The cluster's arrays are made once, whatever is submitted or killed meanwhile; and the other way round."""
+    reader = SnapshotReader()
+    first = reader.read(question(as_nimbus_sends(problem([A, B], current={A.id: on("n0")})))).problem
+    then = reader.read(question(as_nimbus_sends(problem([A], current={A.id: on("n0")})))).problem
+    assert then.cluster is first.cluster
+    assert then.workload is not first.workload
+    fewer = reader.read(question(as_nimbus_sends(problem([A], 2, current={A.id: on("n0")})))).problem
+    assert fewer.workload is then.workload
+    assert [node.id for node in fewer.cluster.supervisors] == ["n0", "n1"]
+    closed = as_nimbus_sends(problem([A], 2, blacklisted_hosts=frozenset({"host1"})))
+    assert reader.read(question(closed)).problem.node_usable.tolist() == [True, False]
+
+
+def test_a_configuration_that_only_equals_another_is_not_taken_for_it():
+    reader = SnapshotReader()
+    document = as_nimbus_sends(problem([A]))
+    for value in (1, True, 1.0):
+        read = reader.read(question({**document, "conf": {"x": value}})).problem
+        assert type(read.conf["x"]) is type(value)
+
+
+def test_a_topology_is_looked_at_once(monkeypatch):
+    looked = []
+    monkeypatch.setattr("stormwright.model.topology.topology_wrong", lambda topology: looked.append(topology) or ())
+    reader = SnapshotReader()
+    for topologies in ([A, B], [A], [B, A]):
+        reader.read(question(as_nimbus_sends(problem(topologies, current={A.id: on("n0")}))))
+    assert all(topology is A or topology is B for topology in looked), "those that were read had been looked at"
+
+
 def test_the_speed_of_cores_is_that_of_this_question():
     reader = SnapshotReader()
     document = as_nimbus_sends(problem([A]))

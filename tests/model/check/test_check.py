@@ -159,6 +159,18 @@ def test_what_is_sound_is_taken(of):
     assert problem_from_dict(problem_to_dict(of)).num_executors == of.num_executors
 
 
+def test_only_nodes_that_are_new_are_looked_at(monkeypatch):
+    """One that joins a large cluster, or leaves it, costs as much as one."""
+    looked = []
+    monkeypatch.setattr("stormwright.model.check.cluster._is_sound", lambda node: looked.append(node.id) or True)
+    of = base()
+    looked.clear()
+    joined = replace(of, supervisors=(*of.supervisors, replace(of.supervisors[0], id="s2")))
+    assert looked == ["s2"]
+    assert replace(joined, supervisors=joined.supervisors[1:]).supervisors[-1].id == "s2"
+    assert looked == ["s2"]
+
+
 def test_looking_at_a_large_problem_is_cheap():
     components = (Component("a", "spout", 50), Component("b", "bolt", 50))
     runs = default_executor_runs(components)

@@ -6,10 +6,11 @@ import socket
 import sys
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 
-from stormwright.service.http import connections, protocol
+from stormwright.service.http import connections, deliveries, protocol
 from tests.service.http.test_app import HOST, ask
 from tests.service.http.test_limits import ASKED, serving
 
@@ -96,6 +97,34 @@ def test_half_a_delivery_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
         there.sendall(delivery(b'{"seq": 1}\n')[:-3])
         assert everything(there) == b""
     assert kept == []
+
+
+def test_half_deliveries_of_many_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "MAX_BEGUN_BYTES", 100_000)
+    kept: list[bytes] = []
+    body = b"x" * 60_000
+    with serving(ingest=kept.extend) as port:
+        with ExitStack() as closing:
+            first, second, whole = (
+                closing.enter_context(socket.create_connection((HOST, port), timeout=20)) for _ in range(3)
+            )
+            first.sendall(delivery(body)[:-1])
+            time.sleep(0.3)
+            second.sendall(delivery(body)[:-1])
+            assert everything(second).startswith(b"HTTP/1.1 503 "), "and is hung up on"
+            whole.sendall(delivery(b"{}\n"))
+            assert whole.recv(1000) == KEPT, "what comes at once needs no such room"
+            first.sendall(body[-1:])
+            assert first.recv(1000) == KEPT
+            whole.sendall(delivery(body)[:-1])
+            time.sleep(0.3)
+        time.sleep(0.3)
+        with socket.create_connection((HOST, port), timeout=20) as then:
+            then.sendall(delivery(body)[:-1])
+            time.sleep(0.3)
+            then.sendall(body[-1:])
+            assert then.recv(1000) == KEPT, "there is room again after one has hung up"
+    assert kept == [b"{}\n", body, body]
 
 
 def test_who_hangs_up_meanwhile_costs_nobody_else_anything() -> None:

@@ -14,7 +14,9 @@ from stormwright.model.conf.misfit import Misfit
 from stormwright.model.conf.requests import normalised
 
 
-def parse_topology(raw: object, header: TopologyDocument | None, path: str, faults: FaultList) -> Topology | None:
+def parse_topology(
+    raw: object, header: TopologyDocument | None, path: str, faults: FaultList, *, conf_is_sound: bool = False
+) -> Topology | None:
     """The topology that a document describes; None if that added faults.
 
     Parameters
@@ -27,6 +29,8 @@ def parse_topology(raw: object, header: TopologyDocument | None, path: str, faul
         JSON path of `raw`.
     faults
         Takes what is wrong.
+    conf_is_sound
+        Whether the configuration has been looked at before, and is not again.
     """
     found_before = len(faults)
     known = faults.distinct(raw, "components", path)
@@ -36,7 +40,8 @@ def parse_topology(raw: object, header: TopologyDocument | None, path: str, faul
     ]
     if header is None:
         return None
-    add_misfits(conf_misfits(header.conf), path, faults)
+    if not conf_is_sound:
+        add_misfits(conf_misfits(header.conf), path, faults)
     components = tuple(component for component in parsed if component is not None)
     runs = tuple(ExecutorRun(*run) for run in header.executor_runs)
     if len(components) == len(parsed):
@@ -53,7 +58,7 @@ def parse_topology(raw: object, header: TopologyDocument | None, path: str, faul
         owner=header.owner,
         launch_time=header.launch_time,
         conf=header.conf,
-    )
+    ).found_sound()
 
 
 def add_misfits(misfits: Iterable[Misfit], path: str, faults: FaultList) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain, groupby
+from dataclasses import replace
+from itertools import groupby, repeat
+from operator import is_, itemgetter
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -18,8 +20,11 @@ from stormwright.formats.document.topology import parse_topology
 from stormwright.formats.wire.snapshot import snapshot_from_dict, without_misfits
 from stormwright.model import Problem, Supervisor, Topology, TopologyAssignment
 from stormwright.model.conf.keys import storm_misfits
+from stormwright.model.problem import CHECKED
 
 SOURCE = "snapshot of Nimbus"
+
+_first_byte = itemgetter(slice(1))
 
 #: Stands for lines in what is left of a document without them; nobody else writes it.
 _MARK = uuid4().hex
@@ -33,24 +38,26 @@ class Snapshot(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """A problem document without its lists, and these line by line."""
+    """A problem document without its lists, also as bytes, and these line by line, each with a comma."""
 
     header: dict[str, Any]
+    told: bytes
     supervisors: Sequence[bytes]
     topologies: Sequence[bytes]
     assignments: Sequence[bytes]
 
 
 #: Before the first question, and after one that had to be read as a whole.
-_NO_LAYOUT = _Layout({}, (), (), ())
+_NO_LAYOUT = _Layout({}, b"", (), (), ())
 
 
 class SnapshotReader:
     """Reads questions of Nimbus one after the other; for one thread.
 
     ``PlacementScheduler`` writes every supervisor, topology and assignment on a line of its own. A line that was in the
-    question before is not parsed again, and the same question gives the same problem. What is laid out otherwise, or
-    has faults, is read as a whole: the layout saves time and changes nothing.
+    question before is not parsed again, and the same question gives the same problem; another one shares with the
+    problem before what did not change, which is not checked again. What is laid out otherwise, or has faults, is read
+    as a whole: the layout saves time and changes nothing.
     """
 
     def __init__(self) -> None:
@@ -83,12 +90,15 @@ class SnapshotReader:
         header = faults.parse(ProblemDocument, layout.header, "$") if layout else None
         if layout is None or header is None or "load" in header.model_fields_set or storm_misfits(header.conf):
             return None
-        if layout.header != before.header:
+        same_header = layout.told == before.told
+        if not same_header:
             self._supervisors = {}
-        self._supervisors = {
-            line: self._supervisors.get(line) or _supervisor(line, header.core_hz) for line in layout.supervisors
-        }
-        self._topologies = {line: self._topologies.get(line) or _topology(line) for line in layout.topologies}
+        if not same_header or layout.supervisors != before.supervisors:
+            self._supervisors = {
+                line: self._supervisors.get(line) or _supervisor(line, header.core_hz) for line in layout.supervisors
+            }
+        if layout.topologies != before.topologies:
+            self._topologies = {line: self._topologies.get(line) or _topology(line) for line in layout.topologies}
         topologies = {told[0].id: told for told in self._topologies.values() if told}
         self._placements = {
             line: self._placements.get(line) or _placement(line, topologies) for line in layout.assignments
@@ -97,36 +107,62 @@ class SnapshotReader:
         current = dict(each for each in self._placements.values() if each)
         if not _sound(layout, supervisors, topologies, current):
             return None
-        unfit = {name: faults for name, (_, faults) in topologies.items() if faults}
-        if self._snapshot is not None and layout[:3] == before[:3]:
-            problem = self._snapshot.problem.with_current(current)
-        else:
-            problem = Problem(
-                supervisors=tuple(supervisors),
-                topologies=tuple(topology for topology, _ in topologies.values()),
-                name=header.name,
-                conf=header.conf,
-                blacklisted_hosts=frozenset(header.blacklisted_hosts),
-                greylisted_supervisors=tuple(header.greylisted_supervisors),
-                current=current,
-                core_hz=header.core_hz,
+        held = self._snapshot.problem if self._snapshot and before is not _NO_LAYOUT else None
+        try:
+            problem = _problem(
+                header, supervisors, [told[0] for told in topologies.values()], current, held, same_header
             )
+        except InputError:
+            return None
         self._layout = layout
-        return Snapshot(problem, unfit)
+        return Snapshot(problem, {name: faults for name, (_, faults) in topologies.items() if faults})
+
+
+def _problem(
+    header: ProblemDocument,
+    supervisors: Sequence[Supervisor],
+    topologies: Sequence[Topology],
+    current: Mapping[str, TopologyAssignment],
+    held: Problem | None,
+    same_header: bool,
+) -> Problem:
+    """The problem of what was read, made of the one before, if any, so that what is the same is shared."""
+    told: dict[str, Any] = {
+        "supervisors": tuple(supervisors),
+        "topologies": tuple(topologies),
+        "current": current,
+        "name": header.name,
+        "conf": header.conf,
+        "blacklisted_hosts": frozenset(header.blacklisted_hosts),
+        "greylisted_supervisors": tuple(header.greylisted_supervisors),
+        "core_hz": header.core_hz,
+    }
+    if held is None:  # each line was found sound by itself, so what is left is whether placements are together
+        return Problem(**told | {"current": {}}, parts=CHECKED).with_current(current)
+    if same_header:
+        told["conf"] = held.conf
+    for name in ("blacklisted_hosts", "greylisted_supervisors"):
+        if told[name] == getattr(held, name):
+            told[name] = getattr(held, name)
+    # Equal is not enough: 1 equals true, which a configuration may hold.
+    for name in ("supervisors", "topologies"):
+        if len(told[name]) == len(getattr(held, name)) and all(map(is_, told[name], getattr(held, name))):
+            told[name] = getattr(held, name)
+    return replace(held, **told)
 
 
 def _lay_out(body: bytes) -> _Layout | None:
     """The lines of a question, None if it is not written so."""
     first, *lines = body.split(b"\n")
     rest, runs = [first], list[list[bytes]]()
-    for start, group in groupby(lines, key=lambda line: line[:1]):
+    for start, group in groupby(lines, key=_first_byte):
         if start in (b"{", b'"'):
             run = list(group)
-            # Without the commas between them each is an object, or a key with its value.
-            if run[-1].endswith(b",") or not all(line.endswith(b",") for line in run[:-1]):
+            # Without its comma each is an object, or a key with its value.
+            if run[-1].endswith(b",") or not all(map(bytes.endswith, run[:-1], repeat(b","))):
                 return None
             rest.append(b'"%s%d"' % (_MARK.encode(), len(runs)) + (b":0" if start == b'"' else b""))
-            runs.append([line[:-1] for line in run[:-1]] + run[-1:])
+            runs.append([*run[:-1], run[-1] + b","])
         else:
             rest += group
     try:
@@ -145,7 +181,7 @@ def _lay_out(body: bytes) -> _Layout | None:
             return None
         lists.append([line for mark in marks for line in found.pop(mark)])
     # What stands in lines elsewhere would be lost.
-    return None if found else _Layout({**header, "supervisors": [], "topologies": []}, *lists)
+    return None if found else _Layout({**header, "supervisors": [], "topologies": []}, orjson.dumps(header), *lists)
 
 
 def _supervisor(line: bytes, core_hz: float) -> Supervisor | None:
@@ -158,14 +194,15 @@ def _supervisor(line: bytes, core_hz: float) -> Supervisor | None:
 def _topology(line: bytes) -> tuple[Topology, tuple[str, ...]] | None:
     faults, unfit = FaultList(), dict[str, tuple[str, ...]]()
     raw = without_misfits(_object(line), unfit)
-    topology = parse_topology(raw, faults.parse(TopologyDocument, raw, "$"), "$", faults)
+    header = faults.parse(TopologyDocument, raw, "$")
+    topology = parse_topology(raw, header, "$", faults, conf_is_sound=True)
     return (topology, unfit.get(topology.id, ())) if topology and not faults.faults else None
 
 
 def _placement(
     line: bytes, topologies: Mapping[str, tuple[Topology, tuple[str, ...]]]
 ) -> tuple[str, TopologyAssignment] | None:
-    held = _object(b"{%s}" % line)
+    held = _object(b"{%s}," % line[:-1])
     if len(held) != 1:
         return None
     ((name, raw),) = held.items()
@@ -174,9 +211,9 @@ def _placement(
 
 
 def _object(line: bytes) -> dict[str, Any]:
-    """What a line holds; empty, which is a fault of everything here, where it is not one object."""
+    """What a line holds before its comma; empty, which is a fault of everything here, where it is not one object."""
     try:
-        held = orjson.loads(line)
+        held = orjson.loads(line[:-1])
     except orjson.JSONDecodeError:
         return {}
     return held if isinstance(held, dict) else {}
@@ -188,8 +225,10 @@ def _sound(
     topologies: Mapping[str, tuple[Topology, tuple[str, ...]]],
     current: Mapping[str, TopologyAssignment],
 ) -> bool:
-    """Whether every line was right by itself, and all are together; if not, reading it as a whole tells why."""
-    slots = list(chain.from_iterable(placement.slots for placement in current.values()))
+    """Whether every line was right by itself, and told of something else than all others.
+
+    If not, and if the problem of them all refuses to be made, reading them as a whole tells why.
+    """
     return (
         len({supervisor.id for supervisor in supervisors}) == len(layout.supervisors)
         and len(topologies) == len(layout.topologies)
@@ -198,7 +237,6 @@ def _sound(
             name in topologies and len(placement.slot_of_executor) == topologies[name][0].num_executors
             for name, placement in current.items()
         )
-        and len(set(slots)) == len(slots)
     )
 
 

@@ -12,14 +12,22 @@ from stormwright.model.cluster import Supervisor
 _LAST_PORT = 65535
 
 
-def cluster_wrong(supervisors: tuple[Supervisor, ...]) -> Iterator[Wrong]:
+def cluster_wrong(supervisors: tuple[Supervisor, ...], before: tuple[Supervisor, ...] = ()) -> Iterator[Wrong]:
     """All that is wrong with them, each with the path from the problem.
 
     Nodes of a large cluster are many, so each is first looked at as a whole (`_is_sound`).
+
+    Parameters
+    ----------
+    supervisors
+        Of the problem.
+    before
+        Those that were checked already.
     """
+    known = set(map(id, before))
     yield from twice([node.id for node in supervisors], "supervisors")
     for index, node in enumerate(supervisors):
-        if not _is_sound(node):
+        if id(node) not in known and not _is_sound(node):
             yield from (wrong.within("supervisors", index) for wrong in _node_wrong(node))
 
 

@@ -39,13 +39,13 @@ def _wrong(core_hz: float, parts: Parts, before: Parts | None) -> Iterator[Wrong
         wanted = f"should be a number above 0, at most {MOST_AMOUNT:g}"
         yield from number_wrong(core_hz, 5e-324, MOST_AMOUNT, wanted, "core_hz")
     if before is None or parts.cluster.supervisors is not before.cluster.supervisors:
-        yield from cluster_wrong(parts.cluster.supervisors)
+        yield from cluster_wrong(parts.cluster.supervisors, before.cluster.supervisors if before else ())
     if before is None or parts.workload is not before.workload:
         yield from _workload_wrong(parts.workload)
     if before is None or parts.demand is not before.demand:
         yield from demand_wrong(parts.demand)
     if before is None or parts.running is not before.running:
-        yield from running_wrong(parts.running)
+        yield from running_wrong(parts.running, before.running if before else None)
 
 
 def _workload_wrong(workload: Workload) -> Iterator[Wrong]:

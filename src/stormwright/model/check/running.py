@@ -15,13 +15,22 @@ if TYPE_CHECKING:
     from stormwright.model.running import Running
 
 
-def running_wrong(running: Running) -> Iterator[Wrong]:
+def running_wrong(running: Running, before: Running | None = None) -> Iterator[Wrong]:
     """All that is wrong with what runs now, each with the path from the problem.
 
     Slots of supervisors that are gone, and topologies that are, are none: what was in them is lost.
+
+    Parameters
+    ----------
+    running
+        What runs now.
+    before
+        What was checked already: placements that it had too are only looked at where slots have two owners.
     """
+    shared = len(running.owner) < sum(len(placement.slots) for placement in running.current.values())
+    looked_at = running.new_since(before) if before and not shared else running.current
     owner: dict[WorkerSlot, str] = {}
-    for name, placement in running.current.items():
+    for name, placement in looked_at.items():
         index = running.workload.topology_index.get(name)
         topology = None if index is None else running.workload.topologies[index]
         executors = None if topology is None or topology.wrong else topology.num_executors

@@ -21,6 +21,7 @@ WORKERS_OF_TAG = "stormwright.tag.workers"
 
 #: Lists and objects one in the other; parsers of JSON take some hundred more.
 MOST_NESTED = 100
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 TOO_DEEP = f"is nested more than {MOST_NESTED} levels deep"
 
 #: Storm's own: the lower, the more urgent.
@@ -55,7 +56,8 @@ def storm_misfits(conf: Mapping[str, Any]) -> tuple[Misfit, ...]:
 
 def deeper(value: object, levels: int) -> bool:
     """Whether lists and objects in `value` stand one in the other more than `levels` times."""
-    if not isinstance(value, (list, tuple, Mapping)):
+    # Values are many, and to ask whether one is a Mapping takes long.
+    if type(value) in _PLAIN or not isinstance(value, (list, tuple, Mapping)):
         return False
     items = value.values() if isinstance(value, Mapping) else value
     return levels == 0 or any(deeper(item, levels - 1) for item in items)

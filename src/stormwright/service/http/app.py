@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from stormwright.formats import problem_to_dict
 from stormwright.model import Problem
 from stormwright.service.http.bodies import Bodies
 from stormwright.service.http.connections import App
-from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, MAX_WAITING_BYTES, PERFLOG, Deliveries
+from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, MAX_WAITING_BYTES, PERFLOG, Deliveries, Take
 from stormwright.service.http.metrics import CONTENT_TYPE, metrics_text
 from stormwright.service.http.questions import Questions
 from stormwright.service.status import ServiceStatus
@@ -40,9 +40,10 @@ class Endpoints:
 
 def make_app(
     bridge: Bridge,
-    ingest: Callable[[Sequence[bytes]], None],
+    ingest: Take,
     status: Callable[[], ServiceStatus],
     problem: Callable[[], Problem | None] = lambda: None,
+    count: Take = lambda _: None,
 ) -> Endpoints:
     """The service's routes. Questions and deliveries each have a thread of their own, apart from all others.
 
@@ -56,13 +57,16 @@ def make_app(
         What the service does, for ``/v1/status`` and ``/metrics``.
     problem
         The cluster as it is now, with the load that was measured; None while Nimbus has not asked yet.
+    count
+        Counts what is in bodies that are safe, some at a time; a question of Nimbus comes in between.
     """
-    questions, deliveries = Questions(bridge), Deliveries(ingest)
+    questions, deliveries = Questions(bridge), Deliveries(ingest, count)
     of_questions = Bodies(MAX_QUESTION_BYTES, 2 * MAX_QUESTION_BYTES)
     of_deliveries = Bodies(MAX_DELIVERY_BYTES, MAX_WAITING_BYTES)
 
     async def schedule(request: Request) -> Response:
-        code, answer = await questions.answer(await of_questions.read(request))
+        with deliveries.held():
+            code, answer = await questions.answer(await of_questions.read(request))
         return Response(answer, code, media_type=_JSON)
 
     async def perflog(request: Request) -> Response:

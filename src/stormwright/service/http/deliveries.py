@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import orjson
 
@@ -22,6 +25,15 @@ MAX_DELIVERY_LINES = 100_000
 #: Bytes of deliveries that are not on disk yet.
 MAX_WAITING_BYTES = 4 * MAX_DELIVERY_BYTES
 
+#: Bytes of short deliveries that have begun and are not there yet, of all connections together.
+MAX_BEGUN_BYTES = MAX_DELIVERY_BYTES
+
+#: Deliveries that are counted and answered at once: more would keep Nimbus waiting, which may ask meanwhile.
+TAKEN_AT_ONCE = 250
+
+#: Seconds that deliveries wait for Nimbus to be answered: probes can wait longer, but who only pretends to be Nimbus
+#: is not to keep them waiting for ever.
+HELD_S = 0.5
 
 #: Where they are posted to.
 PERFLOG = b"/v1/perflog"
@@ -39,24 +51,54 @@ class Refusal:
         return orjson.dumps({"error": self.reason})
 
 
+#: Takes why a delivery is not kept, or None once it is.
+Told: TypeAlias = Callable[[Refusal | None], None]
+_Delivery: TypeAlias = tuple[bytes, Told]
+#: Takes bodies of deliveries.
+Take: TypeAlias = Callable[[Sequence[bytes]], None]
+
+
 class Deliveries:
-    """Hands bodies to `ingest` on a thread of its own, all that came while it was busy at once.
+    """Hands bodies to `ingest` on a thread of its own, all that came while it was busy at once, then to `count`.
 
     Parameters
     ----------
     ingest
         Takes bodies; returns once they are safe on disk, raises where none of them is.
+    count
+        Takes the same bodies, some at a time, once they are safe.
     """
 
-    def __init__(self, ingest: Callable[[Sequence[bytes]], None]) -> None:
-        self._ingest = ingest
+    def __init__(self, ingest: Take, count: Take = lambda _: None) -> None:
+        self._ingest, self._count = ingest, count
         self._thread = ThreadPoolExecutor(1, "stormwright-deliveries")
-        self._waiting: list[tuple[bytes, Callable[[Refusal | None], None]]] = []
+        self._waiting: list[_Delivery] = []
         self._bytes = 0
+        self._begun_bytes = 0
+        self._holding = 0
+        self._go_on = asyncio.Event()
+        self._go_on.set()
         self._working: asyncio.Task[None] | None = None
         self._tell = OnChange(log.error)
 
-    def hand_over(self, body: bytes, told: Callable[[Refusal | None], None]) -> None:
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Begins with no delivery while the block runs, for up to `HELD_S`: what runs there is in more of a hurry."""
+        self._holding += 1
+        self._go_on.clear()
+        try:
+            yield
+        finally:
+            self._holding -= 1
+            if not self._holding:
+                self._go_on.set()
+
+    def begun(self, more_bytes: int) -> bool:
+        """Count bytes of a delivery that is not whole yet, back once it is; whether there is room for them."""
+        self._begun_bytes += more_bytes
+        return self._begun_bytes <= MAX_BEGUN_BYTES
+
+    def hand_over(self, body: bytes, told: Told) -> None:
         """Have `told` called once a delivery is safe on disk, or with why it is not.
 
         To be called on the thread of the event loop, on which `told` is called too.
@@ -84,25 +126,59 @@ class Deliveries:
         return await done
 
     async def _work(self) -> None:
-        while self._waiting:
-            deliveries, self._waiting = self._waiting, []
-            bodies = [body for body, _ in deliveries]
-            refusal = await asyncio.get_running_loop().run_in_executor(self._thread, self._taken, bodies)
-            self._bytes -= sum(map(len, bodies))
-            for _, told in deliveries:
+        taken: list[_Delivery] = []
+        run = asyncio.get_running_loop().run_in_executor
+        try:
+            while self._waiting:
+                await self._give_way(HELD_S)
+                taken, self._waiting = self._waiting, []
+                refusal = await run(self._thread, self._taken, [body for body, _ in taken])
+                until = time.monotonic() + HELD_S
+                while taken:
+                    await self._give_way(until - time.monotonic())
+                    some = taken[:TAKEN_AT_ONCE]
+                    if not refusal:
+                        await self._counted([body for body, _ in some])
+                    taken = taken[TAKEN_AT_ONCE:]
+                    self._answer(some, refusal)
+        except Exception as error:  # no thread can be had
+            self._say(error)
+        finally:
+            # Whatever ended this, nobody is left waiting.
+            left, self._waiting, self._working = [*taken, *self._waiting], [], None
+            self._answer(left, Refusal(503, "not kept: the service could not, or ends"))
+
+    async def _counted(self, bodies: Sequence[bytes]) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._count, bodies)
+        except Exception as error:  # were they refused now, they would come again, and be on disk twice
+            log.error("deliveries on disk are missing in the live counts: %s", _told(error))
+
+    async def _give_way(self, limit_s: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._go_on.wait(), max(limit_s, 0.0))
+
+    def _answer(self, deliveries: Sequence[_Delivery], refusal: Refusal | None) -> None:
+        for body, told in deliveries:
+            self._bytes -= len(body)
+            try:
                 told(refusal)
-        self._working = None
+            except Exception as error:  # it is nobody else's
+                log.error("who made a delivery cannot be answered: %s", _told(error))
 
     def _taken(self, bodies: Sequence[bytes]) -> Refusal | None:
         try:
             self._ingest(bodies)
-        except Exception as error:
-            self._tell(f"deliveries of probes cannot be kept, and are asked for again: {_told(error)}")
-            log.debug("what failed", exc_info=error)
+        except BaseException as error:  # whatever it was, those who wait are told
+            self._say(error)
             return Refusal(503, f"not kept: {_told(error)}")
         self._tell.over()
         return None
 
+    def _say(self, error: BaseException) -> None:
+        self._tell(f"deliveries of probes cannot be kept, and are asked for again: {_told(error)}")
+        log.debug("what failed", exc_info=error)
 
-def _told(error: Exception) -> str:
+
+def _told(error: BaseException) -> str:
     return error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"

@@ -12,6 +12,10 @@ from stormwright.service.http.deliveries import PERFLOG, Deliveries, Refusal
 #: Longer ones go the way of all requests, on which whoever sends slowly is told so.
 MOST_BYTES = 64 * 2**10
 
+#: Room for what is read at once. More, as asyncio's own 256 KiB, is mapped and unmapped for each read, at eight times
+#: the cost of a read.
+READ_BYTES = 96 * 2**10
+
 #: Of requests whose body is not simply what follows.
 _SPECIAL = {b"expect", b"transfer-encoding"}
 
@@ -23,26 +27,33 @@ class ProbeProtocol(HttpToolsProtocol):
 
     1. has a length, and is short; all others go the way of all requests;
     2. is answered before anything else that comes on its connection is read: who does not wait for the answer gets
-       no second one.
+       no second one;
+    3. may come in parts, for which there is so much memory for all together.
     """
 
     open_connections: ClassVar[Connections]
     kept_by: ClassVar[Deliveries]
 
     _body: bytearray | None = None
+    _held_bytes = 0
     _unanswered = False
     _last = False
 
     def connection_made(self, transport) -> None:  # type: ignore[no-untyped-def]
+        transport.max_size = READ_BYTES
         super().connection_made(transport)
         self.open_connections.opened(transport)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        if self._held_bytes or self._body is not None:
+            self._hold()
         if not self._unanswered:
             self.open_connections.heard(self.client or NOBODY)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._body = None
+        self._hold()
         self.open_connections.closed(self.transport)
         super().connection_lost(exc)
 
@@ -74,6 +85,14 @@ class ProbeProtocol(HttpToolsProtocol):
             self.kept_by.hand_over(body, self._answer)
         elif not self._unanswered:
             super().on_message_complete()
+
+    def _hold(self) -> None:
+        """Keep count of what there is of a delivery that is not whole; where there is too much it is refused (3)."""
+        before, self._held_bytes = self._held_bytes, len(self._body or b"")
+        if not self.kept_by.begun(self._held_bytes - before) and self._body is not None:
+            self._body, self._last = None, True
+            self._hold()
+            self._answer(Refusal(503, "parts of too many other deliveries are here: try again"))
 
     def _is_delivery(self) -> bool:
         if self.url != PERFLOG or self.parser.get_method() != b"POST":

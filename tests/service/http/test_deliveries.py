@@ -1,0 +1,165 @@
+"""Deliveries on their way to the disk: whoever waits for an answer gets one, and Nimbus comes first."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from stormwright.service.http import deliveries
+from stormwright.service.http.deliveries import Deliveries, Refusal, Take
+
+
+def kept(ingest: Take, use: Callable[[Deliveries], Any], count: Take = lambda _: None) -> Any:
+    async def run() -> Any:
+        return await asyncio.wait_for(use(Deliveries(ingest, count)), 20)
+
+    return asyncio.run(run())
+
+
+def test_whatever_fails_nobody_is_left_waiting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A thread that cannot be started, an error that is no Exception: all who wait are told, and the next is kept."""
+
+    def no_thread(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def fail_once(bodies: Sequence[bytes]) -> None:
+        if bodies[0] == b"odd":
+            raise SystemExit(3)
+
+    async def use(of: Deliveries) -> list[Refusal | None]:
+        with monkeypatch.context() as patched:
+            patched.setattr(ThreadPoolExecutor, "submit", no_thread)
+            told = await asyncio.gather(of.take(b"1"), of.take(b"2"))
+        return [*told, *await asyncio.gather(of.take(b"odd"), of.take(b"too")), await of.take(b"3")]
+
+    told = kept(fail_once, use)
+    assert [refusal and refusal.code for refusal in told] == [503, 503, 503, 503, None]
+    assert "can't start new thread" in caplog.text
+    assert "SystemExit: 3" in caplog.text
+
+
+def test_one_who_cannot_be_answered_takes_no_answer_from_others(caplog: pytest.LogCaptureFixture) -> None:
+    def gone(_: Refusal | None) -> None:
+        raise ConnectionResetError("gone")
+
+    async def use(of: Deliveries) -> Refusal | None:
+        of.hand_over(b"1", gone)
+        return await of.take(b"2")
+
+    assert kept(lambda _: None, use) is None
+    assert "cannot be answered: ConnectionResetError: gone" in caplog.text
+
+
+def test_what_is_in_more_of_a_hurry_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "HELD_S", 5.0)
+    came: list[bytes] = []
+
+    async def use(of: Deliveries) -> tuple[float, list[bytes]]:
+        begin = time.monotonic()
+        with of.held():
+            waiting = asyncio.create_task(of.take(b"1"))
+            with of.held():
+                await asyncio.sleep(0.2)
+            await asyncio.sleep(0.1)
+            before = list(came)
+        await waiting
+        return time.monotonic() - begin, before
+
+    seconds, before = kept(came.extend, use)
+    assert before == []
+    assert came == [b"1"]
+    assert 0.3 <= seconds < 3, "and as soon as it is through they go on"
+
+
+def test_nobody_holds_deliveries_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "HELD_S", 0.2)
+
+    async def use(of: Deliveries) -> Refusal | None:
+        with of.held():
+            return await of.take(b"1")
+
+    assert kept(lambda _: None, use) is None
+
+
+def test_what_is_kept_is_counted_and_answered_by_and_by() -> None:
+    """While some are counted or answered the interpreter is taken, and Nimbus may ask."""
+    came: list[tuple[str, int]] = []
+
+    async def use(of: Deliveries) -> None:
+        answered: list[Refusal | None] = []
+        for number in range(600):
+            of.hand_over(b"%d" % number, answered.append)
+        while len(answered) < 600:
+            before = len(answered)
+            await asyncio.sleep(0)
+            if len(answered) > before:
+                came.append(("answered", len(answered) - before))
+        assert answered == [None] * 600
+
+    kept(lambda bodies: came.append(("kept", len(bodies))), use, lambda bodies: came.append(("counted", len(bodies))))
+    parts = [(what, some) for some in (250, 250, 100) for what in ("counted", "answered")]
+    assert [each for each in came if each[0] != "answered"] == [("kept", 600), *parts[::2]]
+    assert [each for each in came if each[0] == "answered"] == parts[1::2]
+
+
+def test_nimbus_comes_between_the_parts_that_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "HELD_S", 5.0)
+    monkeypatch.setattr(deliveries, "TAKEN_AT_ONCE", 1)
+    counted: list[bytes] = []
+
+    async def use(of: Deliveries) -> int:
+        waiting = asyncio.gather(*(of.take(b"%d" % number) for number in range(20)))
+        while not counted:
+            await asyncio.sleep(0.001)
+        with of.held():
+            await asyncio.sleep(0.1)
+            before = len(counted)
+            await asyncio.sleep(0.3)
+            assert len(counted) == before
+        await waiting
+        return before
+
+    def count(bodies: Sequence[bytes]) -> None:
+        counted.extend(bodies)
+        time.sleep(0.02)
+
+    assert kept(lambda _: None, use, count) < 20
+    assert len(counted) == 20
+
+
+def test_what_was_not_kept_is_not_counted() -> None:
+    def full(_: Sequence[bytes]) -> None:
+        raise OSError(28, "No space left on device")
+
+    counted: list[bytes] = []
+    refusal = kept(full, lambda of: of.take(b"1"), counted.extend)
+    assert refusal.code == 503
+    assert counted == []
+
+
+def test_what_is_on_disk_is_kept_whatever_becomes_of_the_count(caplog: pytest.LogCaptureFixture) -> None:
+    def count(_: Sequence[bytes]) -> None:
+        raise MemoryError("too much")
+
+    assert kept(lambda _: None, lambda of: of.take(b"1"), count) is None
+    assert "missing in the live counts: MemoryError: too much" in caplog.text
+
+
+def test_who_keeps_on_asking_does_not_keep_deliveries_waiting_for_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "HELD_S", 0.2)
+    monkeypatch.setattr(deliveries, "TAKEN_AT_ONCE", 1)
+
+    async def use(of: Deliveries) -> float:
+        begin = time.monotonic()
+        with of.held():
+            await asyncio.gather(*(of.take(b"%d" % number) for number in range(50)))
+        return time.monotonic() - begin
+
+    assert kept(lambda _: None, use, lambda _: None) < 3
