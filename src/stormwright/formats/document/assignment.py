@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from stormwright.formats.document.documents import ASSIGNMENT_SCHEMA, AssignmentDocument, UnplacedDocument
-from stormwright.formats.document.faults import FaultList, join_path, shown
+from stormwright.formats.document.faults import FaultList, join_path, require_schema, shown
 from stormwright.formats.document.placement import parse_placement, placement_to_dict
 from stormwright.formats.files.json_files import read_json, write_json
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, TopologyAssignment, Unplaced
@@ -60,6 +60,7 @@ def assignment_from_dict(document: object, problem: Problem, source: str = "assi
     InputError
         It is not an assignment of this problem; all its faults.
     """
+    require_schema(document, source, ASSIGNMENT_SCHEMA)
     faults = FaultList()
     header = faults.parse(AssignmentDocument, document, "$")
     slot_of_executor = np.full(problem.num_executors, UNPLACED, dtype=np.int32)
