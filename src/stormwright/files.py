@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import stat
 import sys
 import time
@@ -67,7 +66,7 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
         with target.open("wb") as file:
             yield file
         return
-    partial = target.with_name(_PARTIAL.format(name=target.name[:200], token=secrets.token_hex(8)))
+    partial = target.with_name(_PARTIAL.format(name=target.name[:200], token=os.urandom(8).hex()))
     # With the rights of what it replaces from the first byte on; a new file has those that the user's mask leaves.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     number = os.open(partial, flags, 0o666 if known is None else 0o600)

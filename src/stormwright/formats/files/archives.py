@@ -32,9 +32,6 @@ from stormwright.model.problem import CHECKED
 
 BINARY_SCHEMA = "stormwright-problem-arrays/1"
 
-#: How a file of this kind begins, as every zip does, and how its name ends.
-MAGIC, SUFFIX = b"PK\x03\x04", ".npz"
-
 #: Name → type of every array; all have one dimension.
 ARRAYS: Mapping[str, np.dtype[Any]] = {
     "document": np.dtype("u1"),  # JSON text, see `ArraysDocument`
