@@ -118,7 +118,11 @@ def sync_directory(directory: Path) -> None:
     OSError
         The disk failed.
     """
-    number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:  # names may be written there, and not listed: then all disks are waited for
+        os.sync()
+        return
     try:
         os.fsync(number)
     except OSError as error:
