@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
-from stormwright.model.arrays import IntArray
+from stormwright.model.arrays import IntArray, frozen
 from stormwright.schedulers.frame.java_order import topologies_order
 from stormwright.schedulers.kit.params import NoParams
 
@@ -70,8 +70,7 @@ class EvenScheduler:
                     for executor, name in zip(waiting, names, strict=True)
                 ]
                 status[topology.id] = f"{len(waiting)} of {topology.num_executors} executors unplaced: {reason}"
-        slots.flags.writeable = False
-        return Assignment(slots, tuple(unplaced), status, scheduler="even")
+        return Assignment(frozen(slots, np.int32, own=True), tuple(unplaced), status, scheduler="even")
 
 
 class _FreeSlots:

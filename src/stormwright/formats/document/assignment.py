@@ -14,6 +14,7 @@ from stormwright.formats.document.faults import FaultList, join_path, require_sc
 from stormwright.formats.document.placement import parse_placement, placement_to_dict
 from stormwright.formats.files.json_files import read_json, write_json
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, TopologyAssignment, Unplaced
+from stormwright.model.arrays import frozen
 
 
 def read_assignment(path: Path, problem: Problem) -> Assignment:
@@ -76,9 +77,8 @@ def assignment_from_dict(document: object, problem: Problem, source: str = "assi
     unplaced = [_unplaced(item, problem, at, faults) for item, at in faults.items(document, "unplaced", "$")]
     if header is None or faults.faults:
         raise faults.error(source)
-    slot_of_executor.flags.writeable = False
     return Assignment(
-        slot_of_executor=slot_of_executor,
+        slot_of_executor=frozen(slot_of_executor, np.int32, own=True),
         unplaced=tuple(executor for executor in unplaced if executor is not None),
         status=header.status,
         scheduler=header.scheduler,
