@@ -127,7 +127,7 @@ def test_reading_a_problem_and_placing_it_evenly_imports_only_what_it_needs():
     )
     result = subprocess.run([sys.executable, "-c", check, case], capture_output=True, text=True, check=True)
     others = {
-        *("numba", "scipy", "rich"),
+        *("numba", "scipy", "rich", "numpy.ma"),
         "stormwright.formats.files.archives",
         "stormwright.formats.storm.submission",
         "stormwright.schedulers.kit.describe",

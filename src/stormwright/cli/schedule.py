@@ -44,8 +44,8 @@ _TRAFFIC = {
 
 _FIGURES: dict[str, Callable[[Problem, IntArray], str]] = {
     "executors placed": lambda _, slots: f"{np.count_nonzero(slots != UNPLACED):,}",
-    "workers": lambda _, slots: f"{len(np.unique(slots[slots != UNPLACED])):,}",
-    "nodes used": lambda problem, slots: f"{len(np.unique(problem.slot_node[slots[slots != UNPLACED]])):,}",
+    "workers": lambda _, slots: f"{len(_distinct(slots)):,}",
+    "nodes used": lambda problem, slots: f"{len(set(problem.slot_node[_distinct(slots)].tolist())):,}",
     "CPU of the fullest node": lambda problem, slots: f"{_fullest(problem, slots):.1%}",
 }
 
@@ -133,6 +133,11 @@ def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None
     _print_workers(problem, after)
 
 
+def _distinct(slots: IntArray) -> list[int]:
+    """The slots that are used, without `np.unique`, which imports masked arrays when it is used first."""
+    return sorted(set(slots[slots != UNPLACED].tolist()))
+
+
 def _fullest(problem: Problem, slots: IntArray) -> float:
     """The largest part of its CPU that a node's executors use; of a node without any, more than all is used."""
     used = node_sum(problem, slots, problem.executor_cpu_hz)
@@ -161,7 +166,7 @@ def _workers(problem: Problem, slots: IntArray) -> Iterator[tuple[str, str, str]
     hosts = Counter(node.host for node in problem.supervisors)
     for index, topology in enumerate(problem.topologies):
         own = slots[problem.executors_of(index)]
-        for slot in np.unique(own[own != UNPLACED]).tolist():
+        for slot in _distinct(own):
             host, port = problem.supervisors[problem.slot_node[slot]].host, problem.slots[slot].port
             counts = np.bincount(topology.executor_component[own == slot])
             parts = [f"{counts[c]} {topology.components[c].id}" for c in np.flatnonzero(counts).tolist()]

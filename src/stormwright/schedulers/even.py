@@ -52,11 +52,12 @@ class EvenScheduler:
         free = _FreeSlots(problem)
         unplaced: list[Unplaced] = []
         status: dict[str, str] = {}
-        lacking = np.unique(problem.executor_topology[slots == UNPLACED]).tolist()
+        # Not `np.unique`, here and below: it would import masked arrays for a first answer.
+        lacking = np.flatnonzero(np.bincount(problem.executor_topology[slots == UNPLACED])).tolist()
         for index in topologies_order([topology.id for topology in problem.topologies], lacking):
             topology, executors = problem.topologies[index], problem.executors_of(index)
             own = slots[executors]
-            live_workers = len(np.unique(own[own != UNPLACED]))
+            live_workers = len(set(own[own != UNPLACED].tolist()))
             waiting = np.flatnonzero(own == UNPLACED)
             taken = free.take(min(topology.num_workers - live_workers, len(waiting)))
             if len(taken):
