@@ -68,6 +68,7 @@ def make_clone(directory: Path) -> tuple[dict[str, str], float]:
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
     subprocess.run(["tar", "xf", "-", "-C", directory], input=archive, check=True)
     environment = {**os.environ, "PYTHONPATH": str(directory / "src"), "NUMBA_CACHE_DIR": str(directory / "cache")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process would compile all of Python anew
     begun_s = time.perf_counter()
     subprocess.run([sys.executable, "-m", "stormwright.experiments.machine_code"], env=environment, check=True)
     return environment, time.perf_counter() - begun_s

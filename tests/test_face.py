@@ -48,6 +48,8 @@ def test_compare_takes_names_in_any_form():
 
 def test_schedulers_tells_of_all():
     assert set(sw.schedulers()) == set(scheduler_names())
+    lines = repr(sw.schedulers()).splitlines()
+    assert [line.split()[0] for line in lines] == list(scheduler_names()), "a line each at a prompt"
 
 
 @pytest.mark.parametrize("ask", [sw.place, sw.compare, sw.bound, sw.tradeoff])
@@ -73,4 +75,6 @@ def test_what_is_no_scheduler_is_said():
 
 
 def test_a_problem_prints_as_a_line():
-    assert str(sw.sketch("a 2 -> b 3", nodes=2)) == "sketch: 1 topology, 5 executors, 2 nodes, 8 slots"
+    problem = sw.sketch("a 2 -> b 3", nodes=2)
+    assert str(problem) == "sketch: 1 topology, 5 executors, 2 nodes, 8 slots"
+    assert repr(problem) == f"<Problem {problem}>", "as a prompt shows it"

@@ -184,9 +184,25 @@ def test_file_and_directory_are_on_disk(tmp_path: Path, monkeypatch: pytest.Monk
     assert synced == ["file", "directory"]
 
 
+def test_a_directory_that_may_not_be_listed_takes_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root everything may be read."""
+    opened, waited = os.open, []
+
+    def unlisted(path: os.PathLike, flags: int, *how: int) -> int:
+        if flags & os.O_DIRECTORY:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, flags, *how)
+
+    monkeypatch.setattr(os, "open", unlisted)
+    monkeypatch.setattr(os, "sync", lambda: waited.append(True))
+    write_whole(tmp_path / "file", b"whole")
+    assert (tmp_path / "file").read_bytes() == b"whole"
+    assert waited == [True]
+
+
 def test_a_name_that_is_taken_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A link that someone laid where the new file would be made leads nowhere."""
-    monkeypatch.setattr("secrets.token_hex", lambda _: "0" * 16)
+    monkeypatch.setattr(os, "urandom", bytes)
     (tmp_path / "precious").write_bytes(OLD)
     (tmp_path / f".file.{'0' * 16}.partial").symlink_to(tmp_path / "precious")
     with pytest.raises(FileExistsError):

@@ -117,13 +117,29 @@ def test_the_package_itself_imports_nothing():
     assert result.stdout.strip() == "['stormwright']"
 
 
-def test_reading_a_problem_and_placing_it_evenly_brings_neither_numba_nor_scipy():
+def test_reading_a_problem_and_placing_it_evenly_imports_only_what_it_needs():
+    case = Path(__file__).parent / "cases" / "placement" / "s01_excl18_n5.json.gz"
     check = (
         "import sys\n"
+        "from stormwright.cli import run\n"
+        "assert not run(['schedule', sys.argv[1], '--scheduler', 'even'])\n"
+        "print(*sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", check, case], capture_output=True, text=True, check=True)
+    others = {
+        *("numba", "scipy", "rich", "numpy.ma"),
+        "stormwright.formats.files.archives",
+        "stormwright.formats.storm.submission",
+        "stormwright.schedulers.kit.describe",
+    }
+    assert others & set(result.stdout.splitlines()[-1].split()) == set(), "it is to answer within half a second"
+
+
+def test_no_checks_of_documents_are_made_before_there_is_one():
+    check = (
         "import stormwright.cli.schedule\n"
-        "from stormwright.schedulers import make_scheduler\n"
-        "make_scheduler('even')\n"
-        "print(sorted({'numba', 'scipy'} & set(sys.modules)))"
+        "from stormwright.formats.document.documents import Document\n"
+        "print([kind.__name__ for kind in Document.__subclasses__() if kind.__pydantic_complete__])"
     )
     result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]", "it is to answer within half a second"
+    assert result.stdout.strip() == "[]"

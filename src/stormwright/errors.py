@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from stormwright.printable import printable
@@ -105,3 +105,10 @@ class HookError(StormwrightError):
 
 class SchedulerError(StormwrightError):
     """Code of a scheduler that is not ours failed, or could not be run; the message has its own cause."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The one of `known` that `name` nearly is, if any: what was meant."""
+    from difflib import get_close_matches  # only mistakes need it
+
+    return next(iter(get_close_matches(name, list(known), n=1)), None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import stat
 import sys
 import time
@@ -67,7 +66,7 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
         with target.open("wb") as file:
             yield file
         return
-    partial = target.with_name(_PARTIAL.format(name=target.name[:200], token=secrets.token_hex(8)))
+    partial = target.with_name(_PARTIAL.format(name=target.name[:200], token=os.urandom(8).hex()))
     # With the rights of what it replaces from the first byte on; a new file has those that the user's mask leaves.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     number = os.open(partial, flags, 0o666 if known is None else 0o600)
@@ -119,7 +118,11 @@ def sync_directory(directory: Path) -> None:
     OSError
         The disk failed.
     """
-    number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:  # names may be written there, and not listed: then all disks are waited for
+        os.sync()
+        return
     try:
         os.fsync(number)
     except OSError as error:

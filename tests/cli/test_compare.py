@@ -162,7 +162,7 @@ def test_json_has_every_figure(run):
 
 
 def test_report_draws_every_executor_of_every_placement(run, tmp_path):
-    report = tmp_path / "new" / "report.html"
+    report = tmp_path / "report.html"
     code, out, _ = run("compare", PARTLY_RUNNING, "--schedulers", "even,online", "--output", report)
     page = Page(report.read_text())
     problem = read_problem(PARTLY_RUNNING)

@@ -86,7 +86,17 @@ def test_the_histogram_is_one_line(run, tmp_path):
     _, out, _ = run("explain", tmp_path / "problem.json", tmp_path / "answer.json")
     assert "t, component c, executors 0–1: unplaced" in out
     assert "; c: 3 of 3 nodes: memory short by 512 MB\n" in out
-    assert "    s0 (h0): memory short by 512 MB\n" in out
+    assert "    s0 (h0), s1 (h1), s2 (h2): memory short by 512 MB\n" in out, "nodes that differ in nothing together"
+
+
+def test_nodes_that_are_alike_are_told_together(run, tmp_path):
+    of = problem(nodes(*(4,) * 9), (topology("t", 2, 1), load(2, [(0, 1, 5)])))
+    write_problem(tmp_path / "problem.json", of)
+    write_assignment(tmp_path / "answer.json", of, make_scheduler("online").schedule(of))
+    _, out, _ = run("explain", tmp_path / "problem.json", tmp_path / "answer.json", "--topology", "t")
+    told = [line for line in out.splitlines() if line.startswith("    +")]
+    assert len(told) == 1
+    assert "s1 (h1), s2 (h2), s3 (h3), s4 (h4), and 4 more like them, in a new worker" in told[0]
 
 
 def test_many_are_cut_short(run, tmp_path):

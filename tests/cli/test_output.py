@@ -68,6 +68,7 @@ def test_what_was_printed_before_stays(tmp_path, small_file):
 
 
 def test_output_through_a_dangling_link(run, tmp_path, small_file):
+    (tmp_path / "deep").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "deep" / "target.json")
     code, _, err = run("convert", small_file, tmp_path / "link")
     assert (code, err) == (0, "")
@@ -91,6 +92,15 @@ def test_a_directory_is_no_output(run, tmp_path, small_file, verb):
     assert code == 2
     assert "is a directory, and a file is to be written" in err
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("verb", ["convert", "schedule", "compare"])
+def test_no_directory_is_made_of_a_slip(run, tmp_path, small_file, verb):
+    out = tmp_path / "typo" / "deep" / "x.json"
+    code, _, err = run(verb, small_file, *([out] if verb == "convert" else ["--output", out]))
+    assert code == 2
+    assert f"{out}: there is no directory {out.parent}: make it first, or choose another name" in err
+    assert not (tmp_path / "typo").exists()
 
 
 def test_output_below_a_file(run, small_file):

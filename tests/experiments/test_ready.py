@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stormwright.experiments.ready import READY, read_problem, top_storm
+from stormwright.experiments.ready import read_problem
+from stormwright.experiments.top_storm import READY, top_storm
 from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.model import violations
 from stormwright.schedulers import make_scheduler

@@ -15,7 +15,6 @@ import pytest
 
 from stormwright.errors import InputError, StormwrightError
 from stormwright.experiments.compare.run import compare
-from stormwright.experiments.ready import READY
 from stormwright.experiments.sweep.cells import Cell, Sweep, SweepProblem
 from stormwright.experiments.sweep.report import write_sweep_report
 from stormwright.experiments.sweep.run import WAVE_S, WAVES_AT_ONCE, next_size, part, to_do
@@ -23,6 +22,7 @@ from stormwright.experiments.sweep.spec import read_cells
 from stormwright.experiments.sweep.summary import own_cells, summaries
 from stormwright.experiments.sweep.table import LocalTable
 from stormwright.experiments.sweep.work import ROW, Part, decide
+from stormwright.experiments.top_storm import READY
 from stormwright.formats import write_problem
 from stormwright.schedulers.kit import registry
 from stormwright.schedulers.kit.resolve import choose_schedulers

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -11,6 +13,34 @@ from stormwright.errors import InputError, SchedulerError
 from stormwright.model import Assignment, Problem
 from stormwright.storm.time_limit import TimeLimited
 from tests.controller.builders import problem, topology
+
+HANGING_GUEST = """
+import os, sys, threading
+from stormwright.errors import SchedulerError
+from stormwright.model import Problem
+from stormwright.schedulers.kit.contained import Guest
+from stormwright.schedulers.kit.params import NoParams
+from stormwright.schedulers.kit.traits import Traits
+from stormwright.storm.time_limit import TimeLimited
+
+class Hanging:
+    may = threading.Event()
+    def schedule(self, problem):
+        print("of the guest")
+        self.may.wait(60)
+
+guest = Guest("slow", Hanging(), NoParams(), Traits())
+for _ in range(2):
+    limited = TimeLimited(guest, "slow")
+    try:
+        limited.schedule(Problem((), ()), 0.2)
+    except SchedulerError as error:
+        print(error, flush=True)
+        os.system("echo of a child")
+Hanging.may.set()
+limited._under_way.join()
+print("and later", flush=True)
+"""
 
 ASKED = problem([topology("a")])
 
@@ -34,6 +64,12 @@ class Failing:
 
     def schedule(self, problem: Problem) -> Assignment:
         raise self._error
+
+
+def test_a_guest_that_hangs_does_not_keep_standard_output():
+    done = subprocess.run([sys.executable, "-c", HANGING_GUEST], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines() == ["slow had no answer within 0.2 s", "of a child"] * 2 + ["and later"]
+    assert done.stderr.splitlines() == ["of the guest"] * 2
 
 
 def test_one_that_hangs_is_left_alone_until_it_answers():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -67,7 +68,12 @@ class _Verbs(Verbs):
         if cmd_name not in VERBS:
             return None
         module = _MODULES.get(cmd_name, cmd_name.replace("-", "_"))
-        command: click.Command = import_module(f"stormwright.cli.{module}").command
+        # Imports make much that stays and little that does not: to look for it in between costs a twentieth.
+        gc.disable()
+        try:
+            command: click.Command = import_module(f"stormwright.cli.{module}").command
+        finally:
+            gc.enable()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

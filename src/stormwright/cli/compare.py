@@ -85,7 +85,6 @@ def command(
 
 
 def _print(comparison: Comparison, asked: str) -> None:
-    from stormwright.experiments.compare.run import MARK, MARK_MEANS
     from stormwright.experiments.compare.table import comparison_table
 
     problem, rows = comparison.problem, comparison.rows
@@ -97,8 +96,8 @@ def _print(comparison: Comparison, asked: str) -> None:
     print_table(table)
     if ALL in map(str.strip, asked.split(",")) and not any(is_java(row.name) for row in rows):
         say(f"all has no Java schedulers: --schedulers {ALL},{SOME_JAVA} adds one")
-    if figures.marked:
-        say(f"{MARK} {MARK_MEANS}")
+    for note in comparison.notes:
+        say(note)
     for line in _remarks(comparison):
         say(line)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stormwright.explain.explain import Explanation, NodeVerdict
     from stormwright.explain.overloads import Overload
 
-_MAX_EXPLANATIONS, _MAX_NODES, _MAX_SHARES = 20, 20, 4
+_MAX_EXPLANATIONS, _MAX_NODES, _MAX_SHARES, _MAX_NAMES = 20, 20, 4, 4
 
 
 @click.command()
@@ -88,12 +88,15 @@ def _lines(explanation: Explanation) -> Iterator[str]:
 def _moves(explanation: Explanation) -> Iterator[str]:
     from stormwright.explain.explain import BEST
 
-    best = explanation.open_nodes[:BEST]
+    alike: dict[tuple[str, str], list[str]] = {}
+    for node in explanation.open_nodes:
+        alike.setdefault((f"{node.cost_change:+,.1f}", _place(node, explanation)), []).append(_named(node))
+    best = list(islice(alike.items(), BEST))
     nodes = f"{len(explanation.open_nodes)} of {counted(len(explanation.nodes), 'other node')}"
     open_nodes = f"{nodes} could take {'it' if len(explanation.executors) == 1 else 'each one alone'}"
     if best:
         yield f"  {open_nodes}; the cost would change by"
-        yield from (f"    {node.cost_change:+,.1f}  {_place(node, explanation)}" for node in best)
+        yield from (f"    {change}  {_names(nodes)}, {where}" for (change, where), nodes in best)
     else:
         yield f"  {open_nodes}"
 
@@ -103,8 +106,11 @@ def _ruled_out(explanation: Explanation) -> Iterator[str]:
     ruled_out = [node for node in explanation.nodes if node.obstacles]
     if explanation.slot is not None and ruled_out:
         yield f"  ruled out: {explanation.histogram}"
-    nodes = [f"{_named(node)}: {', '.join(map(str, node.obstacles))}{_change(node)}" for node in ruled_out]
-    yield from (f"    {line}" for line in cut_short(nodes, _MAX_NODES, " nodes; --json has all"))
+    alike: dict[str, list[str]] = {}
+    for node in ruled_out:
+        alike.setdefault(f"{', '.join(map(str, node.obstacles))}{_change(node)}", []).append(_named(node))
+    lines = [f"{_names(nodes)}: {why}" for why, nodes in alike.items()]
+    yield from (f"    {line}" for line in cut_short(lines, _MAX_NODES, " kinds of nodes; --json has all"))
 
 
 def _change(node: NodeVerdict) -> str:
@@ -115,11 +121,16 @@ def _place(node: NodeVerdict, explanation: Explanation) -> str:
     where = f"in the worker at port {node.joins.port}" if node.joins else "in a new worker"
     wanted = explanation.workers_wanted
     misfit = "" if node.workers in (None, wanted) else f"; {counted(node.workers, 'worker')}, wanted {wanted}"
-    return f"{_named(node)}, {where}{misfit}"
+    return f"{where}{misfit}"
 
 
 def _named(node: NodeVerdict | Overload) -> str:
     return node.supervisor if node.host == node.supervisor else f"{node.supervisor} ({node.host})"
+
+
+def _names(nodes: Sequence[str]) -> str:
+    """The first of nodes that are alike, and how many more there are."""
+    return ", ".join(cut_short(nodes, _MAX_NAMES, " like them"))
 
 
 def _numbers(executors: Sequence[int]) -> str:

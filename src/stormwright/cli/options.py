@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from stormwright.defaults import DECIDING
+from stormwright.errors import nearest
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -25,9 +25,9 @@ class Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """See click; a name that is nearly one is told which."""
-        near = get_close_matches(args[0], self.list_commands(ctx), n=1)
-        if near and near[0] != args[0]:
-            ctx.fail(f"No such command {args[0]!r}; did you mean {near[0]!r}?")
+        near = nearest(args[0], self.list_commands(ctx))
+        if near not in (None, args[0]):
+            ctx.fail(f"No such command {args[0]!r}; did you mean {near!r}?")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 import orjson
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from stormwright.cli.lines import TAKEN, output_is_stdout
 from stormwright.errors import Fault, InputError
@@ -20,12 +16,9 @@ from stormwright.files import is_standard_output, target_of
 from stormwright.formats.files.json_files import STANDARD_INPUT
 from stormwright.printable import printable
 
-#: Wider than any table; rich makes columns narrower to fit the width, but none wider.
-_ANY_WIDTH = 2000
-
 
 def prepare_output(path: Path | None, *inputs: Path, given_as: str = "--output") -> None:
-    """Make the directories above `path`, and fail now, before the work, where nothing could be written after it.
+    """Fail now, before the work, where nothing could be written to `path` after it.
 
     Parameters
     ----------
@@ -61,7 +54,8 @@ def _wrong_output(path: Path, inputs: Sequence[Path]) -> str | None:
         target = target_of(path)
         if above := next((above for above in target.parents if above.exists() and not above.is_dir()), None):
             return f"cannot be written: {above}: is a file, and no directory"
-        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.parent.is_dir():
+            return f"there is no directory {target.parent}: make it first, or choose another name"
     except OSError as error:
         return f"cannot be written: {error.filename or path.parent}: {error.strerror or error}"
     if not os.access(target if target.exists() else target.parent, os.W_OK):
@@ -91,32 +85,57 @@ def cut_short(lines: Sequence[str], most: int, rest: str = "") -> Iterator[str]:
         yield f"and {len(lines) - most} more{rest}"
 
 
+class Table:
+    """Names and numbers in columns as wide as what is in them; none of them can steer the terminal.
+
+    Parameters
+    ----------
+    columns
+        Titles.
+    right
+        Positions of the columns that are aligned to the right.
+    """
+
+    def __init__(self, columns: Sequence[str], right: Collection[int] = ()) -> None:
+        self._rows = [[printable(column) for column in columns]]
+        self._right = right
+
+    def add_row(self, *cells: object) -> None:
+        """Add a row with a cell a column."""
+        self._rows.append([printable(str(cell)) for cell in cells])
+
+    def lines(self) -> Iterator[str]:
+        """The titles and every row as text."""
+        widths = [max(map(_width, column)) for column in zip(*self._rows, strict=True)]
+        for row in self._rows:
+            parts = []
+            for position, (cell, width) in enumerate(zip(row, widths, strict=True)):
+                blank = " " * (width - _width(cell))
+                parts.append(blank + cell if position in self._right else cell + blank)
+            yield "  ".join(parts)
+
+
+def _width(text: str) -> int:
+    """Places that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # takes time to import, as all of rich does
+
+    return cell_len(text)
+
+
 def print_table(table: Table) -> None:
     """Print a table in its own width: a terminal breaks lines that are too long for it, a file keeps them."""
-    terminal(err=output_is_stdout(), width=_ANY_WIDTH).print(table)
+    titles, *rows = table.lines()
+    stream = sys.stderr if output_is_stdout() else sys.stdout
+    print(click.style(titles, bold=True) if stream.isatty() else titles, *rows, sep="\n", file=stream, flush=True)
 
 
-def terminal(err: bool = False, width: int | None = None) -> Console:
-    """A console that takes texts as they are: ``[prod]`` in a name is no markup, and ``:fire:`` no picture."""
-    return Console(stderr=err, highlight=False, soft_wrap=True, markup=False, emoji=False, width=width)
-
-
-class _Table(Table):
-    """One whose cells are names and numbers, and cannot steer the terminal."""
-
-    def add_row(self, *cells: object, **how: Any) -> None:
-        """See rich."""
-        super().add_row(*(Text(printable(str(cell))) for cell in cells), **how)
-
-
-def numbers_table(*columns: str) -> Table:
-    """A table whose first column is text and whose others are numbers."""
-    table = text_table(*columns)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    return table
+def numbers_table(*columns: str, texts: Collection[int] = (0,)) -> Table:
+    """A table of numbers; `texts` are the positions of columns of text, -1 the last."""
+    return Table(columns, set(range(len(columns))) - {position % len(columns) for position in texts})
 
 
 def text_table(*columns: str) -> Table:
     """A table of text."""
-    return _Table(*(printable(column) for column in columns), box=None, pad_edge=False)
+    return Table(columns)

@@ -20,8 +20,9 @@ from stormwright.experiments.ready import read_problem
 from stormwright.formats import assignment_to_dict, write_assignment
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
+from stormwright.model.limits.limit import node_sum
 from stormwright.model.limits.violations import broken_limits, other_worker_counts
-from stormwright.model.texts import counted, proof_text, size_of
+from stormwright.model.texts import assumed_text, counted, proof_text, size_of
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.kit.resolve import ANY_JAVA, resolve_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
@@ -41,22 +42,26 @@ _TRAFFIC = {
     "total": "cost",
 }
 
-_COUNTS: dict[str, Callable[[Problem, IntArray], int]] = {
-    "executors placed": lambda _, slots: int(np.count_nonzero(slots != UNPLACED)),
-    "workers": lambda _, slots: len(np.unique(slots[slots != UNPLACED])),
-    "nodes used": lambda problem, slots: len(np.unique(problem.slot_node[slots[slots != UNPLACED]])),
+_FIGURES: dict[str, Callable[[Problem, IntArray], str]] = {
+    "executors placed": lambda _, slots: f"{np.count_nonzero(slots != UNPLACED):,}",
+    "workers": lambda _, slots: f"{len(_distinct(slots)):,}",
+    "nodes used": lambda problem, slots: f"{len(set(problem.slot_node[_distinct(slots)].tolist())):,}",
+    "CPU of the fullest node": lambda problem, slots: f"{_fullest(problem, slots):.1%}",
 }
+
+
+class _SchedulerOption(click.Option):
+    """Names those that there are where help is asked for: other packages' take time to find."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """See click."""
+        self.help = f"Who decides: {', '.join(scheduler_names())}, or {ANY_JAVA}, a Java IScheduler."
+        return super().get_help_record(ctx)
 
 
 @click.command()
 @options.problem_file
-@click.option(
-    "--scheduler",
-    "name",
-    default=DECIDING,
-    show_default=True,
-    help=f"Who decides: {', '.join(scheduler_names())}, or {ANY_JAVA}, a Java IScheduler.",
-)
+@click.option("--scheduler", "name", cls=_SchedulerOption, default=DECIDING, show_default=True)
 @click.option(
     "--set",
     "settings",
@@ -116,16 +121,28 @@ def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None
         values = [getattr(of_placement, name) for _, of_placement in placements.values()]
         if any(values) or name == "total":
             table.add_row(label, *(f"{value:,.1f}" for value in values))
-    for label, count in _COUNTS.items():
-        table.add_row(label, *(f"{count(problem, slots):,}" for slots, _ in placements.values()))
+    for label, figure in _FIGURES.items():
+        table.add_row(label, *(figure(problem, slots) for slots, _ in placements.values()))
     print_table(table)
     if "before" in placements:
         say(_moves(problem, after))
     if "proof" in assignment.parameters:
         say(proof_text(assignment.parameters["proof"]))
-    for line in [*_broken_limits(problem, assignment), *_reasons(assignment)]:
+    for line in [*filter(None, [assumed_text(problem)]), *_broken_limits(problem, assignment), *_reasons(assignment)]:
         say(line)
     _print_workers(problem, after)
+
+
+def _distinct(slots: IntArray) -> list[int]:
+    """The slots that are used, without `np.unique`, which imports masked arrays when it is used first."""
+    return sorted(set(slots[slots != UNPLACED].tolist()))
+
+
+def _fullest(problem: Problem, slots: IntArray) -> float:
+    """The largest part of its CPU that a node's executors use; of a node without any, more than all is used."""
+    used = node_sum(problem, slots, problem.executor_cpu_hz)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.max(np.where(used > 0, used / problem.node_cpu_hz, 0.0), initial=0.0))
 
 
 def _print_workers(problem: Problem, slots: IntArray) -> None:
@@ -149,7 +166,7 @@ def _workers(problem: Problem, slots: IntArray) -> Iterator[tuple[str, str, str]
     hosts = Counter(node.host for node in problem.supervisors)
     for index, topology in enumerate(problem.topologies):
         own = slots[problem.executors_of(index)]
-        for slot in np.unique(own[own != UNPLACED]).tolist():
+        for slot in _distinct(own):
             host, port = problem.supervisors[problem.slot_node[slot]].host, problem.slots[slot].port
             counts = np.bincount(topology.executor_component[own == slot])
             parts = [f"{counts[c]} {topology.components[c].id}" for c in np.flatnonzero(counts).tolist()]

@@ -78,8 +78,8 @@ def _print(found: Tradeoff) -> None:
     say(f"{problem.name or 'problem'}: {size_of(problem)}")
     broken = f", {counted(found.broken, 'limit')} broken" if found.broken else ""
     say(f"staying costs {found.staying:,.1f}{broken}; the least found is {found.least:,.1f}")
-    table = numbers_table("may move", "may restart", "moved", "workers restarted", "cost", "of the gain", "")
-    table.columns[-1].justify = "left"
+    columns = ("may move", "may restart", "moved", "workers restarted", "cost", "of the gain", "")
+    table = numbers_table(*columns, texts=(0, -1))
     for point in found.points:
         table.add_row(
             *("all" if most is None else f"{most:,}" for most in (point.limits.moves, point.limits.restarts)),

@@ -16,6 +16,7 @@ from stormwright.experiments.compare.run import Comparison
 from stormwright.experiments.tradeoff import run as tradeoffs
 from stormwright.explain.placement import Placement
 from stormwright.model import Problem
+from stormwright.model.texts import proof_text
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.resolve import choose_schedulers, resolve_scheduler
@@ -106,7 +107,8 @@ def bound(problem: Problem, placement: Placement | None = None, *, seconds: floa
     -------
     dict
         ``cost`` of the placement, ``bound`` (no valid placement costs less), ``gap`` between them in parts of the cost
-        (None where executors are left out), ``optimal``.
+        (None where executors are left out), ``optimal``, ``flows`` (part of the traffic that is shuffled, which the
+        bound counts as free), and all of it as ``text``.
 
     Raises
     ------
@@ -117,7 +119,9 @@ def bound(problem: Problem, placement: Placement | None = None, *, seconds: floa
 
     _check_problem(problem)
     placement = placement or place(problem, SEARCHING, time_budget_s=2.0)
-    return bound_cost(problem, placement.slot_of_executor, seconds).figures(problem, placement.slot_of_executor)
+    slots = placement.slot_of_executor
+    figures = bound_cost(problem, slots, seconds).figures(problem, slots)
+    return {**figures, "text": proof_text(figures)}
 
 
 def tradeoff(problem: Problem, *, seconds: float = 1.0, seed: int = 0) -> tradeoffs.Tradeoff:

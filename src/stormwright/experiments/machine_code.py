@@ -17,7 +17,7 @@ from pkgutil import walk_packages
 from stormwright import optimize
 from stormwright.optimize.ahead import ready_greedy, ready_search, ready_small
 from stormwright.optimize.kernel.compiled import ENTRIES
-from stormwright.optimize.kernel.kept import BROUGHT, LEVEL, SOURCES, Making, is_able
+from stormwright.optimize.kernel.kept import BROUGHT, FILED_AS, LEVEL, Making, is_able
 from stormwright.schedulers.mend.repair import ready_repair
 
 
@@ -46,7 +46,7 @@ def make() -> int:
     """
     BROUGHT.mkdir(exist_ok=True)
     for path in BROUGHT.iterdir():
-        if SOURCES[:12] not in path.name:
+        if FILED_AS not in path.name:
             path.unlink()
     missing = len(_without_code())
     if missing:

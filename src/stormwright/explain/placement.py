@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.explain.drawing import component_colours, component_legend, draw, is_small
 from stormwright.explain.placement_svg import placement_svg
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
-from stormwright.model.texts import counted, size_of
+from stormwright.model.texts import assumed_text, counted, size_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,6 +59,7 @@ class Placement(Assignment):
             f"cost {cost.total:,.1f}: {across}, {near}",
             f"{counted(len(placed), 'executor')} in {workers} on {used}",
         ]
+        lines += filter(None, [assumed_text(problem)])
         if self.unplaced:
             lines.append(f"{counted(len(self.unplaced), 'executor')} without a slot:")
             lines += [f"  {count} of {topology}: {'; '.join(why)}" for topology, count, why in self.reasons_together()]

@@ -17,7 +17,7 @@ IndexArray: TypeAlias = NDArray[np.integer[Any]]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
-def frozen(values: ArrayLike, dtype: type[Scalar]) -> NDArray[Scalar]:
+def frozen(values: ArrayLike, dtype: type[Scalar] | np.dtype[Scalar], *, own: bool = False) -> NDArray[Scalar]:
     """`values` as a read-only array of one type: itself where it is one that nobody can write to, else a copy.
 
     Parameters
@@ -26,20 +26,37 @@ def frozen(values: ArrayLike, dtype: type[Scalar]) -> NDArray[Scalar]:
         An array, or what NumPy makes one of. Real numbers are no integers: they are refused rather than cut.
     dtype
         Type of the result's items.
+    own
+        Nobody else has the array: it itself becomes read-only, and no copy is made for that.
 
     Raises
     ------
     TypeError
         Real numbers where integers are wanted.
+    OverflowError
+        Integers that the type cannot hold.
     """
     array = np.asarray(values)
-    if array.dtype == dtype and not _may_change(array):
+    if array.dtype != dtype:
+        _require_fit(array, np.dtype(dtype))
+    elif not own and not _may_change(array):
         return array
-    if array.size and not np.can_cast(array.dtype, dtype, "same_kind"):
-        raise TypeError(f"should be an array of {np.dtype(dtype)}, got one of {array.dtype}")
-    copy: NDArray[Scalar] = np.array(array, dtype=dtype)
-    copy.flags.writeable = False
-    return copy
+    mine: NDArray[Scalar] = array if own and array.dtype == dtype else np.array(array, dtype=dtype)
+    mine.flags.writeable = False
+    return mine
+
+
+def _require_fit(array: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    """Refuse what would not be the same as items of another type: NumPy itself cuts and wraps without a word."""
+    if not array.size:
+        return
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise TypeError(f"should be an array of {dtype}, got one of {array.dtype}")
+    if dtype.kind in "iu" and array.dtype.kind in "iu" and not np.can_cast(array.dtype, dtype):
+        able = np.iinfo(dtype)
+        for value in (int(array.min()), int(array.max())):
+            if not able.min <= value <= able.max:
+                raise OverflowError(f"should be integers from {able.min:,} to {able.max:,} ({dtype}), got {value:,}")
 
 
 def _may_change(array: object) -> bool:
@@ -53,16 +70,12 @@ def _may_change(array: object) -> bool:
 
 def frozen_ints(values: ArrayLike) -> IntArray:
     """A read-only int32 array of `values`."""
-    array = np.array(values, dtype=np.int32)
-    array.flags.writeable = False
-    return array
+    return frozen(values, np.int32)
 
 
 def frozen_floats(values: ArrayLike) -> FloatArray:
     """A read-only float64 array of `values`."""
-    array = np.array(values, dtype=np.float64)
-    array.flags.writeable = False
-    return array
+    return frozen(values, np.float64)
 
 
 class ByContent:

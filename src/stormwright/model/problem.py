@@ -99,8 +99,11 @@ class Problem(ByContent):
         for name, part in parts._asdict().items():
             object.__setattr__(self, name, part)
 
+    def __repr__(self) -> str:
+        """A line: all that is in it would be long at a prompt."""
+        return f"<Problem {self}>"
+
     def __str__(self) -> str:
-        """A line; all that is in it is in `repr`, which may be long."""
         return f"{self.name or 'problem'}: {size_of(self)}"
 
     def _made_of(self, before: Parts | None) -> Parts:

@@ -38,6 +38,15 @@ def size_of(problem: Problem) -> str:
     return ", ".join(counted(count, noun) for noun, count in sizes.items())
 
 
+def assumed_text(problem: Problem) -> str:
+    """Whose load was assumed, as it was not measured; nothing where all was."""
+    assumed = sum(load is None for load in problem.demand.measured)
+    if not assumed:
+        return ""
+    whose = "the load" if assumed == len(problem.topologies) else f"the load of {counted(assumed, 'topology')}"
+    return f"{whose} was not measured, but assumed: 1 tuple/s from each spout executor, CPU and memory as asked for"
+
+
 def amount(value: float, unit: str) -> str:
     """``6.1 GHz`` for 6.1e9 Hz, ``512 MB``; four digits of it, and all before the point.
 
@@ -77,13 +86,16 @@ def amount_range(least: float, most: float, unit: str) -> str:
 
 
 def proof_text(proof: Mapping[str, Any]) -> str:
-    """What `optimizer` proves of its placement (`cost`, `bound`, `gap`, `optimal`), in words."""
+    """What is proven of a placement (`cost`, `bound`, `gap`, `optimal`, `flows`), in words."""
     if proof["optimal"]:
         return f"cost {proof['cost']:,.1f}, proven to be the least"
     if proof["gap"] is None:
         return f"no placement of all executors costs less than {proof['bound']:,.1f}; not all have a slot here"
     if proof["bound"] <= 0:
-        return f"cost {proof['cost']:,.1f}; how much less another placement could cost was not proven"
+        unproven = f"cost {proof['cost']:,.1f}; how much less another placement could cost was not proven"
+        if not proof.get("flows"):
+            return unproven
+        return f"{unproven}: {proof['flows']:.0%} of the traffic is shuffled, which counts as free"
     return f"cost {proof['cost']:,.1f}; no placement costs less than {proof['bound']:,.1f}, {proof['gap']:.1%} below"
 
 

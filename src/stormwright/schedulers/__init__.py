@@ -6,10 +6,11 @@ Called, the package tells what there is: ``stormwright.schedulers()``.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from stormwright.model import Scheduler
-from stormwright.schedulers.kit.describe import Description, describe_anyway
 from stormwright.schedulers.kit.registry import (
     make_scheduler,
     parse_settings,
@@ -17,15 +18,28 @@ from stormwright.schedulers.kit.registry import (
     scheduler_type,
 )
 
+if TYPE_CHECKING:
+    from stormwright.schedulers.kit.describe import Description
+
 __all__ = ["Scheduler", "make_scheduler", "parse_settings", "scheduler_names", "scheduler_type"]
+
+
+class _Listed(dict[str, "Description"]):
+    """Descriptions by name, which a prompt shows as a list of names and rules."""
+
+    def __repr__(self) -> str:
+        width = max(map(len, self), default=0)
+        return "\n".join(f"{name.ljust(width)}  {found.rule}" for name, found in self.items())
 
 
 class _Schedulers(ModuleType):
     """A package that answers when it is called: at a prompt `schedulers` is a question, in code it is a room."""
 
-    def __call__(self) -> dict[str, Description]:
+    def __call__(self) -> Mapping[str, Description]:
         """Every scheduler there is, by name, with its rule, its source and its parameters; of a broken one, why."""
-        return {name: describe_anyway(name) for name in scheduler_names()}
+        from stormwright.schedulers.kit.describe import describe_anyway
+
+        return _Listed((name, describe_anyway(name)) for name in scheduler_names())
 
 
 sys.modules[__name__].__class__ = _Schedulers

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
-from stormwright.model.arrays import IntArray
+from stormwright.model.arrays import IntArray, frozen
 from stormwright.schedulers.frame.java_order import topologies_order
 from stormwright.schedulers.kit.params import NoParams
 
@@ -52,11 +52,12 @@ class EvenScheduler:
         free = _FreeSlots(problem)
         unplaced: list[Unplaced] = []
         status: dict[str, str] = {}
-        lacking = np.unique(problem.executor_topology[slots == UNPLACED]).tolist()
+        # Not `np.unique`, here and below: it would import masked arrays for a first answer.
+        lacking = np.flatnonzero(np.bincount(problem.executor_topology[slots == UNPLACED])).tolist()
         for index in topologies_order([topology.id for topology in problem.topologies], lacking):
             topology, executors = problem.topologies[index], problem.executors_of(index)
             own = slots[executors]
-            live_workers = len(np.unique(own[own != UNPLACED]))
+            live_workers = len(set(own[own != UNPLACED].tolist()))
             waiting = np.flatnonzero(own == UNPLACED)
             taken = free.take(min(topology.num_workers - live_workers, len(waiting)))
             if len(taken):
@@ -70,8 +71,7 @@ class EvenScheduler:
                     for executor, name in zip(waiting, names, strict=True)
                 ]
                 status[topology.id] = f"{len(waiting)} of {topology.num_executors} executors unplaced: {reason}"
-        slots.flags.writeable = False
-        return Assignment(slots, tuple(unplaced), status, scheduler="even")
+        return Assignment(frozen(slots, np.int32, own=True), tuple(unplaced), status, scheduler="even")
 
 
 class _FreeSlots:

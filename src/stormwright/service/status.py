@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from stormwright.controller.move import MoveReport
+from stormwright.pipeline.run.progress import Progress
 from stormwright.pipeline.watch.drift import Drift
 from stormwright.service.memory import Counts
 
@@ -26,7 +27,7 @@ class ServiceStatus:
     drift
         Loads that are no longer those that were decided by.
     pipeline
-        As `stormwright.pipeline.run.stream.LoadStream.progress` gives it.
+        Where the stream of loads stands.
     history
         As `stormwright.service.kept.history.History.status` gives it, with ``closed_panes``: why panes that are
         complete have not reached it.
@@ -40,7 +41,7 @@ class ServiceStatus:
     moves: Sequence[MoveReport]
     counts: Counts
     drift: Sequence[Drift]
-    pipeline: Mapping[str, Any]
+    pipeline: Progress
     history: Mapping[str, Any]
     evaluation: Mapping[str, Any]
 

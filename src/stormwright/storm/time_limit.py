@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from stormwright import stdout
 from stormwright.errors import InputError, SchedulerError
 from stormwright.model import Assignment, Problem, Scheduler
 
@@ -75,4 +76,6 @@ class _Call(threading.Thread):
 
     def ended_within(self, limit_s: float | None) -> bool:
         self.join(limit_s)
+        if self.is_alive():
+            stdout.leave_alone(self)
         return not self.is_alive()

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import OptimizeResult
 
+from stormwright.formats.sketch import sketch
 from stormwright.model import UNPLACED, CostWeights, Problem, cost_of, violations
 from stormwright.model.texts import proof_text
 from stormwright.optimize.bound import exact, put_together
@@ -265,6 +266,14 @@ def test_what_is_left_out_has_no_gap():
     assert figures["bound"] <= 10
     assert not figures["optimal"]
     assert "not all have a slot" in proof_text(figures)
+
+
+def test_a_bound_of_nothing_says_that_shuffled_traffic_counts_as_free():
+    of = sketch("lines 2 -> split 4 -> count 4 fields")
+    slots = np.repeat([0, 1, 2], [4, 3, 3]).astype(np.int32)
+    figures = bound_cost(of, slots, 1.0).figures(of, slots)
+    assert (figures["bound"], figures["flows"]) == (0.0, 0.5), "half of all is from lines to split"
+    assert proof_text(figures).endswith("was not proven: 50% of the traffic is shuffled, which counts as free")
 
 
 def test_a_bound_of_nothing_is_called_none():

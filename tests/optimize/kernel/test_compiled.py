@@ -124,6 +124,25 @@ def test_what_was_brought_and_does_not_fit_is_compiled(package, harm):
     assert run(package, **environment)[:2] == [expected, 1], "now it is in a cache"
 
 
+def test_code_of_older_sources_does_not_pile_up(package):
+    """The user's cache, in the package's folder here."""
+    run(package)
+    (cache,) = {path.parent for path in package.rglob("*.nbi")}
+    other = cache / "other.function-1.py311.nbi"
+    other.touch()
+    first = {*cache.glob("*.nb[ic]")}
+    write_callee(package, 2)
+    run(package)
+    assert first <= {*cache.glob("*.nb[ic]")}, "another checkout may use it"
+    for path in first:
+        os.utime(path, (0, 0))
+    kept_on = {*cache.glob("*.nb[ic]")} - first | {other}
+    write_callee(package, 3)
+    run(package)
+    assert not {*cache.glob("*.nb[ic]")} & (first - {other})
+    assert kept_on <= {*cache.glob("*.nb[ic]")}, "what is new, and what is not ours"
+
+
 @pytest.mark.parametrize("end", [".nbi", ".nbc"])
 def test_a_damaged_cache_is_begun_anew(package, end):
     """As a power failure leaves it: Numba itself would fail at it for ever."""

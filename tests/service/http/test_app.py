@@ -105,6 +105,16 @@ def test_nonsense_is_refused(port, delivered):
     assert not delivered
 
 
+def test_who_asks_for_nothing_is_told_what_there_is(port):
+    with urllib.request.urlopen(f"http://{HOST}:{port}/") as answer:
+        named = orjson.loads(answer.read())["endpoints"]
+    for endpoint in named:
+        method, path = endpoint.split()
+        with pytest.raises(urllib.error.HTTPError, match="405"):
+            urllib.request.urlopen(urllib.request.Request(f"http://{HOST}:{port}{path}", method="PUT"))
+        assert method in {"GET", "POST"}
+
+
 def test_the_cluster_with_its_measured_load_can_be_had_as_a_problem_file(port):
     address = f"http://{HOST}:{port}/v1/problem"
     with pytest.raises(urllib.error.HTTPError, match="503"):

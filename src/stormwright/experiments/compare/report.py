@@ -18,7 +18,7 @@ from stormwright.explain.drawing import (
 )
 from stormwright.model import CostWeights
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.texts import counted, size_of
+from stormwright.model.texts import assumed_text, counted, size_of
 
 _BAR_HEIGHT = 100
 
@@ -53,7 +53,7 @@ def write_comparison(path: Path, comparison: Comparison) -> None:
         path,
         "compare.html.j2",
         title=f"Schedulers compared on {problem.name or 'a problem'}",
-        lead=f"{size_of(problem)}.",
+        lead=f"{'; '.join(filter(None, [size_of(problem), assumed_text(problem)]))}.",
         mark=MARK,
         mark_means=MARK_MEANS,
         current=comparison.current,

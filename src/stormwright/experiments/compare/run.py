@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.limits.limit import Violation, node_sum
 from stormwright.model.limits.violations import broken_limits, other_worker_counts
 from stormwright.model.limits.workers import WorkerCount
-from stormwright.model.texts import counted
+from stormwright.model.texts import assumed_text, counted
 from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.warm_up import warm_up
 
@@ -171,20 +172,25 @@ class Comparison:
                 "executors": problem.num_executors,
                 "nodes": len(problem.supervisors),
                 "slots": len(problem.slots),
+                "assumed_loads": sum(load is None for load in problem.demand.measured),
             },
             "current": self.current.as_dict() if self.current else None,
             "schedulers": [row.as_dict() for row in self.rows],
         }
 
+    @property
+    def notes(self) -> list[str]:
+        """What one has to know to read the table."""
+        marked = any(row.figures and row.figures.mark for row in self.rows) or (self.current and self.current.mark)
+        return [*filter(None, [f"{MARK} {MARK_MEANS}" if marked else "", assumed_text(self.problem)])]
+
     def __repr__(self) -> str:
-        """The table, and what a mark in it means: what a prompt shows."""
-        table = comparison_table(self)
-        return f"{table.as_text()}\n{MARK} {MARK_MEANS}" if table.marked else table.as_text()
+        """The table and its notes: what a prompt shows."""
+        return "\n".join([comparison_table(self).as_text(), *self.notes])
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
-        table = comparison_table(self)
-        return f"{table.as_html()}<p>{MARK} {MARK_MEANS}</p>" if table.marked else table.as_html()
+        return "".join([comparison_table(self).as_html(), *(f"<p>{escape(note)}</p>" for note in self.notes)])
 
 
 def compare(

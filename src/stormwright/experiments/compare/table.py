@@ -26,17 +26,10 @@ _COLUMNS: dict[str, Callable[[Figures], float | int | None]] = {
 
 
 class ComparisonTable(NamedTuple):
-    """Cells as people read them, the first of each row a name.
-
-    Parameters
-    ----------
-    marked
-        Whether a cost is no measure beside the others (`stormwright.experiments.compare.run.MARK`).
-    """
+    """Cells as people read them, the first of each row a name."""
 
     head: list[str]
     rows: list[list[str]]
-    marked: bool
 
     def as_text(self) -> str:
         """Columns under each other, numbers to the right."""
@@ -65,7 +58,7 @@ def comparison_table(comparison: Comparison) -> ComparisonTable:
     for row in comparison.rows:
         cells = _cells(row.figures, columns) if row.figures else [*("–" for _ in columns), "failed"]
         rows.append([row.label, *cells, f"{row.seconds:.3f}"])
-    return ComparisonTable(["", *columns, "limits", "s"], rows, any(figures.mark for figures in found))
+    return ComparisonTable(["", *columns, "limits", "s"], rows)
 
 
 def _cells(figures: Figures, columns: Mapping[str, Callable[[Figures], float | int | None]]) -> list[str]:

@@ -7,7 +7,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from stormwright.errors import ClusterError
 from stormwright.experiments.demo.measure import TopologyRun, longest_silence_s, measure
 from stormwright.experiments.demo.topologies import Submission
 from stormwright.model import Problem, TopologyAssignment
+from stormwright.pipeline.run.progress import Progress
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.settings import ServiceSettings
@@ -76,7 +77,7 @@ class DemoResult:
     end_ms: float
     spans_ms: Sequence[tuple[float, float, str]]
     network: str
-    pipeline: dict[str, Any] = field(default_factory=dict)
+    pipeline: Progress | None = None
 
     @property
     def lost(self) -> int:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, nearest
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,8 @@ def parse_submissions(specs: list[str]) -> list[Submission]:
         kind, _, rest = spec.partition(":")
         path = f"--topology[{number}]"
         if kind not in TOPOLOGIES:
-            near = get_close_matches(kind, TOPOLOGIES, n=1)
-            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(TOPOLOGIES)}"
+            near = nearest(kind, TOPOLOGIES)
+            hint = f"; did you mean {near}?" if near else f"; there are {', '.join(TOPOLOGIES)}"
             faults.append(Fault(f"no topology called {kind!r}{hint}", path))
             continue
         args: dict[str, str] = {}

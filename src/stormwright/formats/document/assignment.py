@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from stormwright.formats.document.documents import ASSIGNMENT_SCHEMA, AssignmentDocument, UnplacedDocument
-from stormwright.formats.document.faults import FaultList, join_path, shown
+from stormwright.formats.document.faults import FaultList, join_path, require_schema, shown
 from stormwright.formats.document.placement import parse_placement, placement_to_dict
 from stormwright.formats.files.json_files import read_json, write_json
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, TopologyAssignment, Unplaced
+from stormwright.model.arrays import frozen
 
 
 def read_assignment(path: Path, problem: Problem) -> Assignment:
@@ -60,6 +61,7 @@ def assignment_from_dict(document: object, problem: Problem, source: str = "assi
     InputError
         It is not an assignment of this problem; all its faults.
     """
+    require_schema(document, source, ASSIGNMENT_SCHEMA)
     faults = FaultList()
     header = faults.parse(AssignmentDocument, document, "$")
     slot_of_executor = np.full(problem.num_executors, UNPLACED, dtype=np.int32)
@@ -75,9 +77,8 @@ def assignment_from_dict(document: object, problem: Problem, source: str = "assi
     unplaced = [_unplaced(item, problem, at, faults) for item, at in faults.items(document, "unplaced", "$")]
     if header is None or faults.faults:
         raise faults.error(source)
-    slot_of_executor.flags.writeable = False
     return Assignment(
-        slot_of_executor=slot_of_executor,
+        slot_of_executor=frozen(slot_of_executor, np.int32, own=True),
         unplaced=tuple(executor for executor in unplaced if executor is not None),
         status=header.status,
         scheduler=header.scheduler,

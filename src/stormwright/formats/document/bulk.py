@@ -46,7 +46,7 @@ class Column:
         array = self._numbers({int}, "should be an integer", default=lowest)
         sound = (array >= lowest) & (array < count)
         self._check(sound, f"should be {what}")
-        return frozen_ints(np.where(sound, array, lowest))
+        return frozen_ints(np.where(sound, array, lowest).astype(np.int32))  # whole numbers, as was seen
 
     def names(self, known: Mapping[str, int], what: str) -> IntArray:
         """The values as what `known` gives for them; `what` says what they should be, in messages."""

@@ -33,6 +33,7 @@ class Each:
         return core_schema.any_schema()
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        self.model.model_rebuild()
         item = self.model.__pydantic_core_schema__
         return handler(core_schema.dict_schema(values_schema=item) if self.keyed else core_schema.list_schema(item))
 
@@ -66,9 +67,12 @@ Total = Annotated[float, Field(ge=0)]
 
 
 class Document(BaseModel):
-    """Base of our formats: no unknown keys, no conversions, no NaN."""
+    """Base of our formats: no unknown keys, no conversions, no NaN.
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+    What checks a document is made when there is the first of its kind: of most kinds a process sees none.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class SupervisorDocument(Document):

@@ -22,8 +22,25 @@ Model = TypeVar("Model", bound=BaseModel)
 #: Pydantic begins with what it takes the value for ("Input should", "String should"); the path tells that.
 _SUBJECT = re.compile(r"\A\w+ should ")
 
+#: What the names of our schemas begin with; what follows is the kind of the document.
+_OURS = re.compile(r"stormwright-(?P<kind>[a-z]+)\b")
+
 #: Items of a list that are validated at once.
 _BATCH = 10_000
+
+
+def require_schema(document: object, source: str, *wanted: str) -> None:
+    """Refuse with one sentence what says that it is another of our documents than those of the schemas `wanted`.
+
+    Raises
+    ------
+    InputError
+        It does.
+    """
+    named = document.get("schema") if isinstance(document, Mapping) else None
+    if isinstance(named, str) and _OURS.match(named) and _kind(named) not in map(_kind, wanted):
+        message = f"is {_a(_kind(named))} ({shown(named)}), and {_a(_kind(wanted[0]))} should be here"
+        raise InputError(source, [Fault(message, "$")])
 
 
 def raise_all(errors: Sequence[InputError]) -> None:
@@ -131,6 +148,15 @@ class FaultList:
             return
         for name, value in values.items():
             yield name, value, join_path(path, name)
+
+
+def _kind(schema: str) -> str:
+    found = _OURS.match(schema)
+    return found["kind"] if found else schema
+
+
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[:1] in "aeiou" else f"a {noun}"
 
 
 @cache

@@ -14,7 +14,7 @@ from stormwright.formats.document.documents import (
     SupervisorDocument,
     TopologyDocument,
 )
-from stormwright.formats.document.faults import FaultList, join_path
+from stormwright.formats.document.faults import FaultList, join_path, require_schema
 from stormwright.formats.document.load import load_to_dict, parse_load
 from stormwright.formats.document.placement import parse_placement, placement_to_dict
 from stormwright.formats.document.topology import add_misfits, parse_topology, topology_to_dict
@@ -35,6 +35,7 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
     InputError
         It is not a problem; all its faults.
     """
+    require_schema(document, source, PROBLEM_SCHEMA, CASE_SCHEMA)
     path = "$"
     if isinstance(document, Mapping) and document.get("schema") == CASE_SCHEMA:
         document, path = document.get("problem"), "$.problem"

@@ -27,13 +27,10 @@ from stormwright.formats.document.problem import problem_from_dict, problem_to_d
 from stormwright.formats.files.json_files import parse_json
 from stormwright.model import LoadProfile, Problem, TopologyLoad
 from stormwright.model.amounts import AMOUNT_WANTED, MOST_AMOUNT
-from stormwright.model.arrays import BoolArray, IndexArray
+from stormwright.model.arrays import BoolArray, IndexArray, frozen
 from stormwright.model.problem import CHECKED
 
 BINARY_SCHEMA = "stormwright-problem-arrays/1"
-
-#: How a file of this kind begins, as every zip does, and how its name ends.
-MAGIC, SUFFIX = b"PK\x03\x04", ".npz"
 
 #: Name → type of every array; all have one dimension.
 ARRAYS: Mapping[str, np.dtype[Any]] = {
@@ -184,8 +181,8 @@ def _arrays(file: IO[bytes], source: str) -> Arrays:
                 array = archive[name]
                 if array.dtype != dtype or array.ndim != 1:
                     faults.add(f"should be a list of {dtype}, is of {array.dtype} with shape {array.shape}", name)
-                array.flags.writeable = False
-                found[name] = array
+                    continue
+                found[name] = frozen(array, dtype, own=True)
     except (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, NotImplementedError) as error:
         raise InputError(source, [Fault(f"is damaged, or no archive of plain NumPy arrays: {error}", "$")]) from error
     if faults.faults:

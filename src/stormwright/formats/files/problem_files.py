@@ -6,9 +6,11 @@ import io
 from pathlib import Path
 
 from stormwright.formats.document.problem import problem_from_dict, problem_to_dict
-from stormwright.formats.files.archives import MAGIC, SUFFIX, problem_from_archive, problem_to_bytes
 from stormwright.formats.files.json_files import collection_paused, json_in, opened, source_of, write_bytes, write_json
 from stormwright.model import Problem
+
+#: How an archive begins, as every zip does, and how its name ends; what reads it is imported with the first.
+_MAGIC, _SUFFIX = b"PK\x03\x04", ".npz"
 
 
 @collection_paused()
@@ -21,7 +23,9 @@ def read_problem(path: Path) -> Problem:
         The file cannot be read or is not a problem; all its faults.
     """
     with opened(path) as file:
-        if file.peek(len(MAGIC)).startswith(MAGIC):
+        if file.peek(len(_MAGIC)).startswith(_MAGIC):
+            from stormwright.formats.files.archives import problem_from_archive
+
             # Arrays straight from the file; a pipe has to be read whole, as archives are read from their end.
             return problem_from_archive(file if file.seekable() else io.BytesIO(file.read()), source_of(path))
         data = file.read()
@@ -37,7 +41,9 @@ def write_problem(path: str | Path, problem: Problem) -> None:
         The file cannot be written.
     """
     path = Path(path)
-    if path.suffix == SUFFIX:
+    if path.suffix == _SUFFIX:
+        from stormwright.formats.files.archives import problem_to_bytes
+
         write_bytes(path, problem_to_bytes(problem))
     else:
         write_json(path, problem_to_dict(problem))

@@ -49,13 +49,17 @@ class Bound:
     def figures(self, problem: Problem, slots: IntArray) -> dict[str, Any]:
         """Cost of a placement, the bound, and the gap between them in parts of the cost, for programs.
 
-        There is no gap (None) where executors are left out: what the others cost says nothing of all.
+        There is no gap (None) where executors are left out: what the others cost says nothing of all. `flows` is the
+        part of all traffic that follows the placement, which a bound counts as free (`relaxed`).
         """
         cost = cost_of(problem, slots).total
         gap: float | None = max(0.0, 1 - self.cost / cost) if cost > 0 and not self.optimal else 0.0
         if np.any(slots == UNPLACED):
             gap = None
-        return {"cost": cost, "bound": self.cost, "gap": gap, "optimal": self.optimal}
+        flow_tps = sum(float(load.flow_tps.sum()) for load in problem.loads)
+        all_tps = sum(float(load.pair_tps.sum()) for load in problem.loads) + flow_tps
+        flows = flow_tps / all_tps if all_tps else 0.0
+        return {"cost": cost, "bound": self.cost, "gap": gap, "optimal": self.optimal, "flows": flows}
 
 
 def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: CostWeights | None = None) -> Bound:

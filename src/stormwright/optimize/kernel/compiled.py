@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core import types
 
-from stormwright.optimize.kernel.kept import SOURCES, KeptCode
+from stormwright.optimize.kernel.kept import FILED_AS, KeptCode
 from stormwright.optimize.kernel.part import PartCompiler
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -44,7 +44,7 @@ def compiled(function: F) -> F:
     -------
     What is called like `function`, and is in `ENTRIES`.
     """
-    function.__qualname__ = f"{function.__qualname__}.{SOURCES[:12]}"  # by which Numba files it
+    function.__qualname__ = f"{function.__qualname__}.{FILED_AS}"  # by which Numba files it
     dispatcher = numba.njit(**_OPTIONS)(function)
     dispatcher._cache = KeptCode(function)  # noqa: SLF001 (Numba knows its own cache only)
     ENTRIES.append(dispatcher)

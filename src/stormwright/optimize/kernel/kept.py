@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, cached_property
@@ -41,6 +43,13 @@ def _digest() -> str:
 
 
 SOURCES = _digest()
+
+#: The part of it that is in the names of functions, by which Numba files their code in the user's cache.
+FILED_AS = SOURCES[:12]
+_FILED = re.compile(r"\.(?P<digest>[0-9a-f]{12})-\d+\.py\d+")
+
+#: What was made longer ago than that, in seconds, is of a version that has been left.
+_OLD_S = 30 * 86_400.0
 
 #: Machine code that was made with anything else is not used.
 STAMP = f"{SOURCES} {sys.implementation.cache_tag} numba {numba.__version__} llvmlite {llvm.llvm_version_info}"
@@ -124,6 +133,7 @@ class KeptCode(_Cache):  # type: ignore[misc]
         elif self._own:
             with suppress(Exception):  # a full disk: next time it is compiled again
                 self._own.save_overload(sig, data)
+                _drop_old(Path(self._own.cache_path))
 
     def enable(self) -> None:
         """It always is."""
@@ -133,6 +143,14 @@ class KeptCode(_Cache):  # type: ignore[misc]
 
     def flush(self) -> None:
         """What was brought stays."""
+
+
+def _drop_old(directory: Path) -> None:
+    """Delete machine code of other sources that nobody has made for long: no version of ours looks for it again."""
+    for path in directory.glob("*.nb[ic]"):
+        filed = _FILED.search(path.name)
+        if filed and filed["digest"] != FILED_AS and path.stat().st_mtime < time.time() - _OLD_S:
+            path.unlink(missing_ok=True)
 
 
 def _key(sig: Any, codegen: Any) -> tuple[Any, ...]:

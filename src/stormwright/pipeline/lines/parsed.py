@@ -44,8 +44,9 @@ _CORRUPT = "corrupt"
 _OPTIONS = {"columnNameOfCorruptRecord": _CORRUPT, "allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 
 _SEPARATOR = "\x01"
-#: (2) among texts after a separator each.
-_NOT_A_TEXT = r"\x01(?:-?[0-9][-+.eE0-9]*(?:\x01|$)|true(?:\x01|$)|false(?:\x01|$)|[\[{])"
+#: (2) among texts after a separator each. An address such as 10.0.0.7 is no number, and the host of many records; one
+#: that no double can hold, as 1e999, is infinite to Spark, whose writer of JSON quotes that.
+NOT_A_TEXT = r"\x01(?:(?:-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|\"?-?Infinity\"?)(?:\x01|$)|[\[{])"
 
 #: (3) Escapes that are whole, and what is left where one is not.
 _WHOLE_ESCAPES = r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -87,7 +88,8 @@ def parsed(lines: DataFrame, *others: Column) -> DataFrame:
     elements = ArrayType(record_type().add(_MARK, LongType()))
     root = StructType([StructField(_MARK, elements), StructField(_CORRUPT, StringType())])
     # With columns that are no functions of the line alone: else Spark would parse it again for a condition.
-    found = lines.where(F.rlike(line, F.lit(_NOT_BLANK))).select(
+    # Most lines begin as a record does, and that is seen at once.
+    found = lines.where(F.startswith(line, F.lit("{")) | F.rlike(line, F.lit(_NOT_BLANK))).select(
         line, F.from_json(bracketed, root, _OPTIONS).alias("root"), *others
     )
     both = F.col(f"root.{_MARK}")
@@ -104,7 +106,8 @@ def parsed(lines: DataFrame, *others: Column) -> DataFrame:
 
 def _is_text(line: Column) -> Column:
     """(3)."""
-    escapes = F.contains(line, F.lit("\\ud")) | F.contains(line, F.lit("\\uD"))
+    # Few lines have any escape, and to look for a single byte is fast.
+    escapes = F.contains(line, F.lit("\\")) & (F.contains(line, F.lit("\\ud")) | F.contains(line, F.lit("\\uD")))
     halves = F.rlike(F.regexp_replace(line, _WHOLE_ESCAPES, ""), F.lit(_HALF_A_PAIR))
     return F.is_valid_utf8(line) & ~(escapes & halves)
 
@@ -114,7 +117,7 @@ def _typed(record: Column, body: Column) -> Column:
     # It begins with a separator.
     texts = F.concat_ws(_SEPARATOR, F.lit(""), *_texts(RECORD, record))
     again = F.from_json(body, record_type(VariantType()), _OPTIONS)
-    return F.when(F.rlike(texts, F.lit(_NOT_A_TEXT)), _is_typed(RECORD, again)).otherwise(F.lit(True))
+    return F.when(F.rlike(texts, F.lit(NOT_A_TEXT)), _is_typed(RECORD, again)).otherwise(F.lit(True))
 
 
 def _texts(kind: Type, value: Column) -> Iterator[Column]:

@@ -25,6 +25,7 @@ from stormwright.pipeline.measure.nodes import capacity_cores
 from stormwright.pipeline.plan import prepared
 from stormwright.pipeline.run.closed import ClosedPaneKeeper
 from stormwright.pipeline.run.poison import set_poison_aside
+from stormwright.pipeline.run.progress import Progress
 from stormwright.pipeline.run.sink import ProfileSink
 from stormwright.pipeline.run.warm_up import loads_writer, warm_up
 from stormwright.pipeline.settings import StreamSettings
@@ -213,18 +214,8 @@ class LoadStream:
         if self._sink:
             self._sink.capacity_cores = capacity_cores(problem, self.settings)
 
-    def progress(self) -> dict[str, Any]:
-        """Where the stream stands.
-
-        ``running``, ``error`` (why it does not run, or why a batch failed that is being repeated), ``restarts`` after
-        failed batches, ``files_set_aside`` because batches failed over them, ``batch`` (the last one) and ``batch_ms``
-        (how long it took), ``profile_age_s`` (since the last profile), ``lag_ms`` (p50 and p95 of the time from a
-        record's writing until a profile held it), ``ledger`` (lines by what became of them), ``unknown_tuples`` (per
-        topology that was noted: tuples that the last profile leaves out, from or to tasks of no known executor),
-        ``nodes`` (CPU and headroom in cores, heap of the workers), ``complete_latency_ms`` (quantiles, by topology),
-        ``alarms`` (those that are up and that ended last; None where none are wanted), ``queries`` (Spark's figures of
-        the last batches, and restarts).
-        """
+    def progress(self) -> Progress:
+        """Where the stream stands; one that has not been started has neither batches nor loads."""
         sink, query = self._sink, self._query
         if sink is None:
             return {"running": False, "error": None, "batch": -1}
@@ -239,7 +230,8 @@ class LoadStream:
             "lag_ms": sink.lag_ms(),
             "ledger": asdict(sink.state.ledger),
             "unknown_tuples": self._unknown_tuples(),
-            **_seen(sink),
+            "nodes": _nodes(sink),
+            "complete_latency_ms": sink.measurement.complete_latency_ms if sink.measurement else {},
             "queries": self._figures.as_dict(),
             "alarms": self._alarms.status() if self._alarms else None,
         }
@@ -278,10 +270,6 @@ def _gone_is_stopped(stop: Callable[[], Any]) -> None:
         stop()
 
 
-def _seen(sink: ProfileSink) -> dict[str, Any]:
-    measurement = sink.measurement
-    loads = measurement.nodes(sink.capacity_cores) if measurement else {}
-    return {
-        "nodes": {node: load.as_dict() for node, load in loads.items()},
-        "complete_latency_ms": measurement.complete_latency_ms if measurement else {},
-    }
+def _nodes(sink: ProfileSink) -> dict[str, Any]:
+    loads = sink.measurement.nodes(sink.capacity_cores) if sink.measurement else {}
+    return {node: load.as_dict() for node, load in loads.items()}

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Traffic, violations
-from stormwright.model.arrays import FloatArray, IndexArray, IntArray
+from stormwright.model.arrays import FloatArray, IndexArray, IntArray, frozen
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.params import MOST_SEED, Params, param
@@ -57,9 +57,9 @@ def search(problem: Problem, name: str, params: SearchParams, objective: Objecti
         stopped = (moved.slot_of_executor == UNPLACED) & (problem.current_slot != UNPLACED)
         if not stopped.any() and _is_better(problem, objective, moved.slot_of_executor, best.slot_of_executor):
             best = moved
-    best.slot_of_executor.flags.writeable = False
     status = {topology: f"{name}: {text.removeprefix('online: ')}" for topology, text in best.status.items()}
-    return replace(best, status=status, scheduler=name, parameters=asdict(params))
+    slots = frozen(best.slot_of_executor, np.int32, own=True)
+    return replace(best, slot_of_executor=slots, status=status, scheduler=name, parameters=asdict(params))
 
 
 def _improved(problem: Problem, seen: Problem, objective: Objective, improve: Improve) -> Assignment:

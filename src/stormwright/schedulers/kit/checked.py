@@ -12,7 +12,7 @@ import orjson
 
 from stormwright.errors import SchedulerError
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
-from stormwright.model.arrays import IntArray
+from stormwright.model.arrays import IntArray, frozen_ints
 
 #: What is said of an executor without a slot where the scheduler says nothing.
 NO_REASON = "the scheduler gave no reason"
@@ -82,9 +82,7 @@ def _slots(problem: Problem, slots: object, name: str) -> IntArray:
         first = int(wrong[0])
         allowed = f"should be from {UNPLACED} to {len(problem.slots) - 1}"
         _fail(name, f"{what} {allowed}, and is {slots[first]} for executor {first} ({len(wrong)} such executors)")
-    frozen: IntArray = np.array(slots, dtype=np.int32)
-    frozen.flags.writeable = False
-    return frozen
+    return frozen_ints(slots)
 
 
 def _unplaced(problem: Problem, slots: IntArray, told: object, name: str) -> Iterator[Unplaced]:

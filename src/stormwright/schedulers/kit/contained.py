@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
-from contextlib import suppress
 from types import TracebackType
-from typing import TextIO
 
+from stormwright import stdout
 from stormwright.errors import SchedulerError, StormwrightError
 from stormwright.model import Assignment, Problem, Scheduler
 from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.kit.traits import Traits
-
-_STDOUT, _STDERR = 1, 2
 
 _MOST_CHARACTERS = 300
 
@@ -37,10 +31,10 @@ class Contained:
         self._what = what
 
     def __enter__(self) -> None:
-        _ELSEWHERE.begin()
+        stdout.turn_away()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        _ELSEWHERE.end()
+        stdout.turn_back()
         if error is not None and not isinstance(error, (StormwrightError, KeyboardInterrupt)):
             raise SchedulerError(f"{self._what}: {_told(error)}") from error
 
@@ -80,45 +74,3 @@ def _told(error: BaseException) -> str:
         text = ""
     text = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-class _StdoutElsewhere:
-    """Turns standard output to standard error from the first of several threads that want it until the last ends."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._depth = 0
-        self._stream: TextIO = sys.stdout
-        self._copy: int | None = None
-
-    def begin(self) -> None:
-        with self._lock:
-            self._depth += 1
-            if self._depth == 1:
-                self._stream = sys.stdout
-                _flush()
-                # Either may be closed: then there is nothing to protect, or nowhere to turn to.
-                with suppress(OSError):
-                    self._copy = os.dup(_STDOUT)
-                    os.dup2(_STDERR, _STDOUT)
-                sys.stdout = sys.stderr
-
-    def end(self) -> None:
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0:
-                _flush()
-                sys.stdout = self._stream
-                if self._copy is not None:
-                    os.dup2(self._copy, _STDOUT)
-                    os.close(self._copy)
-                self._copy = None
-
-
-_ELSEWHERE = _StdoutElsewhere()
-
-
-def _flush() -> None:
-    # Who prints next is told what is wrong with standard output.
-    with suppress(OSError, ValueError, AttributeError):
-        sys.stdout.flush()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Unplaced
-from stormwright.model.arrays import IntArray
+from stormwright.model.arrays import IntArray, frozen
 from stormwright.model.limits.isolation import MACHINES, isolated
 from stormwright.schedulers.kit.limits import num_workers
 from stormwright.schedulers.kit.params import Params
@@ -55,7 +55,7 @@ class Isolating:
             unplaced += [replace(executor, reasons=(*executor.reasons, why)) for executor in answer.unplaced]
             status |= {topology: f"{text}; {why}" for topology, text in answer.status.items()}
             seconds += answer.seconds
-        slots.flags.writeable = False
+        slots = frozen(slots, np.int32, own=True)
         return replace(answer, slot_of_executor=slots, unplaced=tuple(unplaced), status=status, seconds=seconds)
 
 

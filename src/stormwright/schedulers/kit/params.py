@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
-from difflib import get_close_matches
 from math import inf, isfinite
 from typing import Any, Self
 
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, nearest
 from stormwright.printable import is_text, shown
 
 #: The largest seed: what JSON, Java and Spark can hold.
@@ -146,7 +145,6 @@ def _bound(value: float | None) -> str:
 
 
 def _unknown(name: str, known: Mapping[str, object]) -> str:
-    close = get_close_matches(name, known, n=1)
-    if close:
-        return f"unknown parameter; did you mean {close[0]!r}?"
+    if near := nearest(name, known):
+        return f"unknown parameter; did you mean {near!r}?"
     return f"unknown parameter; there are {', '.join(known)}" if known else "unknown parameter; there are none"

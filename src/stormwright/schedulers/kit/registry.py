@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Protocol, cast
 
-from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError
+from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError, nearest
 from stormwright.model import Scheduler
 from stormwright.schedulers.kit.contained import Contained, Guest
 from stormwright.schedulers.kit.isolating import Isolating
@@ -190,9 +189,5 @@ def _found(look: Callable[..., EntryPoints]) -> Mapping[str, EntryPoint]:
 
 def _unknown(name: str) -> str:
     names = scheduler_names()
-    close = get_close_matches(name, names, n=1)
-    return (
-        f"unknown scheduler; did you mean {close[0]!r}?"
-        if close
-        else f"unknown scheduler; there are {', '.join(names)}"
-    )
+    near = nearest(name, names)
+    return f"unknown scheduler; did you mean {near!r}?" if near else f"unknown scheduler; there are {', '.join(names)}"

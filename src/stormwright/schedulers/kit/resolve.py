@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError
 from stormwright.model import Scheduler
-from stormwright.schedulers.kit.describe import Description, Parameter, describe, describe_class
 from stormwright.schedulers.kit.params import NoParams
 from stormwright.schedulers.kit.registry import make_scheduler, parse_settings, scheduler_names, scheduler_type
 from stormwright.storm.java_names import JAVA_PREFIX
+
+if TYPE_CHECKING:
+    from stormwright.schedulers.kit.describe import Description, Parameter
 
 #: What stands for every registered scheduler.
 ALL = "all"
@@ -162,6 +165,8 @@ def describe_scheduler(name: str) -> Description:
     MissingDependencyError
         It is another package's, and cannot be imported.
     """
+    from stormwright.schedulers.kit.describe import describe, describe_class  # only where it is asked
+
     if is_java(name):
         from stormwright.storm.scheduler_host import JavaScheduler  # only they need the cluster's side
 
@@ -171,6 +176,7 @@ def describe_scheduler(name: str) -> Description:
 
 def _java_parameters() -> tuple[Parameter, ...]:
     """What ``--set`` takes for a Java class."""
+    from stormwright.schedulers.kit.describe import Parameter
     from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, TIME_LIMIT_S
 
     limit = "seconds that the class has for its answer"

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from stormwright import __version__
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem
 from stormwright.service.http.bodies import Bodies
@@ -28,6 +29,15 @@ from stormwright.storm.bridge import Bridge
 MAX_QUESTION_BYTES = 96 * 2**20
 
 _JSON = "application/json"
+
+#: Told to who asks for ``/``.
+_ENDPOINTS = {
+    "POST /v1/schedule": "a problem, as Nimbus asks; the answer is an assignment",
+    f"POST {PERFLOG.decode()}": "records of the performance log, a line each",
+    "GET /v1/status": "what the service does, and what it measured last",
+    "GET /v1/problem": "the cluster as it is now, with the load that was measured: a problem file",
+    "GET /metrics": "figures for Prometheus",
+}
 
 
 @dataclass(frozen=True)
@@ -85,8 +95,12 @@ def make_app(
             return _json({"error": "Nimbus has not asked yet: try again in 10 s"}, status_code=503)
         return await run_in_threadpool(lambda: _json(problem_to_dict(now)))
 
+    async def show_endpoints(_: Request) -> Response:
+        return _json({"service": f"stormwright {__version__}", "endpoints": _ENDPOINTS})
+
     app = Starlette(
         routes=[
+            Route("/", show_endpoints, methods=["GET"]),
             Route("/v1/schedule", schedule, methods=["POST"]),
             Route(PERFLOG.decode(), perflog, methods=["POST"]),
             Route("/v1/status", show_status, methods=["GET"]),

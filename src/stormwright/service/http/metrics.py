@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from stormwright.pipeline.run.progress import Progress
 from stormwright.service.status import ServiceStatus
 
 #: What Prometheus is told the text is.
@@ -56,7 +57,7 @@ def _of_history(status: ServiceStatus) -> Iterator[Metric]:
     yield _gauge("calibration_ratio", "Share of a predicted change in traffic that arrives, in the median.", (), share)
 
 
-def _of_pipeline(pipeline: Mapping[str, Any]) -> Iterator[Metric]:
+def _of_pipeline(pipeline: Progress) -> Iterator[Metric]:
     yield _gauge("pipeline_running", "1 while the stream of loads runs.", (), {(): float(pipeline["running"])})
     ledger = {(fate,): count for fate, count in pipeline.get("ledger", {}).items()}
     yield _counter("lines", "Lines of the performance log by what became of them.", ("fate",), ledger)
