@@ -16,11 +16,15 @@ class Submission:
     args: dict[str, str] = field(default_factory=dict)
 
 
+#: Those that one class builds, from a description that its argument ``shape`` names.
+SHAPES = ("linear", "diamond", "star", "page-load", "processing", "advertising", "sol")
+
 TOPOLOGIES = {
     "word-count": "stormwright.topologies.WordCount",
     "exclamation": "stormwright.topologies.Exclamation",
     "rolling-top-words": "stormwright.topologies.RollingTopWords",
     "reference": "stormwright.topologies.Reference",
+    **dict.fromkeys(SHAPES, "stormwright.topologies.Shaped"),
 }
 
 
@@ -42,7 +46,7 @@ def parse_submissions(specs: list[str]) -> list[Submission]:
             hint = f"; did you mean {near}?" if near else f"; there are {', '.join(TOPOLOGIES)}"
             faults.append(Fault(f"no topology called {kind!r}{hint}", path))
             continue
-        args: dict[str, str] = {}
+        args = {"shape": kind} if kind in SHAPES else {}
         for part in filter(None, rest.split(",")):
             key, equals, value = part.partition("=")
             if not equals:

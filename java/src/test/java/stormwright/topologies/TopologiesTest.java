@@ -1,6 +1,7 @@
 package stormwright.topologies;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.util.HashMap;
 import java.util.Map;
@@ -10,6 +11,8 @@ import org.apache.storm.daemon.StormCommon;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.utils.Utils;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /** Builds each topology and lets Storm say whether it is one. */
 class TopologiesTest {
@@ -53,5 +56,23 @@ class TopologiesTest {
                 parallelism(Reference::build, defaults, "stages=3").keySet());
         assertEquals(Map.of("spout", 5, "simple-1", 5, "ack", 5),
                 parallelism(Reference::build, defaults, "stages=1", "replication=5"));
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void everyShapeIsATopologyOfItsComponents(Shape shape) throws Exception {
+        Shape.Component last = shape.components.get(shape.components.size() - 1);
+        Map<String, Integer> expected = new HashMap<>();
+        shape.components.forEach(component -> expected.put(component.name(), component.executors()));
+        expected.put(last.name(), 7);
+        assertEquals(expected, parallelism(
+                arguments -> Shaped.build(shape, arguments), Shaped.defaults(shape), last.name() + "=7", "rate=5"));
+    }
+
+    @Test
+    void aShapeThatThereIsNotIsRefused() {
+        Arguments arguments = Arguments.parse(new String[] {"shape=ring"}, Shaped.defaults(Shape.LINEAR));
+        assertEquals("shape=ring is none of linear, diamond, star, page-load, processing, advertising, sol",
+                assertThrows(IllegalArgumentException.class, () -> Shaped.build(Shape.LINEAR, arguments)).getMessage());
     }
 }
