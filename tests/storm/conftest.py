@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from stormwright.storm.local import LocalCluster, LocalClusterConfig, RunningCluster
+from stormwright.storm.local.cpu import groups_of
 from stormwright.storm.local.network import why_no_namespaces
 from stormwright.storm.local.plan import ClusterPlan
 from stormwright.storm.local.processes import MARK
@@ -90,7 +91,8 @@ class Place:
 _OWNER = """
 import sys, time
 from stormwright.storm.local import LocalCluster, LocalClusterConfig
-with LocalCluster(LocalClusterConfig(nodes=2, slots=1, network=sys.argv[1])):
+config = LocalClusterConfig(nodes=2, slots=1, network=sys.argv[1], cores_per_node=2.0, cpu_limits="auto")
+with LocalCluster(config):
     print("up", flush=True)
     time.sleep(600)
 """
@@ -101,6 +103,7 @@ def traces(place: Place) -> dict[str, set[Any]]:
     return {
         "processes": place.processes(),
         "links": {link["ifname"] for link in json.loads(_print("ip", "-json", "link"))} - _links_of_others(place),
+        "control groups": set(groups_of(place.directory / f"stormwright-{os.getuid()}" / "work")),
         "named namespaces": set(_print("ip", "netns").splitlines()),
         "files": {Path(at) / name for at, dirs, files in os.walk(place.directory) for name in (*dirs, *files)},
         "files elsewhere": {path for path in Path("/tmp").iterdir() if _ours_elsewhere(path.name)},  # noqa: S108

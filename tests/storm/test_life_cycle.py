@@ -14,7 +14,7 @@ pytestmark = pytest.mark.storm
 
 
 def test_up_status_down(place):
-    up = place.command("up", "--nodes", "2", "--slots", "3", "--cores-per-node", "1.5", "--json")
+    up = place.command("up", "--nodes", "2", "--slots", "3", "--json")
     assert up.returncode == 0, up.stderr
 
     status = place.command("status", "--json")

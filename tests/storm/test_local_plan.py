@@ -17,6 +17,8 @@ def test_all_faults_of_a_configuration_are_told_at_once():
     with pytest.raises(InputError) as caught:
         LocalClusterConfig(nodes=0, slots=-1, link="fast", cores_per_node=0)
     assert {fault.path for fault in caught.value.faults} == {"$.nodes", "$.slots", "$.link", "$.cores_per_node"}
+    with pytest.raises(InputError, match=r"must be 0\.05 to 1024 cores, is nan @ \$\.cores_per_node"):
+        LocalClusterConfig(cores_per_node=float("nan"))
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,7 @@ def test_storm_yaml_is_read_as_meant(tmp_path, monkeypatch):
     assert read["storm.local.hostname"] == node.address
     assert read["supervisor.slots.ports"] == list(node.ports)
     assert read["supervisor.cpu.capacity"] == 150.0
+    assert storm_conf(make_plan(LocalClusterConfig(), tmp_path, "java", ""), "node1")["supervisor.cpu.capacity"] == 200
     assert read["nimbus.monitor.freq.secs"] == 99
     assert read["storm.scheduler"] == "stormwright.PlacementScheduler"
 

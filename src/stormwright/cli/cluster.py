@@ -28,7 +28,7 @@ def command() -> None:
 @options.cores_per_node
 @click.option("--service-port", default=7070, show_default=True, help="Where Nimbus looks for a stormwright service.")
 @options.as_json("Print the status as JSON; progress goes to standard error.")
-def up(nodes: int, slots: int, link: str, cores_per_node: float, service_port: int, as_json: bool) -> None:
+def up(nodes: int, slots: int, link: str, cores_per_node: float | None, service_port: int, as_json: bool) -> None:
     """Start ZooKeeper, Nimbus and a supervisor on each node; return when all of them work together."""
     from stormwright.storm.local import LocalCluster, LocalClusterConfig
     from stormwright.storm.local.status import describe
@@ -87,8 +87,8 @@ def _show(found: dict[str, Any]) -> None:
     say(f"Nimbus {found['nimbus']}, service {found['service']}, logs under {found['work_dir']}")
     say(found["network"])
     _table("daemon", ["process"], [[d["name"], _process(d)] for d in found["daemons"]])
-    nodes = [[n["name"], n["address"], _supervisor(n), _slots(n), _traffic(n)] for n in found["nodes"]]
-    _table("node", ["address", "supervisor", "slots used", "sent / received"], nodes)
+    nodes = [[n["name"], n["address"], _supervisor(n), _slots(n), _traffic(n), _cpu(n)] for n in found["nodes"]]
+    _table("node", ["address", "supervisor", "slots used", "sent / received", "cores used"], nodes)
     if found["nimbus_error"]:
         say_lines(found["nimbus_error"])
     topologies = [[t["id"], t["status"], str(t["num_workers"]), str(t["num_executors"])] for t in found["topologies"]]
@@ -121,3 +121,10 @@ def _traffic(node: dict[str, Any]) -> str:
     if node["sent_bytes"] is None:
         return "not counted"
     return f"{node['sent_bytes'] / 1e6:.1f} / {node['received_bytes'] / 1e6:.1f} MB"
+
+
+def _cpu(node: dict[str, Any]) -> str:
+    if node["cpu_limit_cores"] is None:
+        return "no limit"
+    used = f"{node['cpu_used_cores']:.2f} of {node['cpu_limit_cores']:g}"
+    return f"{used}, throttled in {node['cpu_throttled_share']:.0%} of the time"

@@ -59,7 +59,7 @@ def network_line(settings: DemoSettings) -> str:
     link = settings.cluster.link
     if link is None:
         return "links are not limited: expect little gain"
-    ratio = link_bits_per_s(link) / 1e6 / settings.cluster.cores_per_node
+    ratio = link_bits_per_s(link) / 1e6 / settings.cluster.declared_cores
     return f"{link} a node, {ratio:.0f} Mbit/s a declared core (a usual node, 1 Gbit/s for 16 cores: 62)"
 
 

@@ -2,6 +2,16 @@
 
 from stormwright.storm.local.cluster import LocalCluster, stop_running
 from stormwright.storm.local.config import LocalClusterConfig, link_bits_per_s
+from stormwright.storm.local.cpu import NodeCpu, fitting_cores
 from stormwright.storm.local.running import LinkBytes, RunningCluster
 
-__all__ = ["LinkBytes", "LocalCluster", "LocalClusterConfig", "RunningCluster", "link_bits_per_s", "stop_running"]
+__all__ = [
+    "LinkBytes",
+    "LocalCluster",
+    "LocalClusterConfig",
+    "NodeCpu",
+    "RunningCluster",
+    "fitting_cores",
+    "link_bits_per_s",
+    "stop_running",
+]

@@ -16,7 +16,7 @@ from types import TracebackType
 
 from stormwright.errors import ClusterError, NimbusError
 from stormwright.storm.jvm import require_java
-from stormwright.storm.local import daemons, network, state
+from stormwright.storm.local import cpu, daemons, network, state
 from stormwright.storm.local.config import LocalClusterConfig
 from stormwright.storm.local.events import exit_codes, log_tail, read_events, warden_tail
 from stormwright.storm.local.plan import ClusterPlan, make_plan
@@ -110,7 +110,24 @@ class LocalCluster:
         reason = "asked for" if self._config.network == "loopback" else network.why_no_namespaces()
         if reason and self._config.network == "namespaces":
             raise ClusterError(f"nodes cannot be network namespaces: {reason}")
-        return make_plan(self._config, state.work_dir(), java, reason)
+        return make_plan(self._config, state.work_dir(), java, reason, self._why_no_cpu_limits())
+
+    def _why_no_cpu_limits(self) -> str:
+        nodes, cores = self._config.nodes, self._config.cores_per_node
+        if cores is None:
+            return ""
+        reason = cpu.why_no_limits(cores)
+        if reason and self._config.cpu_limits == "groups":
+            raise ClusterError(f"nodes cannot be held to {cores:g} cores: {reason}")
+        if not reason and cores > cpu.fitting_cores(nodes):
+            log.warning(
+                "%d nodes of %g cores leave too little of this machine to the service and Spark, which may then be the "
+                "limit; %g cores each fit",
+                nodes,
+                cores,
+                cpu.fitting_cores(nodes),
+            )
+        return reason
 
     def _wait_until_up(self, plan: ClusterPlan, keeper: subprocess.Popen[bytes], deadline: float) -> None:
         wait = _Wait(plan, keeper, deadline)

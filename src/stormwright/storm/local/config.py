@@ -10,9 +10,16 @@ from typing import Any, Literal
 from stormwright.errors import Fault, InputError
 
 Network = Literal["auto", "namespaces", "loopback"]
+CpuLimits = Literal["auto", "groups"]
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)(kbit|mbit|gbit)")
 _BITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+
+#: Cores that a node declares to schedulers where it is not held to any.
+UNLIMITED_CORES = 2.0
+
+#: A quota under 1 ms is refused by the kernel; the upper end is there to catch slips.
+_CORES = (0.05, 1024.0)
 
 #: The octets left for nodes in the cluster's subnet, and plenty for one machine.
 MAX_NODES = 64
@@ -28,8 +35,14 @@ class LocalClusterConfig:
         Supervisors, and worker slots of each.
     link
         Rate limit of each node's link, both ways, in the words of ``tc`` (``"40mbit"``); None for no limit.
-    cores_per_node, memory_mb_per_node
-        Capacity that a node declares to schedulers; nothing enforces it.
+    cores_per_node
+        Cores that each node, its supervisor and workers together, is held to and declares to schedulers, 0.05 to 1024;
+        None for no limit, and 2 declared.
+    cpu_limits
+        ``"groups"`` (a node is a control group; an error where that is impossible), or ``"auto"`` (where it is, nodes
+        have no limit).
+    memory_mb_per_node
+        Memory that a node declares to schedulers; nothing enforces it.
     service_port
         Port at which a stormwright service is expected on `LocalCluster.service_host`.
     scheduler
@@ -51,7 +64,8 @@ class LocalClusterConfig:
     nodes: int = 3
     slots: int = 4
     link: str | None = "40mbit"
-    cores_per_node: float = 2.0
+    cores_per_node: float | None = None
+    cpu_limits: CpuLimits = "groups"
     memory_mb_per_node: float = 4096.0
     service_port: int = 7070
     scheduler: bool = True
@@ -67,7 +81,10 @@ class LocalClusterConfig:
                 self.link is None or link_bits_per_s(self.link) > 0,
                 f"must be a rate such as 40mbit, 512kbit or 1gbit, is {self.link!r}",
             ),
-            "cores_per_node": (self.cores_per_node > 0, f"must be more than 0, is {self.cores_per_node}"),
+            "cores_per_node": (
+                self.cores_per_node is None or _CORES[0] <= self.cores_per_node <= _CORES[1],
+                f"must be {_CORES[0]:g} to {_CORES[1]:g} cores, is {self.cores_per_node}",
+            ),
             "memory_mb_per_node": (self.memory_mb_per_node > 0, f"must be more than 0, is {self.memory_mb_per_node}"),
             "service_port": (1 <= self.service_port <= 65535, f"must be 1 to 65535, is {self.service_port}"),
             "start_timeout_s": (self.start_timeout_s > 0, f"must be more than 0, is {self.start_timeout_s}"),
@@ -75,6 +92,11 @@ class LocalClusterConfig:
         faults = [Fault(message, f"$.{name}") for name, (sound, message) in checks.items() if not sound]
         if faults:
             raise InputError("local cluster", faults)
+
+    @property
+    def declared_cores(self) -> float:
+        """What a node tells schedulers that it has."""
+        return self.cores_per_node or UNLIMITED_CORES
 
 
 def link_bits_per_s(link: str) -> float:

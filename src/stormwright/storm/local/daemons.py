@@ -86,7 +86,7 @@ def _supervisor_conf(plan: ClusterPlan, node: Node) -> dict[str, Any]:
         "supervisor.slots.ports": list(node.ports),
         "supervisor.thrift.port": node.thrift_port,
         "supervisor.scheduler.meta": {THRIFT_PORT_META: str(node.thrift_port)},
-        "supervisor.cpu.capacity": plan.config.cores_per_node * 100.0,
+        "supervisor.cpu.capacity": plan.config.declared_cores * 100.0,
         "supervisor.memory.capacity.mb": plan.config.memory_mb_per_node,
     }
 

@@ -34,8 +34,9 @@ class Node:
 class ClusterPlan:
     """A cluster's addresses, ports and places.
 
-    `loopback_reason` is empty when nodes are namespaces, else it says why they are not. `subnet` holds the first
-    three octets of every address.
+    `loopback_reason` is empty when nodes are namespaces, else it says why they are not; `no_cpu_limit_reason` likewise
+    says why nodes are not held to their cores though they should be. `subnet` holds the first three octets of every
+    address.
     """
 
     work: Path
@@ -43,6 +44,7 @@ class ClusterPlan:
     config: LocalClusterConfig
     subnet: str
     loopback_reason: str
+    no_cpu_limit_reason: str
     service_host: str
     nimbus_host: str
     nimbus_port: int
@@ -58,6 +60,15 @@ class ClusterPlan:
     def link(self) -> str | None:
         """The rate limit in force; None where there is none."""
         return self.config.link if self.namespaces else None
+
+    @property
+    def cores(self) -> float | None:
+        """Cores that each node is held to; None where there is no limit."""
+        return self.config.cores_per_node
+
+    def is_node(self, daemon: str) -> bool:
+        """Whether a daemon is the supervisor of a node."""
+        return any(node.name == daemon for node in self.nodes)
 
     @property
     def host_link(self) -> str:
@@ -90,7 +101,9 @@ class ClusterPlan:
         return cls(**{**data, "work": work, "config": LocalClusterConfig(**data["config"]), "nodes": nodes})
 
 
-def make_plan(config: LocalClusterConfig, work: Path, java: str, loopback_reason: str) -> ClusterPlan:
+def make_plan(
+    config: LocalClusterConfig, work: Path, java: str, loopback_reason: str, no_cpu_limit_reason: str = ""
+) -> ClusterPlan:
     """Choose addresses and ports that nothing on this machine uses.
 
     Parameters
@@ -103,14 +116,18 @@ def make_plan(config: LocalClusterConfig, work: Path, java: str, loopback_reason
         The ``java`` of its daemons.
     loopback_reason
         Why nodes are mere addresses of the loopback, whose links have no limit; empty for network namespaces.
+    no_cpu_limit_reason
+        Why nodes are not held to the cores of `config`; empty if they are, or if it names none.
 
     Raises
     ------
     ClusterError
         There are not enough free ports, or no free subnet.
     """
+    if no_cpu_limit_reason:
+        config = replace(config, cores_per_node=None)
     if loopback_reason:
-        return _loopback_plan(config, work, java, loopback_reason)
+        return _loopback_plan(config, work, java, loopback_reason, no_cpu_limit_reason)
     subnet = free_subnet()
     ports = tuple(range(FIRST_WORKER_PORT, FIRST_WORKER_PORT + config.slots))
     return ClusterPlan(
@@ -119,6 +136,7 @@ def make_plan(config: LocalClusterConfig, work: Path, java: str, loopback_reason
         config=config,
         subnet=subnet,
         loopback_reason="",
+        no_cpu_limit_reason=no_cpu_limit_reason,
         service_host=f"{subnet}.1",
         nimbus_host=f"{subnet}.2",
         nimbus_port=NIMBUS_PORT,
@@ -127,7 +145,9 @@ def make_plan(config: LocalClusterConfig, work: Path, java: str, loopback_reason
     )
 
 
-def _loopback_plan(config: LocalClusterConfig, work: Path, java: str, reason: str) -> ClusterPlan:
+def _loopback_plan(
+    config: LocalClusterConfig, work: Path, java: str, reason: str, no_cpu_limit_reason: str
+) -> ClusterPlan:
     # Storm's servers bind every address of the machine, so on loopback each needs a port of its own.
     nimbus, zookeeper, *rest = free_ports(2 + config.nodes * (1 + config.slots), first=NIMBUS_PORT)
     thrift, workers = rest[: config.nodes], rest[config.nodes :]
@@ -138,6 +158,7 @@ def _loopback_plan(config: LocalClusterConfig, work: Path, java: str, reason: st
         config=replace(config, link=None),
         subnet="127.0.0",
         loopback_reason=reason,
+        no_cpu_limit_reason=no_cpu_limit_reason,
         service_host="127.0.0.1",
         nimbus_host="127.0.0.2",
         nimbus_port=nimbus,

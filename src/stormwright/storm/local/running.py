@@ -13,7 +13,8 @@ from urllib.parse import quote
 from stormwright.errors import ClusterError
 from stormwright.storm.gateway import NimbusGateway
 from stormwright.storm.jvm import STORMWRIGHT_JAR
-from stormwright.storm.local import daemons, state
+from stormwright.storm.local import cpu, daemons, state
+from stormwright.storm.local.cpu import NodeCpu
 from stormwright.storm.local.events import daemon_pids, exit_codes, namespace_holders, read_events
 from stormwright.storm.local.plan import ClusterPlan
 from stormwright.storm.local.processes import MARK, only_child, pids_seen_from_here
@@ -76,11 +77,15 @@ class RunningCluster:
         return self.plan.nimbus_port
 
     def describe_network(self) -> str:
-        """One line for people on what connects the nodes."""
+        """One line for people on what connects the nodes, and what CPU they have."""
         if self.plan.namespaces:
             limit = f"each limited to {self.plan.link} both ways" if self.plan.link else "without limits"
-            return f"{len(self.plan.nodes)} network namespaces in {self.plan.subnet}.0/24, links {limit}"
-        return f"{len(self.plan.nodes)} loopback addresses, without link limits: {self.plan.loopback_reason}"
+            links = f"{len(self.plan.nodes)} network namespaces in {self.plan.subnet}.0/24, links {limit}"
+        else:
+            links = f"{len(self.plan.nodes)} loopback addresses, without link limits: {self.plan.loopback_reason}"
+        if self.plan.no_cpu_limit_reason:
+            return f"{links}; without CPU limits: {self.plan.no_cpu_limit_reason}"
+        return links if self.plan.cores is None else f"{links}; each node held to {self.plan.cores:g} cores"
 
     def warden_pid(self) -> int:
         """The process that the cluster lives and dies with.
@@ -110,11 +115,13 @@ class RunningCluster:
 
     def command_on_node(self, node: str) -> tuple[str, ...]:
         """Prefix of a command that shall run on a node, and end with the cluster."""
+        in_group = () if self.plan.cores is None else cpu.in_group(self.plan.work, node)
         if not self.plan.namespaces:
-            return ()
+            return in_group
         holder = pids_seen_from_here(self.warden_pid())[namespace_holders(read_events(self.plan))[node]]
         # The namespace of the node, but processes and mounts of the warden: a node has none of its own.
-        return ("nsenter", f"--target={self.warden_pid()}", f"--net=/proc/{holder}/ns/net", "--pid", "--mount", "--")
+        inside = (f"--target={self.warden_pid()}", f"--net=/proc/{holder}/ns/net", "--pid", "--mount")
+        return ("nsenter", *inside, "--", *in_group)
 
     def gateway_command(self) -> list[str]:
         """Argument vector that starts the Nimbus gateway for this cluster."""
@@ -163,6 +170,19 @@ class RunningCluster:
             raise ClusterError(f"{class_name}: not submitted within {_SUBMIT_S:.0f} s") from None
         if done.returncode != 0:
             raise ClusterError(f"{class_name}: not submitted: {_java_message(done.stdout + done.stderr)}")
+
+    def node_cpu(self) -> dict[str, NodeCpu]:
+        """CPU of every node since the cluster came up; empty where nodes are not held to cores.
+
+        Raises
+        ------
+        ClusterError
+            If the cluster has ended.
+        """
+        cores = self.plan.cores
+        if cores is None:
+            return {}
+        return {node.name: cpu.read_group(self.plan.work, node.name, cores) for node in self.plan.nodes}
 
     def net_bytes(self) -> dict[str, LinkBytes]:
         """Bytes over every node's link since the cluster came up; empty on loopback, where there are no links."""

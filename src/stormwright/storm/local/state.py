@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from stormwright.errors import ClusterError
+from stormwright.storm.local.cpu import remove_groups
 from stormwright.storm.local.processes import kill_all_marked
 
 
@@ -61,6 +62,7 @@ def acquire() -> int | None:
             break
         os.close(lock)
     kill_all_marked(work_dir())
+    remove_groups(work_dir())
     for left in (work_dir(), *place().parent.glob(place().name + ".*")):
         shutil.rmtree(left, ignore_errors=True)
     (place() / "cluster.json").unlink(missing_ok=True)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from stormwright.errors import NimbusError
+from stormwright.storm.local.cpu import NodeCpu
 from stormwright.storm.local.events import exit_codes, read_events
 from stormwright.storm.local.running import RunningCluster
+
+_NO_CPU = dict.fromkeys(("cpu_limit_cores", "cpu_used_s", "cpu_used_cores", "cpu_throttled_share"))
 
 
 def describe(cluster: RunningCluster) -> dict[str, Any]:
@@ -16,14 +20,19 @@ def describe(cluster: RunningCluster) -> dict[str, Any]:
     -------
     dict
         ``nimbus``, ``service``, ``network``, ``work_dir``; ``daemons`` with ``pid`` (None for one that has ended, then
-        with its ``exit_code``); ``nodes`` with address, link limit, worker slots, bytes over the link, and whether
-        Nimbus knows its supervisor; ``topologies`` as Nimbus lists them; ``nimbus_error`` if Nimbus could not be asked.
+        with its ``exit_code``); ``nodes`` with address, link limit, worker slots, bytes over the link, whether Nimbus
+        knows its supervisor, and CPU (None without a limit): limit, seconds used since it came up, and cores used
+        and share of time throttled while Nimbus was asked; ``topologies`` as Nimbus lists them;
+        ``nimbus_error`` if Nimbus could not be asked.
     """
     plan = cluster.plan
+    since, cpu_before = time.monotonic(), cluster.node_cpu()
     known, error = _ask_nimbus(cluster)
     supervisors = {supervisor["host"]: supervisor for supervisor in known.get("supervisors", [])}
     ended = exit_codes(read_events(plan))
     traffic = cluster.net_bytes()
+    asked_s = time.monotonic() - since
+    cpu = {node: _cpu(late, cpu_before[node], asked_s) for node, late in cluster.node_cpu().items()}
     return {
         "nimbus": f"{cluster.nimbus_host}:{cluster.nimbus_port}",
         "service": cluster.service_url,
@@ -42,11 +51,22 @@ def describe(cluster: RunningCluster) -> dict[str, Any]:
                 "used_workers": supervisors.get(node.address, {}).get("used_workers", 0),
                 "sent_bytes": traffic[node.name].sent if traffic else None,
                 "received_bytes": traffic[node.name].received if traffic else None,
+                **cpu.get(node.name, _NO_CPU),
             }
             for node in plan.nodes
         ],
         "topologies": known.get("topologies", []),
         "nimbus_error": error,
+    }
+
+
+def _cpu(late: NodeCpu, early: NodeCpu, seconds: float) -> dict[str, float]:
+    lately = late.since(early)
+    return {
+        "cpu_limit_cores": late.limit_cores,
+        "cpu_used_s": late.used_s,
+        "cpu_used_cores": lately.used_s / seconds,
+        "cpu_throttled_share": lately.throttled_share,
     }
 
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from stormwright.errors import StormwrightError
-from stormwright.storm.local import daemons, network, state
+from stormwright.storm.local import cpu, daemons, network, state
 from stormwright.storm.local.plan import ClusterPlan
 from stormwright.storm.local.processes import MARK, kill_all_marked, marked_running, renice
 
@@ -79,6 +79,9 @@ class Warden:
             self._tell(network="laid")
         else:
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        if self._plan.cores is not None:
+            for node in self._plan.nodes:
+                cpu.make_group(self._plan.work, node.name, self._plan.cores)
         for daemon in daemons.names(self._plan):
             self._start_daemon(daemon)
 
@@ -95,6 +98,8 @@ class Warden:
 
     def _start_daemon(self, daemon: str) -> None:
         prefix = network.in_namespace(self._holders[daemon]) if daemon in self._holders else ()
+        if self._plan.cores is not None and self._plan.is_node(daemon):
+            prefix = (*prefix, *cpu.in_group(self._plan.work, daemon))
         home = self._plan.daemon_dir(daemon)
         with (home / "logs" / "printed.log").open("ab") as printed:
             process = subprocess.Popen(
@@ -120,7 +125,8 @@ class Warden:
                 if said == _KEEP:
                     owner = []
             self._reap()
-            self._settle_workers()
+            if self._plan.cores is None:
+                self._settle_workers()
 
     def _settle_workers(self) -> None:
         now = time.monotonic()
@@ -157,6 +163,7 @@ class Warden:
         if os.getpid() == 1:
             os.kill(-1, signal.SIGKILL)  # everyone in this process namespace but this process
         kill_all_marked(self._plan.work)
+        cpu.remove_groups(self._plan.work)
         if self._plan.namespaces:
             with suppress(StormwrightError):  # not laid yet
                 network.take_down()
