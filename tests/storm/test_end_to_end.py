@@ -85,3 +85,4 @@ def test_the_report_is_one_file_that_holds_everything(result, settings, tmp_path
     for outside in ('src="http', 'href="http', "url(http", "@import"):
         assert outside not in text
     assert as_dict(result)["lost"] == 0
+    assert set(as_dict(result)["nodes"]) == {"node1", "node2", "node3"}

@@ -26,8 +26,8 @@ from stormwright.printable import printable
     "specs",
     multiple=True,
     metavar="KIND[:KEY=VALUE,…]",
-    help="A topology to run, as often as wanted: word-count, exclamation, rolling-top-words, reference, linear, diamond, "
-    "star, page-load, processing, advertising, sol. [default: two word counts]",
+    help="A topology to run, as often as wanted: word-count, exclamation, rolling-top-words, reference, linear, "
+    "diamond, star, page-load, processing, advertising, sol. [default: two word counts]",
 )
 @options.nodes
 @click.option("--slots", default=6, show_default=True, help="Worker slots of each node.")

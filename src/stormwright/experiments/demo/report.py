@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ class Row:
 
 
 def table(result: DemoResult) -> list[Row]:
-    """The before/after table: sums over the topologies first, then each topology's latency."""
+    """The before/after table: sums over the topologies first, then each topology, then what each node used."""
     before = [topology.before for topology in result.topologies]
     after = [topology.after for topology in result.topologies]
     rows = [
@@ -42,7 +42,20 @@ def table(result: DemoResult) -> list[Row]:
             _row(f"{topology.name}: p99 complete latency, ms", early.p99_latency_ms, late.p99_latency_ms, digits=1),
             _row(f"{topology.name}: nodes used", early.nodes, late.nodes),
         ]
-    return rows
+    return rows + _node_rows(result)
+
+
+def _node_rows(result: DemoResult) -> list[Row]:
+    rows = []
+    for node, before in result.nodes_before.items():
+        after = result.nodes_after[node]
+        if before.cores is not None:
+            rows.append(_row(f"{node}: cores used", before.cores, after.cores, digits=2))
+        if before.sent_mbit_s is not None:
+            rows.append(_row(f"{node}: Mbit/s sent", before.sent_mbit_s, after.sent_mbit_s, digits=1))
+            rows.append(_row(f"{node}: Mbit/s received", before.received_mbit_s, after.received_mbit_s, digits=1))
+    # What a node uses is neither good nor bad by itself.
+    return [replace(row, better=False) for row in rows]
 
 
 def counts(result: DemoResult) -> list[str]:
@@ -60,7 +73,8 @@ def network_line(settings: DemoSettings) -> str:
     if link is None:
         return "links are not limited: expect little gain"
     ratio = link_bits_per_s(link) / 1e6 / settings.cluster.declared_cores
-    return f"{link} a node, {ratio:.0f} Mbit/s a declared core (a usual node, 1 Gbit/s for 16 cores: 62)"
+    core = "declared core" if settings.cluster.cores_per_node is None else "core"
+    return f"{link} a node, {ratio:.0f} Mbit/s a {core} (a usual node, 1 Gbit/s for 16 cores: 62)"
 
 
 def as_dict(result: DemoResult) -> dict[str, Any]:
@@ -84,6 +98,10 @@ def as_dict(result: DemoResult) -> dict[str, Any]:
             }
             for t in result.topologies
         ],
+        "nodes": {
+            node: {"before": before.as_dict(), "after": result.nodes_after[node].as_dict()}
+            for node, before in result.nodes_before.items()
+        },
         "moves": [move.as_dict() for move in result.moves],
         "pipeline": result.pipeline,
     }

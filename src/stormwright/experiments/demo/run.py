@@ -6,7 +6,7 @@ import logging
 import socket
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from stormwright.controller.tally import Tally
 from stormwright.defaults import STORMS_OWN
 from stormwright.errors import ClusterError
 from stormwright.experiments.demo.measure import TopologyRun, longest_silence_s, measure
+from stormwright.experiments.demo.nodes import NodeMeter, NodeUse
 from stormwright.experiments.demo.topologies import Submission
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.pipeline.run.progress import Progress
@@ -77,6 +78,8 @@ class DemoResult:
     end_ms: float
     spans_ms: Sequence[tuple[float, float, str]]
     network: str
+    nodes_before: Mapping[str, NodeUse]
+    nodes_after: Mapping[str, NodeUse]
     pipeline: Progress | None = None
 
     @property
@@ -137,14 +140,14 @@ def run_demo_on(cluster: RunningCluster, settings: DemoSettings) -> DemoResult:
 def _run(settings: DemoSettings, cluster: RunningCluster, service: Service) -> DemoResult:
     start_ms = _now_ms()
     ids = submit(settings, cluster, service)
-    before = _observe(f"before, under {STORMS_OWN}", settings)
+    before, nodes_before = _observe(f"before, under {STORMS_OWN}", settings, cluster)
     problem = measured_problem(service, since_ms=before[0])
     log.info("deciding with %s", settings.scheduler_name)
     decision = service.look(TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=5))
     log.info(decision.reason)
     moving_ms = _now_ms()
     moves = service.act(decision)
-    after = _observe(f"after, under {settings.scheduler_name}", settings)
+    after, nodes_after = _observe(f"after, under {settings.scheduler_name}", settings, cluster)
     end_ms = _now_ms()
     placement_after = dict(snapshot_of(service).current)
     finish(service, list(ids))
@@ -164,6 +167,8 @@ def _run(settings: DemoSettings, cluster: RunningCluster, service: Service) -> D
         end_ms=end_ms,
         spans_ms=((*before, "measured before"), (*after, "measured after")),
         network=cluster.describe_network(),
+        nodes_before=nodes_before,
+        nodes_after=nodes_after,
         pipeline=service.stream.progress(),
     )
 
@@ -222,14 +227,16 @@ def snapshot_of(service: Service) -> Problem:
     return snapshot
 
 
-def _observe(phase: str, settings: DemoSettings) -> tuple[float, float]:
-    """Let the topologies warm up, then run; the measured stretch in epoch ms."""
+def _observe(
+    phase: str, settings: DemoSettings, cluster: RunningCluster
+) -> tuple[tuple[float, float], Mapping[str, NodeUse]]:
+    """Let the topologies warm up, then run; the measured stretch in epoch ms, and what the nodes used in it."""
     log.info("%s: warming up for %g s", phase, settings.warm_up_s)
     time.sleep(settings.warm_up_s)
     log.info("%s: measuring for %g s", phase, settings.measure_s)
-    start_ms = _now_ms()
+    start_ms, meter = _now_ms(), NodeMeter(cluster)
     time.sleep(settings.measure_s)
-    return start_ms, _now_ms()
+    return (start_ms, _now_ms()), meter.use()
 
 
 def finish(service: Service, names: list[str]) -> None:
