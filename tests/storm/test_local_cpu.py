@@ -67,7 +67,7 @@ def test_version_1_in_two_hierarchies(kernel, tmp_path):
     limits = kernel.mount("cgroup", "rw,relatime,cpu")
     counts = kernel.mount("cgroup", "rw,relatime,cpuacct")
     kernel.mount("cgroup2", "rw,unified", "hugetlb")
-    assert cpu.why_no_limits(0.4) == ""
+    assert cpu.why_no_limits(tmp_path, 0.4) == ""
     assert not [*limits.iterdir(), *counts.iterdir()]
     cpu.make_group(tmp_path, "node1", 0.4)
     (group,) = limits.iterdir()
@@ -93,7 +93,7 @@ def test_version_1_in_two_hierarchies(kernel, tmp_path):
 
 def test_version_2(kernel, tmp_path):
     mount = kernel.mount("cgroup2", "rw,nsdelegate", "cpuset cpu io memory")
-    assert cpu.why_no_limits(0.4) == ""
+    assert cpu.why_no_limits(tmp_path, 0.4) == ""
     cpu.make_group(tmp_path, "node1", 0.4)
     assert (mount / "cgroup.subtree_control").read_text() == "+cpu"
     (group,) = (path for path in mount.iterdir() if path.is_dir())
@@ -130,29 +130,33 @@ def test_clusters_beside_each_other_leave_each_other_alone(kernel, tmp_path):
     ("kind", "options", "controllers"),
     [("cgroup", "rw,cpu", ""), ("cgroup", "rw,memory", ""), ("cgroup2", "rw,nsdelegate", "hugetlb")],
 )
-def test_a_machine_without_the_hierarchy_says_so(kernel, kind, options, controllers):
+def test_a_machine_without_the_hierarchy_says_so(kernel, kind, options, controllers, tmp_path):
     kernel.mount(kind, options, controllers)
-    assert cpu.why_no_limits(0.4).startswith(
+    assert cpu.why_no_limits(tmp_path, 0.4).startswith(
         "no control group hierarchy for CPU is mounted; leave --cores-per-node out"
     )
 
 
-def test_a_hierarchy_that_is_mounted_read_only_says_so(kernel):
+def test_a_hierarchy_that_is_mounted_read_only_says_so(kernel, tmp_path):
     at = kernel.mount("cgroup2", "ro,nsdelegate", "cpu")
-    assert cpu.why_no_limits(0.4).startswith(f"{at} is mounted read-only; leave --cores-per-node out, or run as root")
+    assert cpu.why_no_limits(tmp_path, 0.4).startswith(
+        f"{at} is mounted read-only; leave --cores-per-node out, or run as root"
+    )
 
 
-def test_who_is_not_root_is_told(kernel, monkeypatch):
+def test_who_is_not_root_is_told(kernel, monkeypatch, tmp_path):
     kernel.mount("cgroup2", "rw,nsdelegate", "cpu")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert cpu.why_no_limits(0.4).startswith("only root can make control groups; leave --cores-per-node out")
+    assert cpu.why_no_limits(tmp_path, 0.4).startswith("only root can make control groups; leave --cores-per-node out")
 
 
-def test_what_the_kernel_refuses_is_said_and_nothing_stays(kernel):
+def test_what_the_kernel_refuses_is_said_and_nothing_stays(kernel, tmp_path):
     mount = kernel.mount("cgroup2", "rw,nsdelegate", "cpu")
     (mount / "cgroup.subtree_control").unlink()
     (mount / "cgroup.subtree_control").mkdir()
-    assert cpu.why_no_limits(0.4).startswith(f"this machine does not allow it (Is a directory: {mount}/cgroup.subtree")
+    assert cpu.why_no_limits(tmp_path, 0.4).startswith(
+        f"this machine does not allow it (Is a directory: {mount}/cgroup.subtree"
+    )
     assert {path.name for path in mount.iterdir()} == {"cgroup.controllers", "cgroup.subtree_control"}
 
 
@@ -185,7 +189,7 @@ _BUSY = "import time; end = time.monotonic() + 3\nwhile time.monotonic() < end: 
 def test_a_busy_node_gets_its_cores(place, monkeypatch):
     """The fixture sees that no group is left; what a killed cluster leaves is among the life cycle's tests."""
     up = place.command("up", "--nodes", "1", "--cores-per-node", "0.3")
-    if reason := cpu.why_no_limits(0.3):
+    if reason := cpu.why_no_limits(place.directory, 0.3):
         assert (up.returncode, reason in up.stderr) == (2, True)
         return
     assert up.returncode == 0, up.stderr

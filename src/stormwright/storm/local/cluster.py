@@ -116,7 +116,7 @@ class LocalCluster:
         nodes, cores = self._config.nodes, self._config.cores_per_node
         if cores is None:
             return ""
-        reason = cpu.why_no_limits(cores)
+        reason = cpu.why_no_limits(state.work_dir(), cores)
         if reason and self._config.cpu_limits == "groups":
             raise ClusterError(f"nodes cannot be held to {cores:g} cores: {reason}")
         if not reason and cores > cpu.fitting_cores(nodes):

@@ -130,14 +130,14 @@ class Hierarchies:
 _REMEDY = "leave --cores-per-node out, or run as root with the control groups writable (a container: --privileged)"
 
 
-def why_no_limits(cores: float) -> str:
-    """Why this process cannot hold nodes to so many cores, and what to do; empty if it can."""
+def why_no_limits(work: Path, cores: float) -> str:
+    """Why the nodes of that cluster cannot be held to so many cores, and what to do; empty if they can."""
     hierarchies, refusal = Hierarchies.find()
     if hierarchies is not None and not refusal:
         if os.geteuid() != 0:
             refusal = "only root can make control groups"
         else:
-            trial = f"stormwright-trial-{socket.gethostname()}-{os.getpid()}"
+            trial = _name(work, "trial")
             try:
                 hierarchies.make(trial, cores)
             except OSError as error:
