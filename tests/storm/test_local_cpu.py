@@ -132,22 +132,18 @@ def test_clusters_beside_each_other_leave_each_other_alone(kernel, tmp_path):
 )
 def test_a_machine_without_the_hierarchy_says_so(kernel, kind, options, controllers, tmp_path):
     kernel.mount(kind, options, controllers)
-    assert cpu.why_no_limits(tmp_path, 0.4).startswith(
-        "no control group hierarchy for CPU is mounted; leave --cores-per-node out"
-    )
+    assert cpu.why_no_limits(tmp_path, 0.4).startswith("no control group hierarchy for CPU is mounted; run as root")
 
 
 def test_a_hierarchy_that_is_mounted_read_only_says_so(kernel, tmp_path):
     at = kernel.mount("cgroup2", "ro,nsdelegate", "cpu")
-    assert cpu.why_no_limits(tmp_path, 0.4).startswith(
-        f"{at} is mounted read-only; leave --cores-per-node out, or run as root"
-    )
+    assert cpu.why_no_limits(tmp_path, 0.4).startswith(f"{at} is mounted read-only; run as root")
 
 
 def test_who_is_not_root_is_told(kernel, monkeypatch, tmp_path):
     kernel.mount("cgroup2", "rw,nsdelegate", "cpu")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert cpu.why_no_limits(tmp_path, 0.4).startswith("only root can make control groups; leave --cores-per-node out")
+    assert cpu.why_no_limits(tmp_path, 0.4).startswith("only root can make control groups; run as root")
 
 
 def test_what_the_kernel_refuses_is_said_and_nothing_stays(kernel, tmp_path):

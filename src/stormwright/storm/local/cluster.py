@@ -118,7 +118,7 @@ class LocalCluster:
             return ""
         reason = cpu.why_no_limits(state.work_dir(), cores)
         if reason and self._config.cpu_limits == "groups":
-            raise ClusterError(f"nodes cannot be held to {cores:g} cores: {reason}")
+            raise ClusterError(f"nodes cannot be held to {cores:g} cores: {reason}, or leave --cores-per-node out")
         if not reason and cores > cpu.fitting_cores(nodes):
             log.warning(
                 "%d nodes of %g cores leave too little of this machine to the service and Spark, which may then be the "

@@ -127,7 +127,7 @@ class Hierarchies:
         return NodeCpu(used_s, cores, int(stat["nr_periods"]), int(stat["nr_throttled"]), throttled_s)
 
 
-_REMEDY = "leave --cores-per-node out, or run as root with the control groups writable (a container: --privileged)"
+_REMEDY = "run as root with the control groups writable (a container: --privileged)"
 
 
 def why_no_limits(work: Path, cores: float) -> str:
