@@ -90,8 +90,9 @@ class Place:
 
 _OWNER = """
 import sys, time
-from stormwright.storm.local import LocalCluster, LocalClusterConfig
-config = LocalClusterConfig(nodes=2, slots=1, network=sys.argv[1], cores_per_node=2.0, cpu_limits="auto")
+from stormwright.storm.local import LocalCluster, LocalClusterConfig, fitting_cores
+cores = fitting_cores(2)
+config = LocalClusterConfig(nodes=2, slots=1, network=sys.argv[1], cores_per_node=cores, cpu_limits="auto")
 with LocalCluster(config):
     print("up", flush=True)
     time.sleep(600)

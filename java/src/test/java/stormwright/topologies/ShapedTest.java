@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.management.ManagementFactory;
 import java.lang.reflect.Proxy;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashSet;
@@ -12,10 +13,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
+import org.apache.storm.spout.ISpoutOutputCollector;
+import org.apache.storm.spout.SpoutOutputCollector;
 import org.apache.storm.task.IOutputCollector;
 import org.apache.storm.task.OutputCollector;
 import org.apache.storm.tuple.Tuple;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import stormwright.probe.TestTopology;
 
 /** What the spouts and bolts of a shape do to tuples. */
 class ShapedTest {
@@ -66,6 +71,30 @@ class ShapedTest {
         assertEquals(1000, keys.size());
     }
 
+    /** Task 4 is one of two of its component: 500 tuples/s are its share. */
+    @Test
+    void aTaskHasItsShareOfTheRateAndEmitsAgainWhatFailed(@TempDir Path spool) {
+        List<Object> numbers = new ArrayList<>();
+        Shaped.KeySpout spout = new Shaped.KeySpout(1000, 10, 0);
+        spout.open(Map.of(), new TestTopology(spool).context(4), new SpoutOutputCollector(new Emissions(numbers)));
+        long begin = System.nanoTime();
+        emit(spout, numbers, 250);
+        double tookMs = (System.nanoTime() - begin) / 1e6;
+        assertTrue(tookMs >= 249 * 2, tookMs + " ms");
+        assertTrue(tookMs < 2000, tookMs + " ms");
+        assertEquals(250, Set.copyOf(numbers).size());
+        spout.fail(numbers.get(17));
+        emit(spout, numbers, 252);
+        assertEquals(numbers.get(17), numbers.get(250));
+        assertEquals(251, Set.copyOf(numbers).size());
+    }
+
+    private static void emit(PacedSpout spout, List<Object> numbers, int upTo) {
+        while (numbers.size() < upTo) {
+            spout.nextTuple();
+        }
+    }
+
     private void run(Shape shape, String name, int workUs, int tuples) {
         Shape.Component component =
                 shape.components.stream().filter(one -> one.name().equals(name)).findFirst().orElseThrow();
@@ -107,6 +136,35 @@ class ShapedTest {
         @Override
         public void resetTimeout(Tuple input) {
             throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public void flush() {
+            // nothing is held back
+        }
+
+        @Override
+        public void reportError(Throwable error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    /** Notes the numbers of the tuples that a spout emits. */
+    private record Emissions(List<Object> numbers) implements ISpoutOutputCollector {
+        @Override
+        public List<Integer> emit(String streamId, List<Object> values, Object number) {
+            numbers.add(number);
+            return List.of();
+        }
+
+        @Override
+        public void emitDirect(int task, String streamId, List<Object> values, Object number) {
+            throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public long getPendingCount() {
+            return 0;
         }
 
         @Override
