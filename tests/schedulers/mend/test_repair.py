@@ -14,6 +14,7 @@ from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker
 from stormwright.schedulers.mend import repair
 from stormwright.schedulers.mend.repair import Repair, make_room
+from tests.examples import examples
 from tests.schedulers.builders import load, nodes, problem, topology
 
 
@@ -166,7 +167,7 @@ def copy(draft: Draft) -> Draft:
     return replace(draft, worker=draft.worker.copy(), reasons={}, **lists)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(draft=tight_drafts())
 def test_no_step_is_left_that_takes_overload_away(draft):
     """Steps go from overloaded nodes to any; one between two that are not would take nothing away."""
@@ -177,7 +178,7 @@ def test_no_step_is_left_that_takes_overload_away(draft):
     assert all(overload(each) >= left - 1e-12 for each in neighbours(draft))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(draft=tight_drafts())
 def test_looks_at_the_clock_change_no_step(draft):
     other = copy(draft)
@@ -188,7 +189,7 @@ def test_looks_at_the_clock_change_no_step(draft):
     assert (draft.node, draft.worker.tolist()) == (other.node, other.worker.tolist())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(draft=tight_drafts(), late=st.booleans())
 def test_room_is_made_for_whole_topologies_or_reasons_are_given(draft, late):
     of, begun = draft.problem, copy(draft)
@@ -207,7 +208,7 @@ def test_room_is_made_for_whole_topologies_or_reasons_are_given(draft, late):
         assert all(draft.fixed[worker] for worker, at in enumerate(draft.node) if at == node)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(draft=tight_drafts())
 def test_what_is_left_out_does_not_fit_as_it_was_cut(draft):
     """With a clock that is over, so that workers are as before: not beside what was placed, worker by worker."""
