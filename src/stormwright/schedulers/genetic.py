@@ -9,6 +9,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.schedulers.draft.draft import Draft
+from stormwright.schedulers.draft.exact import addends
 from stormwright.schedulers.frame.search import SearchParams, search
 from stormwright.schedulers.frame.utilisation import Utilisation
 from stormwright.schedulers.kit.limits import max_executors_per_worker
@@ -109,7 +110,8 @@ def _objective(topology: IndexArray, utilisation: Utilisation, worker: IndexArra
         return share
     starts = np.flatnonzero(np.diff(topology[by_topology], prepend=UNPLACED))
     of_worker = np.take_along_axis(busy, node[:, by_topology], axis=1)
-    bottleneck: FloatArray = np.maximum.reduceat(of_worker, starts, axis=1).sum(axis=1)
+    # Sorted, or the order of topologies would decide about the last digit.
+    bottleneck: FloatArray = np.sort(np.maximum.reduceat(of_worker, starts, axis=1), axis=1).sum(axis=1)
     return bottleneck + share
 
 
@@ -165,7 +167,7 @@ class _Breeding:
         placed = worker != UNPLACED
         flat_nodes = (node_bins + num_nodes * rows)[placed]
         excess = np.zeros(len(worker))
-        for demand, most in zip(problem.executor_demand, capacity[:-1], strict=True):
+        for demand, most in zip(map(addends, problem.executor_demand), capacity[:-1], strict=True):
             of_placed = np.broadcast_to(demand, worker.shape)[placed]
             used = np.bincount(flat_nodes, of_placed, len(worker) * num_nodes).reshape(-1, num_nodes)
             unit = max(float(demand.sum()), 1e-300)

@@ -11,6 +11,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
+from stormwright.schedulers.draft.exact import addends
 
 
 @dataclass
@@ -76,15 +77,15 @@ class Draft:
         return np.array([*self.node, UNPLACED])[self.worker]
 
     def worker_sum(self, demand: FloatArray) -> FloatArray:
-        """Sum of a demand per executor over workers, shape (W,)."""
+        """Sum of a demand per executor over workers, shape (W,); these can be added up in any order, too."""
         placed = self.worker != UNPLACED
-        return np.bincount(self.worker[placed], demand[placed], len(self.node)).astype(np.float64)
+        return np.bincount(self.worker[placed], addends(demand)[placed], len(self.node)).astype(np.float64)
 
     def node_sum(self, demand: FloatArray) -> FloatArray:
-        """Sum of a demand per executor over nodes, shape (N,)."""
+        """Sum of a demand per executor over nodes, shape (N,); the same in whatever order topologies are."""
         node = self.node_of_executor()
         placed = node != UNPLACED
-        return np.bincount(node[placed], demand[placed], len(self.problem.supervisors)).astype(np.float64)
+        return np.bincount(node[placed], addends(demand)[placed], len(self.problem.supervisors)).astype(np.float64)
 
     @cached_property
     def capacity(self) -> FloatArray:
