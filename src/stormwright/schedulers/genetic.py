@@ -9,7 +9,6 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.schedulers.draft.draft import Draft
-from stormwright.schedulers.draft.exact import addends
 from stormwright.schedulers.frame.search import SearchParams, search
 from stormwright.schedulers.frame.utilisation import Utilisation
 from stormwright.schedulers.kit.limits import max_executors_per_worker
@@ -160,14 +159,14 @@ class _Breeding:
 
     def _excess(self, worker: IndexArray, node: IndexArray) -> FloatArray:
         """By how much limits are broken: 0 for a placement that keeps all."""
-        problem, capacity = self._draft.problem, self._draft.capacity
+        capacity = self._draft.capacity
         rows = np.arange(len(worker))[:, None]
         num_nodes, num_workers = capacity.shape[1], node.shape[1]
         node_bins = np.where(worker == UNPLACED, UNPLACED, np.take_along_axis(node, worker, axis=1))
         placed = worker != UNPLACED
         flat_nodes = (node_bins + num_nodes * rows)[placed]
         excess = np.zeros(len(worker))
-        for demand, most in zip(map(addends, problem.executor_demand), capacity[:-1], strict=True):
+        for demand, most in zip(self._draft.demand, capacity[:-1], strict=True):
             of_placed = np.broadcast_to(demand, worker.shape)[placed]
             used = np.bincount(flat_nodes, of_placed, len(worker) * num_nodes).reshape(-1, num_nodes)
             unit = max(float(demand.sum()), 1e-300)

@@ -156,12 +156,8 @@ class OnlineScheduler:
         """Phase 2: workers of all topologies → nodes."""
         problem = draft.problem
         pairs = rates.between(draft.worker, len(draft.node))
-        items = Items(
-            draft.worker_sum(problem.executor_cpu_hz),
-            draft.worker_sum(problem.executor_memory_mb),
-            pairs.exchange(),
-            np.array(draft.topology, np.int64),
-        )
+        cpu_hz, memory_mb = draft.worker_use()[:2]
+        items = Items(cpu_hz, memory_mb, pairs.exchange(), np.array(draft.topology, np.int64))
         ports = np.where(draft.usable, [len(node.ports) for node in problem.supervisors], 0.0)
         nodes = Bins(ports, problem.node_cpu_hz, problem.node_memory_mb, problem.node_rack)  # equation 1: B_k
         best = self._packed(draft, items, nodes, pairs, near=False)
