@@ -42,7 +42,7 @@ class Repair:
         problem = draft.problem
         self._draft = draft
         hard = slice(1 if soft_cpu else 0, None)  # CPU comes first
-        demand, capacity = problem.executor_demand[hard].T, problem.node_capacity[hard].T
+        demand, capacity = draft.demand[hard].T, problem.node_capacity[hard].T
         executors = np.zeros(len(demand), mending.EXECUTOR)
         executors["worker"] = draft.worker
         workers = np.zeros(len(draft.node), mending.WORKER)
