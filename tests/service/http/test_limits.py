@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import re
 import socket
 import threading
 import time
@@ -57,6 +58,14 @@ class Hanging:
         return Assignment(problem.current_slot)
 
 
+def given_up_after(answer: dict[str, Any]) -> float:
+    """Seconds that the scheduler had, as the answer tells: what reading the question took is taken off."""
+    assert answer["assignments"] == {}
+    told = re.fullmatch(r"slow had no answer within (\d\.\d) s", answer["status"]["a-1-0"])
+    assert told, answer["status"]
+    return float(told[1])
+
+
 def took_to_give_up() -> float:
     """Seconds until a question is answered of which the scheduler hangs."""
     hanging = Hanging()
@@ -65,8 +74,7 @@ def took_to_give_up() -> float:
         answer = orjson.loads(ask(port, "/v1/schedule", ASKED)[1])
         took_s = time.monotonic() - began
         hanging.over.set()
-    assert answer["assignments"] == {}
-    assert answer["status"] == {"a-1-0": "slow had no answer within 1.2 s"}
+    assert given_up_after(answer) <= 1.2
     return took_s
 
 
@@ -94,7 +102,7 @@ def test_nimbus_says_how_long_it_waits():
     of = problem_to_dict(problem([topology("a")], conf={"stormwright.service.deadline.ms": 250}))
     with serving(Bridge(hanging, "slow")) as port:
         answer = orjson.loads(ask(port, "/v1/schedule", orjson.dumps({"problem": of}))[1])
-        assert answer["status"] == {"a-1-0": "slow had no answer within 0.2 s"}
+        assert given_up_after(answer) <= 0.2
         hanging.over.set()
 
 
