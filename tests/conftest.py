@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.examples import examples
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 settings.register_profile(
     "stormwright",
     deadline=None,
-    max_examples=60,
-    derandomize=bool(os.environ.get("CI")),
+    max_examples=examples(),
+    derandomize=bool(os.environ.get("CI")) and "EXAMPLES" not in os.environ,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.differing_executors],
 )
 settings.load_profile("stormwright")

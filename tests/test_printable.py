@@ -65,12 +65,12 @@ def test_of_large_values_no_more_is_looked_at_than_is_shown() -> None:
     value: list[object] = ["x"]
     for _ in range(50):
         value = [value] * 10
-    begin = time.monotonic()
+    begin = time.process_time()
     assert shown({"a": value}).startswith("{'a': [[[[[")
     assert shown("x" * 10**8) == "'" + "x" * 58 + "…"
     assert shown(2**10**6).startswith("0x")
     assert shown(-(2**10**6)).startswith("-0x")
-    assert time.monotonic() - begin < 1
+    assert time.process_time() - begin < 1
 
 
 def test_faults_are_one_line_each() -> None:

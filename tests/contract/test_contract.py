@@ -85,7 +85,6 @@ def contract_of(name: str, way: Way) -> type[SchedulerContract]:
     declared = {
         "keeps_limits": traits.heeds_limits,
         "ignores_order_of_topologies": not traits.takes_turns,
-        "ignores_order_of_what_runs": not traits.takes_turns,
     }
     members = {
         "__module__": __name__,

@@ -24,7 +24,7 @@ from tests.controller.builders import on, place, problem, record, topology
 A, B = topology("a", workers=1), topology("b", workers=1)
 RUNS = {A.id: on("n0"), B.id: on("n1")}
 SWAPPED = {A.id: on("n1"), B.id: on("n0")}
-LIMITS = MoveLimits(drain_s=0.3, swap_s=1.0)
+PATIENT, IMPATIENT = MoveLimits(drain_s=60, swap_s=60), MoveLimits(drain_s=0.3, swap_s=1.0)
 
 
 class NoRoomLeft:
@@ -119,15 +119,19 @@ def storm(tally: Tally, paused: Path) -> FakeStorm:
 
 
 @pytest.fixture
-def swap(storm: FakeStorm, tally: Tally, paused: Path) -> Callable[[], list[MoveReport]]:
+def swap(storm: FakeStorm, tally: Tally, paused: Path) -> Callable[..., list[MoveReport]]:
     now = problem([A, B], nodes=2, slots=1, current=RUNS)
     (step,) = plan_moves(now, Assignment(np.repeat([1, 0], 4).astype(np.int32)), MoveBudget()).steps
     assert isinstance(step, Step)
-    return lambda: Mover(storm, storm._bridge, tally, Pauses(paused), LIMITS).move(step, "because")  # noqa: SLF001
+
+    def move(limits: MoveLimits = PATIENT) -> list[MoveReport]:
+        return Mover(storm, storm._bridge, tally, Pauses(paused), limits).move(step, "because")  # noqa: SLF001
+
+    return move
 
 
 def test_both_are_paused_swapped_by_one_rebalance_and_resumed(
-    storm: FakeStorm, swap: Callable[[], list[MoveReport]], paused: Path
+    storm: FakeStorm, swap: Callable[..., list[MoveReport]], paused: Path
 ) -> None:
     reports = swap()
     calls = [call for call in storm.calls if not call.startswith("release")]
@@ -143,7 +147,7 @@ def test_both_are_paused_swapped_by_one_rebalance_and_resumed(
     ("call", "why"), [("deactivate b", "no leader"), ("rebalance a", "not the leader"), ("activate a", "no route")]
 )
 def test_a_call_that_fails_leaves_nobody_paused_and_nobody_half_moved(
-    storm: FakeStorm, swap: Callable[[], list[MoveReport]], paused: Path, call: str, why: str
+    storm: FakeStorm, swap: Callable[..., list[MoveReport]], paused: Path, call: str, why: str
 ) -> None:
     storm.refuse = {call: why}
     with pytest.raises(NimbusError, match=why):
@@ -158,20 +162,20 @@ def test_a_call_that_fails_leaves_nobody_paused_and_nobody_half_moved(
 
 
 def test_one_that_does_not_drain_keeps_both_where_they_are(
-    storm: FakeStorm, swap: Callable[[], list[MoveReport]]
+    storm: FakeStorm, swap: Callable[..., list[MoveReport]]
 ) -> None:
     storm.pending = {B.id}
     with pytest.raises(MoveError, match=r"b-1-0: \d+ tuple trees still pending"):
-        swap()
+        swap(IMPATIENT)
     assert storm.calls == ["deactivate a", "deactivate b", "activate a", "activate b"]
     assert storm.runs == RUNS
 
 
-def test_one_whose_slot_is_gone_sends_the_other_back(storm: FakeStorm, swap: Callable[[], list[MoveReport]]) -> None:
+def test_one_whose_slot_is_gone_sends_the_other_back(storm: FakeStorm, swap: Callable[..., list[MoveReport]]) -> None:
     """Nimbus no longer shows n1: a, whose slots the rebalance has taken, gets them again."""
     storm.lost = {"n1"}
     with pytest.raises(MoveError, match="a-1-0, b-1-0: not placed as ordered"):
-        swap()
+        swap(IMPATIENT)
     assert storm.runs == RUNS
     assert set(storm.status.values()) == {"ACTIVE"}
 
@@ -212,12 +216,12 @@ def test_where_one_was_stored_and_the_other_not_the_other_follows() -> None:
 
 
 def test_where_nimbus_does_not_ask_they_stay_and_no_later_answer_moves_them(
-    storm: FakeStorm, swap: Callable[[], list[MoveReport]]
+    storm: FakeStorm, swap: Callable[..., list[MoveReport]]
 ) -> None:
     """It has ended after it took the rebalance; both run on meanwhile, undrained."""
     storm.asks = False
     with pytest.raises(MoveError, match="a-1-0, b-1-0: Nimbus has not asked in 1 s; active, not moved"):
-        swap()
+        swap(IMPATIENT)
     assert set(storm.status.values()) == {"ACTIVE"}
     storm.asks = True
     storm.rebalance("a", 0)

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
-from stormwright.controller.tally import MOST_AHEAD, Tally, WorkerTally
+from stormwright.controller.tally import MIN_SILENT_S, MOST_AHEAD, Tally, WorkerTally
 from tests.controller.builders import record
+
+
+class Clock:
+    """Time that passes for who sleeps, and a little at each look: however busy the machine is."""
+
+    def __init__(self) -> None:
+        self._now_s = 1000.0
+
+    def monotonic(self) -> float:
+        self._now_s += 1e-6
+        return self._now_s
+
+    def sleep(self, seconds: float) -> None:
+        self._now_s += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("stormwright.controller.tally.time", clock)
+    return clock
 
 
 def test_a_record_delivered_twice_counts_once() -> None:
@@ -34,16 +53,16 @@ def test_trees_that_nobody_tracks_are_never_pending() -> None:
     assert tally.totals("t").acked == 7
 
 
-def test_quiet_needs_every_live_worker_and_two_intervals() -> None:
+def test_quiet_needs_every_live_worker_and_two_intervals(clock: Clock) -> None:
     tally = Tally()
     live = [("n0", 6700), ("n1", 6700)]
     tally.add([record("t", "n0", seq, length_ms=20) for seq in (0, 1)])
-    since = time.monotonic()
+    since = clock.monotonic()
     tally.add([record("t", "n0", 2, length_ms=20), record("t", "n1", 2, length_ms=20)])
     assert not tally.quiet("t", live, since), "either may have begun a tree in an interval that began before"
     tally.add([record("t", "n0", 3, length_ms=20)])
     assert not tally.quiet("t", live[:1], since), "a backlog tells of earlier times"
-    time.sleep(0.02)
+    clock.sleep(0.02)
     tally.add([record("t", "n0", 4, length_ms=20)])
     assert tally.quiet("t", live[:1], since)
     assert not tally.quiet("t", live, since)
@@ -63,14 +82,13 @@ def test_a_record_that_comes_late_tells_nothing_new() -> None:
     assert tally.totals("t").begun == 7
 
 
-def test_a_worker_has_ended_when_it_says_so_or_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_has_ended_when_it_says_so_or_is_silent(clock: Clock) -> None:
     tally = Tally()
     tally.add([record("t", "n0", 0, length_ms=20), record("t", "n1", 0, length_ms=20, last=1)])
     (alive,), (ended,) = tally.lives("t", [("n0", 6700)]), tally.lives("t", [("n1", 6700)])
     assert not tally.silent(alive)
     assert tally.silent(ended)
-    monkeypatch.setattr("stormwright.controller.tally.MIN_SILENT_S", 0.0)
-    time.sleep(0.15)
+    clock.sleep(MIN_SILENT_S)
     assert tally.silent(alive)
     assert tally.unheard("t", [("n0", 6700), ("n9", 6700)]) == [("n0", 6700), ("n9", 6700)]
 
@@ -118,16 +136,16 @@ def test_workers_of_long_ago_are_only_sums(monkeypatch: pytest.MonkeyPatch) -> N
     assert not tally.lives("t", [("n0", 6700)])
 
 
-def test_a_number_that_no_worker_can_have_come_to_does_not_silence_it() -> None:
+def test_a_number_that_no_worker_can_have_come_to_does_not_silence_it(clock: Clock) -> None:
     tally = Tally()
     tally.add([record("t", "n0", seq, trees=1, acked=1) for seq in range(3)])
     tally.add([record("t", "n0", 10**15, length_ms=20)])
-    since = time.monotonic()
+    since = clock.monotonic()
     tally.add([record("t", "n0", 3, trees=5, length_ms=20)])
     assert tally.pending("t", [("n0", 6700)]) == 5
     assert tally.reports("t", "n0", 6700, frozenset(), since)
     for seq in (4, 5):
-        time.sleep(0.02)
+        clock.sleep(0.02)
         tally.add([record("t", "n0", seq, length_ms=20)])
     assert tally.quiet("t", [("n0", 6700)], since)
     tally.add([record("t", "n0", 5, trees=100), record("t", "n0", 10**15, trees=100)])

@@ -17,6 +17,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.registry import SCHEDULERS
 from stormwright.testing import oracles
 from tests.case_files import all_cases, case_problem, placed_in, read_case
+from tests.examples import examples
 from tests.schedulers.builders import running
 
 GPU = "gpu.count"
@@ -81,7 +82,7 @@ def small_problems(draw: st.DrawFn) -> Problem:
 
 
 @pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "offline", "r_storm", "top_storm", "genetic"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(of=small_problems())
 def test_places_exactly_what_some_placement_satisfies(name, of):
     assume(len(of.slots) ** of.num_executors <= 5000)

@@ -21,6 +21,7 @@ from stormwright.schedulers.kit.registry import SCHEDULERS
 from stormwright.schedulers.top_storm import CORES, GHZ
 from stormwright.testing.strategies import problems
 from tests.case_files import case_files, case_name, case_problem
+from tests.examples import examples
 
 WORD_COUNT = Path(__file__).parents[2] / "docs" / "schedulers" / "word-count.json"
 
@@ -136,7 +137,7 @@ def has_influence(name: str, what: str, problem: Problem) -> bool:
 
 
 @pytest.mark.parametrize(("name", "what"), IGNORED)
-@settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(15), suppress_health_check=list(HealthCheck))
 @given(problem=tagged())
 def test_what_is_not_honoured_has_no_influence(name, what, problem):
     assert not has_influence(name, what, problem)

@@ -252,7 +252,7 @@ def test_while_the_scheduler_hangs_orders_are_taken_and_given() -> None:
     began = time.monotonic()
     asked.order(A.id, Order(ON_N1, "better"))
     assert asked.wait_for_snapshot(began, 0.01) is None
-    assert time.monotonic() - began < 5, "the order does not wait for the scheduler"
+    assert nimbus.is_alive(), "the order does not wait for the scheduler"
     hanging.over.set()
     nimbus.join(10)
     hanging.over.clear()

@@ -80,8 +80,8 @@ def test_one_that_hangs_is_left_alone_until_it_answers():
         limited.schedule(ASKED, 0.2)
     for _ in range(3):
         with pytest.raises(SchedulerError, match="slow still decides"):
-            limited.schedule(ASKED, 0.2)
-    assert time.monotonic() - began < 2, "only the first one waited"
+            limited.schedule(ASKED, 60)
+    assert time.monotonic() - began < 60, "only the first one waited"
     assert hanging.calls == 1
     hanging.may.set()
     deadline = time.monotonic() + 10

@@ -109,7 +109,8 @@ def _objective(topology: IndexArray, utilisation: Utilisation, worker: IndexArra
         return share
     starts = np.flatnonzero(np.diff(topology[by_topology], prepend=UNPLACED))
     of_worker = np.take_along_axis(busy, node[:, by_topology], axis=1)
-    bottleneck: FloatArray = np.maximum.reduceat(of_worker, starts, axis=1).sum(axis=1)
+    # Sorted, or the order of topologies would decide about the last digit.
+    bottleneck: FloatArray = np.sort(np.maximum.reduceat(of_worker, starts, axis=1), axis=1).sum(axis=1)
     return bottleneck + share
 
 
@@ -158,14 +159,14 @@ class _Breeding:
 
     def _excess(self, worker: IndexArray, node: IndexArray) -> FloatArray:
         """By how much limits are broken: 0 for a placement that keeps all."""
-        problem, capacity = self._draft.problem, self._draft.capacity
+        capacity = self._draft.capacity
         rows = np.arange(len(worker))[:, None]
         num_nodes, num_workers = capacity.shape[1], node.shape[1]
         node_bins = np.where(worker == UNPLACED, UNPLACED, np.take_along_axis(node, worker, axis=1))
         placed = worker != UNPLACED
         flat_nodes = (node_bins + num_nodes * rows)[placed]
         excess = np.zeros(len(worker))
-        for demand, most in zip(problem.executor_demand, capacity[:-1], strict=True):
+        for demand, most in zip(self._draft.demand, capacity[:-1], strict=True):
             of_placed = np.broadcast_to(demand, worker.shape)[placed]
             used = np.bincount(flat_nodes, of_placed, len(worker) * num_nodes).reshape(-1, num_nodes)
             unit = max(float(demand.sum()), 1e-300)

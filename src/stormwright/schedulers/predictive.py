@@ -9,6 +9,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray
 from stormwright.model.conf.keys import FORECAST_GROWTH
+from stormwright.schedulers.draft.exact import addends
 from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
 from stormwright.schedulers.kit.told import topologies_tell
 from stormwright.schedulers.placing.placing import Placing, Room
@@ -61,7 +62,7 @@ class PredictiveScheduler:
 
         def make_rule(room: Room) -> Rule:
             placed = np.flatnonzero(room.node_of != UNPLACED)
-            used_hz = np.bincount(room.node_of[placed], forecast_hz[placed], room.num_nodes).astype(np.float64)
+            used_hz = np.bincount(room.node_of[placed], addends(forecast_hz)[placed], room.num_nodes).astype(np.float64)
 
             def place(placing: Placing) -> None:
                 for executor in placing.executors:

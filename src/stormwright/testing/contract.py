@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from stormwright.formats import assignment_from_dict, assignment_to_dict, problem_to_dict
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Scheduler, TopologyLoad, cost_of, violations
 from stormwright.testing import oracles
-from stormwright.testing.strategies import problems, renamed
+from stormwright.testing.strategies import problems, renamed, roomy
 
 Test = Callable[..., None]
 
@@ -47,6 +47,12 @@ def for_any(**drawn: st.SearchStrategy[Any]) -> Callable[[Test], Test]:
         return relaxed(given(**drawn)(test))
 
     return decorate
+
+
+def several() -> st.SearchStrategy[Problem]:
+    """Problems of two topologies or more, of which nothing runs, with room for most of them every other time."""
+    found = problems(running=False).filter(lambda of: len(of.topologies) > 1)
+    return found | found.map(roomy)
 
 
 def _require(promised: bool, otherwise: str) -> None:
@@ -69,7 +75,7 @@ class SchedulerContract(ABC):
     #: The order of topologies in the problem has no influence; whoever takes them in turn cannot promise that.
     ignores_order_of_topologies = False
     #: The order of topologies that run has no influence on where one goes that waits.
-    ignores_order_of_what_runs = False
+    ignores_order_of_what_runs = True
     #: Executors that run stay where they are.
     never_moves = False
 
@@ -207,12 +213,11 @@ class SchedulerContract(ABC):
         turned = replace(problem, topologies=problem.topologies[::-1])
         assert self.answer(turned).by_topology(turned) == self.answer(problem).by_topology(problem)
 
-    @for_any(problem=problems(running=False), seed=st.integers(0, 2**32 - 1))
+    @for_any(problem=several(), seed=st.integers(0, 2**32 - 1))
     def test_order_of_topologies_that_run_has_no_influence(self, problem: Problem, seed: int) -> None:
         """Of a cluster as it is most of the time: one topology is new, all that has slots keeps them."""
         _require(self.never_moves, "what is moved first may have the best place")
         _require(self.ignores_order_of_what_runs, "it does not promise that the order of what runs has no influence")
-        assume(problem.topologies)
         placed = self.answer(problem).by_topology(problem)
         new = list(placed)[seed % len(placed)]
         waiting = {id_ for id_, own in placed.items() if id_ == new or UNPLACED in own.slot_of_executor}

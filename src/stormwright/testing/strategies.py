@@ -131,15 +131,17 @@ def loads(draw: st.DrawFn, topology: Topology, flows: bool = True, limited: bool
     a_component = st.integers(0, len(topology.components) - 1)
     a_flow = st.tuples(an_executor, a_component, st.sampled_from(["shuffle", "none", "local_or_shuffle"]), amounts)
     flowing = draw(st.lists(a_flow, max_size=executors)) if flows else []
-    cpu_mhz = draw(st.lists(amounts, min_size=executors, max_size=executors))
+    # Sums of thirds depend on the order in which they are added up.
+    part = draw(st.sampled_from([1, 3]))
+    cpu_mhz = np.array(draw(st.lists(amounts, min_size=executors, max_size=executors)), np.float64) / part
     memory_mb = draw(st.lists(st.integers(0, 400), min_size=executors, max_size=executors))
     components = len(topology.components)
     limits = st.lists(st.just(np.inf) | amounts, min_size=components, max_size=components)
     limit = draw(limits) if flowing and limited and draw(st.booleans()) else None
     in_bytes = draw(st.booleans())
     return TopologyLoad(
-        cpu_hz=np.array(cpu_mhz, np.float64) * 1e6,
-        memory_mb=np.array(memory_mb, np.float64),
+        cpu_hz=cpu_mhz * 1e6,
+        memory_mb=np.array(memory_mb, np.float64) / part,
         pair_source=np.array([p[0] for p in pairs], np.int32),
         pair_target=np.array([p[1] for p in pairs], np.int32),
         pair_tps=np.array([p[2] / 10 for p in pairs], np.float64),
@@ -150,7 +152,7 @@ def loads(draw: st.DrawFn, topology: Topology, flows: bool = True, limited: bool
         flow_limit_tps=np.array(limit, np.float64) / 10 if limit and np.isfinite(limit).any() else None,
         pair_bytes_per_s=np.array([p[2] * 8.0 for p in pairs]) if in_bytes else None,
         flow_bytes_per_s=np.array([f[3] * 8.0 for f in flowing]) if in_bytes else None,
-        forecast_cpu_hz=np.array(cpu_mhz, np.float64) * 2e6 if draw(st.booleans()) else None,
+        forecast_cpu_hz=cpu_mhz * 2e6 if draw(st.booleans()) else None,
     )
 
 
@@ -213,6 +215,20 @@ def problems(
     if running and draw(st.booleans()):
         problem = problem.with_current(draw(placements(problem)))
     return problem
+
+
+def roomy(problem: Problem) -> Problem:
+    """The same problem on nodes that have several times as much of everything, so that most of it is placed."""
+    nodes = tuple(
+        replace(
+            node,
+            ports=tuple(range(6700, 6712)),
+            cpu_hz=4 * node.cpu_hz,
+            resources={name: 4 * amount for name, amount in node.resources.items()},
+        )
+        for node in problem.supervisors
+    )
+    return replace(problem, supervisors=nodes)
 
 
 def slots_of(problem: Problem) -> st.SearchStrategy[np.ndarray[Any, np.dtype[np.int32]]]:

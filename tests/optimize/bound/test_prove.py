@@ -23,6 +23,7 @@ from stormwright.optimize.bound.semidefinite import best_certificate, certificat
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
 from tests.case_files import case_files, case_name, case_problem, read_case
+from tests.examples import examples
 from tests.schedulers.builders import load, nodes, problem, topology
 from tests.schedulers.search_problems import least, tiny
 
@@ -64,7 +65,7 @@ def best_slots(of):
     return min(valid, key=lambda slots: oracles.cost(of, slots), default=None)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(small_problems())
 def test_no_placement_costs_less_than_a_bound(of):
     best = best_slots(of)
@@ -81,7 +82,7 @@ def test_no_placement_costs_less_than_a_bound(of):
 
 
 @pytest.mark.parametrize("ways", [1, 2_000])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(of=small_problems(), seed=st.integers(0, 2**32 - 1))
 def test_sets_put_together_are_the_optimum(of, seed, ways):
     """From any valid placement and the first prices that come, with numbers of workers apart or not."""
@@ -126,7 +127,7 @@ def test_no_bound_from_a_poor_placement_is_above_a_better_one(seed, monkeypatch)
     assert bound_cost(of, poor, FOREVER).cost <= oracles.cost(of, good.tolist()) + 1e-9
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.integers(1, 3))
 def test_certificates_hold_for_every_partition(seed, count, groups):
     """No groups keep more than a certificate says, whether it was made for their limit or not."""

@@ -13,11 +13,12 @@ from stormwright.optimize.search.refine import refine
 from stormwright.schedulers import make_scheduler
 from stormwright.testing.pipelines import shuffled_pipelines
 from stormwright.testing.strategies import problems
+from tests.examples import examples
 from tests.optimize.layout.test_layout import placed_layout, slots_of
 
 
 @given(problems(running=False), st.integers(0, 3), st.sampled_from([0.0, 0.5, 5.0]))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_the_cost_is_that_of_the_model_after_many_steps(problem, seed, temperature):
     wanted = sum(min(topology.num_workers, topology.num_executors) for topology in problem.topologies)
     usable = sum(len(n.ports) for n, fit in zip(problem.supervisors, problem.node_usable, strict=True) if fit)

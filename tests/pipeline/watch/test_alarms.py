@@ -148,6 +148,7 @@ def seconds_of(cores: list[float], node: str = "a") -> pa.Table:
 def test_an_alarm_comes_one_trigger_after_x(spark: SparkSession, tmp_path: Path) -> None:
     told: list[tuple[Alarm, float]] = []
     stream = AlarmStream(tmp_path, AFTER_S, SETTINGS, lambda alarm: told.append((alarm, time.monotonic())))
+    started = time.monotonic()
     stream.start(spark)
     try:
         cores = [0.5, 0.5, *[2.5] * AFTER_S]
@@ -155,13 +156,14 @@ def test_an_alarm_comes_one_trigger_after_x(spark: SparkSession, tmp_path: Path)
         directory = tmp_path / "seconds"
         # Spark deletes what it has read two batches ago.
         wait(lambda: (tmp_path / "checkpoint" / "commits" / "0").exists(), stream.status)
+        first_s = time.monotonic() - started
         assert not told
         time.sleep(0.3)
         written = time.monotonic()
         stream.feed.write(NodeSeries(seconds_of([*cores, 2.6]), settle_s=0), {"a": CAPACITY})
         wait(lambda: bool(told), stream.status)
         ((alarm, at),) = told
-        assert at - written < 1 + 3, "one trigger, and what a batch takes on a busy machine"
+        assert at - written < 1 + max(3, first_s), "one trigger, and what a batch takes: the first one took no less"
         assert alarm == Alarm("a", START_S + 2, START_S + 2 + AFTER_S + 1, 2.6, CAPACITY)
         assert list(directory.iterdir())
         status = stream.status()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from stormwright.pipeline.measure.overload import NodeSeries
 from stormwright.pipeline.watch.episodes import Followed, Run, Second, final_after_s, follow
+from tests.examples import examples
 
 CAPACITY = 2.0
 #: What a node uses in each second: well below, at or above its capacity, or nothing is heard.
@@ -41,7 +42,7 @@ def brief(runs: list[Run]) -> list[tuple[int, int, float]]:
     return [(run.start_s, run.end_s, run.peak_cores) for run in runs]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(cores=Cores, after_s=st.sampled_from([1, 2.5, 4, 7]), data=st.data())
 def test_what_is_told_in_any_way_ends_as_the_episodes(
     cores: list[float | None], after_s: float, data: st.DataObject
@@ -65,7 +66,7 @@ def test_what_is_told_in_any_way_ends_as_the_episodes(
     assert [run.start_s for run in raised] == [start for start, _, _ in expected]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(cores=Cores, after_s=st.sampled_from([1, 3, 5.5]))
 def test_the_alarm_comes_with_the_second_that_passes_x(cores: list[float | None], after_s: float) -> None:
     final_s = final_after_s(after_s, 40)
@@ -94,7 +95,7 @@ def test_a_delay_beyond_x_does_not_count() -> None:
     assert brief(late.runs) == [(71, 72, 3.0)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(cores=Cores, last=st.sampled_from([0.5, 3.5]))
 def test_the_overload_of_a_profile_is_the_run_that_is_followed(cores: list[float | None], last: float) -> None:
     cores = [*cores, last]

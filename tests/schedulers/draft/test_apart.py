@@ -18,6 +18,7 @@ from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.mend.moving_apart import keep_apart
 from stormwright.testing import oracles
 from stormwright.testing.strategies import component_limits
+from tests.examples import examples
 from tests.schedulers.builders import nodes, running
 
 CONSTRAINTS = "topology.ras.constraints"
@@ -56,7 +57,7 @@ def is_feasible(of: Problem) -> bool:
 
 
 @pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "offline", "genetic", "optimizer"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(of=small_problems())
 def test_places_exactly_what_some_placement_satisfies(name, of):
     assume(len(of.slots) ** of.num_executors <= 5000)

@@ -18,6 +18,7 @@ from stormwright.schedulers.kit.isolating import Isolating
 from stormwright.schedulers.kit.params import NoParams
 from stormwright.schedulers.kit.traits import Traits
 from stormwright.testing.strategies import problems
+from tests.examples import examples
 from tests.schedulers.builders import load, nodes, problem, running, topology
 
 OURS = "stormwright.PlacementScheduler"
@@ -50,7 +51,7 @@ def keeps_isolated(of: Problem, slots, machines: dict[str, int]) -> bool:
 
 
 @pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "tag_aware", "annealing"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(of=problems(running=False), machines=st.dictionaries(st.sampled_from(["t0", "t1"]), st.integers(1, 3)))
 def test_isolated_topologies_are_alone(name, of, machines):
     of = isolating(of, **machines)
@@ -61,7 +62,7 @@ def test_isolated_topologies_are_alone(name, of, machines):
     assert broken == []
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(of=problems(), machines=st.dictionaries(st.sampled_from(["t0", "t1"]), st.integers(1, 3), min_size=1))
 def test_nothing_new_shares_a_host_with_an_isolated_topology(of, machines):
     of = isolating(of, **machines)

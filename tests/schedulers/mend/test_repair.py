@@ -14,6 +14,7 @@ from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker
 from stormwright.schedulers.mend import repair
 from stormwright.schedulers.mend.repair import Repair, make_room
+from tests.examples import examples
 from tests.schedulers.builders import load, nodes, problem, topology
 
 
@@ -85,7 +86,7 @@ def test_overload_never_grows_and_nothing_is_lost(seed):
     for number, (executors, node) in enumerate(zip(workers, on_nodes, strict=True)):
         before.add_worker(number // 3, executors, node)
     draft, _ = repaired(of, workers, on_nodes)
-    over = [np.maximum(d.node_sum(of.executor_cpu_hz) - of.node_cpu_hz, 0).sum() for d in (before, draft)]
+    over = [np.maximum(d.node_use()[0] - of.node_cpu_hz, 0).sum() for d in (before, draft)]
     assert over[1] <= over[0]
     assert np.array_equal(np.sort(np.unique(draft.worker)), np.arange(9))
     assert all(draft.topology[w] == k for w, k in zip(draft.worker, of.executor_topology, strict=True))
@@ -123,8 +124,8 @@ def tight_drafts(draw: st.DrawFn) -> Draft:
 def overload(draft: Draft) -> float:
     """What is beyond CPU and memory of nodes, in parts of what all have."""
     of, total = draft.problem, 0.0
-    for demand, capacity in zip(of.executor_demand, of.node_capacity, strict=True):
-        over = draft.node_sum(demand) - capacity * (1 + 1e-9)
+    for used, capacity in zip(draft.node_use()[:-1], of.node_capacity, strict=True):
+        over = used - capacity * (1 + 1e-9)
         total += float(np.maximum(over, 0).sum() / capacity.sum())
     return total
 
@@ -166,7 +167,7 @@ def copy(draft: Draft) -> Draft:
     return replace(draft, worker=draft.worker.copy(), reasons={}, **lists)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(draft=tight_drafts())
 def test_no_step_is_left_that_takes_overload_away(draft):
     """Steps go from overloaded nodes to any; one between two that are not would take nothing away."""
@@ -177,7 +178,7 @@ def test_no_step_is_left_that_takes_overload_away(draft):
     assert all(overload(each) >= left - 1e-12 for each in neighbours(draft))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(draft=tight_drafts())
 def test_looks_at_the_clock_change_no_step(draft):
     other = copy(draft)
@@ -188,7 +189,7 @@ def test_looks_at_the_clock_change_no_step(draft):
     assert (draft.node, draft.worker.tolist()) == (other.node, other.worker.tolist())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(draft=tight_drafts(), late=st.booleans())
 def test_room_is_made_for_whole_topologies_or_reasons_are_given(draft, late):
     of, begun = draft.problem, copy(draft)
@@ -207,7 +208,7 @@ def test_room_is_made_for_whole_topologies_or_reasons_are_given(draft, late):
         assert all(draft.fixed[worker] for worker, at in enumerate(draft.node) if at == node)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(draft=tight_drafts())
 def test_what_is_left_out_does_not_fit_as_it_was_cut(draft):
     """With a clock that is over, so that workers are as before: not beside what was placed, worker by worker."""
@@ -216,7 +217,7 @@ def test_what_is_left_out_does_not_fit_as_it_was_cut(draft):
     for number in draft.reasons:
         workers = [w for w, t in enumerate(begun.topology) if t == number and not begun.fixed[w]]
         room = draft.capacity - draft.node_use()
-        demand = np.array([[*(begun.worker_sum(d)[w] for d in draft.problem.executor_demand), 1.0] for w in workers])
+        demand = np.array([[*begun.worker_use()[:, w], 1.0] for w in workers])
         if len(workers) == 1:
             assert not np.any(np.all((room >= demand.T)[:, draft.usable], axis=0))
 

@@ -12,6 +12,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.placing.admission import admit, find_wanted
 from stormwright.testing import oracles
+from tests.examples import examples
 from tests.schedulers.builders import load, nodes, problem, topology
 
 
@@ -24,7 +25,7 @@ def test_a_worker_that_no_node_has_room_for():
     assert len(admit(draft, find_wanted(draft, keep_running=True), soft_cpu=True)) == 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     cpu_tenths=st.lists(st.integers(1, 9), min_size=1, max_size=5),
     memory_mb=st.lists(st.integers(1, 9), min_size=5, max_size=5),

@@ -8,6 +8,8 @@ from hypothesis import assume, given
 from stormwright.model import Problem, measured_traffic
 from stormwright.schedulers.traffic.exchange import Exchange
 from stormwright.testing.strategies import problems
+from tests.schedulers.builders import load, nodes, topology
+from tests.schedulers.builders import problem as problem_of
 
 
 @given(problem=problems())
@@ -27,3 +29,10 @@ def test_rows_sums_and_parts_are_those_of_the_dense_matrix(problem: Problem):
     assert np.allclose(exchange.total(), dense.sum(axis=1))
     some = np.arange(0, count, 2)
     assert np.allclose(exchange.within(some).toarray(), dense[np.ix_(some, some)], rtol=1e-12)
+
+
+def test_sums_of_one_topology_are_not_rounded_by_what_others_exchange():
+    of = problem_of(
+        nodes(1), (topology("a", 2, 1), load(2, [(0, 1, 0.1)])), (topology("b", 2, 1), load(2, [(0, 1, 0.2)]))
+    )
+    assert Exchange.of(of).total().tolist() == [0.1, 0.1, 0.2, 0.2]

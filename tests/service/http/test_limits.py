@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import logging
+import re
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +23,7 @@ from stormwright.service.http.app import MAX_QUESTION_BYTES, make_app
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import problem, topology
+from tests.pipeline.waiting import wait
 from tests.service.http.test_app import HOST, ask, snapshot
 from tests.service.http.test_metrics import STATUS
 
@@ -47,27 +49,50 @@ def send(port: int, head: str, body: bytes = b"") -> bytes:
 
 class Hanging:
     def __init__(self) -> None:
-        self.over = threading.Event()
+        self.called, self.over, self.ended = threading.Event(), threading.Event(), False
 
     def schedule(self, problem: Problem) -> Assignment:
+        self.called.set()
         self.over.wait(60)
+        self.ended = True
         return Assignment(problem.current_slot)
+
+
+def given_up_after(answer: dict[str, Any]) -> float:
+    """Seconds that the scheduler had, as the answer tells: what reading the question took is taken off."""
+    assert answer["assignments"] == {}
+    told = re.fullmatch(r"slow had no answer within (\d\.\d) s", answer["status"]["a-1-0"])
+    assert told, answer["status"]
+    return float(told[1])
+
+
+def took_to_give_up() -> float:
+    """Seconds until a question is answered of which the scheduler hangs."""
+    hanging = Hanging()
+    with serving(Bridge(hanging, "slow")) as port:
+        began = time.monotonic()
+        answer = orjson.loads(ask(port, "/v1/schedule", ASKED)[1])
+        took_s = time.monotonic() - began
+        hanging.over.set()
+    assert given_up_after(answer) <= 1.2
+    return took_s
+
+
+def test_nimbus_is_answered_within_the_time_that_it_waits():
+    """A machine with other work may keep any one answer back; what is slow by itself is so each time."""
+    assert any(took_to_give_up() < 1.5 for _ in range(5))
 
 
 def test_a_scheduler_that_hangs_keeps_nobody_waiting():
     hanging = Hanging()
     delivered: list[bytes] = []
     with serving(Bridge(hanging, "slow"), delivered.extend) as port:
-        began = time.monotonic()
-        first = orjson.loads(ask(port, "/v1/schedule", ASKED)[1])
-        assert first["assignments"] == {}
-        assert first["status"] == {"a-1-0": "slow had no answer within 1.2 s"}
-        assert time.monotonic() - began < 1.5, "within the time that Nimbus waits"
+        assert "no answer" in orjson.loads(ask(port, "/v1/schedule", ASKED)[1])["status"]["a-1-0"]
         for _ in range(50):  # more than there are threads
             assert "still decides" in orjson.loads(ask(port, "/v1/schedule", ASKED)[1])["status"]["a-1-0"]
         assert ask(port, "/v1/perflog", b"{}\n")[0] == 204
         assert ask(port, "/v1/status", b"")[0] == 405
-        assert time.monotonic() - began < 15
+        assert not hanging.ended
         hanging.over.set()
     assert delivered == [b"{}\n"]
 
@@ -77,43 +102,56 @@ def test_nimbus_says_how_long_it_waits():
     of = problem_to_dict(problem([topology("a")], conf={"stormwright.service.deadline.ms": 250}))
     with serving(Bridge(hanging, "slow")) as port:
         answer = orjson.loads(ask(port, "/v1/schedule", orjson.dumps({"problem": of}))[1])
-        assert answer["status"] == {"a-1-0": "slow had no answer within 0.2 s"}
+        assert given_up_after(answer) <= 0.2
         hanging.over.set()
 
 
 def test_one_question_at_a_time_and_the_others_are_told_at_once():
-    hanging, codes = Hanging(), []
+    hanging, first = Hanging(), []
+    asked = problem_to_dict(problem([topology("a")], conf={"stormwright.service.deadline.ms": 60_000}))
+    question = orjson.dumps({"problem": asked})
     with serving(Bridge(hanging, "slow")) as port:
-        several = [threading.Thread(target=lambda: codes.append(ask(port, "/v1/schedule", ASKED)[0])) for _ in range(5)]
-        for each in several:
-            each.start()
-        for each in several:
-            each.join()
+        asking = threading.Thread(target=lambda: first.append(ask(port, "/v1/schedule", question)[0]))
+        asking.start()
+        assert hanging.called.wait(20)
+        assert [ask(port, "/v1/schedule", question)[0] for _ in range(4)] == [503] * 4
+        assert not first
         hanging.over.set()
-    assert sorted(codes) == [200, 503, 503, 503, 503]
+        asking.join()
+    assert first == [200]
 
 
 def test_deliveries_that_sleep_do_not_keep_nimbus_waiting():
-    may = threading.Event()
-    with serving(ingest=lambda _: void(may.wait(60))) as port:
+    sleeping, may, woken = threading.Event(), threading.Event(), threading.Event()
+
+    def take(_: Sequence[bytes]) -> None:
+        sleeping.set()
+        may.wait(60)
+        woken.set()
+
+    with serving(ingest=take) as port:
         probes = [threading.Thread(target=ask, args=(port, "/v1/perflog", b"{}\n")) for _ in range(60)]
         for probe in probes:
             probe.start()
-        began = time.monotonic()
+        assert sleeping.wait(20)
         assert ask(port, "/v1/schedule", ASKED)[0] == 200
-        assert time.monotonic() - began < 5
+        assert not woken.is_set()
         may.set()
         for probe in probes:
             probe.join()
 
 
-def void(_: object) -> None:
-    return None
-
-
-def test_deliveries_that_come_together_are_taken_together():
+def test_deliveries_that_come_together_are_taken_together(monkeypatch):
     taken: list[int] = []
+    come: list[bytes] = []
     first, go_on = threading.Event(), threading.Event()
+    hand_over = deliveries.Deliveries.hand_over
+
+    def note(of: deliveries.Deliveries, body: bytes, told: Any) -> None:
+        hand_over(of, body, told)
+        come.append(body)
+
+    monkeypatch.setattr(deliveries.Deliveries, "hand_over", note)
 
     def take(bodies: Sequence[bytes]) -> None:
         taken.append(len(bodies))
@@ -129,14 +167,13 @@ def test_deliveries_that_come_together_are_taken_together():
         assert first.wait(10)
         for probe in probes[1:]:
             probe.start()
-        time.sleep(1)
+        wait(lambda: len(come) == 30, lambda: f"{len(come)} of 30 have come")
         assert codes == [], "none is answered before it is kept"
         go_on.set()
         for probe in probes:
             probe.join()
     assert codes == [204] * 30
-    assert sum(taken) == 30
-    assert len(taken) <= 5
+    assert taken == [1, 29]
 
 
 def test_a_full_disk_is_told_once(caplog):
@@ -177,10 +214,10 @@ def test_odd_lengths_are_bad_requests(length):
 def test_lines_that_hold_nothing_are_refused_before_they_cost_anything():
     taken: list[bytes] = []
     with serving(ingest=taken.extend) as port:
-        began = time.monotonic()
+        began = time.process_time()
         code, answer = ask(port, "/v1/perflog", b"{}\n" * (20 * 2**20))
         assert (code, orjson.loads(answer)["error"]) == (413, "a delivery may have 100,000 lines")
-        assert time.monotonic() - began < 10
+        assert time.process_time() - began < 10
     assert not taken
 
 
@@ -244,17 +281,26 @@ def test_half_a_body_is_not_waited_for(monkeypatch):
     assert answer.startswith(b"HTTP/1.1 408")
 
 
+def answers(code: bytes, asking: Callable[[], bytes]) -> None:
+    """Once the server has noticed what was sent before, or that somebody has hung up."""
+    told: list[bytes] = []
+
+    def ask_again() -> bool:
+        told.append(asking()[:12])
+        return told[-1] == b"HTTP/1.1 " + code
+
+    wait(ask_again, lambda: told)
+
+
 def test_bodies_that_come_slowly_do_not_fill_the_memory(monkeypatch):
     monkeypatch.setattr("stormwright.service.http.app.MAX_WAITING_BYTES", 100_000)
     head = "POST /v1/perflog HTTP/1.1\nHost: x\nContent-Length: 90000\n\n"
     with serving() as port:
         with socket.create_connection((HOST, port), timeout=20) as slow:
             slow.sendall(head.replace("\n", "\r\n").encode() + b"x" * 80_000)
-            time.sleep(0.5)
-            assert send(port, head, b"x" * 60_000).startswith(b"HTTP/1.1 503")
+            answers(b"503", lambda: send(port, head, b"x" * 60_000))
             assert ask(port, "/v1/schedule", ASKED)[0] == 200
-        time.sleep(0.5)
-        assert send(port, head, b"x" * 90_000).startswith(b"HTTP/1.1 204")
+        answers(b"204", lambda: send(port, head, b"x" * 90_000))
 
 
 def test_many_idle_connections_do_not_shut_nimbus_out(monkeypatch):

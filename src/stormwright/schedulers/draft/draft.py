@@ -11,6 +11,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
+from stormwright.schedulers.draft.exact import addends
 
 
 @dataclass
@@ -75,16 +76,15 @@ class Draft:
         """Node of every executor, shape (E,)."""
         return np.array([*self.node, UNPLACED])[self.worker]
 
-    def worker_sum(self, demand: FloatArray) -> FloatArray:
-        """Sum of a demand per executor over workers, shape (W,)."""
-        placed = self.worker != UNPLACED
-        return np.bincount(self.worker[placed], demand[placed], len(self.node)).astype(np.float64)
+    @cached_property
+    def demand(self) -> FloatArray:
+        """`Problem.executor_demand` such that its sums are the same in whatever order topologies are, shape (K, E)."""
+        return np.stack([addends(demand) for demand in self.problem.executor_demand])
 
-    def node_sum(self, demand: FloatArray) -> FloatArray:
-        """Sum of a demand per executor over nodes, shape (N,)."""
-        node = self.node_of_executor()
-        placed = node != UNPLACED
-        return np.bincount(node[placed], demand[placed], len(self.problem.supervisors)).astype(np.float64)
+    def worker_use(self) -> FloatArray:
+        """What every worker takes of each resource, shape (K, W)."""
+        placed = self.worker != UNPLACED
+        return _sums(self.worker[placed], self.demand[:, placed], len(self.node))
 
     @cached_property
     def capacity(self) -> FloatArray:
@@ -100,9 +100,17 @@ class Draft:
 
     def node_use(self) -> FloatArray:
         """What is taken of each resource, and of slots, on every node, shape (K + 1, N)."""
-        return np.vstack([*(self.node_sum(demand) for demand in self.problem.executor_demand), self.slots_used()])
+        node = self.node_of_executor()
+        placed = node != UNPLACED
+        used = _sums(node[placed], self.demand[:, placed], len(self.problem.supervisors))
+        return np.vstack([used, self.slots_used()])
 
     def slots_used(self) -> IndexArray:
         """Workers on every node, shape (N,)."""
         nodes = [node for node in self.node if node != UNPLACED]
         return np.bincount(np.array(nodes, dtype=np.intp), minlength=len(self.problem.supervisors))
+
+
+def _sums(group: IndexArray, demand: FloatArray, count: int) -> FloatArray:
+    """Sums of demands over groups, shape (K, count)."""
+    return np.stack([np.bincount(group, row, count) for row in demand]).astype(np.float64)

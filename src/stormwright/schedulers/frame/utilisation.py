@@ -8,6 +8,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem, measured_traffic
 from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.schedulers.draft.exact import addends
 from stormwright.schedulers.frame.search import ExecutorPairs
 
 #: Pairs of placement and executor pair to work on at once; bounds the memory taken.
@@ -33,13 +34,14 @@ class Utilisation:
 
     def __init__(self, problem: Problem, hop_cycles: float) -> None:
         self.pairs = ExecutorPairs.of(measured_traffic(problem), problem.num_executors)
-        self._cpu_hz, self._capacity_hz = problem.executor_cpu_hz, problem.node_cpu_hz
+        self._cpu_hz, self._capacity_hz = addends(problem.executor_cpu_hz), problem.node_cpu_hz
+        self._tps = addends(self.pairs.tps)
         self._hop_cycles = hop_cycles
 
     @property
     def total_tps(self) -> float:
         """All traffic between different executors."""
-        return float(self.pairs.tps.sum())
+        return float(self._tps.sum())
 
     def of(self, place: IndexArray, node: IndexArray) -> tuple[FloatArray, FloatArray]:
         """Busy part of every node, shape (P, N), and traffic between nodes in tuples/s, shape (P,).
@@ -59,7 +61,7 @@ class Utilisation:
 
     def _passed_on(self, place: IndexArray, node: IndexArray) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Tuples/s that nodes write or read, and those between nodes, for some placements at a time."""
-        a, b, tps = self.pairs.a, self.pairs.b, self.pairs.tps
+        a, b, tps = self.pairs.a, self.pairs.b, self._tps
         rows = max(_AT_ONCE // max(len(tps), 1), 1)
         for first in range(0, len(place), rows):
             some = slice(first, first + rows)

@@ -42,7 +42,7 @@ class Repair:
         problem = draft.problem
         self._draft = draft
         hard = slice(1 if soft_cpu else 0, None)  # CPU comes first
-        demand, capacity = problem.executor_demand[hard].T, problem.node_capacity[hard].T
+        demand, capacity = draft.demand[hard].T, problem.node_capacity[hard].T
         executors = np.zeros(len(demand), mending.EXECUTOR)
         executors["worker"] = draft.worker
         workers = np.zeros(len(draft.node), mending.WORKER)
@@ -136,7 +136,7 @@ def make_room(draft: Draft, *, soft_cpu: bool = False, is_late: Callable[[], boo
     """
     room = draft.capacity - draft.node_use()
     room[0, ~draft.usable | (room[-1] < 1)] = -math.inf
-    demand = np.array([draft.worker_sum(demand) for demand in draft.problem.executor_demand])
+    demand = draft.worker_use()
     # A worker that was taken out has no executor any more.
     waiting = [w for w in np.unique(draft.worker).tolist() if w != UNPLACED and draft.node[w] == UNPLACED]
     for worker in sorted(waiting, key=lambda w: -demand[0, w]):

@@ -182,7 +182,7 @@ def _largest(sums: FloatArray, workers: Sequence[int]) -> int:
 def leave_out(draft: Draft, topologies: Iterable[int]) -> None:
     """Take topologies out of the draft and note what the nodes lack for the largest worker of each, counted."""
     problem = draft.problem
-    sums = np.array([draft.worker_sum(demand) for demand in problem.executor_demand])
+    sums = draft.worker_use()
     fixed = np.array([*draft.fixed, True])
     waiting = {}
     for topology in topologies:

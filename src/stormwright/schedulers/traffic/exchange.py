@@ -42,10 +42,9 @@ class Exchange:
         return cls(np.concatenate([[0], np.cumsum(sizes)]), matrix.indices[real], matrix.data[real])
 
     def total(self) -> FloatArray:
-        """What every executor exchanges with all others, shape (E,)."""
-        sums = np.concatenate([[0.0], np.cumsum(self.tps)])
-        total: FloatArray = sums[self.first[1:]] - sums[self.first[:-1]]
-        return total
+        """What every executor exchanges with all others, shape (E,); what others exchange has no part in rounding."""
+        row = np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+        return np.bincount(row, self.tps, len(self.first) - 1).astype(np.float64)
 
     def of_executor(self, executor: int) -> tuple[IndexArray, FloatArray]:
         """The partners of an executor, and what it exchanges with each."""
