@@ -81,10 +81,13 @@ def test_all_cpu_time_of_a_worker_is_accounted_for(result):
     """Executors and all other threads, against what the JVM tells of its process."""
     told, whole = Counter(), Counter()
     for record in result.records:
+        if record["worker"]["last"]:
+            continue  # its executors' threads have ended
         worker = tuple(record["worker"][name] for name in ("supervisor", "port", "pid"))
         told[worker] += sum(executor["cpu_ns"] for executor in record["executors"]) + sum(record["threads"].values())
         whole[worker] += record["process_cpu_ns"]
-    assert dict(told) == pytest.approx(dict(whole), rel=0.05)
+    # The JVM's own clock has steps of 10 ms.
+    assert dict(told) == pytest.approx(dict(whole), rel=0.05, abs=5e7)
 
 
 def test_bytes_over_links_are_more_than_what_tuples_hold(storm_cluster, result):

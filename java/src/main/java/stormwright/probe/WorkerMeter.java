@@ -54,6 +54,8 @@ final class WorkerMeter {
      * @param last whether the tasks have ended
      */
     byte[] record(boolean last) {
+        // First: a thread of an executor that it counts is then found as one, and so not counted among the others too.
+        machine.read();
         if (!complete) {
             findExecutors();
         }
@@ -62,7 +64,6 @@ final class WorkerMeter {
         endCpuNs = system.getProcessCpuTime();
         executors.forEach(executor -> executor.read(threads));
         tasks.values().forEach(TaskMeter::read);
-        machine.read();
         return write(last);
     }
 
