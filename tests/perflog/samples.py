@@ -24,12 +24,18 @@ RECORD: dict[str, Any] = {
         {
             "component": "split", "type": "bolt", "first_task": 5, "last_task": 6, "cpu_ns": 123, "received": 10,
             "emitted": 20, "trees": 0, "acked": 10, "failed": 0, "execute_ns": 456, "queue": 0.01,
-            "pending": 0,
+            "pending": 0, "waited_ns": 789,
         }
     ],
     "streams": [["spout", "default", "split", "shuffle"]],
     "pairs": [[5, 9, 0, 1893, 30288]],
     "complete_latency": {"edges_ms": list(LATENCY_EDGES_MS), "counts": [0, 3, 1]},
+    "threads": {"messaging_ns": 3_456_789, "gc_ns": 123_456, "compiler_ns": 0, "other_ns": 54_321},
+    "gc": {"collections": 2, "ms": 13},
+    "node": {
+        "received_bytes": 1_234_567, "sent_bytes": 765_432, "millicores": 400, "throttled_ns": 98_765_432,
+        "core_hz": 2_445_420_000,
+    },
 }  # fmt: skip
 
 

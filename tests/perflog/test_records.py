@@ -30,6 +30,12 @@ def test_what_may_be_left_out_is_none() -> None:
     assert record == edited(edited(RECORD, "executors.0.queue", None), "executors.0.type", None)
 
 
+def test_a_record_of_a_probe_of_before_is_one() -> None:
+    earlier = {name: part for name, part in RECORD.items() if name not in ("threads", "gc", "node")}
+    record = parse(encoded(edited(earlier, "executors.0.waited_ns", ...)))
+    assert record == edited({**RECORD, "threads": None, "gc": None, "node": None}, "executors.0.waited_ns", None)
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -42,6 +48,9 @@ def test_what_may_be_left_out_is_none() -> None:
         (encoded(edited(RECORD, "seq", True)), NOT_A_RECORD),
         (encoded(edited(RECORD, "worker.host", 5)), NOT_A_RECORD),
         (encoded(edited(RECORD, "worker.pid", -1)), missing("worker")),
+        (encoded(edited(RECORD, "threads.gc_ns", ...)), missing("threads")),
+        (encoded(edited(RECORD, "gc.ms", "13")), NOT_A_RECORD),
+        (encoded(edited(RECORD, "node.millicores", -1)), missing("node")),
         (encoded(edited(RECORD, "executors.0.last_task", 4)), TASKS_REVERSED),
         (encoded(edited(RECORD, "executors.0.cpu_ns", 4 * 10**9)), CPU_IMPOSSIBLE),
         (encoded(edited(RECORD, "pairs.0.2", 1)), STREAM_UNKNOWN),

@@ -235,6 +235,8 @@ def _record(
         return int(per_second * end_ns / 1e9) - int(per_second * start_ns / 1e9)
 
     executors, pairs = [], []
+    # Apart from the other's, so that these stay as they were.
+    chance = dice(seq)
     for member in members:
         first, last = int(topology.executor_start_task[member]), int(topology.executor_end_task[member])
         component = topology.components[topology.executor_component[member]]
@@ -258,6 +260,7 @@ def _record(
                 "failed": trees // 10, "queue": rng.choice([None, rng.random()]),
                 "execute_ns": during(received_tps * world.service_s[topology.id, first] * 1e9),
                 "pending": rng.choice([None, rng.randrange(9)]),
+                **_sometimes(chance, {"waited_ns": chance.randrange(10**9)}),
             }
         )  # fmt: skip
     counts = [0] * 20 + [rng.randrange(50) for _ in range(10)]
@@ -274,7 +277,24 @@ def _record(
         "streams": STREAMS,
         "pairs": pairs,
         "complete_latency": {"edges_ms": list(LATENCY_EDGES_MS), "counts": counts},
+        **_sometimes(chance, _machine(chance)),
     }
+
+
+def _sometimes(rng: random.Random, fields: Record) -> Record:
+    """As where a system does not tell; or as where it does."""
+    return rng.choice([dict.fromkeys(fields), fields])
+
+
+def _machine(rng: random.Random) -> Record:
+    names = {
+        "threads": ("messaging_ns", "gc_ns", "compiler_ns", "other_ns"),
+        "gc": ("collections", "ms"),
+        "node": ("received_bytes", "sent_bytes", "millicores", "throttled_ns", "core_hz"),
+    }
+    found: Record = {part: {name: rng.randrange(10**9) for name in of} for part, of in names.items()}
+    found["node"][rng.choice(names["node"])] = None
+    return found
 
 
 @dataclass
@@ -398,6 +418,15 @@ SPOILERS = [
     _edited("pairs", [[1, 2, 0, -4, 0]], missing("pairs")),
     _edited("pairs", [[1, 2, None, 4, 0]], missing("pairs")),
     _edited("pairs", [None], missing("pairs")),
+    _edited("executors.0.waited_ns", -1, missing("executors")),
+    _edited("executors.0.waited_ns", 1.5, NOT_A_RECORD),
+    _edited("threads", {}, missing("threads")),
+    _edited("threads", {"messaging_ns": 1, "gc_ns": 1, "compiler_ns": 1, "other_ns": -1}, missing("threads")),
+    _edited("threads", [], NOT_A_RECORD),
+    _edited("gc", {"collections": 1}, missing("gc")),
+    _edited("gc", {"collections": 1, "ms": "1"}, NOT_A_RECORD),
+    _edited("node", {"sent_bytes": 10**16}, missing("node")),
+    _edited("node", {"core_hz": 2.4e9}, NOT_A_RECORD),
     _edited("complete_latency.edges_ms.3", 99, missing("complete_latency")),
     _edited("complete_latency.edges_ms", [1.0], missing("complete_latency")),
     _edited("complete_latency.counts", [1] * 70, missing("complete_latency")),

@@ -77,6 +77,35 @@ def test_the_pipeline_measures_what_the_workers_counted(result):
     assert cost_of(problem, problem.current_slot).inter_node == pytest.approx(counted_tps, rel=0.1)
 
 
+def test_all_cpu_time_of_a_worker_is_accounted_for(result):
+    """Executors and all other threads, against what the JVM tells of its process."""
+    told, whole = Counter(), Counter()
+    for record in result.records:
+        if record["worker"]["last"]:
+            continue  # its executors' threads have ended
+        worker = tuple(record["worker"][name] for name in ("supervisor", "port", "pid"))
+        told[worker] += sum(executor["cpu_ns"] for executor in record["executors"]) + sum(record["threads"].values())
+        whole[worker] += record["process_cpu_ns"]
+    # The JVM's own clock has steps of 10 ms.
+    assert dict(told) == pytest.approx(dict(whole), rel=0.05, abs=5e7)
+
+
+def test_bytes_over_links_are_more_than_what_tuples_hold(storm_cluster, result):
+    if not storm_cluster.plan.namespaces:
+        pytest.skip("nodes without links")
+    load = result.problem_before.load
+    # Before the move there is one worker on each node, so nothing is told twice.
+    inside = [record for record in result.records if load.start_ms <= record["start_ms"] < load.end_ms]
+    node_of = tasks_on_nodes(inside)
+    payload, links = 0, 0
+    for record in inside:
+        here = record["worker"]["supervisor"]
+        payload += sum(pair[4] for pair in record["pairs"] if node_of.of(pair[1]) not in (None, here))
+        links += record["node"]["sent_bytes"]
+    # Words are short: headers and acknowledgements are as much again, and records on their way to the service.
+    assert payload < links < 10 * payload
+
+
 def test_the_report_is_one_file_that_holds_everything(result, settings, tmp_path):
     write_html(result, settings, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")

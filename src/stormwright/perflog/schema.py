@@ -109,6 +109,7 @@ WORKER = Structure(
 #: `type` is spout, bolt or system. `trees` are tuple trees begun; of a spout `acked` and `failed` count trees, of a
 #: bolt tuples. `execute_ns` is measured on a sample and scaled up, `queue` is the receive queue's population, `pending`
 #: are a spout's trees that have neither been acked nor failed at the end of the interval, whenever they began.
+#: `waited_ns` is how long its thread could have run and did not, for want of a core or because of a quota.
 EXECUTOR = Structure(
     (
         Field("component", Text()),
@@ -124,6 +125,30 @@ EXECUTOR = Structure(
         Field("execute_ns", COUNT),
         Field("queue", Share(), nullable=True),
         Field("pending", COUNT, nullable=True),
+        Field("waited_ns", COUNT, nullable=True),
+    )
+)
+
+#: CPU time of the worker's threads that are no executors': those that carry tuples from and to other workers, collect
+#: garbage, compile (much of it: the JVM warms up), and all others: timers, heartbeats, metrics, the probe. With the
+#: executors' it makes `process_cpu_ns`, but for threads that ended within the interval. An executor serializes what it
+#: sends to another worker itself: that is part of its own time.
+THREADS = Structure(tuple(Field(name, COUNT) for name in ("messaging_ns", "gc_ns", "compiler_ns", "other_ns")))
+
+#: Collections of garbage and how long they took; while a serial collector works no executor does.
+GC = Structure((Field("collections", COUNT), Field("ms", COUNT)))
+
+#: The node as the worker sees it; its other workers see the same. `received_bytes` and `sent_bytes` went over its links
+#: in the interval, whoever sent them: with headers and acknowledgements, without what stayed on the node. `millicores`
+#: are thousandths of a core that the worker may use: what the narrowest control group around it leaves, else all.
+#: `throttled_ns` is how long cores stood still for such groups, all added up; `core_hz` the speed of a core.
+NODE = Structure(
+    (
+        Field("received_bytes", COUNT, nullable=True),
+        Field("sent_bytes", COUNT, nullable=True),
+        Field("millicores", COUNT, nullable=True),
+        Field("throttled_ns", COUNT, nullable=True),
+        Field("core_hz", COUNT, nullable=True),
     )
 )
 
@@ -156,6 +181,10 @@ RECORD = Structure(
         Field("streams", Listing(Listing(Text(), len(STREAM_COLUMNS), len(STREAM_COLUMNS)))),
         Field("pairs", Listing(PAIR)),
         Field("complete_latency", LATENCY),
+        # Left out by probes of before, and where a system does not tell.
+        Field("threads", THREADS, nullable=True),
+        Field("gc", GC, nullable=True),
+        Field("node", NODE, nullable=True),
     )
 )
 

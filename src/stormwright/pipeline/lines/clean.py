@@ -5,7 +5,6 @@ The rules are those of `stormwright.perflog.records`, in its words, and one more
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
 from operator import and_
 
@@ -55,7 +54,7 @@ def judged(lines: DataFrame, late_s: int) -> DataFrame:
     """
     checks = [
         F.when(~F.col(WHOLE), NOT_A_RECORD),
-        *(F.when(~_valid(field.type, F.col(field.name)), missing(field.name)) for field in RECORD.fields),
+        *(F.when(~_right(field, F.col(field.name)), missing(field.name)) for field in RECORD.fields),
         F.when(F.exists("executors", lambda e: e.first_task > e.last_task), TASKS_REVERSED),
         F.when(F.exists("executors", lambda e: e.cpu_ns > _most_cpu_ns()), CPU_IMPOSSIBLE),
         F.when(F.exists("pairs", lambda pair: pair[2] >= F.size("streams")), STREAM_UNKNOWN),
@@ -98,6 +97,11 @@ def _most_cpu_ns() -> Column:
     return F.col("length_ns") * MAX_CPU_PER_WALL + CPU_SLACK_NS
 
 
+def _right(field: Field, value: Column) -> Column:
+    """Whether a field is there, where it must be, and in its range; never null."""
+    return value.isNull() | _valid(field.type, value) if field.nullable else _valid(field.type, value)
+
+
 def _valid(kind: Type, value: Column) -> Column:
     """Whether a value is there and in its range all the way down; never null."""
     return F.coalesce(_in_range(kind, value), F.lit(False))
@@ -117,8 +121,8 @@ def _in_range(kind: Type, value: Column) -> Column:
             # As a rule they are the same to the last digit, which is seen at once.
             return (value == same) | F.forall(near, lambda same: F.coalesce(same, F.lit(False)))
         case Row(columns):
-            parts = [(number, value[place]) for place, (_, number) in enumerate(columns)]
-            return (F.size(value) == len(columns)) & _all_in_range(parts)
+            parts = [_in_range(number, value[place]) for place, (_, number) in enumerate(columns)]
+            return reduce(and_, parts, F.size(value) == len(columns))
         case Listing(element, shortest, longest):
             fits = F.size(value) >= shortest if longest is None else F.size(value).between(shortest, longest)
             return fits & F.when(_seen_at_once(element, value), True).otherwise(
@@ -131,8 +135,8 @@ def _in_range(kind: Type, value: Column) -> Column:
                 # A text has no range to be out of.
                 if field.nullable and field.type != Text()
             ]
-            required = [(field.type, value[field.name]) for field in fields if not field.nullable]
-            return reduce(and_, optional, _all_in_range(required))
+            required = [_in_range(field.type, value[field.name]) for field in fields if not field.nullable]
+            return reduce(and_, required + optional)
 
 
 def _seen_at_once(element: Type, values: Column) -> Column:
@@ -175,8 +179,3 @@ def _all_there(values: Column, impossible: int | str) -> Column:
 def _all_between(values: Column, number: Whole) -> Column:
     # Nulls count for neither.
     return (F.array_min(values) >= number.minimum) & (F.array_max(values) <= number.maximum)
-
-
-def _all_in_range(parts: Sequence[tuple[Type, Column]]) -> Column:
-    """Whether all are there and in their range; null, or false, where one is not."""
-    return reduce(and_, (_in_range(kind, value) for kind, value in parts))

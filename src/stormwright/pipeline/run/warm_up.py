@@ -68,4 +68,6 @@ def _sample(now_ms: int) -> dict[str, Any]:
         "executors": [{"component": "a", "first_task": 1, "last_task": 1, **counts}],
         "streams": [["a", "default", "b", "shuffle"]], "pairs": [[1, 2, 0, 1, 1]],
         "complete_latency": {"counts": [0, 1]},
+        "threads": dict.fromkeys(("messaging_ns", "gc_ns", "compiler_ns", "other_ns"), 1),
+        "gc": {"collections": 1, "ms": 1}, "node": {"sent_bytes": 1, "received_bytes": 1, "millicores": 1000},
     }  # fmt: skip

@@ -3,35 +3,37 @@ package stormwright.probe;
 import com.codahale.metrics.Gauge;
 import java.lang.management.ThreadMXBean;
 import java.util.List;
+import java.util.Objects;
 import org.apache.storm.utils.Utils;
+import stormwright.probe.ExecutorThreads.ExecutorThread;
 
 /** An executor: its tasks, its thread's CPU time at the end of the last interval and now, and its queue. */
 final class ExecutorMeter {
-    static final long NO_THREAD = -1;
-
     private final int firstTask;
     private final int lastTask;
     private final List<TaskMeter> tasks;
     private final boolean spout;
     private final Gauge<?> queue;
-    private final long threadId;
+    private final ExecutorThread thread;
     private long cpuBeforeNs;
     private long cpuNowNs;
 
     /**
      * Makes one.
      *
+     * @param firstTask its first task, which is all that is known of it without a thread
+     * @param thread null as long as it is not found
      * @param previous the same executor as it was known before, or null
      */
-    ExecutorMeter(int firstTask, int lastTask, List<TaskMeter> tasks, boolean spout, long threadId, Gauge<?> queue,
+    ExecutorMeter(int firstTask, List<TaskMeter> tasks, boolean spout, ExecutorThread thread, Gauge<?> queue,
             ExecutorMeter previous) {
         this.firstTask = firstTask;
-        this.lastTask = lastTask;
+        this.lastTask = thread == null ? firstTask : thread.lastTask();
         this.tasks = tasks;
         this.spout = spout;
-        this.threadId = threadId;
+        this.thread = thread;
         this.queue = queue;
-        if (previous != null && previous.threadId == threadId) {
+        if (previous != null && Objects.equals(previous.thread, thread)) {
             cpuBeforeNs = previous.cpuBeforeNs;
             cpuNowNs = previous.cpuNowNs;
         }
@@ -42,13 +44,18 @@ final class ExecutorMeter {
     }
 
     boolean hasThread() {
-        return threadId != NO_THREAD;
+        return thread != null;
+    }
+
+    /** The name of its thread; null as long as that is not found. */
+    String threadName() {
+        return thread == null ? null : thread.name();
     }
 
     void read(ThreadMXBean threads) {
         if (hasThread()) {
             // -1 once the thread has ended: then it stays at what was read last.
-            cpuNowNs = Math.max(cpuNowNs, threads.getThreadCpuTime(threadId));
+            cpuNowNs = Math.max(cpuNowNs, threads.getThreadCpuTime(thread.id()));
         }
     }
 
@@ -60,8 +67,9 @@ final class ExecutorMeter {
      * Writes the executor's part of a record.
      *
      * @param executionsPerSample how many tuples a sampled execute time stands for
+     * @param waitedNs how long its thread waited for a core; null where it is not known
      */
-    void write(JsonLine json, int executionsPerSample) {
+    void write(JsonLine json, int executionsPerSample, Long waitedNs) {
         String component = tasks.get(0).component();
         json.open('{').name("component").value(component)
                 .name("type").value(spout ? "spout" : Utils.isSystemId(component) ? "system" : "bolt")
@@ -75,8 +83,11 @@ final class ExecutorMeter {
                 .name("failed").value(sum(TaskCounts.FAILED))
                 .name("execute_ns").value(sum(TaskCounts.EXECUTED_SAMPLED_MS) * 1_000_000L * executionsPerSample)
                 .name("queue").value(QueueGauges.read(queue))
-                .name("pending").value(pending())
-                .close('}');
+                .name("pending").value(pending());
+        if (waitedNs != null) {
+            json.name("waited_ns").value((long) waitedNs);
+        }
+        json.close('}');
     }
 
     private long pending() {

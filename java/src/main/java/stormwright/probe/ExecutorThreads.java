@@ -14,7 +14,7 @@ final class ExecutorThreads {
     private static final Pattern NAME = Pattern.compile("Thread-\\d+-(.+)-executor\\[(\\d+), (\\d+)]");
 
     /** An executor's thread. */
-    record ExecutorThread(String component, int firstTask, int lastTask, long id) {
+    record ExecutorThread(String component, int firstTask, int lastTask, long id, String name) {
     }
 
     private ExecutorThreads() {
@@ -45,6 +45,7 @@ final class ExecutorThreads {
             return null;
         }
         return new ExecutorThread(
-                name.group(1), Integer.parseInt(name.group(2)), Integer.parseInt(name.group(3)), thread.getId());
+                name.group(1), Integer.parseInt(name.group(2)), Integer.parseInt(name.group(3)), thread.getId(),
+                thread.getName());
     }
 }

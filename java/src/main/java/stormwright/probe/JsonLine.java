@@ -1,6 +1,7 @@
 package stormwright.probe;
 
 import java.nio.charset.StandardCharsets;
+import java.util.Map;
 
 /** Writes one line of JSON; puts the commas. */
 final class JsonLine {
@@ -38,6 +39,13 @@ final class JsonLine {
         comma();
         text.append(number);
         return this;
+    }
+
+    /** An object of numbers. */
+    JsonLine value(Map<String, Long> numbers) {
+        open('{');
+        numbers.forEach((name, number) -> name(name).value((long) number));
+        return close('}');
     }
 
     JsonLine value(String string) {

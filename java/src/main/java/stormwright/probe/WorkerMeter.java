@@ -9,9 +9,12 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.NavigableMap;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 import stormwright.probe.ExecutorThreads.ExecutorThread;
+import stormwright.probe.system.SystemMeter;
 
 /** Turns the counters of a worker's tasks into records, one per interval; for one thread at a time. */
 final class WorkerMeter {
@@ -23,6 +26,7 @@ final class WorkerMeter {
     private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();
     private final OperatingSystemMXBean system = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
     private final NavigableMap<Integer, TaskMeter> tasks = new TreeMap<>();
+    private final SystemMeter machine = new SystemMeter();
     private List<ExecutorMeter> executors = List.of();
     private boolean complete;
     private long seq;
@@ -50,6 +54,8 @@ final class WorkerMeter {
      * @param last whether the tasks have ended
      */
     byte[] record(boolean last) {
+        // First: a thread of an executor that it counts is then found as one, and so not counted among the others too.
+        machine.read();
         if (!complete) {
             findExecutors();
         }
@@ -65,6 +71,7 @@ final class WorkerMeter {
     void commit() {
         executors.forEach(ExecutorMeter::commit);
         tasks.values().forEach(TaskMeter::commit);
+        machine.commit();
         startMs = endMs;
         startNs = endNs;
         startCpuNs = endCpuNs;
@@ -88,10 +95,9 @@ final class WorkerMeter {
             ExecutorThread thread = threadOf(own.get(0), found);
             current.add(new ExecutorMeter(
                     first,
-                    thread == null ? first : thread.lastTask(),
                     own,
                     spouts.contains(own.get(0).component()),
-                    thread == null ? ExecutorMeter.NO_THREAD : thread.id(),
+                    thread,
                     queues.get(first),
                     previous.get(first)));
         });
@@ -117,7 +123,10 @@ final class WorkerMeter {
                 .name("process_cpu_ns").value(Math.max(0, endCpuNs - startCpuNs))
                 .name("heap_bytes").value(Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory());
         json.name("executors").open('[');
-        executors.forEach(executor -> executor.write(json, executionsPerSample));
+        Set<String> names = executors.stream().map(ExecutorMeter::threadName).filter(Objects::nonNull)
+                .collect(Collectors.toSet());
+        Map<String, Long> waitedNs = machine.waitedNs(names);
+        executors.forEach(each -> each.write(json, executionsPerSample, waitedNs.get(each.threadName())));
         json.close(']').name("streams").open('[');
         // All that there are, not only those with traffic: what is listed tells, for example, that trees are tracked.
         streams.keySet().forEach(edge -> json.open('[')
@@ -125,7 +134,16 @@ final class WorkerMeter {
         json.close(']').name("pairs").open('[');
         tasks.values().forEach(task -> task.writePairs(json, streams));
         writeLatency(json.close(']').name("complete_latency"));
+        writeKnown(json, "threads", machine.threads(names));
+        writeKnown(json, "gc", machine.gc());
+        writeKnown(json, "node", machine.node());
         return json.close('}').end();
+    }
+
+    private static void writeKnown(JsonLine json, String name, Map<String, Long> numbers) {
+        if (!numbers.isEmpty()) {
+            json.name(name).value(numbers);
+        }
     }
 
     private void writeIdentity(JsonLine json, boolean last) {
