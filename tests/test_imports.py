@@ -19,7 +19,7 @@ EVERYTHING = frozenset(path.name for path in ROOT.iterdir() if path.is_dir() and
 STOREYS: tuple[frozenset[str], ...] = (
     frozenset({"model", "perflog"}),
     frozenset({"formats"}),
-    frozenset({"storm", "pipeline"}),
+    frozenset({"storm", "pipeline", "predict"}),
     frozenset({"optimize"}),
     frozenset({"schedulers", "history"}),
     frozenset({"controller", "explain"}),

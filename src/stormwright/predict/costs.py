@@ -1,0 +1,137 @@
+"""What messages and workers cost besides what executors do, and how well that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+
+from stormwright.errors import Fault, InputError
+
+#: Half-widths of the intervals before anything was fitted, in parts.
+_WORK_ERROR, _MESSAGE_ERROR, _DELAY_ERROR = 0.1, 0.3, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From `least` to `most` of something that was seen while costs were fitted."""
+
+    least: float
+    most: float
+
+    def holds(self, value: float) -> bool:
+        """Whether `value` is inside, up to rounding."""
+        return self.least * (1 - 1e-9) <= value <= self.most * (1 + 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedIn:
+    """In what range costs were fitted; outside of it a prediction says so.
+
+    Parameters
+    ----------
+    node_utilisation
+        CPU in use of the nodes, in parts of their capacity.
+    bytes_per_tuple
+        Mean size of tuples on the wire.
+    rate_tps
+        Topology id → trees/s at which it was seen.
+    """
+
+    node_utilisation: Range
+    bytes_per_tuple: Range
+    rate_tps: Mapping[str, Range] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """CPU, bytes and delays of a cluster that belong to no executor's own work.
+
+    CPU is in µs of a core of the problem's `core_hz`; a faster core takes less. A message is a tuple that leaves its
+    worker. On one node 9 µs for both ends of a small one were measured (Storm 2.8.3); how they are divided is assumed.
+
+    Parameters
+    ----------
+    serialise_us, serialise_us_per_kb
+        Of a message, in the thread of the executor that sends it; the second for each 1,000 bytes.
+    send_us, send_us_per_kb
+        In the threads of the sender's worker that hand it to the network.
+    receive_us, receive_us_per_kb
+        In the threads of the receiver's worker that take it and make a tuple of it.
+    worker_cores
+        CPU that a worker takes by being there (heartbeats, metrics, garbage collection), in cores.
+    spin_share
+        CPU that an executor's thread takes while it waits for tuples, in parts of that time. It is taken only where
+        CPU is left over, so it limits nothing; it shows in the CPU that nodes use.
+    overhead_bytes
+        What a message adds to its tuple on the wire.
+    bytes_per_tuple
+        Size of a tuple where none was measured.
+    local_hop_us, remote_hop_us
+        Delay of a tuple on its way into a queue of its own worker, and of another one, where nothing is in its way.
+    work_error, message_error, delay_error
+        Relative errors of the work of executors, of the costs of messages, and of delays: half-widths.
+    fitted_in
+        None for costs that were not fitted to this cluster.
+
+    Raises
+    ------
+    InputError
+        A cost is negative or no number, or an error is not below 1.
+    """
+
+    serialise_us: float = 2.5
+    serialise_us_per_kb: float = 1.0
+    send_us: float = 2.5
+    send_us_per_kb: float = 0.5
+    receive_us: float = 4.0
+    receive_us_per_kb: float = 1.5
+    worker_cores: float = 0.02
+    spin_share: float = 0.05
+    overhead_bytes: float = 30.0
+    bytes_per_tuple: float = 100.0
+    local_hop_us: float = 100.0
+    remote_hop_us: float = 1_000.0
+    work_error: float = _WORK_ERROR
+    message_error: float = _MESSAGE_ERROR
+    delay_error: float = _DELAY_ERROR
+    fitted_in: FittedIn | None = None
+
+    def __post_init__(self) -> None:
+        wrong = []
+        for each in fields(self):
+            value = getattr(self, each.name)
+            most = 1.0 if each.name.endswith(("_error", "_share")) else 1e12
+            if each.name != "fitted_in" and not 0 <= value < most:
+                wrong.append(Fault(f"should be a number from 0 to below {most:g}, got {value}", each.name))
+        if wrong:
+            raise InputError("costs", wrong)
+
+    def varied(self, messages: float, delays: float) -> Costs:
+        """The same with costs of messages and delays times a factor each."""
+        of_messages = [n for n in self.__slots__ if n.split("_")[0] in ("serialise", "send", "receive")]
+        of_delays = [n for n in self.__slots__ if n.endswith("_hop_us")]
+        scaled = {n: getattr(self, n) * messages for n in of_messages} | {
+            n: getattr(self, n) * delays for n in of_delays
+        }
+        return replace(self, **scaled)
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What was learned about one topology beyond the costs of its cluster.
+
+    Parameters
+    ----------
+    work, messages
+        Factors of the work of its executors as measured, and of the CPU of its messages.
+    error
+        Relative error that is left in its work; None for that of the costs.
+    """
+
+    work: float = 1.0
+    messages: float = 1.0
+    error: float | None = None
+
+
+NO_CORRECTIONS: Mapping[str, Correction] = MappingProxyType({})

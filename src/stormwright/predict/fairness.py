@@ -1,0 +1,71 @@
+"""Highest rates that the resources bear, fair between topologies.
+
+Max–min fairness by progressive filling: B. Radunović, J.-Y. Le Boudec, A Unified Framework for Max-Min and Min-Max
+Fairness with Applications, IEEE/ACM Transactions on Networking 15(5), 2007, https://doi.org/10.1109/TNET.2007.896231.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.predict.sums import sums
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+#: Nothing: no resource limits it, or it is not there.
+NO_LIMIT = -1
+
+_ROUNDING = 1e-12
+
+
+class Highest(NamedTuple):
+    """Rates in trees/s (inf where nothing limits it) and the row that limits each, `NO_LIMIT` for none; shape (T,)."""
+
+    rate_tps: FloatArray
+    limit: IndexArray
+
+
+def highest_rates(shares: csr_array, free: FloatArray, weights: FloatArray) -> Highest:
+    """The max–min fair rates of topologies by weight.
+
+    All rates grow together, each by its weight, until a resource is full; the topologies that use it stay as they are,
+    and the others go on. Resources that are the first to fill for everybody who uses them are filled at once, which
+    comes to the same.
+
+    Parameters
+    ----------
+    shares
+        Part of each resource that 1 tree/s of each topology takes, shape (resources, T).
+    free
+        Part of each resource that there is, shape (resources,).
+    weights
+        Of the topologies; 0 for those that get nothing, shape (T,).
+    """
+    entries = shares.tocoo()
+    row, column, value = entries.row, entries.col, entries.data
+    used = (value > 0) & (weights[column] > 0)
+    row, column, value = row[used], column[used], value[used]
+    count = len(weights)
+    rate, limit = np.where(weights > 0, np.inf, 0.0), np.full(count, NO_LIMIT)
+    left = free.astype(np.float64).copy()
+    while len(row):
+        asked = sums(row, value * weights[column], len(left))
+        level = np.divide(left, asked, out=np.full(len(left), np.inf), where=asked > 0)
+        first = np.full(count, np.inf)
+        np.minimum.at(first, column, level[row])
+        behind = level[row] > first[column] * (1 + _ROUNDING)  # one of its topologies stops before it is full
+        full = (asked > 0) & (sums(row, behind, len(left)) == 0)
+        stops = full[row]
+        limit[column[stops]] = row[stops]
+        stopped = np.zeros(count, dtype=bool)
+        stopped[column[stops]] = True
+        rate[stopped] = weights[stopped] * first[stopped]
+        gone = stopped[column]
+        left -= sums(row[gone], value[gone] * rate[column[gone]], len(left))
+        left = np.maximum(left, 0.0)
+        row, column, value = row[~gone], column[~gone], value[~gone]
+    return Highest(rate, limit)

@@ -1,0 +1,1 @@
+"""What every tuple sets off, and where it goes under a placement."""

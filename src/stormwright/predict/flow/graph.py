@@ -1,0 +1,79 @@
+"""Which component sends to which, and in what order tuples come by: what latencies are summed over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model.arrays import BoolArray, IndexArray
+from stormwright.predict.flow.profile import Profile
+
+#: Longer ways than this are cycles.
+_MOST_LEVELS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Components and the edges between them, numbered over the problem (D of them).
+
+    Parameters
+    ----------
+    source, target
+        Components, shape (D,).
+    of_pair, of_flow
+        The edge of each of a profile's pairs and flows.
+    level
+        A component's place along the way of a tuple: 0 for those that nobody sends to, shape (C,).
+    onward
+        Edges that a tree grows along: neither acks nor what closes a cycle, shape (D,).
+    acks, begun, answers
+        Edges to an acker from bolts and from spouts, and from an acker to spouts, shape (D,).
+    """
+
+    source: IndexArray
+    target: IndexArray
+    of_pair: IndexArray
+    of_flow: IndexArray
+    level: IndexArray
+    onward: BoolArray
+    acks: BoolArray
+    begun: BoolArray
+    answers: BoolArray
+
+    @classmethod
+    def of(cls, profile: Profile) -> Graph:
+        """The edges along which a profile has traffic."""
+        layout, pairs, flows = profile.layout, profile.pairs, profile.flows
+        components = np.int64(max(len(layout.size), 1))
+        target = np.concatenate([layout.executor_component[pairs.target], flows.target])
+        source = layout.executor_component[np.concatenate([pairs.source, flows.source])]
+        keys, edge = np.unique(source * components + target, return_inverse=True)
+        source, target = np.divmod(keys, components)
+        system = layout.is_acker[source] | layout.is_acker[target] | layout.is_spout[target]
+        level = _levels(source[~system], target[~system], len(layout.size))
+        from_spout = layout.is_spout[source]
+        return cls(
+            source=source,
+            target=target,
+            of_pair=edge[: len(pairs.source)],
+            of_flow=edge[len(pairs.source) :],
+            level=level,
+            onward=~system & (level[source] < level[target]),
+            acks=layout.is_acker[target] & ~from_spout,
+            begun=layout.is_acker[target] & from_spout,
+            answers=layout.is_acker[source] & layout.is_spout[target],
+        )
+
+
+def _levels(source: IndexArray, target: IndexArray, components: int) -> IndexArray:
+    """The most edges on a way to each component; within a cycle, as far as one round of it."""
+    level = np.zeros(components, dtype=np.int64)
+    # A way without a cycle has fewer edges than any topology has components; most have a handful.
+    for _ in range(components):
+        raised = level.copy()
+        np.maximum.at(raised, target, level[source] + 1)
+        if np.array_equal(raised, level) or int(raised.max(initial=0)) >= _MOST_LEVELS:
+            return level
+        level = raised
+    return level

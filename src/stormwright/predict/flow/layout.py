@@ -1,0 +1,103 @@
+"""Components of all topologies in one sequence, and what their configuration says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stormwright.model import Problem
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from stormwright.model.conf.requests import ACKER
+from stormwright.predict.sums import sums
+
+#: Keys of a topology's configuration, and Storm's defaults (defaults.yaml of 2.8.3).
+MAX_SPOUT_PENDING = "topology.max.spout.pending"
+RECEIVE_BUFFER, _RECEIVE_BUFFER = "topology.executor.receive.buffer.size", 32_768
+SPILL_BOUND, _SPILL_BOUND = "topology.localityaware.higher.bound", 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Which executor is of which component, components of all topologies (C) being numbered in one sequence.
+
+    Parameters
+    ----------
+    component_offset
+        Where each topology's components start, shape (T + 1,).
+    topology, size, is_spout, is_acker
+        Of every component: its topology, its number of executors, and what it is, shape (C,).
+    executor_component, executor_topology
+        Of every executor, shape (E,).
+    members, first
+        Executors component by component, shape (E,), and where each component's start, shape (C + 1,).
+    pending
+        Tuple trees that a topology's spouts may have pending together, inf for no limit, shape (T,). A topology without
+        ackers has no trees that are pending.
+    spill_tuples
+        Tuples in one receive queue from which a shuffle looks further away, shape (T,).
+    """
+
+    component_offset: IndexArray
+    topology: IndexArray
+    size: IndexArray
+    is_spout: BoolArray
+    is_acker: BoolArray
+    executor_component: IndexArray
+    executor_topology: IntArray
+    members: IndexArray
+    first: IndexArray
+    pending: FloatArray
+    spill_tuples: FloatArray
+
+    @classmethod
+    def of(cls, problem: Problem) -> Layout:
+        """That of a problem."""
+        topologies = problem.topologies
+        offset = np.cumsum([0, *(len(topology.components) for topology in topologies)])
+        components = [component for topology in topologies for component in topology.components]
+        of_executor = [t.executor_component + at for t, at in zip(topologies, offset[:-1], strict=True)]
+        executor_component = np.concatenate([np.empty(0, np.int64), *of_executor])
+        size = np.bincount(executor_component, minlength=len(components))
+        topology = np.repeat(np.arange(len(topologies)), np.diff(offset))
+        is_spout = np.array([component.type == "spout" for component in components], dtype=bool)
+        is_acker = np.array([component.id == ACKER for component in components], dtype=bool)
+        confs = [{**problem.conf, **each.conf} for each in topologies]
+        tasks = _spout_tasks(problem, executor_component, is_spout)
+        acked = sums(topology, is_acker * size, len(topologies)) > 0
+        pending = np.array([_number(conf, MAX_SPOUT_PENDING, np.inf) for conf in confs]) * np.maximum(tasks, 1)
+        return cls(
+            component_offset=offset,
+            topology=topology,
+            size=size,
+            is_spout=is_spout,
+            is_acker=is_acker,
+            executor_component=executor_component,
+            executor_topology=problem.executor_topology,
+            members=np.argsort(executor_component, kind="stable"),
+            first=np.cumsum([0, *size]),
+            pending=np.where(acked, pending, np.inf),
+            spill_tuples=np.array(
+                [
+                    _number(conf, RECEIVE_BUFFER, _RECEIVE_BUFFER) * _number(conf, SPILL_BOUND, _SPILL_BOUND)
+                    for conf in confs
+                ]
+            ),
+        )
+
+
+def _spout_tasks(problem: Problem, executor_component: IndexArray, is_spout: BoolArray) -> FloatArray:
+    """Tasks of all spouts of each topology, shape (T,)."""
+    parts = [t.executor_end_task - t.executor_start_task + 1 for t in problem.topologies]
+    tasks = np.concatenate([np.empty(0, np.int32), *parts])
+    of_spouts = np.where(is_spout[executor_component], tasks, 0)
+    return sums(problem.executor_topology, of_spouts, len(problem.topologies))
+
+
+def _number(conf: Mapping[str, Any], key: str, default: float) -> float:
+    """A positive number of a configuration; what is none counts as not said, as null does."""
+    value = conf.get(key)
+    sound = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e15
+    return float(value) if sound and value is not None else default

@@ -1,0 +1,206 @@
+"""What was measured, per tuple: how much work it takes and what it sends on, whatever the placement.
+
+What executors of one component do with shuffled tuples is taken to be alike, so it is pooled: which of them got the
+tuples was the placement's doing. What comes by fields is an executor's own, and so is what it does with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
+from stormwright.predict.flow.layout import Layout
+from stormwright.predict.flow.measured import Measured
+from stormwright.predict.flow.spread import scopes_of, spread
+from stormwright.predict.sums import sums
+
+#: Of its CPU, the least that is taken to be an executor's own work, whatever its messages are thought to cost.
+_LEAST_WORK = 0.1
+
+
+class Streams(NamedTuple):
+    """Traffic by source: tuples for each tuple that it handles, and bytes of one.
+
+    `target` is an executor, or of flows a component; `local` says of flows whether the grouping knows only the worker
+    and all.
+    """
+
+    source: IndexArray
+    target: IndexArray
+    tuples: FloatArray
+    size: FloatArray
+    local: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The load of a problem per tuple.
+
+    A tuple that an executor handles is one that it receives; of a spout it is a tree that it begins, and of a bolt
+    that gets nothing (and sends by the clock) its part of a tree.
+
+    Parameters
+    ----------
+    problem, layout
+        Whose it is.
+    rate_tps
+        Trees/s of every topology as measured, 0 where there were none, shape (T,).
+    begins
+        Tuples for each tree that an executor handles without receiving them, shape (E,).
+    handled_tps
+        Tuples/s that it handled, shape (E,).
+    pooled
+        Whether executors of a component are alike: it gets shuffled tuples, or is a spout whose trees are limited in
+        number, shape (C,).
+    message_tps, message_bytes_per_s
+        What of an executor's traffic left its worker under the placement that was measured, shape (E,).
+    pairs, flows
+        What it sends to executors, and to components.
+    """
+
+    problem: Problem
+    layout: Layout
+    rate_tps: FloatArray
+    begins: FloatArray
+    handled_tps: FloatArray
+    pooled: BoolArray
+    message_tps: FloatArray
+    message_bytes_per_s: FloatArray
+    pairs: Streams
+    flows: Streams
+
+    @classmethod
+    def of(cls, problem: Problem) -> Profile:
+        """What the load of a problem says, measured under its current placement."""
+        layout = Layout.of(problem)
+        traffic = Measured.of(problem, layout)
+        executors, component = problem.num_executors, layout.executor_component
+        scopes = scopes_of(problem, problem.current_slot)
+        flow, member, share = spread(scopes, component, traffic.flow_source, traffic.flow_target, traffic.flow_local)
+        source = np.concatenate([traffic.pair_source, traffic.flow_source[flow]])
+        target = np.concatenate([traffic.pair_target, member])
+        tps = np.concatenate([traffic.pair_tps, traffic.flow_tps[flow] * share])
+        size = np.concatenate([traffic.pair_size, traffic.flow_size[flow]])
+        received = sums(target, tps, executors)
+        begins, rate_tps = _begins(layout, traffic.trees_tps(problem, layout), received)
+        from_slot, to_slot = scopes.slot[source], scopes.slot[target]
+        leaves = tps * ((from_slot != to_slot) & (from_slot != UNPLACED) & (to_slot != UNPLACED))
+        pooled = layout.is_spout & np.isfinite(layout.pending)[layout.topology]
+        pooled[traffic.flow_target] = True
+        handled = np.where(begins > 0, begins * rate_tps[layout.executor_topology], received)
+        return cls(
+            problem=problem,
+            layout=layout,
+            rate_tps=rate_tps,
+            begins=begins,
+            handled_tps=handled,
+            pooled=pooled,
+            message_tps=sums(source, leaves, executors),
+            message_bytes_per_s=sums(source, leaves * size, executors),
+            pairs=_per_tuple(
+                layout,
+                pooled,
+                handled,
+                Streams(
+                    traffic.pair_source,
+                    traffic.pair_target,
+                    traffic.pair_tps,
+                    traffic.pair_size,
+                    np.zeros(len(traffic.pair_tps), dtype=bool),
+                ),
+            ),
+            flows=_per_tuple(
+                layout,
+                pooled,
+                handled,
+                Streams(
+                    traffic.flow_source, traffic.flow_target, traffic.flow_tps, traffic.flow_size, traffic.flow_local
+                ),
+            ),
+        )
+
+    def work_cycles(self, costs: Costs, corrections: Mapping[str, Correction] = NO_CORRECTIONS) -> FloatArray:
+        """Cycles that an executor's own work takes for each tuple, shape (E,).
+
+        That is its CPU without what it took to serialise what left its worker while it was measured, by the number of
+        tuples; `corrections` are by topology id.
+        """
+        kilobytes = self.message_bytes_per_s / 1e3
+        serialising_us = self.message_tps * costs.serialise_us + kilobytes * costs.serialise_us_per_kb
+        of_topology = correction_factors(self.problem, corrections)
+        own = of_topology[:, self.layout.executor_topology]
+        cpu_hz = self.problem.executor_cpu_hz
+        work_hz = np.maximum(cpu_hz - serialising_us * 1e-6 * self.problem.core_hz * own[1], _LEAST_WORK * cpu_hz)
+        each = np.divide(work_hz, self.handled_tps, out=np.zeros(len(work_hz)), where=self.handled_tps > 0)
+        together = _ratio_by_component(self.layout, work_hz, self.handled_tps)
+        component = self.layout.executor_component
+        cycles: FloatArray = np.where(self.pooled[component], together[component], each) * own[0]
+        return cycles
+
+    def idle_hz(self) -> FloatArray:
+        """CPU in Hz of executors whose topology begins no trees: it depends on no rate; shape (E,)."""
+        silent = self.rate_tps[self.layout.executor_topology] == 0
+        return np.where(silent, self.problem.executor_cpu_hz, 0.0)
+
+
+def correction_factors(problem: Problem, corrections: Mapping[str, Correction]) -> FloatArray:
+    """Factors of the work and of the messages of every topology, shape (2, T)."""
+    known = [corrections.get(topology.id) for topology in problem.topologies]
+    return np.array([[1.0 if c is None else getattr(c, name) for c in known] for name in ("work", "messages")])
+
+
+def _begins(layout: Layout, trees_tps: FloatArray, received_tps: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """What every executor handles without receiving it, for each tree; and trees/s of every topology.
+
+    Executors of a spout whose trees are acked and limited in number begin equally many: which of them was quick is the
+    placement's doing. Others keep the shares that were measured.
+    """
+    topology, component = layout.executor_topology, layout.executor_component
+    rate_tps = sums(topology, trees_tps, len(layout.pending))
+    size = np.maximum(layout.size, 1)
+    even = sums(component, trees_tps, len(size)) / size
+    limited = np.isfinite(layout.pending)[topology]
+    tps = np.where(limited & layout.is_spout[component], even[component], trees_tps)
+    rate = rate_tps[topology]
+    begins = np.divide(tps, rate, out=np.zeros(len(tps)), where=rate > 0)
+    silent = sums(component, received_tps, len(size)) == 0
+    by_the_clock = (silent & ~layout.is_spout)[component] & (rate > 0)
+    begins[by_the_clock] = 1.0 / size[component[by_the_clock]]
+    return begins, rate_tps
+
+
+def _per_tuple(layout: Layout, pooled: BoolArray, handled_tps: FloatArray, sent: Streams) -> Streams:
+    """`sent` (in tuples/s) per tuple that its source handles, of pooled components the same for each executor."""
+    component = layout.executor_component[sent.source]
+    together = pooled[component]
+    own = np.flatnonzero(~together & (handled_tps[sent.source] > 0))
+    by_component = sums(layout.executor_component, handled_tps, len(layout.size))
+    keys = (component * 2 + sent.local)[together] * np.int64(sent.target.max(initial=0) + 1) + sent.target[together]
+    found, at, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    at = np.flatnonzero(together)[at]
+    of, tps = component[at], sums(inverse, sent.tuples[together], len(found))
+    volume = sums(inverse, (sent.tuples * sent.size)[together], len(found))
+    known = (by_component[of] > 0) & (tps > 0)
+    at, of, tps, volume = at[known], of[known], tps[known], volume[known]
+    times = layout.size[of]
+    row = np.repeat(np.arange(len(of)), times)
+    source = layout.members[np.arange(len(row)) - np.repeat(np.cumsum(times) - times - layout.first[of], times)]
+    return Streams(
+        source=np.concatenate([sent.source[own], source]),
+        target=np.concatenate([sent.target[own], sent.target[at][row]]),
+        tuples=np.concatenate([sent.tuples[own] / handled_tps[sent.source[own]], (tps / by_component[of])[row]]),
+        size=np.concatenate([sent.size[own], (volume / tps)[row]]),
+        local=np.concatenate([sent.local[own], sent.local[at][row]]),
+    )
+
+
+def _ratio_by_component(layout: Layout, amounts: FloatArray, by: FloatArray) -> FloatArray:
+    """Sum of `amounts` by sum of `by` of each component's executors, 0 where there is nothing to divide by."""
+    total, whole = (sums(layout.executor_component, each, len(layout.size)) for each in (amounts, by))
+    return np.divide(total, whole, out=np.zeros(len(total)), where=whole > 0)

@@ -1,0 +1,1 @@
+"""How long tuples wait, and trees take."""

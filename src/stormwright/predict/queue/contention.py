@@ -1,0 +1,58 @@
+"""How much longer threads take because others want the cores of their node."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stormwright.model.arrays import FloatArray
+from stormwright.predict.demand import Demand
+from stormwright.predict.sums import sums
+
+#: Of a core, the least that is taken to be left for a thread.
+_LEAST = 1e-9
+
+#: How soon, as a node fills, it matters that a thread waits for others only, and never for itself.
+_SOON = 4
+
+
+def stretch(demand: Demand, load: FloatArray) -> FloatArray:
+    """Wall time by CPU time of every thread while it works, at least 1, shape (E + 2 W,).
+
+    The threads are software servers on their node's cores, as in layered queueing: J. A. Rolia, K. C. Sevcik, The Method
+    of Layers, IEEE Transactions on Software Engineering 21(8), 1995, https://doi.org/10.1109/32.403785. The others of a
+    node take a part ρ of its c cores, and who comes waits as in a queue with c servers,
+    W = ρ^(√(2 (c + 1)) − 1) / (c (1 − ρ)) by the time of service: H. Sakasegawa, An approximation formula
+    L_q ≃ αρ^β/(1 − ρ), Annals of the Institute of Statistical Mathematics 29, 1977,
+    https://doi.org/10.1007/BF02532775; for one core that is 1 / (1 − ρ) in all, which is exact for cores that are shared
+    equally.
+
+    A node is full when its threads together take all of its cores, and then one of them always has work: it gets what
+    the others leave, c (1 − ρ), at most a core. So as the node fills the wait goes over to 1 / (c (1 − ρ)) − 1; without
+    that a node would be full before its cores are.
+
+    A node with less than one core has a share of a core, which runs at full speed until the share is used up. What
+    workers take by being there is no longer there for threads.
+
+    Parameters
+    ----------
+    demand
+        Tells which threads are where.
+    load
+        CPU time of every thread by wall time, shape (E + 2 W,).
+    """
+    node = demand.thread_node
+    on = np.flatnonzero((node >= 0) & (load > 0))
+    at, own = node[on], load[on]
+    of_node = np.maximum(demand.nodes.cores - demand.base_cores, _LEAST)
+    total = sums(at, own, len(of_node))
+    filled, cores = np.minimum(total / of_node, 1.0)[at], of_node[at]
+    left = np.maximum(cores - (total[at] - own), _LEAST)
+    free = left / cores  # 1 − ρ
+    whole = np.maximum(cores, 1.0)
+    queueing = np.maximum(1.0 - free, 0.0) ** (np.sqrt(2 * (whole + 1)) - 1)
+    late = filled**_SOON
+    waits = ((1 - late) * queueing + late * np.maximum(1.0 - whole * free, 0.0)) / (whole * free)
+    scarce = filled * np.maximum(1.0 / cores - 1.0, 0.0) / free
+    factor = np.ones(len(node))
+    factor[on] = 1.0 + waits + scarce
+    return factor

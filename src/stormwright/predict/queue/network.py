@@ -1,0 +1,163 @@
+"""The queues of a placement: threads on nodes that they share, links, and the ways between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stormwright.model import UNPLACED
+from stormwright.model.arrays import BoolArray, FloatArray
+from stormwright.predict.costs import Costs
+from stormwright.predict.demand import Demand
+from stormwright.predict.flow.graph import Graph
+from stormwright.predict.flow.layout import Layout
+from stormwright.predict.flow.routes import Routes
+from stormwright.predict.queue.trees import Alike, Times, Tree
+from stormwright.predict.sums import ratio, sums
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+class Stays(NamedTuple):
+    """How long tuples stay, waiting and being worked on: at every thread (E + 2 W), messages at every link (2 N)."""
+
+    threads: Times
+    links: Times
+
+
+class Ways(NamedTuple):
+    """Times of trees by topology, shape (T,).
+
+    `cycle` is from a spout's beginning a tree to its being free to begin another in its place; `latency` is what Storm
+    calls complete latency: from when an acker hears of a tree to when it knows of its end.
+    """
+
+    cycle: Times
+    latency: Times
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """What does not change with the rates: who visits which queue how often, and in what order.
+
+    Parameters
+    ----------
+    demand, graph, layout
+        Of the topologies under a placement.
+    population
+        Most tuples that can be at a thread at once, shape (E + 2 W,).
+    alike, edge_tuples
+        Tuples along an edge for each that is handled at its source, and for each tree, shape (D,).
+    delay_s
+        Of a tuple along an edge besides what it waits for, shape (D,).
+    visits
+        How often a tuple along an edge visits the threads of workers and the links, shape (D, 2 W + 2 N).
+    tree
+        The order in which times are summed.
+    share, part
+        Part of a component's tuples that each executor handles, shape (E,), and of a topology's trees or acks that a
+        spout or an acker does, shape (C,).
+    """
+
+    demand: Demand
+    graph: Graph
+    layout: Layout
+    population: FloatArray
+    alike: Alike
+    edge_tuples: FloatArray
+    delay_s: FloatArray
+    visits: csr_array
+    tree: Tree
+    share: FloatArray
+    part: FloatArray
+
+    @classmethod
+    def of(cls, demand: Demand, routes: Routes, graph: Graph, layout: Layout, costs: Costs) -> Network:
+        """The network of a demand along `routes`.
+
+        Parameters
+        ----------
+        demand, routes, graph, layout
+            Of one profile under one placement.
+        costs
+            With the delays.
+        """
+        edge_tuples = sums(routes.edge, routes.tuples, len(graph.source))
+        handled = sums(layout.executor_component, routes.handled, len(layout.size))
+        ends = np.where(layout.is_spout | layout.is_acker, handled, 0.0)
+        kind = layout.topology * 2 + layout.is_acker
+        count = ratio(edge_tuples, handled[graph.source])
+        visits, crossing = _visits(demand, routes, edge_tuples)
+        return cls(
+            demand=demand,
+            graph=graph,
+            layout=layout,
+            population=layout.pending[demand.thread_topology] * np.maximum(demand.thread_visits, 1.0),
+            alike=Alike.of(count),
+            edge_tuples=edge_tuples,
+            delay_s=1e-6 * (costs.local_hop_us + crossing * costs.remote_hop_us),
+            visits=visits,
+            tree=Tree.of(graph.source, graph.level, np.flatnonzero(graph.onward & (count > 0))),
+            share=ratio(routes.handled, handled[layout.executor_component]),
+            part=ratio(ends, sums(kind, ends, 2 * len(layout.pending))[kind]),
+        )
+
+    def ways(self, stays: Stays) -> Ways:
+        """How long trees take if tuples and messages stay that long."""
+        layout, graph = self.layout, self.graph
+        executors = len(layout.executor_component)
+        stay = self._at_components(Times(*(of[:executors] for of in stays.threads)))
+        beyond = (np.concatenate([of[executors:], link]) for of, link in zip(stays.threads, stays.links, strict=True))
+        waited = Times(*(self.visits @ each for each in beyond))
+        # What delays is either near or far, which varies about as much as an exponential time does.
+        hop = waited + Times(self.delay_s, self.delay_s**2)
+        whole = self.tree.times(graph.source, graph.target, self.alike, stay, hop)
+        at_spout, from_spout = (self._mean(layout.is_spout, times) for times in (stay, whole))
+        told, acked, answered = (self._mean_hop(kind, hop) for kind in (graph.begun, graph.acks, graph.answers))
+        cycle = from_spout + acked + self._mean(layout.is_acker, stay) + answered
+        path = Times(from_spout.mean - at_spout.mean, np.maximum(from_spout.variance - at_spout.variance, 0.0))
+        # An acker is told of the tree as late as of what ends it: only how much longer the way is counts.
+        latency = Times(np.maximum(path.mean + acked.mean - told.mean, 0.0), path.variance + acked.variance)
+        return Ways(cycle, latency)
+
+    def _at_components(self, stay: Times) -> Times:
+        """Moments of a tuple's stay at every component: a mixture of those at its executors."""
+        of, count = self.layout.executor_component, len(self.layout.size)
+        mean = sums(of, self.share * stay.mean, count)
+        square = sums(of, self.share * (stay.variance + stay.mean**2), count)
+        return Times(mean, np.maximum(square - mean**2, 0.0))
+
+    def _mean(self, chosen: BoolArray, times: Times) -> Times:
+        """Of the chosen components of every topology, by how much each of them does."""
+        weights = np.where(chosen, self.part, 0.0)
+        of, count = self.layout.topology, len(self.layout.pending)
+        return Times(*(sums(of, weights * each, count) for each in times))
+
+    def _mean_hop(self, chosen: BoolArray, hop: Times) -> Times:
+        """Of the chosen edges of every topology, by the tuples that go along them."""
+        of, count = self.layout.topology[self.graph.source[chosen]], len(self.layout.pending)
+        tuples = self.edge_tuples[chosen]
+        whole = sums(of, tuples, count)
+        totals = (sums(of, tuples * each[chosen], count) for each in hop)
+        return Times(*(ratio(each, whole) for each in totals))
+
+
+def _visits(demand: Demand, routes: Routes, edge_tuples: FloatArray) -> tuple[csr_array, FloatArray]:
+    """How often a tuple of each edge visits workers' threads and links, and how many of them leave their worker."""
+    from scipy.sparse import csr_array  # takes longer to import than the rest
+
+    workers, nodes = len(demand.worker_slot), len(demand.nodes.cores)
+    start, end = demand.executor_worker[routes.source], demand.executor_worker[routes.target]
+    left = np.flatnonzero((start != end) & (start != UNPLACED) & (end != UNPLACED))
+    start, end, edge = start[left], end[left], routes.edge[left]
+    each = ratio(routes.tuples[left], edge_tuples[edge])
+    from_node, to_node = demand.worker_node[start], demand.worker_node[end]
+    far = from_node != to_node
+    columns = [start, workers + end, 2 * workers + from_node[far], 2 * workers + nodes + to_node[far]]
+    rows, values = [edge, edge, edge[far], edge[far]], [each, each, each[far], each[far]]
+    shape = (len(edge_tuples), 2 * workers + 2 * nodes)
+    visits = csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=shape)
+    return visits, sums(edge, each, len(edge_tuples))

@@ -1,0 +1,141 @@
+"""How long a tuple tree takes, from how long its tuples stay at every component and on the way between them.
+
+A tree grows from component to component. What a tuple sets off at the next ones goes on at once, and the tuple's own
+part is done when the last of it is: the largest of several times.
+
+- m alike ones: mean μ + σ (H_m − 1), which is exact for the exponential distribution (where σ = μ) and for times that
+  do not vary (σ = 0); H_m is the m-th harmonic number. Variance σ² Σ 1/k², exact for the exponential one too.
+- different ones: the moments of the larger of two normal variables, one after the other: C. E. Clark, The Greatest of
+  a Finite Set of Random Variables, Operations Research 9(2), 1961, https://doi.org/10.1287/opre.9.2.145.
+
+All times are taken to be independent of each other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaincinv, ndtr, polygamma, psi
+
+from stormwright.model.arrays import FloatArray, IndexArray
+
+_ROOT = np.sqrt(2 * np.pi)
+
+
+class Times(NamedTuple):
+    """Means (s) and variances (s²) of some times."""
+
+    mean: FloatArray
+    variance: FloatArray
+
+    def __add__(self, other: Times) -> Times:  # type: ignore[override]
+        return Times(self.mean + other.mean, self.variance + other.variance)
+
+    def quantile(self, part: float) -> FloatArray:
+        """The time that a part of them is below, the distribution being a gamma distribution with these moments."""
+        sound = (self.variance > 0) & np.isfinite(self.variance) & (self.mean > 0)
+        shape = np.divide(self.mean**2, self.variance, out=np.ones_like(self.mean), where=sound)
+        return np.where(sound, gammaincinv(shape, part) * self.mean / shape, self.mean)
+
+
+class Alike(NamedTuple):
+    """What the largest of some times is computed with, by their number: often there is one at all, H_m − 1, Σ 1/k²."""
+
+    often: FloatArray
+    several: FloatArray
+    harmonic: FloatArray
+    squares: FloatArray
+
+    @classmethod
+    def of(cls, count: FloatArray) -> Alike:
+        """For so many times; less than one is how often there is one."""
+        several = np.maximum(count, 1.0)
+        squares = polygamma(1, 1.0) - polygamma(1, several + 1)
+        return cls(np.minimum(count, 1.0), several, psi(several + 1) - psi(2.0), squares)
+
+    def largest(self, times: Times, at: IndexArray | slice = slice(None)) -> Times:
+        """The largest of times with such moments each; `at` are those of the numbers that are meant."""
+        often, several = self.often[at], self.several[at]
+        mean = np.minimum(times.mean + np.sqrt(times.variance) * self.harmonic[at], times.mean * several)
+        variance = times.variance * self.squares[at]
+        # Where there is sometimes none, the moments are those of a mixture with 0.
+        return Times(often * mean, often * (variance + mean**2) - (often * mean) ** 2)
+
+
+def larger(one: Times, other: Times) -> Times:
+    """The larger of two times each; Clark's equations (2) to (4)."""
+    a = np.sqrt(one.variance + other.variance)
+    apart = one.mean - other.mean
+    alpha = np.divide(apart, a, out=np.where(apart >= 0, 40.0, -40.0), where=a > 0)
+    phi = np.exp(-np.minimum(alpha * alpha, 1400.0) / 2) / _ROOT
+    first, second = ndtr(alpha), ndtr(-alpha)
+    mean = one.mean * first + other.mean * second + a * phi
+    square = (
+        (one.mean**2 + one.variance) * first
+        + (other.mean**2 + other.variance) * second
+        + (one.mean + other.mean) * a * phi
+    )
+    mean = np.maximum(mean, np.maximum(one.mean, other.mean))
+    return Times(mean, np.maximum(square - mean**2, 0.0))
+
+
+class Tree(NamedTuple):
+    """The edges that trees grow along, in the order in which their times are known.
+
+    Steps hold edges whose target's time is known and whose sources are all different, so that each is one operation on
+    arrays: the last level of components first, and of each component one edge after the other.
+    """
+
+    steps: tuple[IndexArray, ...]
+
+    @classmethod
+    def of(cls, source: IndexArray, level: IndexArray, onward: IndexArray) -> Tree:
+        """Its steps.
+
+        Parameters
+        ----------
+        source
+            Component that each edge comes from, shape (D,).
+        level
+            Of every component, shape (C,).
+        onward
+            The edges that trees grow along.
+        """
+        order = onward[np.lexsort((onward, source[onward]))]
+        sources = source[order]
+        new = np.flatnonzero(np.diff(sources, prepend=-1))
+        rank = np.arange(len(order)) - np.repeat(new, np.diff(new, append=len(order)))
+        by_step = np.lexsort((order, rank, -level[sources]))
+        keys = np.stack([-level[sources], rank])[:, by_step]
+        starts = np.flatnonzero(np.any(np.diff(keys, axis=1, prepend=-(2**40)) != 0, axis=0))
+        return cls(tuple(np.split(order[by_step], starts[1:])) if len(order) else ())
+
+    def times(self, source: IndexArray, target: IndexArray, alike: Alike, stay: Times, hop: Times) -> Times:
+        """How long a tuple at each component takes with all that it sets off, shape (C,).
+
+        Parameters
+        ----------
+        source, target
+            Components of every edge, shape (D,).
+        alike
+            Of the tuples that go along an edge for each tuple at its source, shape (D,).
+        stay
+            Of a tuple at every component, waiting and being worked on, shape (C,).
+        hop
+            Of a tuple along every edge, shape (D,).
+        """
+        onward = Times(np.zeros_like(stay.mean), np.zeros_like(stay.mean))
+        whole = Times(stay.mean.copy(), stay.variance.copy())
+        for step in self.steps:
+            goes, comes = source[step], target[step]
+            branch = Times(*(part[step] for part in hop)) + Times(*(part[comes] for part in whole))
+            branch = alike.largest(branch, step)
+            before = Times(*(part[goes] for part in onward))
+            first = (before.mean == 0) & (before.variance == 0)
+            both = larger(before, branch)
+            for known, now, new in zip(onward, both, branch, strict=True):
+                known[goes] = np.where(first, new, now)
+            for total, own, rest in zip(whole, stay, onward, strict=True):
+                total[goes] = own[goes] + rest[goes]
+        return whole

@@ -1,0 +1,125 @@
+"""How long tuples wait: with given rates, and where the number of pending trees limits the rate.
+
+A queue with utilisation ρ that at most N tuples can be at holds Q = ρ / (1 − ρ (1 − 1/N)) of them, whose stay is
+R = S (1 + (1 − 1/N) Q), S being the time of service: an arriving tuple sees what is there on average, without its own
+part. That is Schweitzer's approximation (P. J. Schweitzer, Approximate Analysis of Multiclass Closed Networks of Queues,
+1979, without a DOI) of mean value analysis, in which it sees what were there without it: M. Reiser, S. S. Lavenberg,
+Mean-Value Analysis of Closed Multichain Queuing Networks, Journal of the ACM 27(2), 1980,
+https://doi.org/10.1145/322186.322195. It is exact for balanced networks and for one tuple, and comes to the bottleneck's
+rate for many. With N = ∞ it is the open queue M/M/1, R = S / (1 − ρ).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stormwright.model.arrays import FloatArray
+from stormwright.predict.demand import Demand
+from stormwright.predict.queue.contention import stretch
+from stormwright.predict.queue.network import Network, Stays, Ways
+from stormwright.predict.queue.trees import Times
+from stormwright.predict.sums import ratio
+
+#: Rates are found once they are what they lead to up to this part, or after so many steps.
+_SETTLED, _MOST_STEPS = 1e-4, 100
+
+#: Where the search for rates begins and ends, in parts of what cannot be exceeded by far; how much wider it becomes where
+#: it has to; every so many steps are halvings.
+_BEGIN, _END, _WIDER, _HALVE = 0.9, 1.05, 1.2, 4
+
+#: A queue without limit is never taken to be fuller than this.
+_FULL = 1 - 1e-9
+
+
+class State(NamedTuple):
+    """What a placement comes to.
+
+    Parameters
+    ----------
+    rate_tps
+        Trees/s of every topology, shape (T,).
+    ways
+        How long trees take.
+    busy
+        Part of the time for which each thread has work, shape (E + 2 W,).
+    settled
+        Whether the rates were found.
+    """
+
+    rate_tps: FloatArray
+    ways: Ways
+    busy: FloatArray
+    settled: bool = True
+
+
+def at_rates(network: Network, rate_tps: FloatArray) -> State:
+    """The state in which topologies have given rates; times are meaningless where something is too full.
+
+    Parameters
+    ----------
+    network
+        Of the placement.
+    rate_tps
+        Trees/s, shape (T,).
+    """
+    demand = network.demand
+    load = rate_tps[demand.thread_topology] * demand.thread_s
+    factor = stretch(demand, load)
+    full = load * factor
+    seen = 1.0 - np.divide(1.0, network.population, out=np.ones(len(full)), where=network.population > 0)
+    queue = np.where(full > 0, full / np.maximum(1.0 - seen * full, 1.0 - _FULL), 0.0)
+    service = ratio(demand.thread_s, demand.thread_visits) * factor
+    mean = service * (1.0 + seen * queue)
+    # An open queue's stay is exponential. Where all that is pending waits in one place, what is ahead of a tuple is
+    # always as much, and its stay is the sum of so many times of service.
+    varies = np.maximum(1.0 - ratio(queue, network.population), 1.0 / (1.0 + queue))
+    link_load = demand.link_use(rate_tps)
+    link = ratio(link_load, demand.link_messages_per_s(rate_tps)) / np.maximum(1.0 - link_load, 1.0 - _FULL)
+    stays = Stays(Times(mean, varies * mean**2), Times(link, link**2))
+    return State(rate_tps, network.ways(stays), np.minimum(full, 1.0))
+
+
+def closed(network: Network, rate_tps: FloatArray) -> State:
+    """The state in which spouts always have as many trees pending as they may.
+
+    By Little's law a topology with K trees pending, each for a cycle of R(X), has the rate X = K / R(X). Near a
+    bottleneck K / R falls about linearly in X, so that secants find where it is X.
+
+    Parameters
+    ----------
+    network
+        Of the placement.
+    rate_tps
+        Trees/s, shape (T,): what topologies have whose pending trees nothing limits, and what others cannot exceed
+        by far.
+    """
+    pending = network.layout.pending
+    free = np.isfinite(pending) & (rate_tps > 0)
+    trees = np.where(free, pending, 0.0)
+    rate, before, came = np.where(free, rate_tps * _BEGIN, rate_tps), np.zeros(len(rate_tps)), trees * 0.0
+    low, high = np.zeros(len(rate_tps)), np.where(free, rate_tps * _END, rate_tps)
+    for step in range(_MOST_STEPS):
+        state = at_rates(network, rate)
+        comes = ratio(trees, state.ways.cycle.mean)
+        off = np.where(free, comes - rate, 0.0)
+        if np.all(np.abs(off) <= _SETTLED * rate):
+            return state
+        # A rate is between one that was too low and one that was too high. As the others' rates change, these ends
+        # may be so no longer: each gives way where the other one comes by.
+        low = np.where(off > 0, rate, np.where(low < rate, low, rate / _WIDER))
+        high = np.where(off < 0, rate, np.where(high > rate, high, rate * _WIDER))
+        slope = np.divide(comes - came, rate - before, out=np.zeros(len(rate)), where=rate != before)
+        secant = rate + off / np.maximum(1.0 - slope, 1.0)
+        inside = (secant > low) & (secant < high) & (step % _HALVE != _HALVE - 1)
+        before, came = rate, comes
+        rate = np.where(free, np.where(inside, secant, (low + high) / 2), rate_tps)
+    return state._replace(settled=False)
+
+
+def node_use(demand: Demand, rate_tps: FloatArray) -> FloatArray:
+    """Part of every node's CPU that given rates take, shape (N,)."""
+    count = len(demand.nodes.cores)
+    used: FloatArray = (demand.shared @ rate_tps)[:count] + (1 - demand.free[:count])
+    return used

@@ -1,0 +1,143 @@
+"""One evaluation of a placement: demands, highest rates, and the states at given rates and with all trees pending."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stormwright.model import Problem
+from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
+from stormwright.predict.demand import Demand
+from stormwright.predict.fairness import highest_rates
+from stormwright.predict.flow.graph import Graph
+from stormwright.predict.flow.profile import Profile
+from stormwright.predict.flow.routes import Routes
+from stormwright.predict.queue.network import Network
+from stormwright.predict.queue.waits import State, at_rates, closed
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A load under a placement, before anything is said of costs.
+
+    Parameters
+    ----------
+    profile, graph
+        Of the load.
+    problem
+        Has the nodes.
+    routes
+        Under the placement.
+    """
+
+    profile: Profile
+    graph: Graph
+    problem: Problem
+    routes: Routes
+
+
+@dataclass(frozen=True, eq=False)
+class Steady:
+    """The steady state of a placement.
+
+    Parameters
+    ----------
+    demand
+        Of each tree.
+    highest_tps, limit
+        Trees/s that are sustained if spouts are not limited, and the row that limits each topology (3 N + its index:
+        its busiest thread), shape (T,).
+    given, pending
+        At the rates asked for, and with all trees pending that may be.
+    given_use, pending_use
+        How full the fullest resource of each topology is then, shape (T,).
+    """
+
+    demand: Demand
+    highest_tps: FloatArray
+    limit: IndexArray
+    given: State
+    pending: State
+    given_use: FloatArray
+    pending_use: FloatArray
+
+
+def steady_state(
+    placed: Placed,
+    rate_tps: FloatArray,
+    weights: FloatArray,
+    costs: Costs,
+    corrections: Mapping[str, Correction] = NO_CORRECTIONS,
+) -> Steady:
+    """The steady state of a placement with given costs.
+
+    Parameters
+    ----------
+    placed
+        The load under the placement.
+    rate_tps
+        Trees/s at which utilisation and latency are wanted, shape (T,).
+    weights
+        By which topologies share, shape (T,).
+    costs, corrections
+        What messages and workers cost, and what is known of single topologies, by id.
+    """
+    profile = placed.profile
+    demand = Demand.of(profile, placed.routes, placed.problem, costs, corrections)
+    shares, free = limits(demand)
+    there = demand.running & (profile.rate_tps > 0)
+    highest = highest_rates(shares, free, np.where(there, weights, 0.0))
+    network = Network.of(demand, placed.routes, placed.graph, profile.layout, costs)
+    rate_tps = np.where(there, rate_tps, 0.0)
+    begin = np.where(np.isfinite(profile.layout.pending), np.nan_to_num(highest.rate_tps, posinf=0.0), rate_tps)
+    pending = closed(network, begin)
+    # Times in queues are approximations; what the resources can do is none.
+    too_much = np.maximum(fullest_use(shares, free, pending.rate_tps), 1.0)
+    pending = pending._replace(rate_tps=pending.rate_tps / too_much)
+    return Steady(
+        demand=demand,
+        highest_tps=highest.rate_tps,
+        limit=highest.limit,
+        given=at_rates(network, rate_tps),
+        pending=pending,
+        given_use=fullest_use(shares, free, rate_tps),
+        pending_use=fullest_use(shares, free, pending.rate_tps),
+    )
+
+
+def limits(demand: Demand) -> tuple[csr_array, FloatArray]:
+    """Part of every resource that 1 tree/s of each topology takes, and part that is there.
+
+    Returns
+    -------
+    shares, free
+        Of the shared resources, then of each topology's busiest thread; shapes (3 N + T, T) and (3 N + T,).
+    """
+    from scipy.sparse import diags_array, vstack  # takes longer to import than the rest
+
+    own = np.ones(len(demand.running))
+    return vstack([demand.shared, diags_array(demand.busiest_s)]).tocsr(), np.concatenate([demand.free, own])
+
+
+def fullest_use(shares: csr_array, free: FloatArray, rate_tps: FloatArray) -> FloatArray:
+    """How full the fullest resource of each topology is at given rates, in parts of what there is; shape (T,).
+
+    Parameters
+    ----------
+    shares, free
+        As `limits` gives them.
+    rate_tps
+        Trees/s, shape (T,).
+    """
+    used = shares @ rate_tps
+    part = np.divide(used, free, out=np.where(used > 0, np.inf, 0.0), where=free > 0)
+    entries, most = shares.tocoo(), np.zeros(len(rate_tps))
+    np.maximum.at(most, entries.col[entries.data > 0], part[entries.row[entries.data > 0]])
+    return most

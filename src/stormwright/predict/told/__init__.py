@@ -1,0 +1,1 @@
+"""What is predicted, as people and programs read it."""

@@ -1,0 +1,128 @@
+"""The figures of steady states, by name and with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem
+from stormwright.predict.costs import Costs
+from stormwright.predict.fairness import NO_LIMIT
+from stormwright.predict.flow.profile import Profile
+from stormwright.predict.queue.waits import node_use
+from stormwright.predict.steady import Placed, Steady, limits
+from stormwright.predict.sums import ratio, sums
+from stormwright.predict.told.names import PENDING, Bottleneck, bottleneck, thread_name
+from stormwright.predict.told.notes import notes_of_all, notes_of_topology
+from stormwright.predict.told.prediction import BusyThread, Interval, NodePrediction, Prediction, TopologyPrediction
+
+#: Where nothing is fuller than this while all trees are pending that may be, their number is what limits the rate.
+_CLEARLY_BELOW = 0.9
+
+#: Threads that are named.
+_BUSIEST = 5
+
+
+def described(placed: Placed, states: Sequence[Steady], costs: Costs) -> Prediction:
+    """What is predicted, from steady states with costs as they are, then with other ones.
+
+    Parameters
+    ----------
+    placed
+        The load under the placement.
+    states
+        The first gives the values, all of them together the intervals.
+    costs
+        Of the first.
+    """
+    problem, steady = placed.problem, states[0]
+    shares, free = limits(steady.demand)
+    use = shares @ steady.given.rate_tps + (1 - free)
+    fullest = int(np.argmax(use)) if len(use) else NO_LIMIT
+    if len(use) and use[fullest] == 0:
+        fullest = NO_LIMIT
+    return Prediction(
+        topologies=tuple(_topology(placed, states, costs, t) for t in range(len(problem.topologies))),
+        nodes=tuple(_nodes(problem, states, costs)),
+        busiest=tuple(_busiest(problem, steady)),
+        fullest=bottleneck(problem, steady.demand, fullest),
+        fullest_use=float(use[fullest]) if fullest != NO_LIMIT else 0.0,
+        notes=tuple(notes_of_all(placed, steady, costs)),
+    )
+
+
+def _topology(placed: Placed, states: Sequence[Steady], costs: Costs, topology: int) -> TopologyPrediction:
+    problem, profile, steady = placed.problem, placed.profile, states[0]
+    highest = _interval([state.highest_tps[topology] for state in states])
+    limited = bool(np.isfinite(profile.layout.pending[topology])) and highest.value > 0
+    pending = _interval([state.pending.rate_tps[topology] for state in states]) if limited else None
+    what = bottleneck(problem, steady.demand, int(steady.limit[topology]))
+    if limited and steady.pending_use[topology] < _CLEARLY_BELOW:
+        what = Bottleneck(PENDING)
+    rate = float(steady.given.rate_tps[topology])
+    times = [state.given.ways.latency if _sustained(profile, state, topology) else None for state in states]
+    return TopologyPrediction(
+        topology=problem.topologies[topology].id,
+        measured_tps=float(profile.rate_tps[topology]),
+        rate_tps=rate,
+        highest_tps=highest,
+        pending_tps=pending,
+        bottleneck=what,
+        headroom=highest.value / rate if rate > 0 else 0.0,
+        latency_ms=_ms([each and float(each.mean[topology]) for each in times]),
+        p99_ms=_ms([each and float(each.quantile(0.99)[topology]) for each in times]),
+        pending_latency_ms=(
+            _ms([float(state.pending.ways.latency.mean[topology]) for state in states]) if limited else None
+        ),
+        notes=tuple(notes_of_topology(placed, steady, costs, topology)),
+    )
+
+
+def _sustained(profile: Profile, steady: Steady, topology: int) -> bool:
+    """Whether nothing that a topology uses is full at the rates asked for, nor its pending trees too few."""
+    rate, cycle_s = steady.given.rate_tps[topology], steady.given.ways.cycle.mean[topology]
+    return bool(rate > 0 and steady.given_use[topology] < 1 and rate * cycle_s <= profile.layout.pending[topology])
+
+
+def _ms(seconds: Sequence[float | None]) -> Interval | None:
+    """Times in ms; None where the first is none. Where another one is, there is no upper end."""
+    if seconds[0] is None:
+        return None
+    return _interval([np.inf if each is None else each * 1e3 for each in seconds])
+
+
+def _interval(values: Sequence[float]) -> Interval:
+    """The first of `values`, and the range of all of them."""
+    return Interval(float(values[0]), float(min(values)), float(max(values)))
+
+
+def _nodes(problem: Problem, states: Sequence[Steady], costs: Costs) -> Iterator[NodePrediction]:
+    count = len(problem.supervisors)
+    demand, busy = states[0].demand, states[0].given.busy
+    cpu = [node_use(state.demand, state.given.rate_tps) for state in states]
+    links = [state.demand.link_use(state.given.rate_tps) for state in states]
+    workers = np.bincount(demand.worker_node, minlength=count)
+    executors = problem.num_executors
+    placed = demand.executor_node[:executors] != UNPLACED
+    waits = sums(demand.executor_node[placed], 1 - busy[:executors][placed], count)
+    spinning = (ratio(waits * costs.spin_share, demand.nodes.cores)).tolist()
+    for node, supervisor in enumerate(problem.supervisors):
+        own = _interval([float(use[node]) for use in cpu])
+        yield NodePrediction(
+            node=supervisor.id,
+            cpu=own,
+            link_out=_interval([float(use[node]) for use in links]),
+            link_in=_interval([float(use[count + node]) for use in links]),
+            spinning=max(min(1.0 - own.value, spinning[node]), 0.0),
+            workers=int(workers[node]),
+        )
+
+
+def _busiest(problem: Problem, steady: Steady) -> Iterator[BusyThread]:
+    demand = steady.demand
+    use = steady.given.rate_tps[demand.thread_topology] * demand.thread_s
+    for thread in np.argsort(-use, kind="stable")[:_BUSIEST].tolist():
+        if use[thread] > 0:
+            topology = problem.topologies[int(demand.thread_topology[thread])].id
+            yield BusyThread(thread_name(problem, demand, thread), topology, float(use[thread]))

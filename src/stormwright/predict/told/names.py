@@ -1,0 +1,85 @@
+"""What limits a topology, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from stormwright.model import Problem
+from stormwright.predict.demand import Demand
+from stormwright.predict.fairness import NO_LIMIT
+from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
+
+#: Kinds of what can be full, in the order of the rows of `Demand.shared`; a topology's own thread comes after those.
+CPU, LINK_OUT, LINK_IN, THREAD = "cpu", "link out", "link in", "thread"
+PENDING, NOTHING = "pending", "nothing"
+
+_SENTENCES = {
+    CPU: "the CPU of node {}",
+    LINK_OUT: "the link out of node {}",
+    LINK_IN: "the link into node {}",
+    PENDING: f"{MAX_SPOUT_PENDING}: all trees that may be pending are",
+    NOTHING: "nothing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """What is full first.
+
+    Parameters
+    ----------
+    kind
+        ``cpu``, ``link out``, ``link in``, ``thread``, ``pending`` or ``nothing``.
+    node
+        Supervisor id, where it is on one.
+    thread
+        Whose thread it is, in words.
+    """
+
+    kind: str
+    node: str = ""
+    thread: str = ""
+
+    def __str__(self) -> str:
+        return self.thread if self.kind == THREAD else _SENTENCES[self.kind].format(self.node)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Itself for JSON, with the words that people read."""
+        return {"kind": self.kind, "node": self.node or None, "text": str(self)}
+
+
+def bottleneck(problem: Problem, demand: Demand, row: int) -> Bottleneck:
+    """What a row of the resources is.
+
+    Parameters
+    ----------
+    problem
+        Has the names.
+    demand
+        Of the placement.
+    row
+        One of the 3 N shared resources; beyond them the busiest thread of a topology; or `NO_LIMIT`.
+    """
+    nodes = len(problem.supervisors)
+    if row == NO_LIMIT:
+        return Bottleneck(NOTHING)
+    if row < 3 * nodes:
+        kind, node = divmod(row, nodes)
+        return Bottleneck((CPU, LINK_OUT, LINK_IN)[kind], problem.supervisors[node].id)
+    thread = demand.busiest(row - 3 * nodes)
+    node = int(demand.thread_node[thread])
+    return Bottleneck(THREAD, problem.supervisors[node].id, thread_name(problem, demand, thread))
+
+
+def thread_name(problem: Problem, demand: Demand, thread: int) -> str:
+    """Whose thread it is: ``the thread of executor 3 (component split) in node-1:6700``."""
+    executors, workers = problem.num_executors, len(demand.worker_slot)
+    if thread >= executors:
+        kind, worker = divmod(thread - executors, workers)
+        return f"the thread that {('sends', 'receives')[kind]} for {problem.slots[demand.worker_slot[worker]]}"
+    topology = int(problem.executor_topology[thread])
+    number = thread - int(problem.executor_offset[topology])
+    component = problem.topologies[topology].components[problem.topologies[topology].executor_component[number]].id
+    slot = problem.slots[demand.worker_slot[demand.executor_worker[thread]]]
+    return f"the thread of executor {number} (component {component}) in {slot}"

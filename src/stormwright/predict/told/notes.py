@@ -1,0 +1,105 @@
+"""What should be known before one relies on a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stormwright.model import UNPLACED
+from stormwright.model.texts import counted
+from stormwright.predict.costs import Costs
+from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
+from stormwright.predict.flow.measured import BYTES_PER_TUPLE
+from stormwright.predict.queue.waits import node_use
+from stormwright.predict.steady import Placed, Steady
+from stormwright.predict.sums import sums
+
+
+def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: int) -> Iterator[str]:
+    """What is to be said of one topology.
+
+    Parameters
+    ----------
+    placed, steady
+        The placement and its steady state.
+    costs
+        By which it was computed.
+    topology
+        Its index.
+    """
+    problem, profile, layout = placed.problem, placed.profile, placed.profile.layout
+    one = problem.topologies[topology]
+    if profile.problem.demand.measured[topology] is None:
+        yield "its load was not measured: this is predicted from an assumed one, 1 tuple/s from each spout executor"
+    missing = int(np.count_nonzero(placed.routes.scopes.slot[problem.executors_of(topology)] == UNPLACED))
+    if missing:
+        verb = "has" if missing == 1 else "have"
+        yield f"{counted(missing, 'executor')} {verb} no slot: nothing is predicted, and it takes nothing"
+        return
+    if profile.rate_tps[topology] == 0:
+        yield "its spouts began no trees while it was measured: nothing to go by"
+        return
+    components = slice(int(layout.component_offset[topology]), int(layout.component_offset[topology + 1]))
+    if layout.is_acker[components].any() and not np.any(
+        placed.graph.begun & (layout.topology[placed.graph.source] == topology)
+    ):
+        yield "its load has no traffic to ackers, which will take more than is predicted"
+    if _may_spill(placed, components, topology):
+        yield (
+            f"with {MAX_SPOUT_PENDING} as it is, queues can fill so far that shuffled tuples go further away than is "
+            "predicted"
+        )
+    if not steady.pending.settled:
+        yield "the rate with all trees pending was not found to the last digit"
+    yield from _beyond_rate(costs, one.id, float(steady.given.rate_tps[topology]))
+
+
+def notes_of_all(placed: Placed, steady: Steady, costs: Costs) -> Iterator[str]:
+    """What is to be said of all that is predicted.
+
+    Parameters
+    ----------
+    placed, steady
+        The placement and its steady state.
+    costs
+        By which it was computed.
+    """
+    if costs.fitted_in is None:
+        yield "what messages cost was not fitted to this cluster: intervals are as wide as that makes them"
+    if len(np.unique(steady.demand.worker_node)) > 1 and not np.isfinite(steady.demand.nodes.link_bytes_per_s).all():
+        yield "not all nodes tell the speed of their links (link_bps): those limit nothing"
+    unsized = [each.bytes_per_tuple is None and each.pair_bytes_per_s is None for each in placed.profile.problem.loads]
+    if any(unsized):
+        yield f"sizes of tuples were not measured everywhere: {BYTES_PER_TUPLE:g} bytes each are taken there"
+    if costs.fitted_in is not None:
+        use = float(node_use(steady.demand, steady.given.rate_tps).max(initial=0.0))
+        if not costs.fitted_in.node_utilisation.holds(use):
+            yield f"a node's CPU is {use:.0%} in use, outside of what costs were fitted in: {_percent(costs)}"
+
+
+def _percent(costs: Costs) -> str:
+    if costs.fitted_in is None:
+        return ""
+    seen = costs.fitted_in.node_utilisation
+    return f"{seen.least:.0%} to {seen.most:.0%}"
+
+
+def _beyond_rate(costs: Costs, topology: str, rate_tps: float) -> Iterator[str]:
+    seen = costs.fitted_in.rate_tps.get(topology) if costs.fitted_in else None
+    if seen is not None and not seen.holds(rate_tps):
+        yield f"{rate_tps:,.0f} trees/s are outside of what was measured: {seen.least:,.0f} to {seen.most:,.0f}"
+
+
+def _may_spill(placed: Placed, components: slice, topology: int) -> bool:
+    """Whether what is pending could fill a queue of shuffled tuples so far that Storm looks further away.
+
+    Storm compares the part of a receive queue that is full with an upper bound; where all that can be pending at a
+    component is less than that in one queue, tuples never go further than the nearest executors.
+    """
+    layout = placed.profile.layout
+    handled = sums(layout.executor_component, placed.routes.handled, len(layout.size))
+    gets = np.zeros(len(layout.size), dtype=bool)
+    gets[placed.profile.flows.target] = True
+    at_once = layout.pending[topology] * np.where(gets, np.maximum(handled, 1.0), 0.0)[components]
+    return bool(np.any(np.nan_to_num(at_once, posinf=np.inf) > layout.spill_tuples[topology]))

@@ -1,0 +1,170 @@
+"""What is predicted of a placement."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import isfinite
+from typing import Any
+
+from stormwright.predict.told.names import Bottleneck
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A value, and between what it is, by the errors of what it was computed from."""
+
+    value: float
+    low: float
+    high: float
+
+    def as_dict(self) -> dict[str, float | None]:
+        """Itself for JSON, which knows no infinity: null."""
+        return {name: value if isfinite(value) else None for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyPrediction:
+    """What is predicted of one topology.
+
+    Parameters
+    ----------
+    topology
+        Its id.
+    measured_tps, rate_tps
+        Trees/s as measured (or assumed), and those that utilisation and latency are predicted at.
+    highest_tps
+        Trees/s that the placement sustains if spouts are not limited, all topologies growing together by their
+        weights; inf where nothing limits it.
+    pending_tps
+        Trees/s that its spouts come to with all trees pending that may be, in competition with the other topologies;
+        None where no number of pending trees limits it.
+    bottleneck
+        What limits the lower of the two.
+    headroom
+        `highest_tps` by `rate_tps`.
+    latency_ms, p99_ms
+        Mean and 99th percentile of complete latency, as Storm measures it, at `rate_tps`; None where that rate is not
+        sustained.
+    pending_latency_ms
+        Mean complete latency at `pending_tps`.
+    notes
+        What should be known before one relies on it.
+    """
+
+    topology: str
+    measured_tps: float
+    rate_tps: float
+    highest_tps: Interval
+    pending_tps: Interval | None
+    bottleneck: Bottleneck
+    headroom: float
+    latency_ms: Interval | None
+    p99_ms: Interval | None
+    pending_latency_ms: Interval | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def reachable_tps(self) -> Interval:
+        """Trees/s that it can come to: the lower of what the placement and its pending trees allow."""
+        return self.highest_tps if self.pending_tps is None else self.pending_tps
+
+    def as_dict(self) -> dict[str, Any]:
+        """Itself for JSON."""
+        intervals = ("highest_tps", "pending_tps", "latency_ms", "p99_ms", "pending_latency_ms")
+        values = {name: getattr(self, name) for name in intervals}
+        return {
+            "topology": self.topology,
+            "measured_tps": self.measured_tps,
+            "rate_tps": self.rate_tps,
+            **{name: None if value is None else value.as_dict() for name, value in values.items()},
+            "bottleneck": self.bottleneck.as_dict(),
+            "headroom": self.headroom if isfinite(self.headroom) else None,
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NodePrediction:
+    """How full a node is at the rates that were asked for, in parts of what it has.
+
+    Parameters
+    ----------
+    node
+        Supervisor id.
+    cpu, link_out, link_in
+        In use; of a link without a known speed 0.
+    spinning
+        CPU that idle threads burn besides, where it is left over.
+    workers
+        How many run there.
+    """
+
+    node: str
+    cpu: Interval
+    link_out: Interval
+    link_in: Interval
+    spinning: float
+    workers: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Itself for JSON."""
+        intervals = {name: getattr(self, name).as_dict() for name in ("cpu", "link_out", "link_in")}
+        return {"node": self.node, **intervals, "spinning": self.spinning, "workers": self.workers}
+
+
+@dataclass(frozen=True, slots=True)
+class BusyThread:
+    """A thread and the part of a core that it takes at the rates asked for."""
+
+    thread: str
+    topology: str
+    use: float
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What is predicted of a placement.
+
+    Parameters
+    ----------
+    topologies, nodes
+        In the problem's order.
+    busiest
+        The threads with most to do, first the most.
+    fullest
+        What is fullest at the rates asked for, and how full.
+    notes
+        What should be known of all of it.
+    """
+
+    topologies: tuple[TopologyPrediction, ...]
+    nodes: tuple[NodePrediction, ...]
+    busiest: tuple[BusyThread, ...]
+    fullest: Bottleneck
+    fullest_use: float
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [self._line(topology) for topology in self.topologies]
+        notes = [f"note: {note}" for note in self.notes]
+        notes += [f"note: {each.topology}: {note}" for each in self.topologies for note in each.notes]
+        return "\n".join([*lines, f"fullest at these rates: {self.fullest}, {self.fullest_use:.0%}", *notes])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Itself for JSON."""
+        return {
+            "topologies": [topology.as_dict() for topology in self.topologies],
+            "nodes": [node.as_dict() for node in self.nodes],
+            "busiest": [asdict(thread) for thread in self.busiest],
+            "fullest": self.fullest.as_dict() | {"use": self.fullest_use if isfinite(self.fullest_use) else None},
+            "notes": list(self.notes),
+        }
+
+    @staticmethod
+    def _line(topology: TopologyPrediction) -> str:
+        reach = topology.reachable_tps
+        rate = f"{reach.value:,.0f} trees/s ({reach.low:,.0f} to {reach.high:,.0f}), limited by {topology.bottleneck}"
+        if topology.latency_ms is None or topology.p99_ms is None:
+            return f"{topology.topology}: {rate}"
+        times = f"{topology.latency_ms.value:,.1f} ms, p99 {topology.p99_ms.value:,.1f} ms"
+        return f"{topology.topology}: {rate}; at {topology.rate_tps:,.0f} trees/s {times}"
