@@ -47,6 +47,27 @@ def nodes_of(problem: Problem) -> Nodes:
     return Nodes(cores, np.where(core_hz > 0, core_hz, problem.core_hz), np.array(links, dtype=np.float64))
 
 
+class Places(NamedTuple):
+    """Where topologies have workers: a place is a node with a topology (P of them).
+
+    Parameters
+    ----------
+    node, topology
+        Of every place, shape (P,).
+    of_worker, of_thread
+        Place of every worker, shape (W,), and thread, -1 for none, shape (E + 2 W,).
+    link_s, link_messages
+        Seconds of the link that 1 tree takes, and messages, out of the node and into it, shape (2, P).
+    """
+
+    node: IndexArray
+    topology: IndexArray
+    of_worker: IndexArray
+    of_thread: IndexArray
+    link_s: FloatArray
+    link_messages: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class Demand:
     """What each tree takes, in seconds of threads at the full speed of their node's cores and in bytes of links.
@@ -121,25 +142,28 @@ class Demand:
         return most
 
     @cached_property
-    def _links(self) -> tuple[csr_array, csr_array]:
-        """Seconds and messages of each node's links, out then in, for 1 tree/s; shape (2 N, T)."""
-        from scipy.sparse import csr_array  # takes longer to import than the rest
-
-        count = len(self.nodes.cores)
-        at = np.concatenate([self.worker_node, count + self.worker_node]), np.tile(self.worker_topology, 2)
-        seconds = _part(self.link_bytes, self.nodes.link_bytes_per_s[self.worker_node]).ravel()
-        shape = (2 * count, len(self.running))
-        return csr_array((seconds, at), shape=shape), csr_array((self.link_messages.ravel(), at), shape=shape)
+    def places(self) -> Places:
+        """Where topologies are, and which place each worker and thread is in."""
+        topologies = np.int64(max(len(self.running), 1))
+        keys, of_worker = np.unique(self.worker_node * topologies + self.worker_topology, return_inverse=True)
+        node, topology = np.divmod(keys, topologies)
+        on = self.executor_worker != UNPLACED
+        of_executor = np.full(len(on), UNPLACED, dtype=np.int64)
+        of_executor[on] = of_worker[self.executor_worker[on]]
+        amounts = [[sums(of_worker, each, len(keys)) for each in kind] for kind in (self.link_bytes, self.link_messages)]
+        return Places(
+            node=node,
+            topology=topology,
+            of_worker=of_worker,
+            of_thread=np.concatenate([of_executor, of_worker, of_worker]),
+            link_s=_part(np.stack(amounts[0]), self.nodes.link_bytes_per_s[node]),
+            link_messages=np.stack(amounts[1]),
+        )
 
     def link_use(self, rate_tps: FloatArray) -> FloatArray:
         """Part of every link in use, out of all nodes and then into them, at given rates (trees/s); shape (2 N,)."""
-        used: FloatArray = self._links[0] @ rate_tps
+        used: FloatArray = (self.shared @ rate_tps)[len(self.nodes.cores) :]
         return used
-
-    def link_messages_per_s(self, rate_tps: FloatArray) -> FloatArray:
-        """Messages/s on every link at given rates (trees/s); shape (2 N,)."""
-        messages: FloatArray = self._links[1] @ rate_tps
-        return messages
 
     def busiest(self, topology: int) -> int:
         """The thread that has most to do for a topology."""

@@ -15,7 +15,7 @@ _LEAST = 1e-9
 _SOON = 4
 
 
-def stretch(demand: Demand, load: FloatArray) -> FloatArray:
+def stretch(demand: Demand, load: FloatArray, beside: FloatArray) -> FloatArray:
     """Wall time by CPU time of every thread while it works, at least 1, shape (E + 2 W,).
 
     The threads are software servers on their node's cores, as in layered queueing: J. A. Rolia, K. C. Sevcik, The Method
@@ -39,13 +39,15 @@ def stretch(demand: Demand, load: FloatArray) -> FloatArray:
         Tells which threads are where.
     load
         CPU time of every thread by wall time, shape (E + 2 W,).
+    beside
+        Cores that other topologies take on the node of every place, shape (P,).
     """
-    node = demand.thread_node
-    on = np.flatnonzero((node >= 0) & (load > 0))
-    at, own = node[on], load[on]
-    of_node = np.maximum(demand.nodes.cores - demand.base_cores, _LEAST)
-    total = sums(at, own, len(of_node))
-    filled, cores = np.minimum(total / of_node, 1.0)[at], of_node[at]
+    place = demand.places.of_thread
+    on = np.flatnonzero((place >= 0) & (load > 0))
+    at, own = place[on], load[on]
+    of_place = np.maximum(demand.nodes.cores - demand.base_cores, _LEAST)[demand.places.node]
+    total = beside + sums(at, own, len(beside))
+    filled, cores = np.minimum(total / of_place, 1.0)[at], of_place[at]
     left = np.maximum(cores - (total[at] - own), _LEAST)
     free = left / cores  # 1 − ρ
     whole = np.maximum(cores, 1.0)
@@ -53,6 +55,6 @@ def stretch(demand: Demand, load: FloatArray) -> FloatArray:
     late = filled**_SOON
     waits = ((1 - late) * queueing + late * np.maximum(1.0 - whole * free, 0.0)) / (whole * free)
     scarce = filled * np.maximum(1.0 / cores - 1.0, 0.0) / free
-    factor = np.ones(len(node))
+    factor = np.ones(len(place))
     factor[on] = 1.0 + waits + scarce
     return factor

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class Stays(NamedTuple):
-    """How long tuples stay, waiting and being worked on: at every thread (E + 2 W), messages at every link (2 N)."""
+    """How long tuples stay, waiting and being worked on.
+
+    `threads` has all threads (E + 2 W), `links` messages at the link of every place, out of its node and into it (2 P).
+    """
 
     threads: Times
     links: Times
@@ -54,7 +57,7 @@ class Network:
     delay_s
         Of a tuple along an edge besides what it waits for, shape (D,).
     visits
-        How often a tuple along an edge visits the threads of workers and the links, shape (D, 2 W + 2 N).
+        How often a tuple along an edge visits the threads of workers and the links, shape (D, 2 W + 2 P).
     tree
         The order in which times are summed.
     share, part
@@ -149,15 +152,15 @@ def _visits(demand: Demand, routes: Routes, edge_tuples: FloatArray) -> tuple[cs
     """How often a tuple of each edge visits workers' threads and links, and how many of them leave their worker."""
     from scipy.sparse import csr_array  # takes longer to import than the rest
 
-    workers, nodes = len(demand.worker_slot), len(demand.nodes.cores)
+    workers, places = len(demand.worker_slot), demand.places
     start, end = demand.executor_worker[routes.source], demand.executor_worker[routes.target]
     left = np.flatnonzero((start != end) & (start != UNPLACED) & (end != UNPLACED))
     start, end, edge = start[left], end[left], routes.edge[left]
     each = ratio(routes.tuples[left], edge_tuples[edge])
-    from_node, to_node = demand.worker_node[start], demand.worker_node[end]
-    far = from_node != to_node
-    columns = [start, workers + end, 2 * workers + from_node[far], 2 * workers + nodes + to_node[far]]
+    leaves, comes = places.of_worker[start], places.of_worker[end]
+    far, count = leaves != comes, len(places.node)
+    columns = [start, workers + end, 2 * workers + leaves[far], 2 * workers + count + comes[far]]
     rows, values = [edge, edge, edge[far], edge[far]], [each, each, each[far], each[far]]
-    shape = (len(edge_tuples), 2 * workers + 2 * nodes)
+    shape = (len(edge_tuples), 2 * workers + 2 * count)
     visits = csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=shape)
     return visits, sums(edge, each, len(edge_tuples))

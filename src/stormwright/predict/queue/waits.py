@@ -20,14 +20,13 @@ from stormwright.predict.demand import Demand
 from stormwright.predict.queue.contention import stretch
 from stormwright.predict.queue.network import Network, Stays, Ways
 from stormwright.predict.queue.trees import Times
-from stormwright.predict.sums import ratio
+from stormwright.predict.sums import ratio, sums
 
 #: Rates are found once they are what they lead to up to this part, or after so many steps.
 _SETTLED, _MOST_STEPS = 1e-4, 100
 
-#: Where the search for rates begins and ends, in parts of what cannot be exceeded by far; how much wider it becomes where
-#: it has to; every so many steps are halvings.
-_BEGIN, _END, _WIDER, _HALVE = 0.9, 1.05, 1.2, 4
+#: Where the search for rates begins, in parts of what cannot be exceeded; every so many steps are halvings.
+_BEGIN, _HALVE = 0.9, 4
 
 #: A queue without limit is never taken to be fuller than this.
 _FULL = 1 - 1e-9
@@ -54,7 +53,7 @@ class State(NamedTuple):
     settled: bool = True
 
 
-def at_rates(network: Network, rate_tps: FloatArray) -> State:
+def at_rates(network: Network, rate_tps: FloatArray, others_tps: FloatArray | None = None) -> State:
     """The state in which topologies have given rates; times are meaningless where something is too full.
 
     Parameters
@@ -63,10 +62,13 @@ def at_rates(network: Network, rate_tps: FloatArray) -> State:
         Of the placement.
     rate_tps
         Trees/s, shape (T,).
+    others_tps
+        Trees/s that each topology is to see of the others, shape (T,); by default the same.
     """
-    demand = network.demand
+    demand, places = network.demand, network.demand.places
+    others_tps = rate_tps if others_tps is None else others_tps
     load = rate_tps[demand.thread_topology] * demand.thread_s
-    factor = stretch(demand, load)
+    factor = stretch(demand, load, _beside(network, others_tps[places.topology] * _cores(demand)))
     full = load * factor
     seen = 1.0 - np.divide(1.0, network.population, out=np.ones(len(full)), where=network.population > 0)
     queue = np.where(full > 0, full / np.maximum(1.0 - seen * full, 1.0 - _FULL), 0.0)
@@ -75,47 +77,59 @@ def at_rates(network: Network, rate_tps: FloatArray) -> State:
     # An open queue's stay is exponential. Where all that is pending waits in one place, what is ahead of a tuple is
     # always as much, and its stay is the sum of so many times of service.
     varies = np.maximum(1.0 - ratio(queue, network.population), 1.0 / (1.0 + queue))
-    link_load = demand.link_use(rate_tps)
-    link = ratio(link_load, demand.link_messages_per_s(rate_tps)) / np.maximum(1.0 - link_load, 1.0 - _FULL)
+    own, other = (rate[places.topology] * places.link_s for rate in (rate_tps, others_tps))
+    use = own + np.stack([_beside(network, each) for each in other])
+    messages = rate_tps[places.topology] * places.link_messages
+    link = (ratio(own, messages) / np.maximum(1.0 - use, 1.0 - _FULL)).ravel()
     stays = Stays(Times(mean, varies * mean**2), Times(link, link**2))
     return State(rate_tps, network.ways(stays), np.minimum(full, 1.0))
 
 
 def closed(network: Network, rate_tps: FloatArray) -> State:
-    """The state in which spouts always have as many trees pending as they may.
+    """The state in which spouts always have as many trees pending as they may, beside others at their fair rates.
 
     By Little's law a topology with K trees pending, each for a cycle of R(X), has the rate X = K / R(X). Near a
-    bottleneck K / R falls about linearly in X, so that secants find where it is X.
+    bottleneck K / R falls about linearly in X, so that secants find where it is X; where one leads out of what is known
+    to hold the rate, that is halved.
 
     Parameters
     ----------
     network
         Of the placement.
     rate_tps
-        Trees/s, shape (T,): what topologies have whose pending trees nothing limits, and what others cannot exceed
-        by far.
+        Trees/s that the topologies have if nothing limits what is pending, shape (T,). Nobody gets more.
     """
     pending = network.layout.pending
     free = np.isfinite(pending) & (rate_tps > 0)
     trees = np.where(free, pending, 0.0)
-    rate, before, came = np.where(free, rate_tps * _BEGIN, rate_tps), np.zeros(len(rate_tps)), trees * 0.0
-    low, high = np.zeros(len(rate_tps)), np.where(free, rate_tps * _END, rate_tps)
+    rate, before, came = np.where(free, rate_tps * _BEGIN, rate_tps), np.zeros(len(rate_tps)), np.zeros(len(rate_tps))
+    low, high = np.zeros(len(rate_tps)), rate_tps
     for step in range(_MOST_STEPS):
-        state = at_rates(network, rate)
+        state = at_rates(network, rate, rate_tps)
         comes = ratio(trees, state.ways.cycle.mean)
         off = np.where(free, comes - rate, 0.0)
-        if np.all(np.abs(off) <= _SETTLED * rate):
+        low, high = np.where(off > 0, rate, low), np.where(off < 0, rate, high)
+        if np.all((np.abs(off) <= _SETTLED * rate) | (high - low <= _SETTLED * rate)):
             return state
-        # A rate is between one that was too low and one that was too high. As the others' rates change, these ends
-        # may be so no longer: each gives way where the other one comes by.
-        low = np.where(off > 0, rate, np.where(low < rate, low, rate / _WIDER))
-        high = np.where(off < 0, rate, np.where(high > rate, high, rate * _WIDER))
         slope = np.divide(comes - came, rate - before, out=np.zeros(len(rate)), where=rate != before)
         secant = rate + off / np.maximum(1.0 - slope, 1.0)
         inside = (secant > low) & (secant < high) & (step % _HALVE != _HALVE - 1)
         before, came = rate, comes
         rate = np.where(free, np.where(inside, secant, (low + high) / 2), rate_tps)
     return state._replace(settled=False)
+
+
+def _cores(demand: Demand) -> FloatArray:
+    """Cores that 1 tree/s takes at every place, shape (P,)."""
+    on = demand.places.of_thread >= 0
+    return sums(demand.places.of_thread[on], demand.thread_s[on], len(demand.places.node))
+
+
+def _beside(network: Network, amounts: FloatArray) -> FloatArray:
+    """Of amounts at every place, what the other topologies of its node have; shape (P,)."""
+    node = network.demand.places.node
+    beside: FloatArray = np.maximum(sums(node, amounts, len(network.demand.nodes.cores))[node] - amounts, 0.0)
+    return beside
 
 
 def node_use(demand: Demand, rate_tps: FloatArray) -> FloatArray:
