@@ -52,7 +52,7 @@ def test_schedulers_tells_of_all():
     assert [line.split()[0] for line in lines] == list(scheduler_names()), "a line each at a prompt"
 
 
-@pytest.mark.parametrize("ask", [sw.place, sw.compare, sw.bound, sw.tradeoff])
+@pytest.mark.parametrize("ask", [sw.place, sw.compare, sw.bound, sw.tradeoff, sw.predict])
 def test_what_is_no_problem_is_said(ask):
     with pytest.raises(InputError, match=r"should be a Problem, as read_problem\(FILE\) .*, got str"):
         ask("problem.json")

@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 #: Name → the module that has it.
 _HOMES = {
     **dict.fromkeys(("bound", "compare", "place", "read_problem", "tradeoff"), "experiments.ask"),
+    "predict": "predict",
     "schedulers": "schedulers",
     "sketch": "formats.sketch",
     "write_problem": "formats",
@@ -50,7 +51,7 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     home = import_module(f"{__name__}.{_HOMES[name]}")
-    value = getattr(home, name, home)  # `schedulers` is a package, which can be called
+    value = getattr(home, name, home)  # `schedulers` and `predict` are packages that can be called
     globals()[name] = value
     return value
 

@@ -23,6 +23,8 @@ VERBS = {
     "schedule": "Place the executors of a problem file.",
     "compare": "Let several schedulers place them, and compare the answers.",
     "explain": "Tell why executors have no slot, or what they would cost elsewhere.",
+    "predict": "Predict rate, latency and bottleneck of a placement.",
+    "whatif": "Predict what a change would bring: rates, nodes, parallelism, links, scheduler.",
     "sweep": "Let schedulers decide many problems with many parameters, on Spark.",
     "schedulers": "List the schedulers, or tell what one of them does.",
     "new-scheduler": "Write the skeleton of a package with a scheduler of your own.",

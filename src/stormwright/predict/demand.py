@@ -150,7 +150,9 @@ class Demand:
         on = self.executor_worker != UNPLACED
         of_executor = np.full(len(on), UNPLACED, dtype=np.int64)
         of_executor[on] = of_worker[self.executor_worker[on]]
-        amounts = [[sums(of_worker, each, len(keys)) for each in kind] for kind in (self.link_bytes, self.link_messages)]
+        amounts = [
+            [sums(of_worker, each, len(keys)) for each in kind] for kind in (self.link_bytes, self.link_messages)
+        ]
         return Places(
             node=node,
             topology=topology,
@@ -275,5 +277,7 @@ class _Messages(NamedTuple):
 def _part(used: FloatArray, capacity: FloatArray) -> FloatArray:
     """`used` in parts of `capacity`; of nothing, something is more than all."""
     nothing = np.where(used > 0, np.inf, 0.0)
-    part: FloatArray = np.divide(used, capacity, out=np.broadcast_to(nothing, np.shape(used)).copy(), where=capacity > 0)
+    part: FloatArray = np.divide(
+        used, capacity, out=np.broadcast_to(nothing, np.shape(used)).copy(), where=capacity > 0
+    )
     return part

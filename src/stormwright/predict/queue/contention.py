@@ -18,13 +18,12 @@ _SOON = 4
 def stretch(demand: Demand, load: FloatArray, beside: FloatArray) -> FloatArray:
     """Wall time by CPU time of every thread while it works, at least 1, shape (E + 2 W,).
 
-    The threads are software servers on their node's cores, as in layered queueing: J. A. Rolia, K. C. Sevcik, The Method
-    of Layers, IEEE Transactions on Software Engineering 21(8), 1995, https://doi.org/10.1109/32.403785. The others of a
-    node take a part ρ of its c cores, and who comes waits as in a queue with c servers,
-    W = ρ^(√(2 (c + 1)) − 1) / (c (1 − ρ)) by the time of service: H. Sakasegawa, An approximation formula
-    L_q ≃ αρ^β/(1 − ρ), Annals of the Institute of Statistical Mathematics 29, 1977,
-    https://doi.org/10.1007/BF02532775; for one core that is 1 / (1 − ρ) in all, which is exact for cores that are shared
-    equally.
+    The threads are software servers on their node's cores, as in layered queueing: J. A. Rolia, K. C. Sevcik, The
+    Method of Layers, IEEE Transactions on Software Engineering 21(8), 1995, https://doi.org/10.1109/32.403785. The
+    others of a node take a part ρ of its c cores, and who comes waits as in a queue with c servers, by the time of
+    service W = ρ^(√(2 (c + 1)) − 1) / (c (1 − ρ)): H. Sakasegawa, An approximation formula L_q ≃ αρ^β/(1 − ρ), Annals
+    of the Institute of Statistical Mathematics 29, 1977, https://doi.org/10.1007/BF02532775. For one core that is
+    1 / (1 − ρ) in all, which is exact for a core that is shared equally.
 
     A node is full when its threads together take all of its cores, and then one of them always has work: it gets what
     the others leave, c (1 − ρ), at most a core. So as the node fills the wait goes over to 1 / (c (1 − ρ)) − 1; without

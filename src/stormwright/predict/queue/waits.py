@@ -2,11 +2,11 @@
 
 A queue with utilisation ρ that at most N tuples can be at holds Q = ρ / (1 − ρ (1 − 1/N)) of them, whose stay is
 R = S (1 + (1 − 1/N) Q), S being the time of service: an arriving tuple sees what is there on average, without its own
-part. That is Schweitzer's approximation (P. J. Schweitzer, Approximate Analysis of Multiclass Closed Networks of Queues,
-1979, without a DOI) of mean value analysis, in which it sees what were there without it: M. Reiser, S. S. Lavenberg,
-Mean-Value Analysis of Closed Multichain Queuing Networks, Journal of the ACM 27(2), 1980,
-https://doi.org/10.1145/322186.322195. It is exact for balanced networks and for one tuple, and comes to the bottleneck's
-rate for many. With N = ∞ it is the open queue M/M/1, R = S / (1 − ρ).
+part. That is Schweitzer's approximation (P. J. Schweitzer, Approximate Analysis of Multiclass Closed Networks of
+Queues, 1979, without a DOI) of mean value analysis, in which it sees what were there without it: M. Reiser, S. S.
+Lavenberg, Mean-Value Analysis of Closed Multichain Queuing Networks, Journal of the ACM 27(2), 1980,
+https://doi.org/10.1145/322186.322195. It is exact for balanced networks and for one tuple, and comes to the rate of the
+bottleneck for many. With N = ∞ it is the open queue M/M/1, R = S / (1 − ρ).
 """
 
 from __future__ import annotations

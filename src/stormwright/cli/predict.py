@@ -1,0 +1,45 @@
+"""``stormwright predict``: what rate, latency and use of nodes a placement will have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import numpy as np
+
+from stormwright.cli import options
+from stormwright.cli.lines import say
+from stormwright.cli.output import print_json
+from stormwright.experiments.ready import read_problem
+from stormwright.formats import read_assignment
+from stormwright.model import UNPLACED
+from stormwright.model.texts import size_of
+
+
+@click.command()
+@options.problem_file
+@click.argument("assignment", type=options.PATH, required=False)
+@options.as_json("Print it as JSON.")
+def command(file: Path, assignment: Path | None, as_json: bool) -> None:
+    """Predict the steady state of what runs in the problem in FILE, and beside it of an ASSIGNMENT (what `stormwright
+    schedule --output` writes): the highest rate of every topology, latency, how full nodes, links and threads are, and
+    what the bottleneck is.
+
+    It goes by the load that the problem has, as measured under what runs now. Figures in brackets are what they may be
+    by the errors of what they are computed from.
+    """
+    from stormwright.cli.predictions import print_predictions
+    from stormwright.predict.answer import predict
+
+    problem = read_problem(file)
+    answer = read_assignment(assignment, problem) if assignment else None
+    found = {}
+    if answer is None or np.any(problem.current_slot != UNPLACED):
+        found["today"] = predict(problem)
+    if answer is not None:
+        found["then"] = predict(problem, answer.slot_of_executor)
+    if as_json:
+        print_json({"problem": problem.name, **{name: each.as_dict() for name, each in found.items()}})
+        return
+    say(f"{problem.name or 'problem'}: {size_of(problem)}")
+    print_predictions(found)

@@ -1,0 +1,102 @@
+"""``stormwright whatif``: what a change would bring."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from stormwright.cli import options
+from stormwright.cli.lines import say
+from stormwright.cli.output import print_json
+from stormwright.errors import Fault, InputError
+from stormwright.experiments.ready import read_problem
+from stormwright.model.texts import counted, size_of
+
+_RATE = re.compile(r"(?:(?P<topology>.+)=)?[x×*]?(?P<factor>\d+(?:\.\d+)?)")
+_PARALLELISM = re.compile(r"(?:(?P<topology>.+)/)?(?P<component>[^/=]+)=(?P<count>\d{1,7})")
+_LINK = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[kmg]?)bit")
+_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
+
+
+@click.command()
+@options.problem_file
+@click.option("--rate", "rates", multiple=True, metavar="[TOPOLOGY=]×F", help="Rates times F, as in ×1.5 or x1.5.")
+@click.option("--add-nodes", type=click.IntRange(0, 10_000), default=0, help="So many more, like the largest.")
+@click.option("--kill-node", "killed", multiple=True, metavar="NODE", help="Without this one (supervisor id or host).")
+@click.option(
+    "--parallelism", "parallelism", multiple=True, metavar="[TOPOLOGY/]COMPONENT=N", help="With N executors of it."
+)
+@click.option("--link", metavar="SPEED", help="With links of this speed, as in 1gbit or 100mbit.")
+@click.option("--scheduler", help="Who places it then; without one what runs stays, where it can.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
+@options.as_json("Print it as JSON.")
+def command(
+    file: Path,
+    rates: tuple[str, ...],
+    add_nodes: int,
+    killed: tuple[str, ...],
+    parallelism: tuple[str, ...],
+    link: str | None,
+    scheduler: str | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Predict what a change to the problem in FILE would bring, beside today. Several changes count together.
+
+    Where nodes or executors change, a scheduler places everything anew: the one named, or else that of `stormwright
+    schedule`.
+    """
+    from stormwright.cli.predictions import print_predictions
+    from stormwright.experiments.what_if import Changes, what_if
+
+    faults: list[Fault] = []
+    changes = Changes(
+        rates=dict(_rate(text, faults) for text in rates),
+        add_nodes=add_nodes,
+        kill_nodes=killed,
+        parallelism=dict(_executors(text, faults) for text in parallelism),
+        link_bps=None if link is None else _link(link, faults),
+        scheduler=scheduler,
+        settings=settings,
+    )
+    if faults:
+        raise InputError("what if", faults)
+    problem = read_problem(file)
+    found = what_if(problem, changes)
+    if as_json:
+        print_json({"problem": problem.name, **found.as_dict()})
+        return
+    say(f"{problem.name or 'problem'}: {size_of(problem)}; then {size_of(found.problem)}")
+    if found.scheduler:
+        say(f"placed by {found.scheduler}; {counted(found.moved, 'executor')} would move")
+    print_predictions({"today": found.today, "then": found.then} if found.today else {"then": found.then})
+
+
+def _rate(text: str, faults: list[Fault]) -> tuple[str, float]:
+    match = _RATE.fullmatch(text)
+    if match is None or not 0 < float(match["factor"]) <= 1e6:
+        faults.append(
+            Fault(f"should be a factor above 0 as in ×1.5, of one topology as in NAME=×1.5; got {text}", "--rate")
+        )
+        return "", 1.0
+    return match["topology"] or "", float(match["factor"])
+
+
+def _executors(text: str, faults: list[Fault]) -> tuple[tuple[str, str], int]:
+    match = _PARALLELISM.fullmatch(text)
+    if match is None or int(match["count"]) == 0:
+        faults.append(
+            Fault(f"should be COMPONENT=N or TOPOLOGY/COMPONENT=N, N at least 1; got {text}", "--parallelism")
+        )
+        return ("", ""), 1
+    return (match["topology"] or "", match["component"]), int(match["count"])
+
+
+def _link(text: str, faults: list[Fault]) -> float:
+    match = _LINK.fullmatch(text.lower())
+    speed = float(match["number"]) * _UNITS[match["unit"]] if match else 0.0
+    if not 0 < speed <= 1e15:
+        faults.append(Fault(f"should be a speed above 0 as in 1gbit, 100mbit or 500kbit; got {text}", "--link"))
+    return speed
