@@ -12,9 +12,9 @@ from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IntArray
+from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.changed import with_links, with_nodes, with_parallelism, with_rates, without_node
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.told.prediction import Prediction
 from stormwright.schedulers.kit.resolve import resolve_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up

@@ -15,6 +15,9 @@ from stormwright.model.traffic.flows import is_local
 from stormwright.predict.flow.layout import Layout
 from stormwright.predict.sums import sums
 
+#: Less traffic than a tuple in some ten years is none: nothing can be divided by it.
+LEAST_TPS = 3e-9
+
 #: Size of a tuple where none was measured, in bytes.
 BYTES_PER_TUPLE = 100.0
 
@@ -55,13 +58,13 @@ class Measured:
         return cls(
             pair_source=_joined([load.pair_source + at for load, at in zip(loads, executor, strict=True)], np.int64),
             pair_target=_joined([load.pair_target + at for load, at in zip(loads, executor, strict=True)], np.int64),
-            pair_tps=_joined([load.pair_tps for load in loads], np.float64),
+            pair_tps=_heard(_joined([load.pair_tps for load in loads], np.float64)),
             pair_size=_joined([_sizes(load, load.pair_tps, load.pair_bytes_per_s) for load in loads], np.float64),
             flow_source=_joined([load.flow_source + at for load, at in zip(loads, executor, strict=True)], np.int64),
             flow_target=_joined(
                 [load.flow_component + at for load, at in zip(loads, component, strict=True)], np.int64
             ),
-            flow_tps=_joined([load.flow_tps for load in loads], np.float64),
+            flow_tps=_heard(_joined([load.flow_tps for load in loads], np.float64)),
             flow_size=_joined([_sizes(load, load.flow_tps, load.flow_bytes_per_s) for load in loads], np.float64),
             flow_local=_joined([is_local(load) for load in loads], np.bool_),
         )
@@ -86,6 +89,11 @@ class Measured:
         to_acker = layout.is_acker[receiver]
         np.maximum.at(told, sender[to_acker], sent[to_acker])
         return np.where(told > 0, told, most)
+
+
+def _heard(tps: FloatArray) -> FloatArray:
+    """Rates, those that are next to none being none."""
+    return np.where(tps < LEAST_TPS, 0.0, tps)
 
 
 def _joined(parts: Sequence[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:

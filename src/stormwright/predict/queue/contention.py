@@ -6,7 +6,7 @@ import numpy as np
 
 from stormwright.model.arrays import FloatArray
 from stormwright.predict.demand import Demand
-from stormwright.predict.sums import sums
+from stormwright.predict.sums import ratio, sums
 
 #: Of a core, the least that is taken to be left for a thread.
 _LEAST = 1e-9
@@ -23,7 +23,8 @@ def stretch(demand: Demand, load: FloatArray, beside: FloatArray) -> FloatArray:
     others of a node take a part ρ of its c cores, and who comes waits as in a queue with c servers, by the time of
     service W = ρ^(√(2 (c + 1)) − 1) / (c (1 − ρ)): H. Sakasegawa, An approximation formula L_q ≃ αρ^β/(1 − ρ), Annals
     of the Institute of Statistical Mathematics 29, 1977, https://doi.org/10.1007/BF02532775. For one core that is
-    1 / (1 − ρ) in all, which is exact for a core that is shared equally.
+    1 / (1 − ρ) in all, which is exact for a core that is shared equally. There are only so many threads: m others (as
+    many alike as would vary as much) fill c cores only if they are at least c, so W counts times (m − c + 1) / m.
 
     A node is full when its threads together take all of its cores, and then one of them always has work: it gets what
     the others leave, c (1 − ρ), at most a core. So as the node fills the wait goes over to 1 / (c (1 − ρ)) − 1; without
@@ -39,18 +40,22 @@ def stretch(demand: Demand, load: FloatArray, beside: FloatArray) -> FloatArray:
     load
         CPU time of every thread by wall time, shape (E + 2 W,).
     beside
-        Cores that other topologies take on the node of every place, shape (P,).
+        Cores that other topologies take on the node of every place, and the squares of what each thread takes, (2, P).
     """
     place = demand.places.of_thread
     on = np.flatnonzero((place >= 0) & (load > 0))
     at, own = place[on], load[on]
     of_place = np.maximum(demand.nodes.cores - demand.base_cores, _LEAST)[demand.places.node]
-    total = beside + sums(at, own, len(beside))
+    total, squares = (other + sums(at, each, len(of_place)) for other, each in zip(beside, (own, own**2), strict=True))
     filled, cores = np.minimum(total / of_place, 1.0)[at], of_place[at]
     left = np.maximum(cores - (total[at] - own), _LEAST)
     free = left / cores  # 1 − ρ
     whole = np.maximum(cores, 1.0)
     queueing = np.maximum(1.0 - free, 0.0) ** (np.sqrt(2 * (whole + 1)) - 1)
+    others = np.maximum(total[at] - own, 0.0)
+    alike = np.divide(others**2, squares[at] - own**2, out=np.zeros(len(at)), where=squares[at] > own**2 * (1 + _LEAST))
+    several = np.maximum(1.0 - ratio(whole - 1.0, np.maximum(alike, _LEAST)), 0.0)
+    queueing *= np.where(whole > 1, several, 1.0)
     late = filled**_SOON
     waits = ((1 - late) * queueing + late * np.maximum(1.0 - whole * free, 0.0)) / (whole * free)
     scarce = filled * np.maximum(1.0 / cores - 1.0, 0.0) / free

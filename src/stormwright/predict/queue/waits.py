@@ -22,8 +22,8 @@ from stormwright.predict.queue.network import Network, Stays, Ways
 from stormwright.predict.queue.trees import Times
 from stormwright.predict.sums import ratio, sums
 
-#: Rates are found once they are what they lead to up to this part, or after so many steps.
-_SETTLED, _MOST_STEPS = 1e-4, 100
+#: Rates are found once they are what they lead to up to this part, or as exact as that, or after so many steps.
+_SETTLED, _NARROW, _MOST_STEPS = 1e-4, 1e-9, 100
 
 #: Where the search for rates begins, in parts of what cannot be exceeded; every so many steps are halvings.
 _BEGIN, _HALVE = 0.9, 4
@@ -68,7 +68,7 @@ def at_rates(network: Network, rate_tps: FloatArray, others_tps: FloatArray | No
     demand, places = network.demand, network.demand.places
     others_tps = rate_tps if others_tps is None else others_tps
     load = rate_tps[demand.thread_topology] * demand.thread_s
-    factor = stretch(demand, load, _beside(network, others_tps[places.topology] * _cores(demand)))
+    factor = stretch(demand, load, _beside(network, _cores_and_squares(demand, others_tps)))
     full = load * factor
     seen = 1.0 - np.divide(1.0, network.population, out=np.ones(len(full)), where=network.population > 0)
     queue = np.where(full > 0, full / np.maximum(1.0 - seen * full, 1.0 - _FULL), 0.0)
@@ -78,7 +78,7 @@ def at_rates(network: Network, rate_tps: FloatArray, others_tps: FloatArray | No
     # always as much, and its stay is the sum of so many times of service.
     varies = np.maximum(1.0 - ratio(queue, network.population), 1.0 / (1.0 + queue))
     own, other = (rate[places.topology] * places.link_s for rate in (rate_tps, others_tps))
-    use = own + np.stack([_beside(network, each) for each in other])
+    use = own + _beside(network, other)
     messages = rate_tps[places.topology] * places.link_messages
     link = (ratio(own, messages) / np.maximum(1.0 - use, 1.0 - _FULL)).ravel()
     stays = Stays(Times(mean, varies * mean**2), Times(link, link**2))
@@ -109,7 +109,7 @@ def closed(network: Network, rate_tps: FloatArray) -> State:
         comes = ratio(trees, state.ways.cycle.mean)
         off = np.where(free, comes - rate, 0.0)
         low, high = np.where(off > 0, rate, low), np.where(off < 0, rate, high)
-        if np.all((np.abs(off) <= _SETTLED * rate) | (high - low <= _SETTLED * rate)):
+        if np.all((np.abs(off) <= _SETTLED * rate) | (high - low <= _NARROW * rate)):
             return state
         slope = np.divide(comes - came, rate - before, out=np.zeros(len(rate)), where=rate != before)
         secant = rate + off / np.maximum(1.0 - slope, 1.0)
@@ -119,16 +119,19 @@ def closed(network: Network, rate_tps: FloatArray) -> State:
     return state._replace(settled=False)
 
 
-def _cores(demand: Demand) -> FloatArray:
-    """Cores that 1 tree/s takes at every place, shape (P,)."""
-    on = demand.places.of_thread >= 0
-    return sums(demand.places.of_thread[on], demand.thread_s[on], len(demand.places.node))
+def _cores_and_squares(demand: Demand, rate_tps: FloatArray) -> FloatArray:
+    """Cores that are taken at every place, and the squares of what each thread takes of one; shape (2, P)."""
+    places = demand.places
+    on = places.of_thread >= 0
+    at, load = places.of_thread[on], (rate_tps[demand.thread_topology] * demand.thread_s)[on]
+    return np.stack([sums(at, each, len(places.node)) for each in (load, load**2)])
 
 
 def _beside(network: Network, amounts: FloatArray) -> FloatArray:
-    """Of amounts at every place, what the other topologies of its node have; shape (P,)."""
-    node = network.demand.places.node
-    beside: FloatArray = np.maximum(sums(node, amounts, len(network.demand.nodes.cores))[node] - amounts, 0.0)
+    """Of amounts at every place, what the other topologies of its node have; shape as it was, (…, P)."""
+    node, count = network.demand.places.node, len(network.demand.nodes.cores)
+    on_node = np.stack([sums(node, each, count) for each in amounts])
+    beside: FloatArray = np.maximum(on_node[:, node] - amounts, 0.0)
     return beside
 
 

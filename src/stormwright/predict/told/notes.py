@@ -101,5 +101,5 @@ def _may_spill(placed: Placed, components: slice, topology: int) -> bool:
     handled = sums(layout.executor_component, placed.routes.handled, len(layout.size))
     gets = np.zeros(len(layout.size), dtype=bool)
     gets[placed.profile.flows.target] = True
-    at_once = layout.pending[topology] * np.where(gets, np.maximum(handled, 1.0), 0.0)[components]
-    return bool(np.any(np.nan_to_num(at_once, posinf=np.inf) > layout.spill_tuples[topology]))
+    most = float(np.where(gets, np.maximum(handled, 1.0), 0.0)[components].max(initial=0.0))
+    return most > 0 and bool(layout.pending[topology] * most > layout.spill_tuples[topology])

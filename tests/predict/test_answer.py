@@ -1,0 +1,147 @@
+"""What is said of a placement: figures with intervals, bottlenecks by name, notes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import stormwright as sw
+from stormwright.errors import InputError
+from stormwright.model import UNPLACED
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.costs import Correction, Costs, FittedIn, Range
+from stormwright.testing.word_counts import WordCount
+
+APART = np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)
+
+
+def only(prediction):
+    (topology,) = prediction.topologies
+    return topology
+
+
+@pytest.mark.parametrize(
+    ("word_count", "slots", "expected"),
+    [
+        (WordCount(cores=0.4), None, "the CPU of node n0"),
+        (WordCount(link_bps=1e6), APART, "the link into node n1"),
+        (WordCount(cores=64.0), None, "the thread of executor 10 (component spout) in n0:6700"),
+        (WordCount(cores=64.0, pending=1, link_bps=None), APART, "topology.max.spout.pending"),
+    ],
+)
+def test_the_bottleneck_is_named(word_count, slots, expected):
+    assert str(only(predict(word_count.problem(), slots)).bottleneck).startswith(expected)
+
+
+def test_intervals_hold_their_values_and_widen_with_the_errors():
+    problem = WordCount(cores=0.4).problem()
+    narrow, wide = (
+        only(predict(problem, APART, Assumptions(Costs(message_error=e, work_error=e, delay_error=e))))
+        for e in (0.01, 0.3)
+    )
+    for one in (narrow, wide):
+        for interval in (one.highest_tps, one.pending_tps, one.latency_ms, one.p99_ms):
+            assert interval.low <= interval.value <= interval.high
+    assert wide.highest_tps.low < narrow.highest_tps.low < narrow.highest_tps.high < wide.highest_tps.high
+    assert narrow.highest_tps.value == wide.highest_tps.value
+
+
+def test_without_errors_there_is_nothing_between():
+    one = only(predict(WordCount().problem(), None, Assumptions(Costs(message_error=0, work_error=0, delay_error=0))))
+    assert one.highest_tps.low == one.highest_tps.value == one.highest_tps.high
+
+
+def test_utilisation_is_proportional_to_the_rate():
+    problem = WordCount(cores=0.4).problem()
+    topology = problem.topologies[0].id
+    costs = Costs(worker_cores=0.0)
+    once, twice = (predict(problem, APART, Assumptions(costs, rate_tps={topology: rate})) for rate in (500, 1000))
+    for one, two in zip(once.nodes, twice.nodes, strict=True):
+        assert two.cpu.value == pytest.approx(2 * one.cpu.value)
+        assert two.link_out.value == pytest.approx(2 * one.link_out.value)
+    assert only(once).headroom == pytest.approx(2 * only(twice).headroom)
+    assert twice.fullest_use == pytest.approx(1 / only(twice).headroom)
+
+
+def test_a_rate_that_is_not_sustained_has_no_latency():
+    problem = WordCount(cores=0.4).problem()
+    found = predict(problem, None, Assumptions(rate_tps={problem.topologies[0].id: 1e6}))
+    assert only(found).latency_ms is None
+    assert only(found).p99_ms is None
+    assert found.fullest_use > 1
+
+
+def test_corrections_of_a_topology_count():
+    problem = WordCount(cores=0.4).problem()
+    topology = problem.topologies[0].id
+    costs = Costs(worker_cores=0.0)
+    plain, twice = (
+        only(predict(problem, None, Assumptions(costs, {topology: Correction(work=w)}))).highest_tps.value
+        for w in (1, 2)
+    )
+    assert plain == pytest.approx(2 * twice)
+
+
+def test_executors_without_a_slot_are_said():
+    slots = np.where(np.arange(12) == 3, UNPLACED, 0).astype(np.int32)
+    one = only(predict(WordCount().problem(), slots))
+    assert one.highest_tps.value == 0
+    assert one.notes == ("1 executor has no slot: nothing is predicted, and it takes nothing",)
+
+
+def test_an_assumed_load_is_said():
+    problem = WordCount().problem()
+    one = only(predict(replace(problem, load=None)))
+    assert "not measured" in one.notes[0]
+
+
+def test_a_queue_that_may_spill_is_said():
+    quiet, loud = (only(predict(WordCount(pending=pending).problem())).notes for pending in (200, None))
+    assert not any("further away" in note for note in quiet)
+    assert any("further away" in note for note in loud)
+
+
+def test_outside_of_what_costs_were_fitted_in():
+    problem = WordCount(cores=0.4).problem()
+    topology = problem.topologies[0].id
+    fitted = FittedIn(Range(0.1, 0.5), Range(10, 100), {topology: Range(500, 2_000)})
+    said = [
+        predict(problem, None, Assumptions(Costs(fitted_in=fitted), rate_tps={topology: rate}))
+        for rate in (1_000, 9_000)
+    ]
+    assert not said[0].notes
+    assert not only(said[0]).notes
+    assert any("outside of what costs were fitted in: 10% to 50%" in note for note in said[1].notes)
+    assert "9,000 trees/s are outside of what was measured: 500 to 2,000" in only(said[1]).notes
+
+
+def test_what_is_wrong_is_said():
+    problem = WordCount().problem()
+    with pytest.raises(InputError, match="nothing runs in this problem"):
+        predict(problem.with_current({}))
+    with pytest.raises(InputError, match="nobody: no such topology"):
+        predict(problem, None, Assumptions(rate_tps={"nobody": 1.0}))
+    with pytest.raises(InputError, match="should be a number above 0, got -1"):
+        predict(problem, None, Assumptions(weights={problem.topologies[0].id: -1}))
+    with pytest.raises(InputError, match="send_us: should be a number from 0"):
+        Costs(send_us=-1.0)
+    with pytest.raises(InputError, match="work_error: should be a number from 0 to below 1, got nan"):
+        Costs(work_error=float("nan"))
+
+
+def test_at_a_prompt():
+    problem = WordCount(cores=0.4).problem()
+    text = str(sw.predict(problem, rates={problem.topologies[0].id: 2_000}))
+    assert "limited by the CPU of node n0; at 2,000 trees/s" in text
+    placed = sw.place(problem, "even")
+    assert only(sw.predict(problem, placed)).highest_tps.value > 0
+
+
+def test_problems_without_anything_in_them():
+    problem = sw.sketch("a 1 -> b 1", nodes=1)
+    found = sw.predict(problem, sw.place(problem, "even"))
+    assert only(found).highest_tps.value > 0
+    silent = sw.sketch("a 1 -> b 1", nodes=1, rate_tps=1e-300)
+    assert sw.predict(silent, sw.place(silent, "even"))

@@ -1,0 +1,178 @@
+"""Highest rates: against a linear program, and what must hold whatever the placement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
+
+from stormwright.predict.costs import Costs
+from stormwright.predict.fairness import highest_rates
+from stormwright.predict.flow.graph import Graph
+from stormwright.predict.flow.profile import Profile
+from stormwright.predict.flow.routes import Routes
+from stormwright.predict.steady import Placed, Steady, limits, steady_state
+from stormwright.testing.word_counts import WordCount
+
+ALL_IN_ONE = np.zeros(12, np.int32)
+SPREAD = np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)
+
+placements = st.lists(st.integers(0, 5), min_size=12, max_size=12).map(lambda slots: np.array(slots, np.int32))
+
+
+def steady_of(word_count: WordCount, slots, costs=None, profile=None) -> Steady:
+    problem = word_count.problem()
+    profile = profile or Profile.of(problem)
+    graph = Graph.of(profile)
+    placed = Placed(profile, graph, problem, Routes.under(profile, graph, problem, slots))
+    return steady_state(placed, profile.rate_tps, profile.rate_tps, costs or Costs())
+
+
+def water_filling(shares, free, weights):
+    """Max–min fairness by a linear program for each level: raise all that can still be raised."""
+    count = len(weights)
+    fixed = {}
+    while len(fixed) < count:
+        open_ones = [t for t in range(count) if t not in fixed]
+        used = sum((shares[:, t] * rate for t, rate in fixed.items()), np.zeros(len(free)))
+        column = shares[:, open_ones] @ weights[open_ones]
+        level = linprog([-1], A_ub=column[:, None], b_ub=free - used, bounds=[(0, None)], method="highs").x[0]
+        for one in open_ones:  # whoever cannot have more while the others keep this level stays
+            others = [t for t in open_ones if t != one]
+            rest = free - used - (shares[:, others] @ weights[others] * level if others else 0)
+            most = linprog([-1], A_ub=shares[:, [one]], b_ub=np.maximum(rest, 0), bounds=[(0, None)], method="highs").x[
+                0
+            ]
+            if most <= weights[one] * level * (1 + 1e-7):
+                fixed[one] = weights[one] * level
+    return np.array([fixed[t] for t in range(count)])
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_rates_are_those_of_a_linear_program(data):
+    resources, topologies = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 4))
+    value = st.integers(0, 9)
+    shares = np.array(
+        data.draw(
+            st.lists(st.lists(value, min_size=topologies, max_size=topologies), min_size=resources, max_size=resources)
+        ),
+        float,
+    )
+    shares = np.vstack([shares, np.full(topologies, 0.5)])  # everybody is limited by something
+    free = np.array(data.draw(st.lists(st.integers(1, 9), min_size=resources + 1, max_size=resources + 1)), float)
+    weights = np.array(data.draw(st.lists(st.integers(1, 5), min_size=topologies, max_size=topologies)), float)
+    found = highest_rates(csr_array(shares), free, weights)
+    assert found.rate_tps == pytest.approx(water_filling(shares, free, weights), rel=1e-6, abs=1e-9)
+    used = shares @ found.rate_tps
+    assert np.all(used <= free * (1 + 1e-9))
+    # What limits each is full.
+    assert used[found.limit] == pytest.approx(free[found.limit], rel=1e-9)
+
+
+def test_two_topologies_on_two_nodes_by_hand():
+    # The first is alone on a node, both share the other one.
+    shares = csr_array(np.array([[1.0, 0.0], [1.0, 3.0]]))
+    found = highest_rates(shares, np.array([1.0, 8.0]), np.array([1.0, 1.0]))
+    assert found.rate_tps.tolist() == [1.0, pytest.approx(7 / 3)]
+    assert found.limit.tolist() == [0, 1]
+
+
+def test_in_one_worker_only_work_counts():
+    steady = steady_of(WordCount(cores=0.4), ALL_IN_ONE, Costs(worker_cores=0.0))
+    tree_us = 2 * 0.4 + 8 * 0.4 + 8 * 1.2 + 8.0 + 6.0
+    assert steady.highest_tps == pytest.approx([0.4 / (tree_us * 1e-6)])
+    assert not steady.demand.link_bytes.any()
+    assert steady.demand.thread_s.sum() == pytest.approx(tree_us * 1e-6)
+
+
+def test_what_leaves_its_worker_costs_both_ends_and_the_link():
+    costs = Costs(worker_cores=0.0)
+    slots = np.where(np.arange(12) < 2, 2, 0).astype(np.int32)  # the ackers on another node
+    apart, together = (steady_of(WordCount(), each, costs).demand for each in (slots, ALL_IN_ONE))
+    messages = 2 + 8 + 1  # told, acked by split and counts, answered
+    each_us = 9.0 + 0.04 * 3.0  # 40 bytes
+    assert (apart.thread_s.sum() - together.thread_s.sum()) * 1e6 == pytest.approx(messages * each_us)
+    assert apart.link_bytes.sum(axis=1) == pytest.approx([messages * 70.0] * 2)
+    assert apart.link_messages.sum(axis=1) == pytest.approx([messages] * 2)
+
+
+def test_workers_of_one_node_need_no_link():
+    slots = np.where(np.arange(12) < 2, 1, 0).astype(np.int32)
+    demand = steady_of(WordCount(), slots).demand
+    assert not demand.link_bytes.any()
+    assert demand.thread_s.sum() > steady_of(WordCount(), ALL_IN_ONE).demand.thread_s.sum()
+
+
+@given(measured=placements, asked=placements)
+@settings(max_examples=40, deadline=None)
+def test_measured_anywhere_the_same_is_predicted(measured, asked):
+    """What a placement's messages took of executors is taken out again, so it does not matter where it was measured."""
+    word_count, costs = WordCount(rate_tps=3_000.0), Costs()
+    truth = steady_of(word_count, measured, costs)
+    problem = word_count.problem()
+    topology = problem.topologies[0]
+    executors = truth.demand.thread_s[:12] * word_count.rate_tps * problem.core_hz
+    load = replace(problem.load.topologies[topology.id], cpu_hz=executors)
+    there = replace(
+        problem,
+        load=replace(problem.load, topologies={topology.id: load}),
+        current={
+            topology.id: replace(
+                problem.current[topology.id], slots=problem.slots, slot_of_executor=tuple(measured.tolist())
+            )
+        },
+    )
+    again = steady_of(word_count, asked, costs, Profile.of(there))
+    assert again.highest_tps == pytest.approx(steady_of(word_count, asked, costs).highest_tps, rel=0.02)
+
+
+@given(slots=placements, factor=st.floats(1.0, 4.0))
+@settings(max_examples=40, deadline=None)
+def test_more_of_anything_never_lowers_the_highest_rate(slots, factor):
+    base = WordCount(cores=0.5, link_bps=10e6)
+    before = steady_of(base, slots)
+    for more in (replace(base, cores=0.5 * factor), replace(base, link_bps=10e6 * factor)):
+        assert np.all(steady_of(more, slots).highest_tps >= before.highest_tps * (1 - 1e-9))
+
+
+@given(slots=placements, pending=st.sampled_from([1, 5, 50, 1000]))
+@settings(max_examples=60, deadline=None)
+def test_nothing_is_ever_fuller_than_full(slots, pending):
+    steady = steady_of(WordCount(cores=0.4, link_bps=5e6, pending=pending), slots)
+    shares, free = limits(steady.demand)
+    assert steady.pending.settled
+    for rate in (steady.highest_tps, steady.pending.rate_tps):
+        assert np.all(shares @ rate <= free * (1 + 1e-9))
+    # Little's law: no more trees are pending than may be.
+    assert steady.pending.rate_tps * steady.pending.ways.cycle.mean <= 2 * pending * (1 + 1e-2)
+
+
+@given(slots=placements, seed=st.integers(0, 5))
+@settings(max_examples=20, deadline=None)
+def test_it_does_not_matter_how_nodes_are_numbered(slots, seed):
+    base = WordCount(cores=0.5)
+    order = np.random.default_rng(seed).permutation(3)
+    renamed = (2 * order[slots // 2] + slots % 2).astype(np.int32)
+    one, other = steady_of(base, slots), steady_of(base, renamed)
+    assert other.highest_tps == pytest.approx(one.highest_tps)
+    assert other.pending.rate_tps == pytest.approx(one.pending.rate_tps, rel=1e-3)
+    assert other.given.ways.latency.mean == pytest.approx(one.given.ways.latency.mean)
+
+
+def test_rates_scale_as_the_work_does(monkeypatch):
+    """All times twice as long: half the rate, twice the latency."""
+    costs = Costs(worker_cores=0.0)
+    twice = costs.varied(2.0, 2.0)
+    one = steady_of(WordCount(cores=0.5, link_bps=8e6), SPREAD, costs)
+    for name in ("acker_us", "count_us", "split_us", "spout_us"):
+        monkeypatch.setattr(WordCount, name, 2 * getattr(WordCount, name))
+    other = steady_of(WordCount(cores=0.5, link_bps=4e6, rate_tps=500.0), SPREAD, twice)
+    assert other.highest_tps == pytest.approx(one.highest_tps / 2)
+    assert other.given.ways.latency.mean == pytest.approx(2 * one.given.ways.latency.mean)
+    assert other.pending.rate_tps == pytest.approx(one.pending.rate_tps / 2, rel=1e-3)

@@ -1,0 +1,40 @@
+"""Routes against the model's own traffic, which goes topology by topology."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stormwright.model import traffic_under
+from stormwright.predict.flow.layout import Layout
+from stormwright.predict.flow.measured import Measured
+from stormwright.predict.flow.spread import scopes_of, spread
+from stormwright.testing.strategies import problems
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_flows_go_where_the_model_says(data):
+    problem = data.draw(problems(flow_limits=False))
+    slots = st.integers(-1, len(problem.slots) - 1)
+    placed = np.array(
+        data.draw(st.lists(slots, min_size=problem.num_executors, max_size=problem.num_executors)), np.int32
+    )
+    layout = Layout.of(problem)
+    traffic = Measured.of(problem, layout)
+    flow, member, share = spread(
+        scopes_of(problem, placed),
+        layout.executor_component,
+        traffic.flow_source,
+        traffic.flow_target,
+        traffic.flow_local,
+    )
+    size = (problem.num_executors,) * 2
+    ours, models = np.zeros(size), np.zeros(size)
+    np.add.at(ours, (traffic.pair_source, traffic.pair_target), traffic.pair_tps)
+    np.add.at(ours, (traffic.flow_source[flow], member), traffic.flow_tps[flow] * share)
+    expected = traffic_under(problem, placed)
+    np.add.at(models, (expected.source, expected.target), expected.tps)
+    assert ours == pytest.approx(models)
