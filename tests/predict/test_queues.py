@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -51,21 +53,21 @@ def chain(each_us, pending, cores=64.0, rate_tps=100.0) -> Problem:
     return Problem((node,), (topology,), load=LoadProfile({topology.id: load}), current=current)
 
 
-def solved(problem: Problem, rate_tps=None) -> Steady:
+def solved(problem: Problem, rate_tps=None, costs=NO_COSTS) -> Steady:
     profile = Profile.of(problem)
     graph = Graph.of(profile)
     placed = Placed(profile, graph, problem, Routes.under(profile, graph, problem, problem.current_slot))
     rates = profile.rate_tps if rate_tps is None else np.array([rate_tps])
-    return steady_state(placed, rates, profile.rate_tps, NO_COSTS)
+    return steady_state(placed, rates, profile.rate_tps, costs)
 
 
-def exact_rate(each_us, pending) -> float:
+def exact_rate(each_us, pending, think_us=0.0) -> float:
     """Exact mean value analysis of a closed network of queues with one server each (Reiser and Lavenberg 1980)."""
     service_s, queue = np.array(each_us) * 1e-6, np.zeros(len(each_us))
     rate = 0.0
     for trees in range(1, pending + 1):
         stay = service_s * (1 + queue)
-        rate = trees / stay.sum()
+        rate = trees / (stay.sum() + think_us * 1e-6)
         queue = rate * stay
     return rate
 
@@ -85,6 +87,17 @@ def test_other_closed_networks_are_near_to_exact(each_us, pending):
     """Schweitzer's approximation is known to be some per cent below between few and many customers."""
     found, exact = float(solved(chain(each_us, pending)).pending.rate_tps[0]), exact_rate(each_us, pending)
     assert exact * 0.96 <= found <= exact * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("pending", [1, 4, 16, 64, 256])
+@pytest.mark.parametrize("delay_us", [10.0, 500.0])
+def test_the_machine_repair_model(pending, delay_us):
+    """One queue and a delay: trees are machines that run for three hops and are repaired by one bolt."""
+    costs = replace(NO_COSTS, local_hop_us=delay_us)
+    found = float(solved(chain((0.001, 100.0), pending), costs=costs).pending.rate_tps[0])
+    exact = exact_rate((0.001, 100.0), pending, think_us=3 * delay_us)
+    assert exact * 0.92 <= found <= exact * (1 + 1e-4)
+    assert found <= min(1e4, pending / (100e-6 + 3 * delay_us * 1e-6)) * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("pending", [1, 3, 10, 100])

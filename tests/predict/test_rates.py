@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
+from stormwright.model import Problem
 from stormwright.predict.costs import Costs
 from stormwright.predict.fairness import highest_rates
 from stormwright.predict.flow.graph import Graph
@@ -176,3 +177,63 @@ def test_rates_scale_as_the_work_does(monkeypatch):
     assert other.highest_tps == pytest.approx(one.highest_tps / 2)
     assert other.given.ways.latency.mean == pytest.approx(2 * one.given.ways.latency.mean)
     assert other.pending.rate_tps == pytest.approx(one.pending.rate_tps / 2, rel=1e-3)
+
+
+def two_on_the_same_nodes(pending=200) -> Problem:
+    one, other = (WordCount(cores=0.4, pending=pending, name=name).problem() for name in ("one", "other"))
+    return replace(
+        one,
+        topologies=one.topologies + other.topologies,
+        load=replace(one.load, topologies={**one.load.topologies, **other.load.topologies}),
+        current={},
+    )
+
+
+def test_equal_topologies_that_share_a_node_get_half_of_it_each():
+    problem = two_on_the_same_nodes()
+    slots = np.repeat([0, 1], 12).astype(np.int32)
+    profile = Profile.of(problem)
+    graph = Graph.of(profile)
+    placed = Placed(profile, graph, problem, Routes.under(profile, graph, problem, slots))
+    costs = Costs(worker_cores=0.0)
+    both = steady_state(placed, profile.rate_tps, profile.rate_tps, costs)
+    alone = steady_of(WordCount(cores=0.4), ALL_IN_ONE, costs)
+    assert both.highest_tps == pytest.approx(np.full(2, alone.highest_tps[0] / 2))
+    assert both.pending.rate_tps[0] == pytest.approx(both.pending.rate_tps[1])
+    assert both.pending.rate_tps.sum() <= alone.highest_tps[0] * (1 + 1e-9)
+    assert both.pending.rate_tps.sum() >= alone.highest_tps[0] * 0.98
+    # Weights decide who gets how much of what both want.
+    weighted = steady_state(placed, profile.rate_tps, profile.rate_tps * [1, 3], costs)
+    assert weighted.highest_tps[1] == pytest.approx(3 * weighted.highest_tps[0])
+    assert weighted.highest_tps.sum() == pytest.approx(alone.highest_tps[0])
+
+
+def test_apart_they_do_not_know_of_each_other():
+    problem = two_on_the_same_nodes()
+    slots = np.repeat([0, 2], 12).astype(np.int32)
+    profile = Profile.of(problem)
+    graph = Graph.of(profile)
+    placed = Placed(profile, graph, problem, Routes.under(profile, graph, problem, slots))
+    both = steady_state(placed, profile.rate_tps, profile.rate_tps, Costs())
+    alone = steady_of(WordCount(cores=0.4), ALL_IN_ONE)
+    assert both.highest_tps == pytest.approx(np.repeat(alone.highest_tps, 2))
+    assert both.pending.rate_tps == pytest.approx(np.repeat(alone.pending.rate_tps, 2), rel=1e-3)
+    assert both.given.ways.latency.mean == pytest.approx(np.repeat(alone.given.ways.latency.mean, 2))
+
+
+def test_a_topology_that_begins_no_trees_takes_what_it_took():
+    problem = two_on_the_same_nodes()
+    silent = problem.load.topologies[problem.topologies[1].id]
+    silent = replace(silent, pair_tps=silent.pair_tps * 0, flow_tps=silent.flow_tps * 0)
+    problem = replace(
+        problem, load=replace(problem.load, topologies={**problem.load.topologies, problem.topologies[1].id: silent})
+    )
+    profile = Profile.of(problem)
+    graph = Graph.of(profile)
+    placed = Placed(
+        profile, graph, problem, Routes.under(profile, graph, problem, np.repeat([0, 1], 12).astype(np.int32))
+    )
+    found = steady_state(placed, profile.rate_tps, profile.rate_tps, Costs(worker_cores=0.0))
+    taken = silent.cpu_hz.sum() / problem.core_hz
+    alone = steady_of(WordCount(cores=0.4), ALL_IN_ONE, Costs(worker_cores=0.0))
+    assert found.highest_tps == pytest.approx([alone.highest_tps[0] * (0.4 - taken) / 0.4, 0.0])
