@@ -237,3 +237,16 @@ def test_a_topology_that_begins_no_trees_takes_what_it_took():
     taken = silent.cpu_hz.sum() / problem.core_hz
     alone = steady_of(WordCount(cores=0.4), ALL_IN_ONE, Costs(worker_cores=0.0))
     assert found.highest_tps == pytest.approx([alone.highest_tps[0] * (0.4 - taken) / 0.4, 0.0])
+
+
+def test_what_idle_threads_burn_is_no_work():
+    word_count = WordCount(cores=16.0)
+    problem = word_count.problem()
+    topology, spins = problem.topologies[0].id, 0.03
+    load = problem.load.topologies[topology]
+    busy = load.cpu_hz / problem.core_hz
+    burned = replace(load, cpu_hz=(busy + spins * (1 - busy)) * problem.core_hz)
+    measured = replace(problem, load=replace(problem.load, topologies={topology: burned}))
+    costs = Costs(spin_share=spins)
+    found = steady_of(word_count, SPREAD, costs, Profile.of(measured))
+    assert found.highest_tps == pytest.approx(steady_of(word_count, SPREAD, Costs()).highest_tps)

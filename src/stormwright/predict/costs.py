@@ -61,8 +61,9 @@ class Costs:
     worker_cores
         CPU that a worker takes by being there (heartbeats, metrics, garbage collection), in cores.
     spin_share
-        CPU that an executor's thread takes while it waits for tuples, in parts of that time. It is taken only where
-        CPU is left over, so it limits nothing; it shows in the CPU that nodes use.
+        CPU that an executor's thread takes while it waits for tuples, in parts of that time; 0 until it was fitted. It
+        is taken only where CPU is left over, so it limits nothing: it comes off the measured CPU of executors whose
+        node had some left, and shows in the CPU that nodes use.
     overhead_bytes
         What a message adds to its tuple on the wire.
     bytes_per_tuple
@@ -87,7 +88,7 @@ class Costs:
     receive_us: float = 4.0
     receive_us_per_kb: float = 1.5
     worker_cores: float = 0.02
-    spin_share: float = 0.05
+    spin_share: float = 0.0
     overhead_bytes: float = 30.0
     bytes_per_tuple: float = 100.0
     local_hop_us: float = 100.0

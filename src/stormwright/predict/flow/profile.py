@@ -23,6 +23,9 @@ from stormwright.predict.sums import sums
 #: Of its CPU, the least that is taken to be an executor's own work, whatever its messages are thought to cost.
 _LEAST_WORK = 0.1
 
+#: Of its CPU, what a node uses that has nothing left for threads to spin with.
+_NEARLY_FULL = 0.95
+
 
 class Streams(NamedTuple):
     """Traffic by source: tuples for each tuple that it handles, and bytes of one.
@@ -128,20 +131,32 @@ class Profile:
     def work_cycles(self, costs: Costs, corrections: Mapping[str, Correction] = NO_CORRECTIONS) -> FloatArray:
         """Cycles that an executor's own work takes for each tuple, shape (E,).
 
-        That is its CPU without what it took to serialise what left its worker while it was measured, by the number of
-        tuples; `corrections` are by topology id.
+        That is its CPU without what it took to serialise what left its worker while it was measured, and without what
+        it burned while it waited, by the number of tuples; `corrections` are by topology id.
         """
         kilobytes = self.message_bytes_per_s / 1e3
         serialising_us = self.message_tps * costs.serialise_us + kilobytes * costs.serialise_us_per_kb
         of_topology = correction_factors(self.problem, corrections)
         own = of_topology[:, self.layout.executor_topology]
-        cpu_hz = self.problem.executor_cpu_hz
+        cpu_hz = self._without_spinning_hz(costs.spin_share)
         work_hz = np.maximum(cpu_hz - serialising_us * 1e-6 * self.problem.core_hz * own[1], _LEAST_WORK * cpu_hz)
         each = np.divide(work_hz, self.handled_tps, out=np.zeros(len(work_hz)), where=self.handled_tps > 0)
         together = _ratio_by_component(self.layout, work_hz, self.handled_tps)
         component = self.layout.executor_component
         cycles: FloatArray = np.where(self.pooled[component], together[component], each) * own[0]
         return cycles
+
+    def _without_spinning_hz(self, spin_share: float) -> FloatArray:
+        """CPU of executors while they have work, in Hz, shape (E,).
+
+        A thread that works for a part b of the time and spins for the rest takes b + s (1 − b) of its core.
+        """
+        problem, cpu_hz = self.problem, self.problem.executor_cpu_hz
+        node = np.append(problem.slot_node, UNPLACED)[problem.current_slot]
+        used = sums(node[node != UNPLACED], cpu_hz[node != UNPLACED], len(problem.supervisors))
+        had_some_left = np.append(used < _NEARLY_FULL * problem.node_cpu_hz, False)[node]
+        working_hz = (cpu_hz - spin_share * problem.core_hz) / (1 - spin_share)
+        return np.where(had_some_left, np.maximum(working_hz, _LEAST_WORK * cpu_hz), cpu_hz)
 
     def idle_hz(self) -> FloatArray:
         """CPU in Hz of executors whose topology begins no trees: it depends on no rate; shape (E,)."""
