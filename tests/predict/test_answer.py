@@ -97,10 +97,24 @@ def test_an_assumed_load_is_said():
     assert "not measured" in one.notes[0]
 
 
-def test_a_queue_that_may_spill_is_said():
-    quiet, loud = (only(predict(WordCount(pending=pending).problem())).notes for pending in (200, None))
-    assert not any("further away" in note for note in quiet)
-    assert any("further away" in note for note in loud)
+def test_shuffled_tuples_spill_only_where_queues_may_fill():
+    """Splits beside the spouts are the limit; four more nodes have one split each that nobody is near to."""
+    problem = WordCount(nodes=5, cores=1.0, link_bps=None).problem()
+    free = WordCount(nodes=5, cores=1.0, link_bps=None, pending=None).problem()
+    slots = np.array([6, 8, 4, 4, 6, 8, 0, 2, 4, 6, 0, 0], np.int32)
+    costs = Costs(serialise_us=0, send_us=0, receive_us=0, worker_cores=0)
+    costs = replace(costs, serialise_us_per_kb=0, send_us_per_kb=0, receive_us_per_kb=0)
+    near, far = (only(predict(one, slots, Assumptions(costs))) for one in (problem, free))
+    # On the first node 14 µs of spout and split for every tree; with half of them split elsewhere 10 µs.
+    assert near.highest_tps.value == pytest.approx(1 / 14e-6)
+    assert far.highest_tps.value > near.highest_tps.value * 1.2
+    assert any("further than near" in note for note in far.notes)
+    assert not any("further than near" in note for note in near.notes)
+
+
+def test_nothing_spills_where_that_would_not_help():
+    one = only(predict(WordCount(nodes=1, cores=0.4, pending=None).problem()))
+    assert not one.notes
 
 
 def test_outside_of_what_costs_were_fitted_in():

@@ -14,6 +14,7 @@ from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
+from stormwright.predict.spill import with_spill
 from stormwright.predict.steady import Placed, steady_state
 from stormwright.predict.told.described import described
 from stormwright.predict.told.prediction import Prediction
@@ -76,6 +77,7 @@ def predict(
     placed = Placed(profile, graph, problem, Routes.under(profile, graph, problem, slot_of_executor))
     rates = _named(problem, assumptions.rate_tps, profile.rate_tps)
     weights = _named(problem, assumptions.weights, np.ones(len(rates))) * rates
+    placed = with_spill(placed, slot_of_executor, weights, assumptions.costs, assumptions.corrections)
     states = [
         steady_state(placed, rates, weights, costs, corrections) for costs, corrections in _varied(problem, assumptions)
     ]

@@ -167,9 +167,12 @@ class Demand:
         used: FloatArray = (self.shared @ rate_tps)[len(self.nodes.cores) :]
         return used
 
-    def busiest(self, topology: int) -> int:
-        """The thread that has most to do for a topology."""
-        return int(np.argmax(np.where(self.thread_topology == topology, self.thread_s, -1.0)))
+    @cached_property
+    def busiest(self) -> IndexArray:
+        """The thread of each topology that has most to do, the first of several; shape (T,)."""
+        order = np.lexsort((-self.thread_s, self.thread_topology))
+        first = np.searchsorted(self.thread_topology[order], np.arange(len(self.running)))
+        return np.append(order, UNPLACED)[first]
 
     @classmethod
     def of(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stormwright.model import Problem
-from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import Demand
 from stormwright.predict.fairness import highest_rates
@@ -35,12 +35,17 @@ class Placed:
         Has the nodes.
     routes
         Under the placement.
+    full_routes, spills
+        The same at highest rates, where shuffled tuples of some topologies spill over to executors further away, and
+        of which, shape (T,); None where they do not.
     """
 
     profile: Profile
     graph: Graph
     problem: Problem
     routes: Routes
+    full_routes: Routes | None = None
+    spills: BoolArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +54,8 @@ class Steady:
 
     Parameters
     ----------
-    demand
-        Of each tree.
+    demand, full_demand
+        Of each tree, and at highest rates.
     highest_tps, limit
         Trees/s that are sustained if spouts are not limited, and the row that limits each topology (3 N + its index:
         its busiest thread), shape (T,).
@@ -61,6 +66,7 @@ class Steady:
     """
 
     demand: Demand
+    full_demand: Demand
     highest_tps: FloatArray
     limit: IndexArray
     given: State
@@ -93,16 +99,21 @@ def steady_state(
     demand = Demand.of(profile, placed.routes, placed.problem, costs, corrections)
     shares, free = limits(demand)
     there = demand.running & (profile.rate_tps > 0)
-    highest = highest_rates(shares, free, np.where(there, weights, 0.0))
+    weights, full_demand = np.where(there, weights, 0.0), demand
+    highest = near = highest_rates(shares, free, weights)
+    if placed.full_routes is not None:
+        full_demand = Demand.of(profile, placed.full_routes, placed.problem, costs, corrections)
+        highest = highest_rates(*limits(full_demand), weights)
     network = Network.of(demand, placed.routes, placed.graph, profile.layout, costs)
     rate_tps = np.where(there, rate_tps, 0.0)
-    begin = np.where(np.isfinite(profile.layout.pending), np.nan_to_num(highest.rate_tps, posinf=0.0), rate_tps)
+    begin = np.where(np.isfinite(profile.layout.pending), np.nan_to_num(near.rate_tps, posinf=0.0), rate_tps)
     pending = closed(network, begin)
     # Times in queues are approximations; what the resources can do is none.
     too_much = np.maximum(fullest_use(shares, free, pending.rate_tps), 1.0)
     pending = pending._replace(rate_tps=pending.rate_tps / too_much)
     return Steady(
         demand=demand,
+        full_demand=full_demand,
         highest_tps=highest.rate_tps,
         limit=highest.limit,
         given=at_rates(network, rate_tps),

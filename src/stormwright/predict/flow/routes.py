@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stormwright.model import Problem
+from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
@@ -43,7 +43,14 @@ class Routes:
     size: FloatArray
 
     @classmethod
-    def under(cls, profile: Profile, graph: Graph, problem: Problem, slot_of_executor: IntArray) -> Routes:
+    def under(
+        cls,
+        profile: Profile,
+        graph: Graph,
+        problem: Problem,
+        slot_of_executor: IntArray,
+        near: FloatArray | None = None,
+    ) -> Routes:
         """The routes of a profile's traffic if the executors of `problem` sat in `slot_of_executor`.
 
         Parameters
@@ -54,10 +61,28 @@ class Routes:
             Has the nodes; the executors are those of the profile.
         slot_of_executor
             Index into the problem's slots, -1 for none, shape (E,).
+        near
+            Part of its shuffled tuples that stays as near as can be, by topology, the rest going to all executors
+            alike; by default all of them, shape (T,).
         """
         pairs, flows = profile.pairs, profile.flows
         scopes = scopes_of(problem, slot_of_executor)
-        flow, member, share = spread(scopes, profile.layout.executor_component, flows.source, flows.target, flows.local)
+        of_component = profile.layout.executor_component
+        flow, member, share = spread(scopes, of_component, flows.source, flows.target, flows.local)
+        if near is not None and np.any(near < 1):
+            stays = np.where(flows.local, 1.0, near[profile.layout.executor_topology[flows.source]])
+            some = np.flatnonzero(stays < 1)
+            nowhere = Scopes(*(np.full_like(scope, UNPLACED) for scope in scopes))
+            where = flows.source[some], flows.target[some], flows.local[some]
+            far, other, part = spread(nowhere, of_component, *where)
+            flow, member, share = (
+                np.concatenate(both)
+                for both in (
+                    (flow, some[far]),
+                    (member, other),
+                    (share * stays[flow], part * (1 - stays[some[far]])),
+                )
+            )
         source = np.concatenate([pairs.source, flows.source[flow]])
         target = np.concatenate([pairs.target, member])
         each = np.concatenate([pairs.tuples, flows.tuples[flow] * share])

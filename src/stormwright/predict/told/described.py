@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import FloatArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.fairness import NO_LIMIT
 from stormwright.predict.flow.profile import Profile
@@ -19,6 +20,9 @@ from stormwright.predict.told.prediction import BusyThread, Interval, NodePredic
 
 #: Where nothing is fuller than this while all trees are pending that may be, their number is what limits the rate.
 _CLEARLY_BELOW = 0.9
+
+#: Of all trees, the part that is done within the time given besides the mean.
+_LATE = 0.99
 
 #: Threads that are named.
 _BUSIEST = 5
@@ -42,8 +46,9 @@ def described(placed: Placed, states: Sequence[Steady], costs: Costs) -> Predict
     fullest = int(np.argmax(use)) if len(use) else NO_LIMIT
     if len(use) and use[fullest] == 0:
         fullest = NO_LIMIT
+    late = [state.given.ways.latency.quantile(_LATE) for state in states]
     return Prediction(
-        topologies=tuple(_topology(placed, states, costs, t) for t in range(len(problem.topologies))),
+        topologies=tuple(_topology(placed, states, late, costs, t) for t in range(len(problem.topologies))),
         nodes=tuple(_nodes(problem, states, costs)),
         busiest=tuple(_busiest(problem, steady)),
         fullest=bottleneck(problem, steady.demand, fullest),
@@ -52,16 +57,19 @@ def described(placed: Placed, states: Sequence[Steady], costs: Costs) -> Predict
     )
 
 
-def _topology(placed: Placed, states: Sequence[Steady], costs: Costs, topology: int) -> TopologyPrediction:
+def _topology(
+    placed: Placed, states: Sequence[Steady], late: Sequence[FloatArray], costs: Costs, topology: int
+) -> TopologyPrediction:
     problem, profile, steady = placed.problem, placed.profile, states[0]
     highest = _interval([state.highest_tps[topology] for state in states])
     limited = bool(np.isfinite(profile.layout.pending[topology])) and highest.value > 0
     pending = _interval([state.pending.rate_tps[topology] for state in states]) if limited else None
-    what = bottleneck(problem, steady.demand, int(steady.limit[topology]))
+    what = bottleneck(problem, steady.full_demand, int(steady.limit[topology]))
     if limited and steady.pending_use[topology] < _CLEARLY_BELOW:
         what = Bottleneck(PENDING)
     rate = float(steady.given.rate_tps[topology])
-    times = [state.given.ways.latency if _sustained(profile, state, topology) else None for state in states]
+    sustained = [_sustained(profile, state, topology) for state in states]
+    mean = [state.given.ways.latency.mean for state in states]
     return TopologyPrediction(
         topology=problem.topologies[topology].id,
         measured_tps=float(profile.rate_tps[topology]),
@@ -70,8 +78,8 @@ def _topology(placed: Placed, states: Sequence[Steady], costs: Costs, topology: 
         pending_tps=pending,
         bottleneck=what,
         headroom=highest.value / rate if rate > 0 else 0.0,
-        latency_ms=_ms([each and float(each.mean[topology]) for each in times]),
-        p99_ms=_ms([each and float(each.quantile(0.99)[topology]) for each in times]),
+        latency_ms=_ms([float(s[topology]) if held else None for s, held in zip(mean, sustained, strict=True)]),
+        p99_ms=_ms([float(s[topology]) if held else None for s, held in zip(late, sustained, strict=True)]),
         pending_latency_ms=(
             _ms([float(state.pending.ways.latency.mean[topology]) for state in states]) if limited else None
         ),

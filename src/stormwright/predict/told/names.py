@@ -67,7 +67,7 @@ def bottleneck(problem: Problem, demand: Demand, row: int) -> Bottleneck:
     if row < 3 * nodes:
         kind, node = divmod(row, nodes)
         return Bottleneck((CPU, LINK_OUT, LINK_IN)[kind], problem.supervisors[node].id)
-    thread = demand.busiest(row - 3 * nodes)
+    thread = int(demand.busiest[row - 3 * nodes])
     node = int(demand.thread_node[thread])
     return Bottleneck(THREAD, problem.supervisors[node].id, thread_name(problem, demand, thread))
 

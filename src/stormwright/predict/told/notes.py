@@ -13,7 +13,6 @@ from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.predict.flow.measured import BYTES_PER_TUPLE
 from stormwright.predict.queue.waits import node_use
 from stormwright.predict.steady import Placed, Steady
-from stormwright.predict.sums import sums
 
 
 def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: int) -> Iterator[str]:
@@ -41,15 +40,12 @@ def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: in
         yield "its spouts began no trees while it was measured: nothing to go by"
         return
     components = slice(int(layout.component_offset[topology]), int(layout.component_offset[topology + 1]))
-    if layout.is_acker[components].any() and not np.any(
-        placed.graph.begun & (layout.topology[placed.graph.source] == topology)
-    ):
+    # Edges are in the order of their sources, and these in that of their topologies.
+    edges = slice(*np.searchsorted(placed.graph.source, [components.start, components.stop]).tolist())
+    if layout.is_acker[components].any() and not placed.graph.begun[edges].any():
         yield "its load has no traffic to ackers, which will take more than is predicted"
-    if _may_spill(placed, components, topology):
-        yield (
-            f"with {MAX_SPOUT_PENDING} as it is, queues can fill so far that shuffled tuples go further away than is "
-            "predicted"
-        )
+    if placed.spills is not None and placed.spills[topology]:
+        yield f"with {MAX_SPOUT_PENDING} as it is, queues can fill so far that shuffled tuples go further than near"
     if not steady.pending.settled:
         yield "the rate with all trees pending was not found to the last digit"
     yield from _beyond_rate(costs, one.id, float(steady.given.rate_tps[topology]))
@@ -89,17 +85,3 @@ def _beyond_rate(costs: Costs, topology: str, rate_tps: float) -> Iterator[str]:
     seen = costs.fitted_in.rate_tps.get(topology) if costs.fitted_in else None
     if seen is not None and not seen.holds(rate_tps):
         yield f"{rate_tps:,.0f} trees/s are outside of what was measured: {seen.least:,.0f} to {seen.most:,.0f}"
-
-
-def _may_spill(placed: Placed, components: slice, topology: int) -> bool:
-    """Whether what is pending could fill a queue of shuffled tuples so far that Storm looks further away.
-
-    Storm compares the part of a receive queue that is full with an upper bound; where all that can be pending at a
-    component is less than that in one queue, tuples never go further than the nearest executors.
-    """
-    layout = placed.profile.layout
-    handled = sums(layout.executor_component, placed.routes.handled, len(layout.size))
-    gets = np.zeros(len(layout.size), dtype=bool)
-    gets[placed.profile.flows.target] = True
-    most = float(np.where(gets, np.maximum(handled, 1.0), 0.0)[components].max(initial=0.0))
-    return most > 0 and bool(layout.pending[topology] * most > layout.spill_tuples[topology])

@@ -1,0 +1,89 @@
+"""How many shuffled tuples go further away than near at highest rates, where queues may fill.
+
+LoadAwareShuffleGrouping looks at a wider scope once the receive queues of the nearer one are 0.8 full, and comes back
+when they are 0.2 full; so over time the near ones take what they can, and those further away the rest. Only where all
+that may be pending can fill a queue so far does that ever happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from stormwright.model.arrays import BoolArray, FloatArray, IntArray
+from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
+from stormwright.predict.demand import Demand
+from stormwright.predict.fairness import highest_rates
+from stormwright.predict.flow.routes import Routes
+from stormwright.predict.steady import Placed, limits
+from stormwright.predict.sums import sums
+
+#: Parts that are tried to stay near: first these, then so much more and less than the best of them.
+_TRIED, _BESIDE = (0.5, 0.0), 0.25
+
+#: A rate that is this much higher is a reason to go further away.
+_HIGHER = 1 + 1e-9
+
+
+def may_spill(placed: Placed) -> BoolArray:
+    """Whether all that may be pending can fill a queue of shuffled tuples so far, by topology; shape (T,)."""
+    layout = placed.profile.layout
+    handled = sums(layout.executor_component, placed.routes.handled, len(layout.size))
+    gets = np.zeros(len(layout.size), dtype=bool)
+    gets[placed.profile.flows.target] = True
+    most = np.zeros(len(layout.pending))
+    np.maximum.at(most, layout.topology[gets], np.maximum(handled[gets], 1.0))
+    at_once = np.where(most > 0, layout.pending, 0.0) * np.where(most > 0, most, 1.0)
+    result: BoolArray = at_once > layout.spill_tuples
+    return result
+
+
+def with_spill(
+    placed: Placed,
+    slot_of_executor: IntArray,
+    weights: FloatArray,
+    costs: Costs,
+    corrections: Mapping[str, Correction] = NO_CORRECTIONS,
+) -> Placed:
+    """The placement with routes at highest rates: as many tuples stay near as let the rate be highest.
+
+    Parameters
+    ----------
+    placed
+        The load under the placement.
+    slot_of_executor
+        Index into the problem's slots, -1 for none, shape (E,).
+    weights
+        By which topologies share, shape (T,).
+    costs, corrections
+        What messages and workers cost, and what is known of single topologies, by id.
+    """
+    spills = may_spill(placed)
+    if not spills.any():
+        return placed
+    profile, problem = placed.profile, placed.problem
+
+    def tried(near: FloatArray) -> tuple[Routes, FloatArray]:
+        routes = Routes.under(profile, placed.graph, problem, slot_of_executor, near)
+        demand = Demand.of(profile, routes, problem, costs, corrections)
+        there = demand.running & (profile.rate_tps > 0)
+        return routes, highest_rates(*limits(demand), np.where(there, weights, 0.0)).rate_tps
+
+    best = np.ones(len(spills))
+    _, rate = tried(best)
+    steps = [np.where(spills, near, 1.0) for near in _TRIED]
+    for near in steps:
+        _, now = tried(near)
+        better = now > rate * _HIGHER
+        best, rate = np.where(better, near, best), np.where(better, now, rate)
+    if np.all(best == 1):
+        return placed
+    for by in (_BESIDE, -_BESIDE):
+        near = np.where(best < 1, np.clip(best + by, 0.0, 1.0), 1.0)
+        _, now = tried(near)
+        better = now > rate * _HIGHER
+        best, rate = np.where(better, near, best), np.where(better, now, rate)
+    routes, _ = tried(best)
+    return replace(placed, full_routes=routes, spills=best < 1)
