@@ -38,7 +38,7 @@ def print_predictions(predictions: Mapping[str, Prediction]) -> None:
 def _print_topology(columns: Mapping[str, TopologyPrediction], name: str) -> None:
     table = numbers_table(name, *columns)
     rows: dict[str, list[str]] = {
-        "trees/s measured": [f"{one.measured_tps:,.0f}" for one in columns.values()],
+        "trees/s of its load": [f"{one.measured_tps:,.0f}" for one in columns.values()],
         "trees/s at most, spouts not limited": [_rate(one.highest_tps) for one in columns.values()],
         "trees/s with all trees pending that may be": [_rate(one.pending_tps) for one in columns.values()],
         "… and mean complete latency then": [_ms(one.pending_latency_ms) for one in columns.values()],

@@ -70,7 +70,8 @@ def command(
         return
     say(f"{problem.name or 'problem'}: {size_of(problem)}; then {size_of(found.problem)}")
     if found.scheduler:
-        say(f"placed by {found.scheduler}; {counted(found.moved, 'executor')} would move")
+        moves = f"; {counted(found.moved, 'executor')} would move" if found.today else ""
+        say(f"placed by {found.scheduler}{moves}")
     print_predictions({"today": found.today, "then": found.then} if found.today else {"then": found.then})
 
 
