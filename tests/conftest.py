@@ -26,6 +26,7 @@ settings.register_profile(
 settings.load_profile("stormwright")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks which tests belong together
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run in several processes, those that share a cluster or a session run in one: it is started once."""
     for item in items:

@@ -12,8 +12,8 @@ from stormwright.model.load import assumed_load
 from tests.controller.builders import topology
 
 
-def random_placement(problem: Problem, rng: np.random.Generator) -> np.ndarray | None:
-    """Workers of equal size, in random order, each where there is room; None if that leads nowhere."""
+def random_placement(problem: Problem, rng: np.random.Generator, workers: list[int]) -> np.ndarray | None:
+    """So many workers of each topology, of equal size, in random order, where there is room; None if that fails."""
     slots = np.full(problem.num_executors, -1, dtype=np.int32)
     left = {node.id: [len(node.ports), node.cpu_hz, node.memory_mb] for node in problem.supervisors}
     ports = {node.id: list(rng.permutation(node.ports)) for node in problem.supervisors}
@@ -22,7 +22,7 @@ def random_placement(problem: Problem, rng: np.random.Generator) -> np.ndarray |
     for index in rng.permutation(len(problem.topologies)).tolist():
         of, own = problem.topologies[index], problem.executors_of(index)
         spouts = defaultdict(int)
-        for members in np.array_split(rng.permutation(of.num_executors), of.num_workers):
+        for members in np.array_split(rng.permutation(of.num_executors), workers[index]):
             demand = [1, *problem.executor_demand[:2, own][:, members].sum(axis=1)]
             here = int(np.count_nonzero(of.executor_component[members] == 0))
             for node in rng.permutation([node.id for node in problem.supervisors]).tolist():
@@ -69,7 +69,9 @@ def random_problem(seed: int) -> tuple[Problem, Assignment]:
         if rng.random() < 0.2:
             conf = {"storm.scheduler": "stormwright.PlacementScheduler", "isolation.scheduler.machines": {"t0": 2}}
         empty = Problem(nodes, tuple(topologies), load=LoadProfile(loads), conf=conf)
-        sides = [random_placement(empty, rng) for _ in range(2)]
+        now = [of.num_workers for of in topologies]
+        wished = [int(rng.integers(1, 4)) if rng.random() < 0.3 else of.num_workers for of in topologies]
+        sides = [random_placement(empty, rng, workers) for workers in (now, wished)]
         if sides[0] is not None and sides[1] is not None:
             return empty.with_current(Assignment(sides[0]).by_topology(empty)), Assignment(sides[1])
 

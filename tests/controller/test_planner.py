@@ -14,7 +14,7 @@ from stormwright.controller.plan import Kept, MoveBudget, NoRoom, OverBudget
 from stormwright.controller.planner import plan_moves
 from stormwright.controller.room import Room
 from stormwright.controller.spare import FEW_ASIDE, MOST_ASIDE, Helpers
-from stormwright.model import Assignment, Problem
+from stormwright.model import Assignment, Problem, Supervisor
 from tests.controller.builders import on, problem
 from tests.controller.builders import topology as of_name
 from tests.controller.plan_problems import Judge, random_problem
@@ -152,3 +152,19 @@ def test_who_asks_for_a_tag_goes_to_no_spare_slot_without_it(tagged: tuple[str, 
     assert plan.left == {}
     assert len(aside) == (0 if len(tagged) == 2 else 1)
     assert aside.isdisjoint(tagged)
+
+
+def test_a_topology_in_one_worker_that_is_wished_in_two_needs_two_slots() -> None:
+    slots = {"A": 1, "B": 2, "C": 1, "D": 1}
+    memory = {"memory.mb": 1e6}
+    nodes = tuple(
+        Supervisor(n, f"h-{n}", tuple(range(6700, 6700 + k)), cpu_hz=6e10, resources=memory) for n, k in slots.items()
+    )
+    topologies = tuple(of_name(name, workers=2 if name == "t" else 1) for name in "xtgh")
+    x, t, g, h = (of.id for of in topologies)
+    full = Problem(nodes, topologies, current={x: on("D"), t: on("A"), g: on("B"), h: on("C")})
+    wished = [("A", 6700)] * 4 + [("B", 6700)] * 2 + [("B", 6701)] * 2 + [("C", 6700)] * 4 + [("D", 6700)] * 4
+    wanted = Assignment(np.array([full.slot_index[slot] for slot in wished], dtype=np.int32))
+    judge = Judge(full).follow(plan_moves(full, wanted, ALL))
+    assert judge.faults == []
+    assert judge.arrived(wanted) == {x, t, g, h}

@@ -18,7 +18,7 @@ from stormwright.schedulers.kit.resolve import choose_schedulers
 from tests.spark.clusters import DRIVER, ROOT, Standalone, environment
 from tests.spark.programs import Backfilled, backfilled, cells_in, sweep_command, swept, write_spec
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 #: Without a cluster, a session's own settings: the server has the others.
 IN_SESSION = {"spark.sql.shuffle.partitions": "2"}
@@ -49,7 +49,6 @@ def test_local_tables_account_for_every_line(in_local: Backfilled) -> None:
     assert len(in_local.quarantine) == ledger["quarantined"]
 
 
-@pytest.mark.slow
 def test_backfill_on_a_standalone_cluster_is_what_it_is_locally(
     standalone: Standalone, landing: Path, in_local: Backfilled, tmp_path: Path
 ) -> None:
@@ -70,7 +69,6 @@ def test_sweep_over_connect_into_a_uri(connect_server: str, tmp_path: Path, plug
     assert_all_there(table, 22)
 
 
-@pytest.mark.slow
 def test_a_killed_worker_loses_no_cell(standalone: Standalone, tmp_path: Path, plugins: Path) -> None:
     spec = write_spec(tmp_path / "sweep.json", {"online": None, "stand_in": {"ms": 50}}, seeds=[*range(150)])
     table = tmp_path / "cells"
@@ -82,7 +80,6 @@ def test_a_killed_worker_loses_no_cell(standalone: Standalone, tmp_path: Path, p
     assert_all_there(table, 151)
 
 
-@pytest.mark.slow
 def test_the_example_under_spark_submit(standalone: Standalone, tmp_path: Path, plugins: Path) -> None:
     submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", standalone.master]
     submit += [word for key, value in DRIVER.items() for word in ("--conf", f"{key}={value}")]

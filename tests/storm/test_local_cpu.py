@@ -107,10 +107,10 @@ def test_version_2(kernel, tmp_path):
 
 def _assert_read(work):
     read = cpu.read_group(work, "node1", 0.4)
-    assert read == NodeCpu(2.5, 0.4, 50, 20, 1.5)
+    assert read == NodeCpu(2.5, 0.4, 50, 20)
     assert read.throttled_share == 0.4
-    assert read.since(NodeCpu(1.5, 0.4, 10, 0, 0.5)) == NodeCpu(1.0, 0.4, 40, 20, 1.0)
-    assert NodeCpu(0.0, 0.4, 0, 0, 0.0).throttled_share == 0.0
+    assert read.since(NodeCpu(1.5, 0.4, 10, 0)) == NodeCpu(1.0, 0.4, 40, 20)
+    assert NodeCpu(0.0, 0.4, 0, 0).throttled_share == 0.0
 
 
 def test_clusters_beside_each_other_leave_each_other_alone(kernel, tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import socket
+from pathlib import Path
 
 import pytest
 import yaml
@@ -77,3 +79,12 @@ def test_storm_yaml_is_read_as_meant(tmp_path, monkeypatch):
 def test_storms_own_scheduler_can_be_kept(tmp_path):
     plan = make_plan(LocalClusterConfig(scheduler=False), tmp_path, "java", "asked for")
     assert "storm.scheduler" not in storm_conf(plan, "nimbus")
+
+
+def test_a_cluster_of_an_older_version_is_read(tmp_path: Path) -> None:
+    plan = make_plan(LocalClusterConfig(), tmp_path, "java", "asked for")
+    plan.save()
+    told = json.loads((tmp_path / "plan.json").read_text())
+    del told["no_cpu_limit_reason"], told["config"]["cpu_limits"]
+    (tmp_path / "plan.json").write_text(json.dumps(told))
+    assert ClusterPlan.load(tmp_path) == plan

@@ -71,11 +71,13 @@ class _Verbs(Verbs):
             return None
         module = _MODULES.get(cmd_name, cmd_name.replace("-", "_"))
         # Imports make much that stays and little that does not: to look for it in between costs a twentieth.
+        collects = gc.isenabled()
         gc.disable()
         try:
             command: click.Command = import_module(f"stormwright.cli.{module}").command
         finally:
-            gc.enable()
+            if collects:
+                gc.enable()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

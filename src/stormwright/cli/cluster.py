@@ -127,4 +127,4 @@ def _cpu(node: dict[str, Any]) -> str:
     if node["cpu_limit_cores"] is None:
         return "no limit"
     used = f"{node['cpu_used_cores']:.2f} of {node['cpu_limit_cores']:g}"
-    return f"{used}, throttled in {node['cpu_throttled_share']:.0%} of the time"
+    return f"{used}, throttled in {node['cpu_throttled_share']:.0%} of its periods"

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 #: Storm's status of a topology whose spouts emit.
 ACTIVE = "ACTIVE"
 
-#: Nothing is waited for longer without looking again, in seconds; and Nimbus is not asked more often than this.
+#: Seconds after which is looked again at the latest, and before which Nimbus is not asked again.
 _POLL_S = 1.0
 _PAUSE_S = 0.2
 
@@ -125,7 +125,7 @@ class Mover:
         ------
         MoveError
             A topology is not active, tuple trees were still pending after `MoveLimits.drain_s`, or Nimbus did not take
-            the placements: nothing was moved, and the spouts do what they did before.
+            the placements: nothing was moved, or half way to spare slots, and the spouts do what they did before.
         MoveStoppedError
             The same, as `stop` was set before the trees were through.
         NimbusError
@@ -227,8 +227,7 @@ class Mover:
         try:
             return self._nimbus.release(topology, supervisor)
         except NimbusError as error:
-            text = "%s could not be told to end its worker and will find out by itself: %s"
-            log.warning(text, supervisor.host, error)
+            log.warning("%s could not be told to end its worker, and finds out by itself: %s", supervisor.host, error)
             return True
 
     def _require_placed(self, legs: Sequence[tuple[TopologyMove, Leg]], since: float) -> None:
@@ -237,7 +236,8 @@ class Mover:
         self._bridge.turn_back(ids)
         asked = self._bridge.wait_for_snapshot(since, 0.0)
         if asked is None:
-            raise MoveError(f"{', '.join(ids)}: Nimbus has not asked in {self._limits.swap_s:g} s; active, not moved")
+            where = "not moved" if all(leg is move.legs[0] for move, leg in legs) else "in spare slots, half way"
+            raise MoveError(f"{', '.join(ids)}: Nimbus has not asked in {self._limits.swap_s:g} s; active, {where}")
         elsewhere = [m.topology.id for m, leg in legs if asked.current.get(m.topology.id) != leg.after]
         if elsewhere:
             raise MoveError(f"{', '.join(elsewhere)}: not placed as ordered, slots could not be had; active again")

@@ -200,23 +200,20 @@ class Room:
             self._take(topology, places[topology])
 
     def put_worker(self, topology: int, slot: int, to: int) -> None:
-        """Move one worker of a topology to a free slot; the one that it leaves is held by it as well."""
-        own, members, workers = (
-            self.problem.executors_of(topology),
-            self.workers(topology)[slot],
-            self.workers(topology),
-        )
+        """Move one worker of a topology to a free slot of another node; it holds the one that it leaves as well."""
+        own, workers = self.problem.executors_of(topology), self.workers(topology)
+        members = workers[slot]
         if self.measure.share is not None:
             slots = self.now[own].copy()
             slots[members] = to
             self.put({topology: slots})
             self.hold([slot], topology)
             return
+        columns, amounts = self.loads(topology)
         self.version += 1
         self.now[own.start + members] = to
         self._holder[to] = topology
         self._workers[topology] = dict(sorted((to if at == slot else at, each) for at, each in workers.items()))
-        columns, amounts = self.loads(topology)
         load = amounts[:, columns[slot]]
         self._loads[topology] = Loads({to if at == slot else at: each for at, each in columns.items()}, amounts)
         place = self._place_beside(topology, self.node_of[slot], self.node_of[to], load)
@@ -244,10 +241,18 @@ class Room:
             self._arrived[topology] = self.places[topology].arrived
         return self._arrived[topology]
 
+    def _has_arrived(self, topology: int, now: IntArray) -> bool:
+        """Whether the slots `now` have the workers of its target, each on the node that it was wished on."""
+        target, nodes_of = self.target[self.problem.executors_of(topology)], self.problem.slot_node
+        if not np.array_equal(nodes_of[now], nodes_of[target]):
+            return False
+        together = np.unique(now.astype(np.int64) * len(nodes_of) + target)  # pairs of slots that share executors
+        return len(together) == len(np.unique(now)) == len(np.unique(target))
+
     def _place_beside(self, topology: int, left: int, entered: int, load: FloatArray) -> Place:
         """Its place once a worker of a topology has gone from one node to another, where no topology is isolated."""
-        own, nodes_of, old = self.problem.executors_of(topology), self.problem.slot_node, self.places[topology]
-        if np.array_equal(nodes_of[self.now[own]], nodes_of[self.target[own]]):
+        old = self.places[topology]
+        if self._has_arrived(topology, self.now[self.problem.executors_of(topology)]):
             return self._arrived_place(topology)
         nodes, before, after = old.nodes, old.before.copy(), old.after
         # Not what was there without the load: a rest from rounding would be something that is taken.
@@ -268,7 +273,7 @@ class Room:
         """What a topology takes in the slots `now` and at its target."""
         own, nodes_of, hosts = self.problem.executors_of(topology), self.problem.slot_node, self.measure.host_node
         there, arrived = nodes_of[now], self._arrived_place(topology)
-        if np.array_equal(there, nodes_of[self.target[own]]):
+        if self._has_arrived(topology, now):
             return arrived
         isolates = self.measure.share is not None
         nodes = np.unique(np.concatenate([there, arrived.nodes, *([hosts[there]] if isolates else [])]))

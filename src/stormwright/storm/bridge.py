@@ -183,7 +183,8 @@ class Bridge:
         """Whether an order is neither carried out nor old; later rebalances are somebody else's.
 
         Of topologies that change places one has moved without the other where Nimbus has ended in between: the order of
-        all holds until all have.
+        all holds until all have. One that is turned back holds as well while its topology runs where it did: Nimbus may
+        be as late as that, and a rebalance of somebody else in that time changes nothing.
         """
         order, runs = self._orders[topology_id], problem.current.get(topology_id)
         old = time.monotonic() - self._ordered_s[topology_id] >= ORDER_S

@@ -33,7 +33,7 @@ def clock(monkeypatch):
 
 
 def test_cores_and_links():
-    cpu = [{"node1": NodeCpu(5.0, 0.4, 100, 50, 1.0)}, {"node1": NodeCpu(8.0, 0.4, 600, 175, 3.0)}]
+    cpu = [{"node1": NodeCpu(5.0, 0.4, 100, 50)}, {"node1": NodeCpu(8.0, 0.4, 600, 175)}]
     link = [{"node1": LinkBytes(1_000_000, 0)}, {"node1": LinkBytes(6_000_000, 2_500_000)}]
     (used,) = NodeMeter(Cluster(cpu, link)).use().values()
     assert used.as_dict() == pytest.approx(

@@ -100,7 +100,7 @@ def test_nothing_runs():
 
 
 def test_verb(tmp_path, capsys):
-    path, page = tmp_path / "p.npz", tmp_path / "new" / "curve.html"
+    path, page = tmp_path / "p.npz", tmp_path / "curve.html"
     write_problem(path, chain())
     assert cli.run(["tradeoff", str(path), "--moves", "0, 2", "--seconds", "0.1", "--output", str(page)]) == 0
     text = capsys.readouterr().out

@@ -163,3 +163,26 @@ def test_who_keeps_on_asking_does_not_keep_deliveries_waiting_for_each_part(monk
         return time.monotonic() - begin
 
     assert kept(lambda _: None, use, lambda _: None) < 3
+
+
+def test_what_is_on_disk_when_the_service_ends_is_kept() -> None:
+    kept: list[bytes] = []
+    told: list[Refusal | None] = []
+
+    async def end_while_nimbus_asks() -> None:
+        deliveries = Deliveries(kept.extend, lambda _: None)
+
+        async def ask() -> None:
+            with deliveries.held():
+                await asyncio.sleep(60)
+
+        for body in (b"1", b"2", b"3"):
+            deliveries.hand_over(body, told.append)
+        while not kept:
+            await asyncio.sleep(0)
+        asking = asyncio.create_task(ask())
+        await asyncio.sleep(0.05)
+        assert not asking.done()
+
+    asyncio.run(end_while_nimbus_asks())
+    assert (kept, told) == ([b"1", b"2", b"3"], [None] * 3)

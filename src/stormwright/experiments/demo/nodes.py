@@ -17,7 +17,7 @@ class NodeUse:
     Parameters
     ----------
     cores, throttled_share
-        Mean cores used, and the share of time in which it had to wait for more; None where it is not held to any.
+        Mean cores used, and the share of periods in which it had to wait for more; None where it is not held to any.
     sent_mbit_s, received_mbit_s
         Over its link; None where it has none.
     """

@@ -127,12 +127,14 @@ class Deliveries:
 
     async def _work(self) -> None:
         taken: list[_Delivery] = []
+        kept = False
         run = asyncio.get_running_loop().run_in_executor
         try:
             while self._waiting:
                 await self._give_way(HELD_S)
-                taken, self._waiting = self._waiting, []
+                taken, self._waiting, kept = self._waiting, [], False
                 refusal = await run(self._thread, self._taken, [body for body, _ in taken])
+                kept = refusal is None
                 until = time.monotonic() + HELD_S
                 while taken:
                     await self._give_way(until - time.monotonic())
@@ -145,8 +147,10 @@ class Deliveries:
             self._say(error)
         finally:
             # Whatever ended this, nobody is left waiting.
-            left, self._waiting, self._working = [*taken, *self._waiting], [], None
-            self._answer(left, Refusal(503, "not kept: the service could not, or ends"))
+            left, self._waiting, self._working = self._waiting, [], None
+            refused = Refusal(503, "not kept: the service could not, or ends")
+            self._answer(taken, None if kept else refused)
+            self._answer(left, refused)
 
     async def _counted(self, bodies: Sequence[bytes]) -> None:
         try:

@@ -37,6 +37,7 @@ class HttpServer:
             host=host,
             port=port,
             http=protocol(connections, endpoints.deliveries),
+            loop="asyncio",  # its transports can be told how much to read at once
             interface="asgi3",
             proxy_headers=False,
             server_header=False,

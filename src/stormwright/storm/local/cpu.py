@@ -42,15 +42,12 @@ class NodeCpu(NamedTuple):
         Cores that it is held to.
     periods, throttled_periods
         Periods in which it ran, and those of them in which it used up its quota and had to wait.
-    throttled_s
-        Seconds that it waited so, summed over the machine's cores.
     """
 
     used_s: float
     limit_cores: float
     periods: int
     throttled_periods: int
-    throttled_s: float
 
     @property
     def throttled_share(self) -> float:
@@ -64,7 +61,6 @@ class NodeCpu(NamedTuple):
             self.limit_cores,
             self.periods - earlier.periods,
             self.throttled_periods - earlier.throttled_periods,
-            self.throttled_s - earlier.throttled_s,
         )
 
 
@@ -120,11 +116,10 @@ class Hierarchies:
         """What a group of so many cores has used."""
         stat = dict(line.split() for line in (self.limits / name / "cpu.stat").read_text(encoding="ascii").splitlines())
         if self.version == 2:
-            used_s, throttled_s = int(stat["usage_usec"]) / 1e6, int(stat["throttled_usec"]) / 1e6
+            used_s = int(stat["usage_usec"]) / 1e6
         else:
             used_s = int((self.counts / name / "cpuacct.usage").read_text(encoding="ascii")) / 1e9
-            throttled_s = int(stat["throttled_time"]) / 1e9
-        return NodeCpu(used_s, cores, int(stat["nr_periods"]), int(stat["nr_throttled"]), throttled_s)
+        return NodeCpu(used_s, cores, int(stat["nr_periods"]), int(stat["nr_throttled"]))
 
 
 _REMEDY = "run as root with the control groups writable (a container: --privileged)"

@@ -98,7 +98,8 @@ class ClusterPlan:
         """Read the plan of a work directory."""
         data: dict[str, Any] = json.loads((work / "plan.json").read_text(encoding="utf-8"))
         nodes = tuple(Node(**{**node, "ports": tuple(node["ports"])}) for node in data["nodes"])
-        return cls(**{**data, "work": work, "config": LocalClusterConfig(**data["config"]), "nodes": nodes})
+        known = {"no_cpu_limit_reason": "", **data}  # a cluster that an older version started can be stopped
+        return cls(**{**known, "work": work, "config": LocalClusterConfig(**data["config"]), "nodes": nodes})
 
 
 def make_plan(
