@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,7 @@ def test_other_rates_leave_what_can_be_sustained_as_it_is():
     found = what_if(WordCount().problem(), Changes(rates={"words": 1.5}))
     assert highest(found.then) == pytest.approx(highest(found.today))
     assert found.then.topologies[0].rate_tps == pytest.approx(1_500)
-    assert (found.scheduler, found.moved) == ("", 0)
+    assert (found.assignment.scheduler, found.moved) == ("", 0)
 
 
 def test_faster_links_help_where_they_are_the_limit():
@@ -39,7 +41,7 @@ def test_faster_links_help_where_they_are_the_limit():
 def test_a_node_that_dies_takes_its_executors_to_others():
     problem = WordCount().problem()
     found = what_if(problem, Changes(kill_nodes=("n0",)))
-    assert found.scheduler == "online"
+    assert found.assignment.scheduler == "online"
     assert found.moved == 12
     assert highest(found.then) > 0
     assert [node.node for node in found.then.nodes] == ["n1", "n2"]
@@ -59,7 +61,25 @@ def test_more_executors_of_the_busiest_component_raise_its_limit():
     assert highest(then) == pytest.approx(2 * highest(today))
     found = what_if(problem, Changes(parallelism={("words", "spout"): 4, ("", "split"): 8}), EXACT)
     assert found.problem.num_executors == 18
-    assert found.scheduler == "online"
+    assert found.assignment.scheduler == "online"
+    assert (found.moved, found.anew) == (0, (problem.topologies[0].id,))
+
+
+def test_more_nodes_alone_move_nothing():
+    problem = WordCount().problem()
+    found = what_if(problem, Changes(add_nodes=2))
+    assert found.moved == 0
+    assert highest(found.then) == pytest.approx(highest(found.today))
+
+
+def test_who_finds_no_slot_is_told_with_the_reasons():
+    problem = WordCount().problem()
+    small = replace(problem, supervisors=tuple(replace(node, cpu_hz=1e6) for node in problem.supervisors))
+    found = what_if(small, Changes(kill_nodes=("n0",)))
+    assert found.moved == 0
+    (left,) = found.as_dict()["unplaced"]
+    assert left["executors"] == problem.num_executors
+    assert left["reasons"]
 
 
 def test_as_many_executors_as_before_change_nothing():
@@ -91,9 +111,9 @@ def test_what_is_wrong_is_said_at_once():
     with pytest.raises(InputError) as error:
         what_if(problem, Changes({"nobody": 2.0}, kill_nodes=("nowhere",), parallelism={("", "nothing"): 2}))
     assert [str(fault) for fault in error.value.faults] == [
-        "nobody: no such topology",
-        "nothing: no such component",
-        "nowhere: no such node",
+        "nobody: no such topology; there is words, words-1-0",
+        "nothing: no such component; there is __acker, count, split, …",
+        "nowhere: no such node; there is n0, n1, n2",
     ]
     with pytest.raises(InputError, match="no node would be left"):
         what_if(problem, Changes(kill_nodes=("n0", "n1", "n2")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from stormwright.cli.lines import say
@@ -30,7 +31,7 @@ def print_predictions(predictions: Mapping[str, Prediction]) -> None:
     for thread in last.busiest:
         say(f"{thread.use:.0%} of a core: {thread.thread}, {thread.topology}")
     if last.fullest_use > 0:
-        say(f"fullest at these rates: {last.fullest}, {last.fullest_use:.0%}")
+        say(f"fullest at the rates asked for: {last.fullest}, {last.fullest_use:.0%}")
     for line in cut_short(_notes(predictions), 2 * _MAX_TOPOLOGIES, " notes; --json has all"):
         say(f"note: {line}")
 
@@ -38,7 +39,7 @@ def print_predictions(predictions: Mapping[str, Prediction]) -> None:
 def _print_topology(columns: Mapping[str, TopologyPrediction], name: str) -> None:
     table = numbers_table(name, *columns)
     rows: dict[str, list[str]] = {
-        "trees/s of its load": [f"{one.measured_tps:,.0f}" for one in columns.values()],
+        "trees/s as measured or assumed": [f"{one.measured_tps:,.0f}" for one in columns.values()],
         "trees/s at most, spouts not limited": [_rate(one.highest_tps) for one in columns.values()],
         "trees/s with all trees pending that may be": [_rate(one.pending_tps) for one in columns.values()],
         "… and mean complete latency then": [_ms(one.pending_latency_ms) for one in columns.values()],
@@ -51,15 +52,16 @@ def _print_topology(columns: Mapping[str, TopologyPrediction], name: str) -> Non
             table.add_row(label, *values)
     print_table(table)
     for column, one in columns.items():
-        what = "nothing that is known limits it" if one.bottleneck.kind == "nothing" else f"limited by {one.bottleneck}"
-        say(f"{column}: {what}")
+        limit = f"at its highest rate limited by {one.bottleneck}"
+        say(f"{column}: {'nothing that is known limits it' if one.bottleneck.kind == 'nothing' else limit}")
 
 
 def _print_nodes(prediction: Prediction) -> None:
     table = numbers_table("node", "CPU", "link out", "link in", "idle threads", "workers")
     busy = sorted((node for node in prediction.nodes if node.workers), key=lambda node: -node.cpu.value)
+    hosts = Counter(node.host for node in prediction.nodes)
     for node in busy[:_MAX_NODES]:
-        table.add_row(node.node, *_of_node(node))
+        table.add_row(node.host if hosts[node.host] == 1 else node.node, *_of_node(node))
     print_table(table)
     if len(busy) > _MAX_NODES:
         say(f"and {counted(len(busy) - _MAX_NODES, 'node')} more that are less full; --json has all")
@@ -68,7 +70,7 @@ def _print_nodes(prediction: Prediction) -> None:
 def _of_node(node: NodePrediction) -> Sequence[str]:
     parts = (node.cpu, node.link_out, node.link_in)
     return (
-        *(_between(f"{p.value:.0%}", f"{p.low:.0%}", f"{p.high:.0%}") for p in parts),
+        *("unknown" if p is None else _between(f"{p.value:.0%}", f"{p.low:.0%}", f"{p.high:.0%}") for p in parts),
         f"{node.spinning:.0%}",
         f"{node.workers}",
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +15,10 @@ from stormwright.cli.output import print_json
 from stormwright.errors import Fault, InputError
 from stormwright.experiments.ready import read_problem
 from stormwright.model.texts import counted, size_of
+
+if TYPE_CHECKING:
+    from stormwright.experiments.what_if import WhatIf
+    from stormwright.model import Problem
 
 _RATE = re.compile(r"(?:(?P<topology>.+)=)?[x×*]?(?P<factor>\d+(?:\.\d+)?)")
 _PARALLELISM = re.compile(r"(?:(?P<topology>.+)/)?(?P<component>[^/=]+)=(?P<count>\d{1,7})")
@@ -29,7 +35,7 @@ _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
     "--parallelism", "parallelism", multiple=True, metavar="[TOPOLOGY/]COMPONENT=N", help="With N executors of it."
 )
 @click.option("--link", metavar="SPEED", help="With links of this speed, as in 1gbit or 100mbit.")
-@click.option("--scheduler", help="Who places it then; without one what runs stays, where it can.")
+@click.option("--scheduler", help="Who places everything anew; without one what runs stays.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
 @options.as_json("Print it as JSON.")
 def command(
@@ -45,15 +51,17 @@ def command(
 ) -> None:
     """Predict what a change to the problem in FILE would bring, beside today. Several changes count together.
 
-    Where nodes or executors change, a scheduler places everything anew: the one named, or else that of `stormwright
-    schedule`.
+    What runs stays where it is unless a scheduler is named. What then has no slot, as its node is gone or it has other
+    executors, is placed beside it. Exit code 1: not every executor finds a slot.
     """
-    from stormwright.cli.predictions import print_predictions
     from stormwright.experiments.what_if import Changes, what_if
 
     faults: list[Fault] = []
+    told = [_rate(text, faults) for text in rates]
+    if len(dict(told)) < len(told):
+        faults.append(Fault("each topology has one factor; name it once", "--rate"))
     changes = Changes(
-        rates=dict(_rate(text, faults) for text in rates),
+        rates=dict(told),
         add_nodes=add_nodes,
         kill_nodes=killed,
         parallelism=dict(_executors(text, faults) for text in parallelism),
@@ -67,11 +75,22 @@ def command(
     found = what_if(problem, changes)
     if as_json:
         print_json({"problem": problem.name, **found.as_dict()})
-        return
+    else:
+        _print(problem, found)
+    if found.assignment.unplaced:
+        sys.exit(1)
+
+
+def _print(problem: Problem, found: WhatIf) -> None:
+    from stormwright.cli.predictions import print_predictions
+
     say(f"{problem.name or 'problem'}: {size_of(problem)}; then {size_of(found.problem)}")
-    if found.scheduler:
+    if found.assignment.scheduler:
         moves = f"; {counted(found.moved, 'executor')} would move" if found.today else ""
-        say(f"placed by {found.scheduler}{moves}")
+        anew = f"; all of {', '.join(found.anew)} would start anew" if found.anew else ""
+        say(f"placed by {found.assignment.scheduler}{moves}{anew}")
+    for topology, count, reasons in found.assignment.reasons_together():
+        say(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
     print_predictions({"today": found.today, "then": found.then} if found.today else {"then": found.then})
 
 

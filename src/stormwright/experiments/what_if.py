@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
-from stormwright.model import UNPLACED, Problem
+from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.changed import with_links, with_nodes, with_parallelism, with_rates, without_node
@@ -18,6 +19,9 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.predict.told.prediction import Prediction
 from stormwright.schedulers.kit.resolve import resolve_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
+
+#: Names that are shown of those that there are.
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,8 @@ class Changes:
     link_bps
         Speed of all links in bits per second.
     scheduler, settings
-        Who places what runs then, and its parameters as ``KEY=VALUE``; without one, `online` does where the nodes or
-        executors are other ones, and else everything stays where it is.
+        Who places everything anew, and its parameters as ``KEY=VALUE``; without one, what runs stays, and `online`
+        places what then has no slot.
     """
 
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -51,8 +55,8 @@ class Changes:
 
     @property
     def needs_placing(self) -> bool:
-        """Whether what runs cannot all stay where it is, or has somewhere new to go."""
-        return bool(self.add_nodes or self.kill_nodes or self.parallelism or self.scheduler)
+        """Whether not everything stays where it is."""
+        return bool(self.kill_nodes or self.parallelism or self.scheduler)
 
 
 @dataclass(frozen=True)
@@ -65,28 +69,33 @@ class WhatIf:
         None where nothing runs.
     then
         Under the changes.
-    problem, slot_of_executor
-        What would be, and where its executors would run.
-    scheduler
-        Who placed them; empty where they stay.
+    problem, assignment
+        What would be, and where its executors would run; its scheduler is empty where they stay.
     moved
-        Executors that would run elsewhere, of topologies that have as many as today.
+        Executors that would run on another slot, of topologies that have as many as today.
+    anew
+        Topologies (ids) with another number of executors than today: all of theirs would start anew.
     """
 
     today: Prediction | None
     then: Prediction
     problem: Problem
-    slot_of_executor: IntArray
-    scheduler: str
+    assignment: Assignment
     moved: int
+    anew: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Itself for JSON."""
         return {
             "today": self.today.as_dict() if self.today else None,
             "then": self.then.as_dict(),
-            "scheduler": self.scheduler or None,
+            "scheduler": self.assignment.scheduler or None,
             "moved": self.moved,
+            "anew": list(self.anew),
+            "unplaced": [
+                {"topology": topology, "executors": count, "reasons": list(reasons)}
+                for topology, count, reasons in self.assignment.reasons_together()
+            ],
         }
 
 
@@ -122,33 +131,36 @@ def what_if(problem: Problem, changes: Changes, assumptions: Assumptions | None 
         changed = with_nodes(changed, changes.add_nodes)
     if changes.link_bps is not None:
         changed = with_links(changed, changes.link_bps)
-    slots, scheduler = _placed(changed, changes, factors)
+    placed = _placed(changed, changes, factors)
     rates = {t.id: rate * by for t, rate, by in zip(changed.topologies, profile.rate_tps, factors, strict=True) if rate}
-    then = predict(changed, slots, replace(assumptions, rate_tps={**rates, **assumptions.rate_tps}), profile)
-    return WhatIf(today, then, changed, slots, scheduler, _moved(problem, changed, slots))
+    asked = replace(assumptions, rate_tps={**rates, **assumptions.rate_tps})
+    then = predict(changed, placed.slot_of_executor, asked, profile)
+    pairs = zip(problem.topologies, changed.topologies, strict=True)
+    anew = tuple(old.id for old, new in pairs if old.id in problem.current and old is not new)
+    return WhatIf(today, then, changed, placed, _moved(problem, changed, placed.slot_of_executor), anew)
 
 
-def _placed(problem: Problem, changes: Changes, factors: list[float]) -> tuple[IntArray, str]:
+def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignment:
     if not changes.needs_placing:
         if np.all(problem.current_slot == UNPLACED):
             message = "nothing runs in this problem: name a scheduler that places it first (--scheduler)"
             raise InputError("what if", [Fault(message, "$")])
-        return problem.current_slot, ""
-    name = changes.scheduler or DECIDING
-    scheduler = resolve_scheduler(name, changes.settings, None)
+        return Assignment(problem.current_slot)
+    name, settings = (changes.scheduler, changes.settings) if changes.scheduler else (DECIDING, ("keep_running=true",))
+    scheduler = resolve_scheduler(name, settings, None)
     warm_up(scheduler)
-    return scheduler.schedule(with_rates(problem, np.array(factors))).slot_of_executor, name
+    return replace(scheduler.schedule(with_rates(problem, np.array(factors))), scheduler=name)
 
 
 def _moved(before: Problem, after: Problem, slots: IntArray) -> int:
-    """Executors that run somewhere else than they do, of topologies with as many as before."""
+    """Executors on another slot than before, of topologies with as many as before."""
     moved = 0
     for index, topology in enumerate(before.topologies):
         now, then = before.current_slot[before.executors_of(index)], slots[after.executors_of(index)]
         if topology.num_executors == after.topologies[index].num_executors:
             names = [before.slots[s] if s != UNPLACED else None for s in now.tolist()]
             moved += sum(
-                was is not None and (s == UNPLACED or after.slots[s] != was)
+                was is not None and s != UNPLACED and after.slots[s] != was
                 for was, s in zip(names, then.tolist(), strict=True)
             )
     return moved
@@ -157,6 +169,10 @@ def _moved(before: Problem, after: Problem, slots: IntArray) -> int:
 def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int, dict[int, int]]]:
     """Factor of every topology's rate, and executors wanted by topology and component."""
     faults: list[Fault] = []
+    if changes == Changes(settings=changes.settings):
+        faults.append(Fault("nothing is to be different: name a change, as in --rate ×1.5", "$"))
+    if changes.settings and not changes.scheduler:
+        faults.append(Fault("parameters of a scheduler need one: name it with --scheduler", "--set"))
     factors = [1.0] * len(problem.topologies)
     for name, factor in changes.rates.items():
         found = _topologies(problem, name, faults)
@@ -164,13 +180,15 @@ def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int,
             factors[index] *= factor
     wanted: dict[int, dict[int, int]] = {}
     for (name, component), executors in changes.parallelism.items():
-        having = [i for i in _topologies(problem, name, faults) if component in problem.topologies[i].component_index]
-        if not having:
-            faults.append(Fault("no such component", component))
+        of = _topologies(problem, name, faults)
+        having = [i for i in of if component in problem.topologies[i].component_index]
+        if of and not having:
+            there = {each for i in of for each in problem.topologies[i].component_index}
+            faults.append(Fault(f"no such component{_like(component, there)}", component))
         for index in having:
             wanted.setdefault(index, {})[problem.topologies[index].component_index[component]] = executors
     known = {name for one in problem.supervisors for name in (one.id, one.host)}
-    faults += [Fault("no such node", node) for node in changes.kill_nodes if node not in known]
+    faults += [Fault(f"no such node{_like(node, known)}", node) for node in changes.kill_nodes if node not in known]
     if not changes.add_nodes and all({one.id, one.host} & set(changes.kill_nodes) for one in problem.supervisors):
         faults.append(Fault("no node would be left", "$"))
     if faults:
@@ -181,5 +199,13 @@ def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int,
 def _topologies(problem: Problem, name: str, faults: list[Fault]) -> list[int]:
     found = [i for i, topology in enumerate(problem.topologies) if name in ("", topology.id, topology.name)]
     if not found:
-        faults.append(Fault("no such topology", name))
+        there = {each for topology in problem.topologies for each in (topology.id, topology.name)}
+        faults.append(Fault(f"no such topology{_like(name, there)}", name))
     return found
+
+
+def _like(name: str, there: Collection[str]) -> str:
+    """Who may be meant, as the end of a sentence."""
+    near = get_close_matches(name, sorted(there), n=1) or sorted(there)[:_SHOWN]
+    more = ", …" if len(near) == _SHOWN < len(there) else ""
+    return f"; there is {', '.join(near)}{more}"

@@ -119,9 +119,10 @@ def _nodes(problem: Problem, states: Sequence[Steady], costs: Costs) -> Iterator
         own = _interval([float(use[node]) for use in cpu])
         yield NodePrediction(
             node=supervisor.id,
+            host=supervisor.host,
             cpu=own,
-            link_out=_interval([float(use[node]) for use in links]),
-            link_in=_interval([float(use[count + node]) for use in links]),
+            link_out=_interval([float(use[node]) for use in links]) if supervisor.link_bps else None,
+            link_in=_interval([float(use[count + node]) for use in links]) if supervisor.link_bps else None,
             spinning=max(min(1.0 - own.value, spinning[node]), 0.0),
             workers=int(workers[node]),
         )

@@ -33,16 +33,16 @@ class Bottleneck:
         ``cpu``, ``link out``, ``link in``, ``thread``, ``pending`` or ``nothing``.
     node
         Supervisor id, where it is on one.
-    thread
-        Whose thread it is, in words.
+    name
+        What people call that node, or whose thread it is, in words.
     """
 
     kind: str
     node: str = ""
-    thread: str = ""
+    name: str = ""
 
     def __str__(self) -> str:
-        return self.thread if self.kind == THREAD else _SENTENCES[self.kind].format(self.node)
+        return self.name if self.kind == THREAD else _SENTENCES[self.kind].format(self.name)
 
     def as_dict(self) -> dict[str, Any]:
         """Itself for JSON, with the words that people read."""
@@ -66,10 +66,16 @@ def bottleneck(problem: Problem, demand: Demand, row: int) -> Bottleneck:
         return Bottleneck(NOTHING)
     if row < 3 * nodes:
         kind, node = divmod(row, nodes)
-        return Bottleneck((CPU, LINK_OUT, LINK_IN)[kind], problem.supervisors[node].id)
+        return Bottleneck((CPU, LINK_OUT, LINK_IN)[kind], problem.supervisors[node].id, node_name(problem, node))
     thread = int(demand.busiest[row - 3 * nodes])
     node = int(demand.thread_node[thread])
     return Bottleneck(THREAD, problem.supervisors[node].id, thread_name(problem, demand, thread))
+
+
+def node_name(problem: Problem, node: int) -> str:
+    """The host of a node, or its supervisor's id where several nodes have that host."""
+    one = problem.supervisors[node]
+    return one.host if sum(one.host == other.host for other in problem.supervisors) == 1 else one.id
 
 
 def thread_name(problem: Problem, demand: Demand, thread: int) -> str:
@@ -77,9 +83,13 @@ def thread_name(problem: Problem, demand: Demand, thread: int) -> str:
     executors, workers = problem.num_executors, len(demand.worker_slot)
     if thread >= executors:
         kind, worker = divmod(thread - executors, workers)
-        return f"the thread that {('sends', 'receives')[kind]} for {problem.slots[demand.worker_slot[worker]]}"
+        return f"the thread that {('sends', 'receives')[kind]} for {_slot_name(problem, demand.worker_slot[worker])}"
     topology = int(problem.executor_topology[thread])
     number = thread - int(problem.executor_offset[topology])
     component = problem.topologies[topology].components[problem.topologies[topology].executor_component[number]].id
-    slot = problem.slots[demand.worker_slot[demand.executor_worker[thread]]]
+    slot = _slot_name(problem, demand.worker_slot[demand.executor_worker[thread]])
     return f"the thread of executor {number} (component {component}) in {slot}"
+
+
+def _slot_name(problem: Problem, slot: int) -> str:
+    return f"{node_name(problem, problem.slot_node[slot])}:{problem.slots[slot].port}"

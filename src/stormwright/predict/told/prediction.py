@@ -89,10 +89,10 @@ class NodePrediction:
 
     Parameters
     ----------
-    node
-        Supervisor id.
+    node, host
+        Supervisor id, and its host.
     cpu, link_out, link_in
-        In use; of a link without a known speed 0.
+        In use; None of a link whose speed is not known.
     spinning
         CPU that idle threads burn besides, where it is left over.
     workers
@@ -100,16 +100,18 @@ class NodePrediction:
     """
 
     node: str
+    host: str
     cpu: Interval
-    link_out: Interval
-    link_in: Interval
+    link_out: Interval | None
+    link_in: Interval | None
     spinning: float
     workers: int
 
     def as_dict(self) -> dict[str, Any]:
         """Itself for JSON."""
-        intervals = {name: getattr(self, name).as_dict() for name in ("cpu", "link_out", "link_in")}
-        return {"node": self.node, **intervals, "spinning": self.spinning, "workers": self.workers}
+        parts = {"cpu": self.cpu, "link_out": self.link_out, "link_in": self.link_in}
+        intervals = {name: None if part is None else part.as_dict() for name, part in parts.items()}
+        return {"node": self.node, "host": self.host, **intervals, "spinning": self.spinning, "workers": self.workers}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ class Prediction:
         lines = [self._line(topology) for topology in self.topologies]
         notes = [f"note: {note}" for note in self.notes]
         notes += [f"note: {each.topology}: {note}" for each in self.topologies for note in each.notes]
-        return "\n".join([*lines, f"fullest at these rates: {self.fullest}, {self.fullest_use:.0%}", *notes])
+        return "\n".join([*lines, f"fullest at the rates asked for: {self.fullest}, {self.fullest_use:.0%}", *notes])
 
     def as_dict(self) -> dict[str, Any]:
         """Itself for JSON."""
@@ -163,7 +165,9 @@ class Prediction:
     @staticmethod
     def _line(topology: TopologyPrediction) -> str:
         reach = topology.reachable_tps
-        rate = f"{reach.value:,.0f} trees/s ({reach.low:,.0f} to {reach.high:,.0f}), limited by {topology.bottleneck}"
+        rate = (
+            f"{reach.value:,.0f} trees/s ({reach.low:,.0f} to {reach.high:,.0f}), then limited by {topology.bottleneck}"
+        )
         if topology.latency_ms is None or topology.p99_ms is None:
             return f"{topology.topology}: {rate}"
         times = f"{topology.latency_ms.value:,.1f} ms, p99 {topology.p99_ms.value:,.1f} ms"
