@@ -52,6 +52,7 @@ def test_a_table_that_cannot_be_read_is_no_empty_one(
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_rows_are_there_once_in_delta_too(tmp_path: Path) -> None:
     try:
         version("delta-spark")
