@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.model import traffic_under
+from stormwright.model.traffic.scopes import scopes_of
 from stormwright.predict.flow.layout import Layout
 from stormwright.predict.flow.measured import Measured
-from stormwright.predict.flow.spread import scopes_of, spread
+from stormwright.predict.flow.spread import spread
 from stormwright.testing.strategies import problems
 
 

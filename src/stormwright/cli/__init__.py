@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import sys
@@ -16,6 +15,7 @@ import click
 from stormwright import __version__
 from stormwright.cli.lines import say_lines
 from stormwright.cli.options import Verbs
+from stormwright.collection import collection_paused
 from stormwright.errors import StormwrightError
 
 #: Verb → what it does. Each is `command` in the module of its name, with ``_`` for ``-``.
@@ -71,13 +71,8 @@ class _Verbs(Verbs):
             return None
         module = _MODULES.get(cmd_name, cmd_name.replace("-", "_"))
         # Imports make much that stays and little that does not: to look for it in between costs a twentieth.
-        collects = gc.isenabled()
-        gc.disable()
-        try:
+        with collection_paused():
             command: click.Command = import_module(f"stormwright.cli.{module}").command
-        finally:
-            if collects:
-                gc.enable()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from stormwright.cli.lines import say
@@ -59,9 +58,8 @@ def _print_topology(columns: Mapping[str, TopologyPrediction], name: str) -> Non
 def _print_nodes(prediction: Prediction) -> None:
     table = numbers_table("node", "CPU", "link out", "link in", "idle threads", "workers")
     busy = sorted((node for node in prediction.nodes if node.workers), key=lambda node: -node.cpu.value)
-    hosts = Counter(node.host for node in prediction.nodes)
     for node in busy[:_MAX_NODES]:
-        table.add_row(node.host if hosts[node.host] == 1 else node.node, *_of_node(node))
+        table.add_row(node.name, *_of_node(node))
     print_table(table)
     if len(busy) > _MAX_NODES:
         say(f"and {counted(len(busy) - _MAX_NODES, 'node')} more that are less full; --json has all")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -163,14 +162,13 @@ def _print_workers(problem: Problem, slots: IntArray) -> None:
 
 def _workers(problem: Problem, slots: IntArray) -> Iterator[tuple[str, str, str]]:
     """Topology, place and executors of each worker, topologies and slots in the problem's order."""
-    hosts = Counter(node.host for node in problem.supervisors)
     for index, topology in enumerate(problem.topologies):
         own = slots[problem.executors_of(index)]
         for slot in _distinct(own):
             host, port = problem.supervisors[problem.slot_node[slot]].host, problem.slots[slot].port
             counts = np.bincount(topology.executor_component[own == slot])
             parts = [f"{counts[c]} {topology.components[c].id}" for c in np.flatnonzero(counts).tolist()]
-            place = f"{host}:{port}" if hosts[host] == 1 else f"{problem.slots[slot]} ({host})"
+            place = f"{host}:{port}" if host in problem.cluster.lone_hosts else f"{problem.slots[slot]} ({host})"
             yield topology.id, place, ", ".join(cut_short(parts, _MAX_COMPONENTS, " components"))
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from stormwright.defaults import DECIDING
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, nearest
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.changed import with_links, with_nodes, with_parallelism, with_rates, without_node
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.told.prediction import Prediction
-from stormwright.schedulers.kit.resolve import resolve_scheduler
+from stormwright.schedulers.kit.resolve import keeping_what_runs, resolve_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
 
 #: Names that are shown of those that there are.
@@ -146,10 +145,10 @@ def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignm
             message = "nothing runs in this problem: name a scheduler that places it first (--scheduler)"
             raise InputError("what if", [Fault(message, "$")])
         return Assignment(problem.current_slot)
-    name, settings = (changes.scheduler, changes.settings) if changes.scheduler else (DECIDING, ("keep_running=true",))
-    scheduler = resolve_scheduler(name, settings, None)
+    name, told = changes.scheduler, changes.settings
+    scheduler = resolve_scheduler(name, told, None) if name else keeping_what_runs(DECIDING)
     warm_up(scheduler)
-    return replace(scheduler.schedule(with_rates(problem, np.array(factors))), scheduler=name)
+    return replace(scheduler.schedule(with_rates(problem, np.array(factors))), scheduler=name or DECIDING)
 
 
 def _moved(before: Problem, after: Problem, slots: IntArray) -> int:
@@ -206,6 +205,8 @@ def _topologies(problem: Problem, name: str, faults: list[Fault]) -> list[int]:
 
 def _like(name: str, there: Collection[str]) -> str:
     """Who may be meant, as the end of a sentence."""
-    near = get_close_matches(name, sorted(there), n=1) or sorted(there)[:_SHOWN]
+    known = sorted(there)
+    meant = nearest(name, known)
+    near = [meant] if meant else known[:_SHOWN]
     more = ", …" if len(near) == _SHOWN < len(there) else ""
     return f"; there is {', '.join(near)}{more}"

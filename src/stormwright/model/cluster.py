@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -105,6 +106,12 @@ class Cluster:
     def node_index(self) -> Mapping[str, int]:
         """Supervisor id → its index."""
         return {node.id: index for index, node in enumerate(self.supervisors)}
+
+    @cached_property
+    def lone_hosts(self) -> frozenset[str]:
+        """Hosts with one node: enough to name it by."""
+        counts = Counter(node.host for node in self.supervisors)
+        return frozenset(host for host, count in counts.items() if count == 1)
 
     @cached_property
     def node_cpu_hz(self) -> FloatArray:

@@ -32,14 +32,11 @@ class FittedIn:
     ----------
     node_utilisation
         CPU in use of the nodes, in parts of their capacity.
-    bytes_per_tuple
-        Mean size of tuples on the wire.
     rate_tps
         Topology id → trees/s at which it was seen.
     """
 
     node_utilisation: Range
-    bytes_per_tuple: Range
     rate_tps: Mapping[str, Range] = field(default_factory=dict)
 
 
@@ -66,8 +63,6 @@ class Costs:
         node had some left, and shows in the CPU that nodes use.
     overhead_bytes
         What a message adds to its tuple on the wire.
-    bytes_per_tuple
-        Size of a tuple where none was measured.
     local_hop_us, remote_hop_us
         Delay of a tuple on its way into a queue of its own worker, and of another one, where nothing is in its way.
     work_error, message_error, delay_error
@@ -90,7 +85,6 @@ class Costs:
     worker_cores: float = 0.02
     spin_share: float = 0.0
     overhead_bytes: float = 30.0
-    bytes_per_tuple: float = 100.0
     local_hop_us: float = 100.0
     remote_hop_us: float = 1_000.0
     work_error: float = _WORK_ERROR

@@ -207,7 +207,7 @@ class Demand:
         executor_worker = np.full(len(slot), UNPLACED, dtype=np.int64)
         executor_worker[on] = worker
         worker_node = problem.slot_node[worker_slot].astype(np.int64)
-        executor_node = np.where(on, np.append(problem.slot_node, UNPLACED)[slot], UNPLACED)
+        executor_node = np.where(on, routes.scopes.node, UNPLACED)
         messages = _Messages.of(routes, executor_worker, len(keys), costs)
         nodes = nodes_of(problem)
         factors = correction_factors(problem, corrections)[1]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from stormwright.collection import collection_paused
 from stormwright.controller.tally import Tally
-from stormwright.formats.files.json_files import collection_paused
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import Rejected, parse_lines
 from stormwright.service.kept.history import History

@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import fields
 from types import TracebackType
 from typing import Self
 
@@ -21,7 +20,8 @@ from stormwright.model import Problem
 from stormwright.perflog.landing import Landing
 from stormwright.pipeline.run.stream import LoadStream
 from stormwright.pipeline.watch.alarm_log import Alarm
-from stormwright.schedulers import Scheduler, make_scheduler, scheduler_type
+from stormwright.schedulers import Scheduler
+from stormwright.schedulers.kit.resolve import keeping_what_runs
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.schedulers.kit.warm_up import warm_up
 from stormwright.service.acting import Acting
@@ -73,7 +73,7 @@ class Service:
         self.tally = Tally(keep_records=settings.keep_records)
         self._failure_hook = FailureHook(settings.on_failure) if settings.on_failure else None
         tell_failures = self._failure_hook.update if self._failure_hook else None
-        self.bridge = Bridge(_placing_only(settings.initial), settings.initial, tell_failures, status_texts)
+        self.bridge = Bridge(keeping_what_runs(settings.initial), settings.initial, tell_failures, status_texts)
         self._history = History(settings.history, state, scheduler_name)
         landing = Landing(state / "landing")
         self.stream = LoadStream(
@@ -169,9 +169,3 @@ class Service:
             self.settings.stream.alarm_after_s,
             alarm.peak_cores,
         )
-
-
-def _placing_only(name: str) -> Scheduler:
-    """A scheduler for what has no slot, told to leave alone what runs if it can be told."""
-    told = any(field.name == "keep_running" for field in fields(scheduler_type(name).params_type))
-    return make_scheduler(name, {"keep_running": True} if told else {})

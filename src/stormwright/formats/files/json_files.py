@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import gc
 import gzip
 import io
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import orjson
 
+from stormwright.collection import collection_paused
 from stormwright.errors import Fault, InputError
 from stormwright.files import write_whole
 from stormwright.formats.files.twice import keys_given_twice
@@ -26,18 +26,6 @@ MOST_UNPACKED = 2**31
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 2**20
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Suspends cyclic garbage collection: over millions of new lists it costs more than parsing them."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def read_json(path: Path) -> object:

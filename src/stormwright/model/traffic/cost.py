@@ -9,6 +9,7 @@ import numpy as np
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import UNPLACED
 from stormwright.model.problem import Problem
+from stormwright.model.traffic.scopes import scopes_of
 from stormwright.model.traffic.traffic import Traffic, traffic_under
 
 
@@ -82,17 +83,17 @@ def cost_under(
         Of the classes of distance; without them those of `CostWeights`.
     """
     weights = weights or CostWeights()
-    slot_a, slot_b = slot_of_executor[traffic.source], slot_of_executor[traffic.target]
-    node_of_slot = np.append(problem.slot_node, UNPLACED)
-    node_a, node_b = node_of_slot[slot_a], node_of_slot[slot_b]
-    rack_of_node = np.append(problem.node_rack, UNPLACED)
+    scopes = scopes_of(problem, slot_of_executor)
+    (slot_a, slot_b), (node_a, node_b), (rack_a, rack_b) = (
+        (scope[traffic.source], scope[traffic.target]) for scope in scopes
+    )
     # The first class that applies is the distance of a pair.
     classes = [
         (slot_a == UNPLACED) | (slot_b == UNPLACED),
         traffic.source == traffic.target,
         slot_a == slot_b,
         node_a == node_b,
-        rack_of_node[node_a] == rack_of_node[node_b],
+        rack_a == rack_b,
     ]
     distance = np.select(classes, np.arange(len(classes)), default=len(classes))
     tps = np.bincount(distance, weights=traffic.tps, minlength=len(classes) + 1)

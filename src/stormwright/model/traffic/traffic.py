@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stormwright.model.arrays import ByContent, FloatArray, IntArray
-from stormwright.model.assignment import UNPLACED
 from stormwright.model.problem import Problem
 from stormwright.model.traffic.flows import flow_pairs
+from stormwright.model.traffic.scopes import Scopes, scopes_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -50,17 +50,13 @@ def traffic_under(problem: Problem, slot_of_executor: IntArray) -> Traffic:
     evenly. This is LoadAwareShuffleGrouping of Storm 2.8.3, averaged over time.
     Executors without a slot are far from everything, so the flows of an unplaced problem spread evenly.
     """
-    parts = []
-    node_of_slot = np.append(problem.slot_node, UNPLACED)
-    rack_of_node = np.append(problem.node_rack, UNPLACED)
+    parts, scopes = [], scopes_of(problem, slot_of_executor)
     for index, load in enumerate(problem.loads):
         parts.append(_pairs_of(problem, index))
         if len(load.flow_source):
-            offset = problem.executor_offset[index]
-            slot = slot_of_executor[problem.executors_of(index)]
-            node = node_of_slot[slot]
-            scopes = (slot, node, rack_of_node[node])
-            source, target, tps = flow_pairs(load, problem.topologies[index].executor_component, scopes)
+            offset, own = problem.executor_offset[index], problem.executors_of(index)
+            here = Scopes(*(scope[own] for scope in scopes))
+            source, target, tps = flow_pairs(load, problem.topologies[index].executor_component, here)
             parts.append(Traffic(source + offset, target + offset, tps))
     return _joined(parts)
 

@@ -14,11 +14,12 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.model.traffic.scopes import scopes_of
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.flow.layout import Layout
 from stormwright.predict.flow.measured import Measured
-from stormwright.predict.flow.spread import scopes_of, spread
-from stormwright.predict.sums import sums
+from stormwright.predict.flow.spread import spread
+from stormwright.predict.sums import ratio, sums
 
 #: Of its CPU, the least that is taken to be an executor's own work, whatever its messages are thought to cost.
 _LEAST_WORK = 0.1
@@ -140,9 +141,8 @@ class Profile:
         own = of_topology[:, self.layout.executor_topology]
         cpu_hz = self._without_spinning_hz(costs.spin_share)
         work_hz = np.maximum(cpu_hz - serialising_us * 1e-6 * self.problem.core_hz * own[1], _LEAST_WORK * cpu_hz)
-        each = np.divide(work_hz, self.handled_tps, out=np.zeros(len(work_hz)), where=self.handled_tps > 0)
-        together = _ratio_by_component(self.layout, work_hz, self.handled_tps)
-        component = self.layout.executor_component
+        each, component = ratio(work_hz, self.handled_tps), self.layout.executor_component
+        together = ratio(*(sums(component, amounts, len(self.layout.size)) for amounts in (work_hz, self.handled_tps)))
         cycles: FloatArray = np.where(self.pooled[component], together[component], each) * own[0]
         return cycles
 
@@ -152,7 +152,7 @@ class Profile:
         A thread that works for a part b of the time and spins for the rest takes b + s (1 − b) of its core.
         """
         problem, cpu_hz = self.problem, self.problem.executor_cpu_hz
-        node = np.append(problem.slot_node, UNPLACED)[problem.current_slot]
+        node = scopes_of(problem, problem.current_slot).node
         used = sums(node[node != UNPLACED], cpu_hz[node != UNPLACED], len(problem.supervisors))
         had_some_left = np.append(used < _NEARLY_FULL * problem.node_cpu_hz, False)[node]
         working_hz = (cpu_hz - spin_share * problem.core_hz) / (1 - spin_share)
@@ -183,7 +183,7 @@ def _begins(layout: Layout, trees_tps: FloatArray, received_tps: FloatArray) -> 
     limited = np.isfinite(layout.pending)[topology]
     tps = np.where(limited & layout.is_spout[component], even[component], trees_tps)
     rate = rate_tps[topology]
-    begins = np.divide(tps, rate, out=np.zeros(len(tps)), where=rate > 0)
+    begins = ratio(tps, rate)
     silent = sums(component, received_tps, len(size)) == 0
     by_the_clock = (silent & ~layout.is_spout)[component] & (rate > 0)
     begins[by_the_clock] = 1.0 / size[component[by_the_clock]]
@@ -213,9 +213,3 @@ def _per_tuple(layout: Layout, pooled: BoolArray, handled_tps: FloatArray, sent:
         size=np.concatenate([sent.size[own], (volume / tps)[row]]),
         local=np.concatenate([sent.local[own], sent.local[at][row]]),
     )
-
-
-def _ratio_by_component(layout: Layout, amounts: FloatArray, by: FloatArray) -> FloatArray:
-    """Sum of `amounts` by sum of `by` of each component's executors, 0 where there is nothing to divide by."""
-    total, whole = (sums(layout.executor_component, each, len(layout.size)) for each in (amounts, by))
-    return np.divide(total, whole, out=np.zeros(len(total)), where=whole > 0)

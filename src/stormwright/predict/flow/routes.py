@@ -8,9 +8,10 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
+from stormwright.model.traffic.scopes import Scopes, scopes_of
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.flow.spread import Scopes, scopes_of, spread
+from stormwright.predict.flow.spread import spread
 from stormwright.predict.sums import sums
 
 #: Tuples that circle in a topology are followed so far; each round leaves fewer.

@@ -7,26 +7,11 @@ limits, for all topologies at once.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from stormwright.model import UNPLACED, Problem
+from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
-
-
-class Scopes(NamedTuple):
-    """Where every executor is: slot, node and rack, -1 for nowhere; shape (E,) each."""
-
-    slot: IntArray
-    node: IntArray
-    rack: IntArray
-
-
-def scopes_of(problem: Problem, slot_of_executor: IntArray) -> Scopes:
-    """Where every executor is under an assignment, shape (E,)."""
-    node = np.append(problem.slot_node, UNPLACED)[slot_of_executor]
-    return Scopes(slot_of_executor, node, np.append(problem.node_rack, UNPLACED)[node])
+from stormwright.model.traffic.scopes import Scopes
 
 
 def spread(

@@ -14,7 +14,7 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.predict.queue.waits import node_use
 from stormwright.predict.steady import Placed, Steady, limits
 from stormwright.predict.sums import ratio, sums
-from stormwright.predict.told.names import PENDING, Bottleneck, bottleneck, thread_name
+from stormwright.predict.told.names import PENDING, Bottleneck, bottleneck, node_name, thread_name
 from stormwright.predict.told.notes import notes_of_all, notes_of_topology
 from stormwright.predict.told.prediction import BusyThread, Interval, NodePrediction, Prediction, TopologyPrediction
 
@@ -120,6 +120,7 @@ def _nodes(problem: Problem, states: Sequence[Steady], costs: Costs) -> Iterator
         yield NodePrediction(
             node=supervisor.id,
             host=supervisor.host,
+            name=node_name(problem, node),
             cpu=own,
             link_out=_interval([float(use[node]) for use in links]) if supervisor.link_bps else None,
             link_in=_interval([float(use[count + node]) for use in links]) if supervisor.link_bps else None,

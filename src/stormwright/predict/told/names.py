@@ -75,7 +75,7 @@ def bottleneck(problem: Problem, demand: Demand, row: int) -> Bottleneck:
 def node_name(problem: Problem, node: int) -> str:
     """The host of a node, or its supervisor's id where several nodes have that host."""
     one = problem.supervisors[node]
-    return one.host if sum(one.host == other.host for other in problem.supervisors) == 1 else one.id
+    return one.host if one.host in problem.cluster.lone_hosts else one.id
 
 
 def thread_name(problem: Problem, demand: Demand, thread: int) -> str:

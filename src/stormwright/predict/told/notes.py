@@ -70,15 +70,10 @@ def notes_of_all(placed: Placed, steady: Steady, costs: Costs) -> Iterator[str]:
         yield f"sizes of tuples were not measured everywhere: {BYTES_PER_TUPLE:g} bytes each are taken there"
     if costs.fitted_in is not None:
         use = float(node_use(steady.demand, steady.given.rate_tps).max(initial=0.0))
-        if not costs.fitted_in.node_utilisation.holds(use):
-            yield f"a node's CPU is {use:.0%} in use, outside of what costs were fitted in: {_percent(costs)}"
-
-
-def _percent(costs: Costs) -> str:
-    if costs.fitted_in is None:
-        return ""
-    seen = costs.fitted_in.node_utilisation
-    return f"{seen.least:.0%} to {seen.most:.0%}"
+        seen = costs.fitted_in.node_utilisation
+        if not seen.holds(use):
+            within = f"{seen.least:.0%} to {seen.most:.0%}"
+            yield f"a node's CPU is {use:.0%} in use, outside of what costs were fitted in: {within}"
 
 
 def _beyond_rate(costs: Costs, topology: str, rate_tps: float) -> Iterator[str]:

@@ -89,8 +89,8 @@ class NodePrediction:
 
     Parameters
     ----------
-    node, host
-        Supervisor id, and its host.
+    node, host, name
+        Supervisor id, its host, and the one of both that people call it by.
     cpu, link_out, link_in
         In use; None of a link whose speed is not known.
     spinning
@@ -101,6 +101,7 @@ class NodePrediction:
 
     node: str
     host: str
+    name: str
     cpu: Interval
     link_out: Interval | None
     link_in: Interval | None

@@ -48,9 +48,26 @@ def takes_seed(name: str) -> bool:
     if is_java(name):
         return True
     try:
-        return any(field.name == "seed" for field in fields(scheduler_type(name).params_type))
+        return _takes(name, "seed")
     except MissingDependencyError:
         return True
+
+
+def keeping_what_runs(name: str) -> Scheduler:
+    """A registered scheduler for what has no slot, told to leave alone what runs if it can be told.
+
+    Raises
+    ------
+    InputError
+        There is none of this name.
+    SchedulerError
+        It is another package's, and broken.
+    """
+    return make_scheduler(name, {"keep_running": True} if _takes(name, "keep_running") else {})
+
+
+def _takes(name: str, parameter: str) -> bool:
+    return any(field.name == parameter for field in fields(scheduler_type(name).params_type))
 
 
 def resolve_scheduler(

@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
+from stormwright.collection import collection_paused
 from stormwright.errors import Fault, InputError
 from stormwright.formats import placement_to_dict
-from stormwright.formats.files.json_files import collection_paused
 from stormwright.formats.wire.snapshot_reader import SOURCE, SnapshotReader
 from stormwright.model import Problem
 from stormwright.storm.bridge import Answer, Bridge
