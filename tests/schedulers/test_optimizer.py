@@ -178,7 +178,8 @@ def test_where_room_is_short_what_is_placed_is_valid_however_late_it_is(late, mo
     answer = schedule(of, iterations=1000)
     assert broken_limits(of, answer.slot_of_executor) == []
     assert len(answer.status) == 5
-    assert answer.parameters["iterations_made"] < 1200, "relieving nodes takes none"
+    searches = 1 if late else 2  # the second with the room that the five leave
+    assert answer.parameters["iterations_made"] < searches * 1200, "relieving nodes takes none"
 
 
 def test_what_runs_moves_where_the_whole_then_costs_less():

@@ -21,6 +21,7 @@ from stormwright.optimize.layout.start import Workers, make_layout
 from stormwright.optimize.search.refine import refine, relieve
 from stormwright.optimize.small.dense import Dense
 from stormwright.optimize.small.tabu import search
+from stormwright.optimize.small.workers import settle_workers
 
 
 def _nothing() -> Layout:
@@ -49,7 +50,9 @@ def ready_search() -> None:
 @cache
 def ready_small() -> None:
     """The search of small problems."""
-    search(Dense.of(_nothing()), 0)
+    dense = Dense.of(_nothing())
+    search(dense, 0)
+    settle_workers(dense)
 
 
 @cache

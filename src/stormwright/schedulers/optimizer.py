@@ -33,7 +33,7 @@ from stormwright.schedulers.frame.waiting import Plan, answer, plan_with_last_re
 from stormwright.schedulers.kit.limits import max_executors_per_worker
 from stormwright.schedulers.kit.params import MOST_SECONDS, MOST_SEED, Params, param
 from stormwright.schedulers.mend.repair import make_room, ready_repair
-from stormwright.schedulers.placing.admission import Wanted, admit, find_wanted
+from stormwright.schedulers.placing.admission import admit, densest_first, find_wanted
 from stormwright.schedulers.placing.staying import choose_slots, keep_slots, restore_cheaper, swap_nodes
 from stormwright.schedulers.traffic.rates import Rates
 
@@ -231,7 +231,7 @@ class OptimizerScheduler:
                 for _ in range(group.workers):
                     draft.add_worker(group.topology, group.executors[:0])
             layout, order = self._layout(draft, links, draft.fixed)
-            construct(layout, _densest_first(problem, links, wanted))
+            construct(layout, densest_first(problem, links.pull_of_executors(), wanted))
             _write(draft, order, Placed.of(layout))
             if problem.greylisted_supervisors or any(_limited(draft)):
                 # What is left out decides whether they are used; the search keeps nothing apart.
@@ -241,11 +241,18 @@ class OptimizerScheduler:
         return plan_with_last_resort(problem, draft_on)
 
     def _improve(self, draft: Draft, links: Links, budget: Budget, share: float = 1.0) -> None:
-        """Search for a share of the time left, what is fixed staying; then leave out what still overloads nodes."""
-        held = [fixed or limited for fixed, limited in zip(draft.fixed, _limited(draft), strict=True)]
-        layout, order = self._layout(draft, links, held)
-        _write(draft, order, budget.improve(layout, share))
-        make_room(draft, is_late=budget.is_late)
+        """Search for a share of the time left, what is fixed staying; then leave out what still overloads nodes.
+
+        What is left out leaves room to others, so these are then searched once more.
+        """
+        for _ in range(2):
+            held = [fixed or limited for fixed, limited in zip(draft.fixed, _limited(draft), strict=True)]
+            layout, order = self._layout(draft, links, held)
+            _write(draft, order, budget.improve(layout, share))
+            left_out = len(draft.reasons)
+            make_room(draft, is_late=budget.is_late)
+            if len(draft.reasons) == left_out or budget.is_late():
+                return
 
     def _is_better(self, task: _Task, moved: Plan, stay: Plan) -> bool:
         """Whether moving pays: more executors placed, else fewer limits broken, else less cost; what runs goes on."""
@@ -271,14 +278,6 @@ class OptimizerScheduler:
         most = np.array([max_executors_per_worker(each) for each in draft.problem.topologies], int)
         layout = make_layout(draft.problem, links, workers, draft.usable, most, _WEIGHTS, self.params.seed, self.prices)
         return layout, order
-
-
-def _densest_first(problem: Problem, links: Links, wanted: list[Wanted]) -> IndexArray:
-    """The topologies of `wanted`, those first that exchange most for the CPU they take; then as they come."""
-    tps = np.bincount(problem.executor_topology, links.pull_of_executors(), len(problem.topologies))
-    cpu_hz = np.array([problem.executor_cpu_hz[group.executors].sum() for group in wanted])
-    topology = np.array([group.topology for group in wanted], int)
-    return topology[np.argsort(-tps[topology] / np.maximum(cpu_hz, 1.0), kind="stable")]
 
 
 def _limited(draft: Draft) -> list[bool]:

@@ -31,7 +31,7 @@ from stormwright.schedulers import make_scheduler
 from tests.formats.documents import SMALL
 
 WHOLE = orjson.dumps(SMALL)
-ZIPPED = gzip.compress(WHOLE)
+ZIPPED = gzip.compress(WHOLE, mtime=0)
 
 RUBBISH = {
     "empty": (b"", "is empty; JSON is expected"),
@@ -147,7 +147,11 @@ def test_links_are_written_through(tmp_path):
     assert read_json(tmp_path / "target.json") == SMALL
 
 
-@pytest.mark.parametrize("data", [WHOLE, ZIPPED, b"\xef\xbb\xbf" + WHOLE, problem_to_bytes(problem_from_dict(SMALL))])
+@pytest.mark.parametrize(
+    "data",
+    [WHOLE, ZIPPED, b"\xef\xbb\xbf" + WHOLE, problem_to_bytes(problem_from_dict(SMALL))],
+    ids=["JSON", "gzip", "with a byte order mark", "arrays"],
+)
 def test_standard_input(monkeypatch, data):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
     assert problem_to_dict(read_problem(Path("-"))) == problem_to_dict(problem_from_dict(SMALL))

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from stormwright.model import CostWeights, cost_under, measured_traffic
-from stormwright.optimize.small.dense import MOST_DENSE, Dense, restore
+from stormwright.optimize.small.dense import MOST_DENSE, Dense, keep, restore
 from stormwright.optimize.small.tabu import improve_small, is_small, search
+from stormwright.optimize.small.workers import settle_workers
 from tests.case_files import case_files, case_name, case_problem, read_case
 from tests.optimize.layout.test_layout import placed_layout, slots_of
 from tests.schedulers.builders import load, nodes, problem, topology
@@ -88,3 +89,36 @@ def test_overloaded_nodes_are_relieved_though_nothing_is_exchanged():
     assert Dense.of(layout).state["overload"] > 0
     used = np.bincount(dense.node[dense.worker], of.executor_cpu_hz, 4)
     assert np.all(used <= of.node_cpu_hz)
+
+
+@pytest.mark.parametrize("path", CASES[:6], ids=case_name)
+def test_no_worker_alone_does_better_on_another_node(path):
+    """From any nodes; what a placement costs is told by the model."""
+    problem, layout = case_problem(path), small_layout(path)
+    dense = Dense.of(layout)
+    ports = dense.ports
+    dense.node[:] = np.random.default_rng(1).permutation(np.repeat(np.arange(len(ports)), ports))[: len(dense.node)]
+    keep(dense, dense.best)
+    restore(dense, dense.best)
+
+    def now() -> tuple[float, float]:
+        layout.workers["node"], layout.executors["worker"] = dense.node, dense.worker
+        layout.workers["at"] = [np.count_nonzero(dense.node[:w] == node) for w, node in enumerate(dense.node)]
+        keep(dense, dense.best)
+        restore(dense, dense.best)
+        slots = slots_of(problem, layout)
+        return float(dense.state["overload"][0]), cost_under(problem, slots, measured_traffic(problem), CostWeights()).total
+
+    before = now()
+    settle_workers(dense)
+    overload, cost = now()
+    assert overload <= before[0] + 1e-9
+    assert cost < before[1]
+    for worker in dense.free_workers:
+        own = dense.node[worker]
+        for node in np.flatnonzero(dense.used < ports):
+            dense.node[worker] = node
+            other = now()
+            assert other[1] >= cost - 1e-6 or other[0] > overload
+        dense.node[worker] = own
+        now()

@@ -173,6 +173,22 @@ def test_an_alarm_comes_one_trigger_after_x(spark: SparkSession, tmp_path: Path)
         stream.stop()
 
 
+@pytest.mark.spark
+def test_a_stream_that_was_stopped_before_its_first_batch_starts_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark has written about the state by then, and would refuse to begin beside it."""
+    state = tmp_path / "checkpoint" / "state" / "0" / "_metadata"
+    state.mkdir(parents=True)
+    (state / "schema").write_text("of a batch that never was")
+    stream = AlarmStream(tmp_path, AFTER_S, SETTINGS, lambda alarm: None)
+    stream.start(spark)
+    try:
+        stream.feed.write(NodeSeries(seconds_of([2.5] * 2), settle_s=0), {"a": CAPACITY})
+        wait(lambda: (tmp_path / "checkpoint" / "commits" / "0").exists(), stream.status)
+        assert stream.status()["error"] is None
+    finally:
+        stream.stop()
+
+
 def lines_in(directory: Path) -> list[tuple[str, int, float | None]]:
     rows = [json.loads(line) for path in sorted(directory.iterdir()) for line in path.read_bytes().splitlines()]
     for path in directory.iterdir():

@@ -36,7 +36,7 @@ class Dense(NamedTuple):
         What two executors exchange in both directions, shape (E, E).
     cpu, memory, topology, worker
         Of every executor, shape (E,); demand in parts of what one asks for on average; worker -1 for none.
-    node, rack, size, movable
+    node, size, movable
         Of every worker, shape (W,); how many executors it has; whether it and its executors may move.
     first_worker, last_worker, most
         Of every topology, shape (T,): its workers, and executors that one of them may have.
@@ -67,7 +67,6 @@ class Dense(NamedTuple):
     topology: IndexArray
     worker: IndexArray
     node: IndexArray
-    rack: IndexArray
     size: IndexArray
     movable: BoolArray
     first_worker: IndexArray
@@ -124,7 +123,6 @@ class Dense(NamedTuple):
             topology=_whole(executors["topology"]),
             worker=worker,
             node=node,
-            rack=_whole(workers["rack"]),
             size=np.zeros(num_workers, np.int64),
             movable=movable,
             first_worker=_whole(layout.topologies["first_worker"]),
@@ -194,11 +192,9 @@ def restore(dense: Dense, kept: Remembered) -> None:
 def add_up(dense: Dense) -> None:
     """Work out distances, costs and overload anew."""
     workers = len(dense.node)
-    for worker in range(workers):
-        dense.rack[worker] = dense.node_rack[dense.node[worker]] if dense.node[worker] != NOWHERE else NOWHERE
     for a in range(workers):
         for b in range(workers):
-            dense.far[a, b] = _far(dense, a, b)
+            dense.far[a, b] = 0.0 if a == b else between(dense, dense.node[a], dense.node[b])
     dense.reach[:] = 0.0
     cost = 0.0
     for executor in range(len(dense.worker)):
@@ -217,12 +213,12 @@ def add_up(dense: Dense) -> None:
 
 
 @inner
-def _far(dense: Dense, a: int, b: int) -> float:
+def between(dense: Dense, a: int, b: int) -> float:
+    """What a tuple costs from one worker to another on these nodes; either may be nowhere."""
     if a == b:
-        return 0.0
-    if dense.node[a] == dense.node[b]:
         return dense.inter_worker
-    return dense.inter_node if dense.rack[a] == dense.rack[b] else dense.inter_rack
+    near = a != NOWHERE and b != NOWHERE and dense.node_rack[a] == dense.node_rack[b]
+    return dense.inter_node if near else dense.inter_rack
 
 
 @inner

@@ -8,7 +8,8 @@ https://doi.org/10.1016/S0167-8191(05)80147-4. Nodes may be overloaded in betwee
 are and falls while they are not, so that the search goes to and fro across the border, as in M. Gendreau, A. Hertz,
 G. Laporte, "A Tabu Search Heuristic for the Vehicle Routing Problem", Management Science 40, 1994,
 https://doi.org/10.1287/mnsc.40.10.1276. When a round has found nothing better for so long, the next begins from the
-best of it or from where it began, with workers on other nodes or some executors exchanged at random.
+best of it or from where it began, with workers on other nodes or some executors exchanged at random. What has been
+best is improved by whole workers at the end.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from stormwright.optimize.small.dense import (
     shift_worker,
 )
 from stormwright.optimize.small.remembered import Remembered, copy
+from stormwright.optimize.small.workers import settle_workers
 
 #: Steps for which an executor may not return, at least, and up to so many more.
 _BARRED, _BARRED_MORE = 4, 6
@@ -82,6 +84,8 @@ def improve_small(layout: Layout, steps: int, is_over: Callable[[], bool]) -> tu
         search(dense, _STRETCH if steps == 0 else looks)
     _end_round(dense)
     restore(dense, dense.best)
+    settle_workers(dense)
+    keep(dense, dense.best)
     return dense, free * int(dense.state[0]["made"])
 
 

@@ -10,6 +10,7 @@ query costs a few milliseconds a second as long as no node is.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -151,6 +152,8 @@ class AlarmStream:
         }
 
     def _begin(self, spark: SparkSession) -> StreamingQuery:
+        checkpoint = self._directory / "checkpoint"
+        _drop_state_of_no_batch(checkpoint)
         seconds = (
             spark.readStream.schema(SECOND)
             .option("pathGlobFilter", "*.jsonl")
@@ -162,12 +165,21 @@ class AlarmStream:
             events(seconds.where(F.col("at").isNotNull()), self._after_s, self._final_s)
             .writeStream.outputMode("update")
             .queryName("alarms")
-            .option("checkpointLocation", str(self._directory / "checkpoint"))
+            .option("checkpointLocation", str(checkpoint))
             .trigger(processingTime=f"{TRIGGER_S} seconds")
             .foreachBatch(self.log)
         )
         with _session_for_rocksdb(spark):
             return writer.start()
+
+
+def _drop_state_of_no_batch(checkpoint: Path) -> None:
+    """Spark writes about the state before it notes the first batch, and refuses to start where it was ended between.
+
+    No batch counted, so what it was to read is all there still (SPARK-53103).
+    """
+    if not any((checkpoint / "offsets").glob("[0-9]*")):
+        shutil.rmtree(checkpoint / "state", ignore_errors=True)
 
 
 @contextmanager

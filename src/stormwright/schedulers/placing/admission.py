@@ -53,6 +53,24 @@ def find_wanted(draft: Draft, keep_running: bool, may_join: MayJoin = anybody) -
     return list(_joined(draft, first, may_join)) + then
 
 
+def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[Wanted]) -> IndexArray:
+    """The topologies of `wanted`, those first that exchange most for the CPU they take; then as they come.
+
+    Parameters
+    ----------
+    problem
+        They are of.
+    pull_tps
+        What every executor exchanges with others, shape (E,).
+    wanted
+        What is to be placed.
+    """
+    tps = np.bincount(problem.executor_topology, pull_tps, len(problem.topologies))
+    cpu_hz = np.array([problem.executor_cpu_hz[group.executors].sum() for group in wanted])
+    topology = np.array([group.topology for group in wanted], int)
+    return topology[np.argsort(-tps[topology] / np.maximum(cpu_hz, 1.0), kind="stable")]
+
+
 def _joined(draft: Draft, wanted: Iterable[Wanted], may_join: MayJoin) -> Iterator[Wanted]:
     """What is still wanted once live workers have taken what new ones do not."""
     for group in wanted:
