@@ -107,7 +107,8 @@ def test_no_worker_alone_does_better_on_another_node(path):
         keep(dense, dense.best)
         restore(dense, dense.best)
         slots = slots_of(problem, layout)
-        return float(dense.state["overload"][0]), cost_under(problem, slots, measured_traffic(problem), CostWeights()).total
+        cost = cost_under(problem, slots, measured_traffic(problem), CostWeights()).total
+        return float(dense.state["overload"][0]), cost
 
     before = now()
     settle_workers(dense)
