@@ -24,13 +24,13 @@ from stormwright.optimize.construct.topologies import construct
 from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.objective import Prices
-from stormwright.optimize.layout.start import Workers, make_layout
 from stormwright.optimize.search.anneal import Placed
 from stormwright.optimize.search.budget import Budget
+from stormwright.optimize.small.dense import MOST_DENSE
 from stormwright.schedulers.draft.draft import Draft
+from stormwright.schedulers.frame.layouts import layout_of, limited_workers, take_over
 from stormwright.schedulers.frame.search import draft_of
 from stormwright.schedulers.frame.waiting import Plan, answer, plan_with_last_resort
-from stormwright.schedulers.kit.limits import max_executors_per_worker
 from stormwright.schedulers.kit.params import MOST_SECONDS, MOST_SEED, Params, param
 from stormwright.schedulers.mend.repair import make_room, ready_repair
 from stormwright.schedulers.placing.admission import admit, densest_first, find_wanted
@@ -88,6 +88,16 @@ class _Task:
         fixed = measured_traffic(problem)
         return cls(problem, Links.fixed(problem, fixed), fixed)
 
+    @property
+    def runs(self) -> bool:
+        """Whether anything runs now."""
+        return bool(np.any(self.problem.current_slot != UNPLACED))
+
+    @property
+    def begins_small(self) -> bool:
+        """Whether nothing runs yet, and there are so few executors that an answer may be looked at again."""
+        return not self.runs and self.problem.num_executors <= MOST_DENSE
+
     def traffic(self, slots: IntArray) -> Traffic:
         """That of a placement."""
         return self.fixed or traffic_under(self.problem, slots)
@@ -119,6 +129,8 @@ class OptimizerScheduler:
        B_k, u the same of all nodes together, and B what a node has on average. So a cluster of equal nodes of which
        half are idle and half are full costs a quarter of their number times this price. With `node_price`, few nodes
        are used. The `objective` that the answer then gives is cost and all prices.
+    4. Where nothing runs and there are up to 64 executors, the answer is decided upon again as if it ran, until it
+       stays: given back as what runs, it needs no change.
 
     Clusters of more than 20,000 executors are searched region by region: racks, or nodes that share topologies, with
     about 2,500 executors and what lies wholly in them; cut otherwise three times. With `threads` they are searched at
@@ -173,18 +185,7 @@ class OptimizerScheduler:
         iterations = 0 if self.params.time_budget_s else self.params.iterations
         budget = Budget(self.params.time_budget_s, iterations, self.params.threads)
         task = _Task.of(problem, self.params.follow_flows)
-        runs = bool(np.any(problem.current_slot != UNPLACED))
-        near = runs and self.prices.stays_near
-        draft = self._constructed(task, budget, keep_running=True)
-        if near:
-            plan = self._rearranged(draft, task.links, budget)
-        else:
-            self._improve(draft, task.links, budget, share=0.5 if runs else 1.0)
-            plan = Plan(choose_slots(draft), draft.reasons)
-        if runs and not near:
-            anew = self._moved(task, budget)
-            if self._is_better(task, anew, plan):
-                plan = anew
+        plan = self._settled(task, self._decided(task, budget), budget)
         found = answer(problem, "optimizer", self.params, plan)
         reported: dict[str, Any] = {"iterations_made": budget.made}
         if self.prices != Prices():
@@ -196,6 +197,33 @@ class OptimizerScheduler:
             slots = found.slot_of_executor
             reported["proof"] = bound_cost(problem, slots, self.params.bound_budget_s, _WEIGHTS).figures(problem, slots)
         return replace(found, parameters={**found.parameters, **reported})
+
+    def _decided(self, task: _Task, budget: Budget) -> Plan:
+        """What runs kept, rearranged or moved, as the prices say, and the rest placed."""
+        if task.runs and self.prices.stays_near:
+            return self._rearranged(task, budget)
+        share = 0.5 if task.runs or (task.begins_small and self.prices.stays_near) else 1.0
+        draft = self._constructed(task, budget, keep_running=True)
+        self._improve(draft, task.links, budget, share)
+        plan = Plan(choose_slots(draft), draft.reasons)
+        if task.runs and self._is_better(task, anew := self._moved(task, budget), plan):
+            return anew
+        return plan
+
+    def _settled(self, task: _Task, plan: Plan, budget: Budget) -> Plan:
+        """What is placed where nothing runs, decided upon again as if it ran, until it stays (4).
+
+        Each time more is placed or it costs less, so this ends. Without a price or limit of changes the same is decided
+        again, unless topologies are left out: these then wait behind those that run.
+        """
+        if not (task.begins_small and (self.prices.stays_near or plan.reasons)):
+            return plan
+        while True:
+            current = answer(task.problem, "optimizer", self.params, plan).by_topology(task.problem)
+            again = self._decided(replace(task, problem=task.problem.with_current(current)), budget)
+            if np.array_equal(again.slots, plan.slots):
+                return plan
+            plan = again
 
     def _moved(self, task: _Task, budget: Budget) -> Plan:
         """Everything placed anew, but back to where it runs where that costs no more."""
@@ -210,14 +238,15 @@ class OptimizerScheduler:
         worse = self.prices.looks_at_nodes and self._rank(task, anew) < self._rank(task, restored)
         return anew if worse else restored
 
-    def _rearranged(self, draft: Draft, links: Links, budget: Budget) -> Plan:
+    def _rearranged(self, task: _Task, budget: Budget) -> Plan:
         """What runs, and what is placed beside it, improved within what may move and restart."""
+        draft = self._constructed(task, budget, keep_running=True)
         make_room(draft, is_late=budget.is_late)
         slots = choose_slots(draft)
         arranged = draft_of(draft.problem, slots)
-        held = _limited(arranged)
-        layout, order = self._layout(arranged, links, held)
-        _write(arranged, order, budget.improve(layout))
+        held = limited_workers(arranged)
+        layout, order = self._layout(arranged, task.links, held)
+        take_over(arranged, order, budget.improve(layout))
         return Plan(keep_slots(arranged, slots), draft.reasons)
 
     def _constructed(self, task: _Task, budget: Budget, *, keep_running: bool) -> Draft:
@@ -232,8 +261,8 @@ class OptimizerScheduler:
                     draft.add_worker(group.topology, group.executors[:0])
             layout, order = self._layout(draft, links, draft.fixed)
             construct(layout, densest_first(problem, links.pull_of_executors(), wanted))
-            _write(draft, order, Placed.of(layout))
-            if problem.greylisted_supervisors or any(_limited(draft)):
+            take_over(draft, order, Placed.of(layout))
+            if problem.greylisted_supervisors or any(limited_workers(draft)):
                 # What is left out decides whether they are used; the search keeps nothing apart.
                 make_room(draft, is_late=budget.is_late)
             return draft
@@ -246,9 +275,9 @@ class OptimizerScheduler:
         What is left out leaves room to others, so these are then searched once more.
         """
         for _ in range(2):
-            held = [fixed or limited for fixed, limited in zip(draft.fixed, _limited(draft), strict=True)]
+            held = [fixed or limited for fixed, limited in zip(draft.fixed, limited_workers(draft), strict=True)]
             layout, order = self._layout(draft, links, held)
-            _write(draft, order, budget.improve(layout, share))
+            take_over(draft, order, budget.improve(layout, share))
             left_out = len(draft.reasons)
             make_room(draft, is_late=budget.is_late)
             if len(draft.reasons) == left_out or budget.is_late():
@@ -268,32 +297,4 @@ class OptimizerScheduler:
         return unplaced, len(violations(task.problem, plan.slots)), cost
 
     def _layout(self, draft: Draft, links: Links, held: list[bool]) -> tuple[Layout, IndexArray]:
-        """A layout in which workers that are `held` stay, and for each of its workers the number in `draft`."""
-        topology, node = np.array(draft.topology, int), np.array(draft.node, int)
-        order = np.argsort(topology, kind="stable")
-        number = np.full(len(order) + 1, UNPLACED)
-        number[order] = np.arange(len(order))
-        runs, stays = np.array(draft.fixed, bool), np.array(held, bool)
-        workers = Workers(number[draft.worker], topology[order], node[order], runs[order], stays[order])
-        most = np.array([max_executors_per_worker(each) for each in draft.problem.topologies], int)
-        layout = make_layout(draft.problem, links, workers, draft.usable, most, _WEIGHTS, self.params.seed, self.prices)
-        return layout, order
-
-
-def _limited(draft: Draft) -> list[bool]:
-    """Whether the search knows not all limits of a worker's topology, of every worker."""
-    problem = draft.problem
-    asks: BoolArray = np.any(problem.executor_demand[2:], axis=0)  # for anything but CPU and memory
-    limited = [
-        topology in problem.component_limits or bool(asks[problem.executors_of(topology)].any())
-        for topology in range(len(problem.topologies))
-    ]
-    return [limited[topology] for topology in draft.topology]
-
-
-def _write(draft: Draft, order: IndexArray, placed: Placed) -> None:
-    """Take over what a layout has come to."""
-    draft.worker = np.append(order, UNPLACED)[placed.worker]
-    node = np.empty(len(order), int)
-    node[order] = placed.node
-    draft.node = node.tolist()
+        return layout_of(draft, links, held, _WEIGHTS, self.prices, self.params.seed)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.model.arrays import IndexArray
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.search.cooling import Cooling
 from stormwright.optimize.search.refine import refine
@@ -87,9 +88,21 @@ def anneal(layout: Layout, cooling: Cooling, effort: Effort) -> Placed:
     """
     best = Placed.of(layout)
     for _ in stretches(layout, cooling, effort, cooling.stretches):
-        if rank(layout) < best.rank:
+        if _is_better(rank(layout), best, cooling.mean):
             best = Placed.of(layout)
     return best
+
+
+def _is_better(found: tuple[float, float], best: Placed, mean: float) -> bool:
+    """Whether so much overload, then so much cost, is less by more than sums of steps may be wrong by.
+
+    What costs the same is not better: it would move what runs for nothing.
+    """
+    overload, cost = found
+    if overload < best.overload * (1 - RELATIVE_TOLERANCE):
+        return True
+    least = RELATIVE_TOLERANCE * (abs(best.cost) + mean)
+    return overload <= best.overload * (1 + RELATIVE_TOLERANCE) and cost < best.cost - least
 
 
 def stretches(
