@@ -86,7 +86,7 @@ class LoadProfile(ByContent):
     start_ms, end_ms
         The stretch of time, epoch milliseconds.
     costs
-        What messages and workers cost, where that was fitted to what ran: a `stormwright-costs/1` document, which
+        What messages and workers cost, where that was fitted to what ran: a `stormwright-calibration/1` document, which
         `stormwright.predict` reads. Empty where it was not.
     """
 

@@ -20,7 +20,7 @@ from stormwright.model.cluster import DEFAULT_CORE_HZ
 PROBLEM_SCHEMA = "stormwright-problem/1"
 ASSIGNMENT_SCHEMA = "stormwright-assignment/1"
 CASE_SCHEMA = "stormwright-case/1"
-COSTS_SCHEMA = "stormwright-costs/1"
+COSTS_SCHEMA = "stormwright-calibration/1"
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class CostsDocument(Document):
     that core), and how many `minutes` of the log and windows of `workers` they were fitted to.
     """
 
-    schema_name: Literal["stormwright-costs/1"] = Field(alias="schema")
+    schema_name: Literal["stormwright-calibration/1"] = Field(alias="schema")
     costs: dict[Name, Amount]
     corrections: dict[str, CorrectionDocument] = EMPTY_OBJECT
     fitted_in: FittedInDocument | None = None

@@ -151,7 +151,7 @@ def _load(
 def _profile(load: dict[str, TopologyLoad], header: ProblemDocument) -> LoadProfile | None:
     if header.costs is None:
         return LoadProfile(load) if "load" in header.model_fields_set else None
-    return LoadProfile(load, costs=header.costs.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+    return LoadProfile(load, costs=header.costs.model_dump(mode="json", by_alias=True, exclude_unset=True))
 
 
 def problem_to_dict(problem: Problem) -> dict[str, Any]:

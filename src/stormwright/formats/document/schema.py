@@ -20,7 +20,7 @@ from stormwright.formats.files.archives import ArraysDocument
 #: File name → the model of the document.
 SCHEMAS: Mapping[str, type[BaseModel]] = {
     "stormwright-assignment-1.json": AssignmentDocument,
-    "stormwright-costs-1.json": CostsDocument,
+    "stormwright-calibration-1.json": CostsDocument,
     "stormwright-problem-1.json": ProblemDocument,
     "stormwright-problem-arrays-1.json": ArraysDocument,
     "stormwright-sweep-1.json": SweepDocument,

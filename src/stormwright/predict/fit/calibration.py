@@ -95,7 +95,9 @@ def priors(costs: Costs | None = None) -> Priors:
     by = np.array([_MESSAGE, _BY_SIZE, _MESSAGE, _BY_SIZE])
     return Priors(
         messaging=Prior.of(of_messages, by * of_messages, _COMMON),
-        others=Prior.of(np.array([0.0, costs.worker_cores]), np.array([GARBAGE_DEVIATION, _THERE * costs.worker_cores])),
+        others=Prior.of(
+            np.array([0.0, costs.worker_cores]), np.array([GARBAGE_DEVIATION, _THERE * costs.worker_cores])
+        ),
         executors=Prior.of(of_executors, np.array([_SERIALISE * of_executors[0], _BY_SIZE * of_executors[1], _SPIN])),
         wire=Prior.of(np.array([costs.overhead_bytes, 0.0]), np.array([_OVERHEAD * costs.overhead_bytes, _LINK_BYTES])),
     )
@@ -112,7 +114,8 @@ def calibrated(known: Known) -> Calibration:
         for of in range(3)
     ]
     messaging, others, executors = (
-        posterior(moments, prior) for moments, prior in zip(pooled, (before.messaging, there, before.executors), strict=True)
+        posterior(moments, prior)
+        for moments, prior in zip(pooled, (before.messaging, there, before.executors), strict=True)
     )
     wire = posterior(known.wire, before.wire)
     figures = {

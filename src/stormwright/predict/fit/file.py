@@ -1,4 +1,4 @@
-"""Costs as documents (`stormwright-costs/1`): what a calibration writes and predictions read."""
+"""Costs as documents (`stormwright-calibration/1`): what a calibration writes and predictions read."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ def costs_from_dict(document: object, source: str = "costs") -> KnownCosts:
     if unknown:
         there = ", ".join(_NAMES)
         raise InputError(source, [Fault(f"no such cost; there are {there}", f"$.costs.{name}") for name in unknown])
-    seen = told.fitted_in
-    fitted_in = seen and FittedIn(
-        Range(*seen.node_utilisation), {name: Range(*rate) for name, rate in seen.rate_tps.items()}
-    )
+    fitted_in = None
+    if (seen := told.fitted_in) is not None:
+        rates = {name: Range(*rate) for name, rate in seen.rate_tps.items()}
+        fitted_in = FittedIn(Range(*seen.node_utilisation), rates)
     try:
         costs = Costs(**told.costs, fitted_in=fitted_in)
     except InputError as error:

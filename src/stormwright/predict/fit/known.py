@@ -134,9 +134,7 @@ class Known:
         """Forget all topologies but those that are there; what they told of the cluster stays."""
         for gone in [name for name in self.topologies if name not in there]:
             told = self.topologies.pop(gone).of_cluster()
-            self.of_gone = [
-                old.scaled(KEPT_OF_PLACEMENT) + more for old, more in zip(self.of_gone, told, strict=True)
-            ]
+            self.of_gone = [old.scaled(KEPT_OF_PLACEMENT) + more for old, more in zip(self.of_gone, told, strict=True)]
 
     def as_dict(self) -> dict[str, Any]:
         """Itself for JSON."""

@@ -1,7 +1,7 @@
 """Least squares with a prior, from sums: what was seen is kept as moments, which add up and can be forgotten.
 
-A linear model y = X θ + noise with a normal prior of θ has the posterior precision XᵀX / σ² + P (Lindley and Smith 1972,
-https://doi.org/10.1111/j.2517-6161.1972.tb00885.x). XᵀX, Xᵀy and yᵀy are all that it needs of the past, so a new
+A linear model y = X θ + noise with a normal prior of θ has the posterior precision XᵀX / σ² + P (Lindley and Smith
+1972, https://doi.org/10.1111/j.2517-6161.1972.tb00885.x). XᵀX, Xᵀy and yᵀy are all that it needs of the past, so a new
 minute is an addition (recursive least squares: Plackett 1950, https://doi.org/10.1093/biomet/37.1-2.149). No cost is
 negative: the most likely θ that has none is found by the algorithm of Lawson and Hanson (1974,
 https://doi.org/10.1137/1.9781611971217).
@@ -125,10 +125,8 @@ class Estimate:
         """Half of the interval that holds each coefficient, or their sum in a `direction`, 19 times in 20."""
         from scipy.special import stdtrit  # takes longer to import than the rest
 
-        if direction is None:
-            variance = np.diag(self.covariance)
-        else:
-            variance = direction @ self.covariance @ direction
+        covariance = self.covariance
+        variance = np.diag(covariance) if direction is None else direction @ covariance @ direction
         return stdtrit(self.freedom, 0.975) * np.sqrt(np.maximum(variance, 0.0))
 
 
@@ -156,7 +154,7 @@ def posterior(moments: Moments, prior: Prior) -> Estimate:
         used = float(np.trace(np.linalg.solve(precision, moments.xtx / noise)))
         freedom = max(moments.rows - used, 0.0)
         noise = (moments.squares(value) + _ASSUMED_ROWS) / (freedom + _ASSUMED_ROWS)
-    return Estimate(value, np.linalg.inv(precision), noise, freedom + _ASSUMED_ROWS)
+    return Estimate(value, np.linalg.inv(precision).astype(np.float64), noise, freedom + _ASSUMED_ROWS)
 
 
 def _design_effect(residuals: FloatArray, cluster: NDArray[Any]) -> float:

@@ -119,9 +119,7 @@ def rows_of(windows: Sequence[Window], reference_hz: float, priors: Priors) -> R
             by_topology[topology].append({life: sums for life, sums in workers.items() if life.topology == topology})
     each = [sums for workers in usable for sums in workers.items()]
     return Rows(
-        topologies={
-            name: _of_topology(workers, reference_hz, priors) for name, workers in sorted(by_topology.items())
-        },
+        topologies={name: _of_topology(workers, reference_hz, priors) for name, workers in sorted(by_topology.items())},
         wire=_of_links(windows, usable, priors.wire),
         utilisation=_utilisation(windows),
         core_hz={life.supervisor: sums.core_hz for life, sums in each if sums.core_hz},
@@ -189,9 +187,7 @@ def _messages(sums: WorkerSums, size: Mapping[str, float]) -> np.ndarray:
     """Tuples and kB that a worker sent, then that it received."""
     received = {name: max(part.received - part.local, 0.0) for name, part in sums.parts.items() if name in size}
     kilobytes = sum(tuples * size[name] for name, tuples in received.items()) / 1e3
-    return np.array(
-        [sum(sums.sent.values()), sum(sums.sent_bytes.values()) / 1e3, sum(received.values()), kilobytes]
-    )
+    return np.array([sum(sums.sent.values()), sum(sums.sent_bytes.values()) / 1e3, sum(received.values()), kilobytes])
 
 
 def _working(sums: WorkerSums) -> list[str]:
@@ -235,7 +231,8 @@ def _of_links(windows: Sequence[Window], usable: Sequence[Mapping[WorkerId, Work
         for node, lives in of_node.items():
             if len({life.topology for life in lives}) < len(lives) or not all(life in right for life in lives):
                 continue
-            over = sum(_messages(right[life], sizes[life.topology]) / right[life].length_s for life in lives)
+            each = [_messages(right[life], sizes[life.topology]) / right[life].length_s for life in lives]
+            over = np.sum(each, axis=0)
             for told, (tuples, kilobytes) in (("node_sent_bytes", over[:2]), ("node_received_bytes", over[2:])):
                 seen = [(getattr(right[life], told), right[life].length_s) for life in lives]
                 rates = [amount / length_s for amount, length_s in seen if amount is not None]

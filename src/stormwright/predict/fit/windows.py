@@ -27,6 +27,9 @@ GRACE_S = 5.0
 #: A worker whose records leave out more of a window than this part is left out of it.
 LEAST_COVERED = 0.7
 
+#: Tuples/s that no worker comes near: a record that tells of more is damaged.
+MOST_TPS = 1e8
+
 #: The stream on which spouts tell ackers of a new tree: where there is one, they are told of its end too.
 _ACK_INIT = "__ack_init"
 
@@ -95,6 +98,12 @@ class WorkerSums:
     def executors_s(self) -> float:
         """CPU seconds of its executors."""
         return sum(part.cpu_s for part in self.parts.values())
+
+    @property
+    def tuples(self) -> list[float]:
+        """All that are counted."""
+        parts = self.parts.values()
+        return [n for p in parts for n in (p.handled, p.received, p.local, p.left)] + [*self.sent.values()]
 
     def add(self, record: Record) -> None:
         """Add a record whose threads are known."""
@@ -173,7 +182,8 @@ class Window:
         for worker, sums in self.workers.items():
             warm = self.start_ms - worker.start_ms >= WARM_S * 1000
             compiles = sums.compiler_s > MOST_COMPILING * sums.process_s
-            if warm and not compiles and sums.length_s >= LEAST_COVERED * WINDOW_S:
+            possible = max(sums.tuples, default=0.0) <= MOST_TPS * sums.length_s
+            if warm and not compiles and possible and sums.length_s >= LEAST_COVERED * WINDOW_S:
                 found[worker] = sums
         return found
 
