@@ -14,6 +14,8 @@ class View:
 
     Parameters
     ----------
+    bridge, stream
+        Have Nimbus's last snapshot, and the newest load.
     calibrating
         Adds to a load what messages and workers cost.
     forecasting

@@ -11,6 +11,7 @@ import pytest
 from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.model import LoadProfile, Problem
 from stormwright.predict.answer import Assumptions
+from stormwright.predict.fit.windows import Windows
 from stormwright.service.kept import calibrating as module
 from stormwright.service.kept.calibrating import Calibrating
 from stormwright.testing.word_counts import WordCount
@@ -88,10 +89,9 @@ def test_of_many_records_those_of_some_nodes_count(
     tmp_path: Path, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_RECORDS", 5)
-    nodes: set[str] = set()
     calibrating = Calibrating(tmp_path / "costs.json")
     taken: list[Any] = []
-    monkeypatch.setattr(calibrating._windows, "add", taken.extend)
+    monkeypatch.setattr(Windows, "add", lambda _, records: taken.extend(records))
     records = Log(SPREAD).records(1, seconds=ENOUGH_S)
     for record in records:
         calibrating.count([record])
@@ -104,8 +104,10 @@ def test_of_many_records_those_of_some_nodes_count(
         assert max(seconds) - min(seconds) == (len(seconds) - 1) * 1000
 
 
-def test_nothing_grows_before_nimbus_asks(tmp_path: Path) -> None:
+def test_before_nimbus_asks_the_newest_minute_is_kept(tmp_path: Path, problem: Problem) -> None:
     calibrating = Calibrating(tmp_path / "costs.json")
     for record in Log(SPREAD).records(1, seconds=300):
         calibrating.count([record])
-    assert len(calibrating._waiting) == module.MINUTE
+    for _ in range(3):
+        calibrating.refresh(problem)
+    assert calibrating.status()["minutes"] == 1
