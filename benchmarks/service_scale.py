@@ -42,6 +42,7 @@ from stormwright.service.http.connections import most_connections
 from stormwright.service.http.questions import Questions
 from stormwright.service.http.server import HttpServer
 from stormwright.service.intake import Intake
+from stormwright.service.kept.calibrating import Calibrating
 from stormwright.storm.bridge import Bridge
 
 HOST = "127.0.0.1"
@@ -198,7 +199,8 @@ def serve(port: int, state: str, stop: Any) -> None:
     observed = ObservedTraffic(60.0)
     history = SimpleNamespace(count=observed.add)
     landing = Landing(Path(state) / "landing")
-    intake = Intake(landing, Tally(), history)  # type: ignore[arg-type]  # a history that only counts
+    calibrating = Calibrating(Path(state) / "costs.json")
+    intake = Intake(landing, Tally(), history, calibrating)  # type: ignore[arg-type]  # a history that only counts
     bridge = Bridge(make_scheduler("even"), "even", None, status_texts)
     app = make_app(bridge, intake.take, dict, count=intake.count)  # type: ignore[arg-type]  # no status
     with HttpServer(app, HOST, port):

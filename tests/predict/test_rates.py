@@ -93,7 +93,7 @@ def test_in_one_worker_only_work_counts():
 
 
 def test_what_leaves_its_worker_costs_both_ends_and_the_link():
-    costs = Costs(worker_cores=0.0)
+    costs = Costs(serialise_us=2.5, send_us=2.5, receive_us=4.0, overhead_bytes=30.0, worker_cores=0.0)
     slots = np.where(np.arange(12) < 2, 2, 0).astype(np.int32)  # the ackers on another node
     apart, together = (steady_of(WordCount(), each, costs).demand for each in (slots, ALL_IN_ONE))
     messages = 2 + 8 + 1  # told, acked by split and counts, answered
@@ -119,7 +119,10 @@ def test_measured_anywhere_the_same_is_predicted(measured, asked):
     problem = word_count.problem()
     topology = problem.topologies[0]
     executors = truth.demand.thread_s[:12] * word_count.rate_tps * problem.core_hz
-    load = replace(problem.load.topologies[topology.id], cpu_hz=executors)
+    load = problem.load.topologies[topology.id]
+    # What an executor sends goes with what it got there.
+    got = truth.demand.thread_visits[:12] / steady_of(word_count, ALL_IN_ONE).demand.thread_visits[:12]
+    load = replace(load, cpu_hz=executors, pair_tps=load.pair_tps * got[load.pair_source])
     there = replace(
         problem,
         load=replace(problem.load, topologies={topology.id: load}),

@@ -25,6 +25,7 @@ VERBS = {
     "explain": "Tell why executors have no slot, or what they would cost elsewhere.",
     "predict": "Predict rate, latency and bottleneck of a placement.",
     "whatif": "Predict what a change would bring: rates, nodes, parallelism, links, scheduler.",
+    "calibrate": "Fit what messages and workers cost to a performance log.",
     "sweep": "Let schedulers decide many problems with many parameters, on Spark.",
     "schedulers": "List the schedulers, or tell what one of them does.",
     "new-scheduler": "Write the skeleton of a package with a scheduler of your own.",

@@ -74,6 +74,12 @@ parameters = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler."
 )
 seed = click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), help="For schedulers that draw random numbers.")
+costs = click.option(
+    "--costs",
+    "costs_file",
+    type=PATH,
+    help="What messages and workers cost, as `stormwright calibrate` writes it [default: what the problem says].",
+)
 jars = click.option("--jar", "jars", multiple=True, type=PATH, help="Where Java classes are, besides Storm's jars.")
 nodes = click.option("--nodes", default=3, show_default=True, help="Supervisors.")
 cores_per_node = click.option(

@@ -19,8 +19,9 @@ from stormwright.model.texts import size_of
 @click.command()
 @options.problem_file
 @click.argument("assignment", type=options.PATH, required=False)
+@options.costs
 @options.as_json("Print it as JSON.")
-def command(file: Path, assignment: Path | None, as_json: bool) -> None:
+def command(file: Path, assignment: Path | None, costs_file: Path | None, as_json: bool) -> None:
     """Predict the steady state of what runs in the problem in FILE, and beside it of an ASSIGNMENT (what `stormwright
     schedule --output` writes): the highest rate of every topology, latency, how full nodes, links and threads are, and
     what the bottleneck is.
@@ -28,16 +29,17 @@ def command(file: Path, assignment: Path | None, as_json: bool) -> None:
     It goes by the load that the problem has, as measured under what runs now. Figures in brackets are what they may be
     by the errors of what they are computed from.
     """
-    from stormwright.cli.predictions import print_predictions
+    from stormwright.cli.predictions import assumptions_of, print_predictions
     from stormwright.predict.answer import predict
 
     problem = read_problem(file)
     answer = read_assignment(assignment, problem) if assignment else None
+    assumptions = assumptions_of(problem, costs_file)
     found = {}
     if answer is None or np.any(problem.current_slot != UNPLACED):
-        found["today"] = predict(problem)
+        found["today"] = predict(problem, None, assumptions)
     if answer is not None:
-        found["then"] = predict(problem, answer.slot_of_executor)
+        found["then"] = predict(problem, answer.slot_of_executor, assumptions)
     if as_json:
         print_json({"problem": problem.name, **{name: each.as_dict() for name, each in found.items()}})
         return

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, print_table
+from stormwright.model import Problem
 from stormwright.model.texts import counted
+from stormwright.predict.answer import Assumptions
+from stormwright.predict.fit.file import read_costs
 from stormwright.predict.told.prediction import Interval, NodePrediction, Prediction, TopologyPrediction
 
 _MAX_TOPOLOGIES, _MAX_NODES = 10, 20
+
+
+def assumptions_of(problem: Problem, costs_file: Path | None) -> Assumptions:
+    """With the costs in a file, or without one those of the problem."""
+    return Assumptions.of(problem) if costs_file is None else Assumptions(*read_costs(costs_file))
 
 
 def print_predictions(predictions: Mapping[str, Prediction]) -> None:

@@ -37,6 +37,7 @@ _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 @click.option("--link", metavar="SPEED", help="With links of this speed, as in 1gbit or 100mbit.")
 @click.option("--scheduler", help="Who places everything anew; without one what runs stays.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
+@options.costs
 @options.as_json("Print it as JSON.")
 def command(
     file: Path,
@@ -47,6 +48,7 @@ def command(
     link: str | None,
     scheduler: str | None,
     settings: tuple[str, ...],
+    costs_file: Path | None,
     as_json: bool,
 ) -> None:
     """Predict what a change to the problem in FILE would bring, beside today. Several changes count together.
@@ -54,6 +56,7 @@ def command(
     What runs stays where it is unless a scheduler is named. What then has no slot, as its node is gone or it has other
     executors, is placed beside it. Exit code 1: not every executor finds a slot.
     """
+    from stormwright.cli.predictions import assumptions_of
     from stormwright.experiments.what_if import Changes, what_if
 
     faults: list[Fault] = []
@@ -72,7 +75,7 @@ def command(
     if faults:
         raise InputError("what if", faults)
     problem = read_problem(file)
-    found = what_if(problem, changes)
+    found = what_if(problem, changes, assumptions_of(problem, costs_file))
     if as_json:
         print_json({"problem": problem.name, **found.as_dict()})
     else:

@@ -108,14 +108,14 @@ def what_if(problem: Problem, changes: Changes, assumptions: Assumptions | None 
     changes
         What is to be different.
     assumptions
-        Costs and the like, for both.
+        Costs and the like, for both; by default those that come with the load.
 
     Raises
     ------
     InputError
         A topology, component or node that is named is not there; nothing runs, and nobody is named to place it.
     """
-    assumptions = assumptions or Assumptions()
+    assumptions = assumptions or Assumptions.of(problem)
     factors, wanted = _checked(problem, changes)
     runs = bool(np.any(problem.current_slot != UNPLACED))
     profile = Profile.of(problem)

@@ -85,6 +85,9 @@ class LoadProfile(ByContent):
         Supervisor id → seconds for which its CPU has been at or above capacity without a break.
     start_ms, end_ms
         The stretch of time, epoch milliseconds.
+    costs
+        What messages and workers cost, where that was fitted to what ran: a `stormwright-calibration/1` document, which
+        `stormwright.predict` reads. Empty where it was not.
     """
 
     topologies: Mapping[str, TopologyLoad]
@@ -92,6 +95,7 @@ class LoadProfile(ByContent):
     overload_s: Mapping[str, float] = field(default_factory=dict)
     start_ms: int = 0
     end_ms: int = 0
+    costs: Mapping[str, Any] = field(default_factory=dict)
 
 
 def assumed_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | None = None) -> TopologyLoad:

@@ -39,6 +39,8 @@ class _Predict(ModuleType):
         InputError
             It is no problem, nothing runs and no assignment is given, or a topology or rate is wrong.
         """
+        from dataclasses import replace
+
         from stormwright.model import Problem
         from stormwright.predict.answer import Assumptions, predict
 
@@ -46,7 +48,7 @@ class _Predict(ModuleType):
             message = f"should be a Problem, as read_problem(FILE) and sketch give it, got {type(problem).__name__}"
             raise InputError("problem", [Fault(message, "$")])
         slots = None if assignment is None else assignment.slot_of_executor
-        return predict(problem, slots, Assumptions(rate_tps=rates or {}))
+        return predict(problem, slots, replace(Assumptions.of(problem), rate_tps=rates or {}))
 
 
 sys.modules[__name__].__class__ = _Predict

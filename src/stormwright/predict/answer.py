@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.predict.costs import Correction, Costs
+from stormwright.predict.fit.file import costs_of
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
@@ -40,6 +41,17 @@ class Assumptions:
     rate_tps: Mapping[str, float] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, problem: Problem) -> Assumptions:
+        """With the costs that come with the problem's load, or those that were measured elsewhere.
+
+        Raises
+        ------
+        InputError
+            What comes with it are no costs.
+        """
+        return cls(*costs_of(problem))
+
 
 def predict(
     problem: Problem,
@@ -56,7 +68,7 @@ def predict(
     slot_of_executor
         Index into the problem's slots for every executor, -1 for none, shape (E,); by default what runs now.
     assumptions
-        By default costs that were measured elsewhere, and the measured rates.
+        By default costs that come with the load, else such as were measured elsewhere, and the measured rates.
     profile
         Of the load, where that was measured under another placement or on other nodes than `problem` has.
 
@@ -66,7 +78,7 @@ def predict(
         Nothing runs and no placement is given, a topology that is named is not there, or a rate or weight is no number
         above 0.
     """
-    assumptions = assumptions or Assumptions()
+    assumptions = assumptions or Assumptions.of(problem)
     _check(problem, assumptions)
     if slot_of_executor is None:
         slot_of_executor = problem.current_slot
@@ -109,5 +121,7 @@ def _varied(problem: Problem, assumptions: Assumptions) -> list[tuple[Costs, Map
             own = assumptions.corrections.get(topology.id, Correction())
             error = costs.work_error if own.error is None else own.error
             corrections[topology.id] = Correction(own.work * (1 + sign * error), own.messages)
-        found.append((costs.varied(1 + sign * costs.message_error, 1 + sign * costs.delay_error), corrections))
+        messages = 1 + sign * costs.message_error
+        varied = costs.varied(messages, 1 + sign * costs.delay_error)
+        found.append((replace(varied, overhead_bytes=messages * costs.overhead_bytes), corrections))
     return found

@@ -9,6 +9,7 @@ from stormwright.collection import collection_paused
 from stormwright.controller.tally import Tally
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import Rejected, parse_lines
+from stormwright.service.kept.calibrating import Calibrating
 from stormwright.service.kept.history import History
 from stormwright.service.on_change import OnChange
 
@@ -16,12 +17,23 @@ log = logging.getLogger(__name__)
 
 
 class Intake:
-    """Keeps deliveries: on disk first, whatever they hold, then in the live counts what is valid."""
+    """Keeps deliveries: on disk first, whatever they hold, then in the live counts what is valid.
 
-    def __init__(self, landing: Landing, tally: Tally, history: History) -> None:
+    Parameters
+    ----------
+    landing
+        Where they go.
+    tally, history, calibrating
+        Count records, each once.
+    """
+
+    def __init__(
+        self, landing: Landing, tally: Tally, history: History, calibrating: Calibrating | None = None
+    ) -> None:
         self._landing = landing
         self._tally = tally
         self._history = history
+        self._calibrating = calibrating
         self._tell = OnChange(log.error)
 
     def take(self, bodies: Sequence[bytes]) -> None:
@@ -40,7 +52,10 @@ class Intake:
             # Of thousands of records, which are gone at once, there is nothing to collect.
             with collection_paused():
                 records = (record for record in parse_lines(_lines(bodies)) if not isinstance(record, Rejected))
-                self._history.count(self._tally.add(records))
+                new = self._tally.add(records)
+                self._history.count(new)
+                if self._calibrating:
+                    self._calibrating.count(new)
         except Exception as error:  # were they refused now, they would come again, and be on disk twice
             self._tell(f"records on disk are missing in the live counts: {type(error).__name__}: {error}")
             log.debug("what failed", exc_info=error)

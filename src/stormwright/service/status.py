@@ -33,6 +33,9 @@ class ServiceStatus:
         complete have not reached it.
     evaluation
         What came of moves, as `stormwright.service.kept.history.History.judged` gives it.
+    costs
+        What messages and workers cost and how well that is known, as
+        `stormwright.service.kept.calibrating.Calibrating.status` gives it.
     """
 
     scheduler: str
@@ -44,6 +47,7 @@ class ServiceStatus:
     pipeline: Progress
     history: Mapping[str, Any]
     evaluation: Mapping[str, Any]
+    costs: Mapping[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

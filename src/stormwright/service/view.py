@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stormwright.model import LoadProfile, Problem
 from stormwright.pipeline.run.stream import LoadStream
+from stormwright.service.kept.calibrating import Calibrating
 from stormwright.service.kept.forecasting import Forecasting
 from stormwright.storm.bridge import Bridge
 
@@ -13,13 +14,20 @@ class View:
 
     Parameters
     ----------
+    bridge, stream
+        Have Nimbus's last snapshot, and the newest load.
+    calibrating
+        Adds to a load what messages and workers cost.
     forecasting
         For a scheduler that uses forecasts; else None.
     """
 
-    def __init__(self, bridge: Bridge, stream: LoadStream, forecasting: Forecasting | None) -> None:
+    def __init__(
+        self, bridge: Bridge, stream: LoadStream, calibrating: Calibrating, forecasting: Forecasting | None
+    ) -> None:
         self._bridge = bridge
         self._stream = stream
+        self._calibrating = calibrating
         self._forecasting = forecasting
 
     def problem(self) -> Problem | None:
@@ -30,6 +38,7 @@ class View:
         load: LoadProfile | None = self._stream.latest(snapshot)
         if load is None:
             return snapshot
+        load = self._calibrating.added_to(load)
         return snapshot.with_load(self._forecasting.added_to(load, snapshot) if self._forecasting else load)
 
     def age_s(self) -> float:
@@ -41,7 +50,8 @@ class View:
         return dict(self._bridge.unfit())
 
     def note(self, problem: Problem) -> None:
-        """Take note of a load for later forecasts, and of the nodes for alarms."""
+        """Take note of a load for later forecasts, of the nodes for alarms, and fit costs where that is due."""
         self._stream.note(problem)
+        self._calibrating.refresh(problem)
         if self._forecasting:
             self._forecasting.note(problem)

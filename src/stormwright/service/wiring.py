@@ -29,6 +29,7 @@ from stormwright.service.hooks.failure_hook import FailureHook
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
 from stormwright.service.intake import Intake
+from stormwright.service.kept.calibrating import Calibrating
 from stormwright.service.kept.forecasting import Forecasting
 from stormwright.service.kept.history import History
 from stormwright.service.looking import Looking
@@ -86,12 +87,13 @@ class Service:
         self._scheduler_name = scheduler_name
         forecasts = getattr(scheduler, "uses_forecast", False)
         forecasting = Forecasting(state / "minutes.arrow", settings.forecast_min) if forecasts else None
-        self._view = View(self.bridge, self.stream, forecasting)
+        self._calibrating = Calibrating(state / "costs.json")
+        self._view = View(self.bridge, self.stream, self._calibrating, forecasting)
         self._pauses = Pauses(state / "paused.json")
         self._looking = Looking(settings, scheduler, self._view, self.memory, self._history)
         self._acting = Acting(self._move, self.memory, self._history, scheduler_name, settings.triggers.cool_down_s)
         self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, settings.dry_run)
-        intake = Intake(landing, self.tally, self._history)
+        intake = Intake(landing, self.tally, self._history, self._calibrating)
         self._http = HttpServer(
             make_app(self.bridge, intake.take, self.status, self._view.problem, intake.count),
             settings.host,
@@ -151,6 +153,7 @@ class Service:
             pipeline=self.stream.progress(),
             history=history | {"closed_panes": self.stream.closed_panes_error()},
             evaluation=self._history.judged(),
+            costs=self._calibrating.status(),
         )
 
     def _move(self, step: Step, reason: str, stop: threading.Event | None) -> list[MoveReport]:

@@ -25,6 +25,7 @@ STATUS = ServiceStatus(
         "errors": {"old days": {"error": "no room", "at_ms": 1_795_219_000_000}},
     },
     evaluation={"calibration": 0.75, "pending": [], "judgements": []},
+    costs={"minutes": 3, "errors": {"work": 0.02, "messages": 0.05, "delays": 0.5}},
     pipeline={
         "running": True,
         "error": None,

@@ -20,6 +20,7 @@ from stormwright.model.cluster import DEFAULT_CORE_HZ
 PROBLEM_SCHEMA = "stormwright-problem/1"
 ASSIGNMENT_SCHEMA = "stormwright-assignment/1"
 CASE_SCHEMA = "stormwright-case/1"
+COSTS_SCHEMA = "stormwright-calibration/1"
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,52 @@ class LoadDocument(Document):
     forecast_cpu_hz: BulkAmounts | None = None
 
 
+#: An error in parts of what it is of.
+Part = Annotated[float, Field(ge=0, lt=1)]
+Between = Annotated[tuple[Total, Total], Field(strict=False)]
+
+
+class CorrectionDocument(Document):
+    """What is known of one topology: factors of its executors' work and of its messages, the error left in the work."""
+
+    work: Amount = 1.0
+    messages: Amount = 1.0
+    error: Part | None = None
+
+
+class FittedInDocument(Document):
+    """In what range costs were fitted: CPU of nodes in parts of what they have, and trees/s by topology."""
+
+    node_utilisation: Between
+    rate_tps: dict[str, Between] = EMPTY_OBJECT
+
+
+class CostsDocument(Document):
+    """What messages and workers of a cluster cost, as `stormwright calibrate` and a service write it.
+
+    `costs` are by the names that `docs/predict.md` lists; those left out are as they are without calibration. They are
+    told in the time of a core of `reference_hz`. `intervals` hold them 19 times in 20, `learned` says which part of
+    what was uncertain is settled; both are for people, as are `speeds` (of the cores of supervisors, as multiples of
+    that core), and how many `minutes` of the log and windows of `workers` they were fitted to.
+    """
+
+    schema_name: Literal["stormwright-calibration/1"] = Field(alias="schema")
+    costs: dict[Name, Amount]
+    corrections: dict[str, CorrectionDocument] = EMPTY_OBJECT
+    fitted_in: FittedInDocument | None = None
+    intervals: dict[str, Between] = EMPTY_OBJECT
+    learned: dict[str, Amount] = EMPTY_OBJECT
+    reference_hz: PositiveAmount | None = None
+    speeds: dict[str, PositiveAmount] = EMPTY_OBJECT
+    minutes: Count = 0
+    workers: Count = 0
+
+
 class ProblemDocument(Document):
-    """Topologies, cluster, load and what runs now, at one moment."""
+    """Topologies, cluster, load and what runs now, at one moment.
+
+    `costs` are those of the cluster, where they were fitted to the load.
+    """
 
     schema_name: Literal["stormwright-problem/1"] = Field(alias="schema")
     supervisors: Annotated[Any, Each(SupervisorDocument)]
@@ -170,6 +215,7 @@ class ProblemDocument(Document):
     greylisted_supervisors: list[str] = EMPTY_LIST
     assignments: Annotated[Any, Each(PlacementDocument, keyed=True)] = EMPTY_OBJECT
     load: Annotated[Any, Each(LoadDocument, keyed=True)] = EMPTY_OBJECT
+    costs: CostsDocument | None = None
 
 
 class UnplacedDocument(Document):

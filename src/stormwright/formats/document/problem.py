@@ -71,7 +71,7 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
         blacklisted_hosts=frozenset(header.blacklisted_hosts),
         greylisted_supervisors=tuple(header.greylisted_supervisors),
         current=current,
-        load=LoadProfile(load) if "load" in header.model_fields_set else None,
+        load=_profile(load, header),
         core_hz=header.core_hz,
         parts=CHECKED,
     )
@@ -148,6 +148,12 @@ def _load(
     return loads
 
 
+def _profile(load: dict[str, TopologyLoad], header: ProblemDocument) -> LoadProfile | None:
+    if header.costs is None:
+        return LoadProfile(load) if "load" in header.model_fields_set else None
+    return LoadProfile(load, costs=header.costs.model_dump(mode="json", by_alias=True, exclude_unset=True))
+
+
 def problem_to_dict(problem: Problem) -> dict[str, Any]:
     """`problem` as a `stormwright-problem/1` document of plain Python values."""
     document: dict[str, Any] = {
@@ -167,6 +173,8 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
             for topology in problem.topologies
             if topology.id in problem.load.topologies
         }
+        if problem.load.costs:
+            document["costs"] = dict(problem.load.costs)
     return document
 
 

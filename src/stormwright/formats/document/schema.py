@@ -13,13 +13,14 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 
-from stormwright.formats.document.documents import AssignmentDocument, ProblemDocument
+from stormwright.formats.document.documents import AssignmentDocument, CostsDocument, ProblemDocument
 from stormwright.formats.document.sweep import SweepDocument
 from stormwright.formats.files.archives import ArraysDocument
 
 #: File name → the model of the document.
 SCHEMAS: Mapping[str, type[BaseModel]] = {
     "stormwright-assignment-1.json": AssignmentDocument,
+    "stormwright-calibration-1.json": CostsDocument,
     "stormwright-problem-1.json": ProblemDocument,
     "stormwright-problem-arrays-1.json": ArraysDocument,
     "stormwright-sweep-1.json": SweepDocument,

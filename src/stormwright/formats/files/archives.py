@@ -122,12 +122,15 @@ def problem_from_archive(file: IO[bytes], source: str) -> Problem:
     loads = _loads(problem, header, arrays, faults)
     if faults.faults:
         raise faults.error(source)
-    return replace(problem, load=LoadProfile(loads), parts=CHECKED)
+    costs = problem.load.costs if problem.load else {}
+    return replace(problem, load=LoadProfile(loads, costs=costs), parts=CHECKED)
 
 
 def problem_to_bytes(problem: Problem) -> bytes:
     """`problem` as an archive."""
     document = problem_to_dict(replace(problem, load=None))
+    if problem.load and problem.load.costs:
+        document["costs"] = dict(problem.load.costs)
     slots = [placement.pop("slot_of_executor") for placement in document["assignments"].values()]
     measured = problem.load.topologies if problem.load else {}
     loads = {topology.id: measured[topology.id] for topology in problem.topologies if topology.id in measured}

@@ -54,6 +54,10 @@ def _of_history(status: ServiceStatus) -> Iterator[Metric]:
     failed = {(part,): error["at_ms"] / 1000 for part, error in history["errors"].items()}
     yield _gauge("history_failure_timestamp_seconds", "When a part of the history failed last.", ("part",), failed)
     share = {(): evaluation.get("calibration")}
+    errors = {(of,): error for of, error in status.costs["errors"].items()}
+    yield _gauge("cost_error_ratio", "Relative error of what predictions go by.", ("of",), errors)
+    fitted = {(): float(status.costs["minutes"])}
+    yield _gauge("cost_fitted_minutes", "Minutes of the log that costs are fitted to.", (), fitted)
     yield _gauge("calibration_ratio", "Share of a predicted change in traffic that arrives, in the median.", (), share)
 
 

@@ -1,0 +1,228 @@
+"""What is known of a cluster's costs: a minute after the other, by topology and placement, and what is forgotten of it.
+
+Within one placement minutes are alike, so only the last ones count; another placement tells something else, and what
+the ones before told is forgotten slowly. What topologies that are gone have told of messages stays with the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from stormwright.predict.costs import Range
+from stormwright.predict.fit.moments import Moments
+from stormwright.predict.fit.rows import Rows, TopologyRows
+
+#: What is left of a minute when another one of the same placement comes: ten count, and of a placement when another
+#: one comes; and placements that are remembered of a topology.
+KEPT_OF_MINUTE, KEPT_OF_PLACEMENT, PLACEMENTS = 0.9, 0.9, 8
+
+#: Coefficients of an executor that belong to no component: a message, a kB of it, idle time.
+COMMON = 3
+
+#: Precision that a component's own work has before anything is seen: next to none.
+_NO_PRECISION = 1e-12
+
+#: Deviation of the part of executors' CPU that garbage collection adds to it.
+GARBAGE_DEVIATION = 0.05
+
+
+@dataclass
+class TopologyKnown:
+    """What is known of one topology: by placement what rows added up to, oldest first."""
+
+    components: tuple[str, ...] = ()
+    placements: dict[str, list[Moments]] = field(default_factory=dict)
+    rate_tps: Range = field(default_factory=lambda: Range(inf, 0.0))
+    message_bytes: float = 0.0
+    messages: float = 0.0
+
+    def add(self, rows: TopologyRows) -> None:
+        """Take a minute."""
+        components = tuple(sorted({*self.components, *rows.components}))
+        new = [rows.messaging, rows.others, _aligned(rows.executors, rows.components, components)]
+        for moments in self.placements.values():
+            moments[2] = _aligned(moments[2], self.components, components)
+        self.components = components
+        before = self.placements.pop(rows.placement, None)
+        if before is None:
+            self.placements = {
+                name: [one.scaled(KEPT_OF_PLACEMENT) for one in moments]
+                for name, moments in list(self.placements.items())[1 - PLACEMENTS :]
+            }
+        else:
+            new = [old.scaled(KEPT_OF_MINUTE) + more for old, more in zip(before, new, strict=True)]
+        self.placements[rows.placement] = new
+        self.rate_tps = _both(self.rate_tps, rows.rate_tps)
+        self.message_bytes = KEPT_OF_MINUTE * self.message_bytes + rows.message_bytes
+        self.messages = KEPT_OF_MINUTE * self.messages + rows.messages
+
+    @property
+    def messaging(self) -> Moments:
+        """Of tuples sent, kB sent, tuples received, kB received."""
+        return _sum([moments[0] for moments in self.placements.values()], 4)
+
+    @property
+    def others(self) -> Moments:
+        """Of the executors' CPU, and of being there."""
+        return _sum([moments[1] for moments in self.placements.values()], 2)
+
+    @property
+    def executors(self) -> Moments:
+        """Of a tuple of each component, then of what they have in common."""
+        return _sum([moments[2] for moments in self.placements.values()], len(self.components) + COMMON)
+
+    def of_cluster(self) -> list[Moments]:
+        """What it tells of messages, of being there, and of what executors have in common."""
+        garbage = np.array([GARBAGE_DEVIATION**-2])
+        nothing = np.full(len(self.components), _NO_PRECISION)
+        return [
+            self.messaging,
+            self.others.without(1, garbage),
+            self.executors.without(len(self.components), nothing),
+        ]
+
+
+@dataclass
+class Known:
+    """All that was learned.
+
+    Parameters
+    ----------
+    reference_hz
+        Speed of the core in whose time costs are told: that of most nodes when the first minute came; None before.
+    topologies
+        By id.
+    of_gone
+        Of messages, of being there and of executors' common costs, by topologies that are gone.
+    wire
+        Of a message and of being there.
+    utilisation
+        CPU of nodes that was seen, in parts of what they have.
+    core_hz
+        Highest speed of a core that each supervisor told.
+    minutes, workers
+        How often it was fitted, and to how many windows of workers.
+    """
+
+    reference_hz: float | None = None
+    topologies: dict[str, TopologyKnown] = field(default_factory=dict)
+    of_gone: list[Moments] = field(default_factory=lambda: [Moments.none(size) for size in (4, 1, COMMON)])
+    wire: Moments = field(default_factory=lambda: Moments.none(2))
+    utilisation: Range | None = None
+    core_hz: dict[str, float] = field(default_factory=dict)
+    minutes: int = 0
+    workers: int = 0
+
+    def add(self, rows: Rows) -> None:
+        """Take a minute."""
+        for name, one in rows.topologies.items():
+            self.topologies.setdefault(name, TopologyKnown()).add(one)
+        self.wire = self.wire.scaled(KEPT_OF_MINUTE) + rows.wire
+        if rows.utilisation:
+            self.utilisation = _both(self.utilisation, rows.utilisation) if self.utilisation else rows.utilisation
+        for node, hz in rows.core_hz.items():
+            self.core_hz[node] = max(hz, self.core_hz.get(node, 0.0))
+        self.minutes += 1
+        self.workers += rows.workers
+
+    def forget(self, there: Collection[str]) -> None:
+        """Forget all topologies but those that are there; what they told of the cluster stays."""
+        for gone in [name for name in self.topologies if name not in there]:
+            told = self.topologies.pop(gone).of_cluster()
+            self.of_gone = [old.scaled(KEPT_OF_PLACEMENT) + more for old, more in zip(self.of_gone, told, strict=True)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Itself for JSON."""
+        return {
+            "reference_hz": self.reference_hz,
+            "topologies": {
+                name: {
+                    "components": list(one.components),
+                    "placements": {key: [_told(m) for m in moments] for key, moments in one.placements.items()},
+                    "rate_tps": [one.rate_tps.least, one.rate_tps.most],
+                    "message_bytes": one.message_bytes,
+                    "messages": one.messages,
+                }
+                for name, one in self.topologies.items()
+            },
+            "of_gone": [_told(moments) for moments in self.of_gone],
+            "wire": _told(self.wire),
+            "utilisation": [self.utilisation.least, self.utilisation.most] if self.utilisation else None,
+            "core_hz": self.core_hz,
+            "minutes": self.minutes,
+            "workers": self.workers,
+        }
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Known:
+        """What `as_dict` told.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            It is damaged.
+        """
+        topologies = {}
+        for name, one in told["topologies"].items():
+            components = tuple(one["components"])
+            sizes = (4, 2, len(components) + COMMON)
+            topologies[name] = TopologyKnown(
+                components,
+                {key: _heard(moments, sizes) for key, moments in one["placements"].items()},
+                Range(*one["rate_tps"]),
+                one["message_bytes"],
+                one["messages"],
+            )
+        return cls(
+            reference_hz=told["reference_hz"],
+            topologies=topologies,
+            of_gone=_heard(told["of_gone"], (4, 1, COMMON)),
+            wire=_heard([told["wire"]], (2,))[0],
+            utilisation=Range(*told["utilisation"]) if told["utilisation"] else None,
+            core_hz={str(node): float(hz) for node, hz in told["core_hz"].items()},
+            minutes=int(told["minutes"]),
+            workers=int(told["workers"]),
+        )
+
+
+def _sum(moments: list[Moments], size: int) -> Moments:
+    return sum(moments, Moments.none(size))
+
+
+def _both(one: Range, other: Range) -> Range:
+    return Range(min(one.least, other.least), max(one.most, other.most))
+
+
+def _aligned(moments: Moments, before: tuple[str, ...], after: tuple[str, ...]) -> Moments:
+    """The same with coefficients for more components."""
+    if before == after:
+        return moments
+    to = [*(after.index(name) for name in before), *range(len(after), len(after) + COMMON)]
+    size = len(after) + COMMON
+    xtx, xty = np.zeros((size, size)), np.zeros(size)
+    xtx[np.ix_(to, to)], xty[to] = moments.xtx, moments.xty
+    return Moments(xtx, xty, moments.yty, moments.rows)
+
+
+def _told(moments: Moments) -> list[Any]:
+    return [moments.xtx.tolist(), moments.xty.tolist(), moments.yty, moments.rows]
+
+
+def _heard(told: Any, sizes: tuple[int, ...]) -> list[Moments]:
+    found = []
+    for (xtx, xty, yty, rows), size in zip(told, sizes, strict=True):
+        moments = Moments(
+            np.array(xtx, dtype=np.float64).reshape(size, size),
+            np.array(xty, dtype=np.float64).reshape(size),
+            float(yty),
+            float(rows),
+        )
+        if not all(np.all(np.isfinite(part)) for part in (moments.xtx, moments.xty, moments.yty, moments.rows)):
+            raise ValueError("a number is not finite")
+        found.append(moments)
+    return found

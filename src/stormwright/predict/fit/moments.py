@@ -1,0 +1,173 @@
+"""Least squares with a prior, from sums: what was seen is kept as moments, which add up and can be forgotten.
+
+A linear model y = X θ + noise with a normal prior of θ has the posterior precision XᵀX / σ² + P (Lindley and Smith
+1972, https://doi.org/10.1111/j.2517-6161.1972.tb00885.x). XᵀX, Xᵀy and yᵀy are all that it needs of the past, so a new
+minute is an addition (recursive least squares: Plackett 1950, https://doi.org/10.1093/biomet/37.1-2.149). No cost is
+negative: the most likely θ that has none is found by the algorithm of Lawson and Hanson (1974,
+https://doi.org/10.1137/1.9781611971217).
+
+Rows are weighted so that their noise is about 1. How large it really is, the residuals tell; so many rows of the same
+size as were assumed before count along with them. Rows of one worker may all be off by the same: then they count for as
+many fewer (the design effect of clusters, 1 + (m − 1) ρ, ρ the correlation of two rows of one worker).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.model.arrays import FloatArray
+
+#: Rows that the assumed noise counts for beside those that were seen.
+_ASSUMED_ROWS = 4.0
+
+#: Rounds in which noise, prior and solution settle.
+_ROUNDS = 12
+
+#: Of its own size, what is added to the precision of what nothing is known of, so that it can be inverted.
+_TINY = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """XᵀX, Xᵀy, yᵀy and the number of rows, weighted; p is the number of coefficients."""
+
+    xtx: FloatArray
+    xty: FloatArray
+    yty: float
+    rows: float
+
+    @classmethod
+    def none(cls, size: int) -> Moments:
+        """Those of no rows."""
+        return cls(np.zeros((size, size)), np.zeros(size), 0.0, 0.0)
+
+    @classmethod
+    def of(cls, x: FloatArray, y: FloatArray, noise: FloatArray, cluster: NDArray[Any], prior: Prior) -> Moments:
+        """Those of rows.
+
+        Parameters
+        ----------
+        x, y
+            Shapes (n, p) and (n,).
+        noise
+            Standard deviation that is assumed of each row, shape (n,).
+        cluster
+            What rows belong together, whose noise may be the same, shape (n,).
+        prior
+            Of the coefficients, for the residuals.
+        """
+        x, y = x / noise[:, None], y / noise
+        found = cls(x.T @ x, x.T @ y, float(y @ y), float(len(y)))
+        if not len(y):
+            return found
+        return found.scaled(1.0 / _design_effect(y - x @ posterior(found, prior).value, cluster))
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.xtx + other.xtx, self.xty + other.xty, self.yty + other.yty, self.rows + other.rows)
+
+    def scaled(self, by: float) -> Moments:
+        """As if there had been `by` times as many rows."""
+        return Moments(by * self.xtx, by * self.xty, by * self.yty, by * self.rows)
+
+    def squares(self, value: FloatArray) -> float:
+        """The sum of squared residuals with these coefficients."""
+        return max(float(self.yty - 2 * value @ self.xty + value @ self.xtx @ value), 0.0)
+
+    def without(self, count: int, precision: FloatArray) -> Moments:
+        """Those of all but the first `count` coefficients, which are whatever fits best (a Schur complement).
+
+        Parameters
+        ----------
+        count
+            How many go.
+        precision
+            Of theirs before anything was seen, shape (count,).
+        """
+        own = self.xtx[:count, :count] + np.diag(precision)
+        own += np.diag(_TINY * np.maximum(np.diag(own), 1.0))
+        cross, rest = self.xtx[count:, :count], slice(count, None)
+        solved = np.linalg.solve(own, np.column_stack([cross.T, self.xty[:count]]))
+        return Moments(
+            self.xtx[rest, rest] - cross @ solved[:, :-1],
+            self.xty[rest] - cross @ solved[:, -1],
+            max(float(self.yty - self.xty[:count] @ solved[:, -1]), 0.0),
+            max(self.rows - float(np.count_nonzero(np.diag(self.xtx)[:count])), 0.0),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """What is taken for likely before anything was seen: normal, shapes (p,) and (p, p)."""
+
+    mean: FloatArray
+    covariance: FloatArray
+
+    @classmethod
+    def of(cls, mean: FloatArray, deviation: FloatArray, common: float = 0.0) -> Prior:
+        """Independent deviations, and one that all have in common, in parts of each mean: cores may all be slower."""
+        return cls(mean, np.diag(deviation**2) + np.outer(mean, mean) * common**2)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Coefficients, their covariance, how much noise there was (1: as assumed), and its degrees of freedom."""
+
+    value: FloatArray
+    covariance: FloatArray
+    noise: float
+    freedom: float
+
+    def half_width(self, direction: FloatArray | None = None) -> Any:
+        """Half of the interval that holds each coefficient, or their sum in a `direction`, 19 times in 20."""
+        from scipy.special import stdtrit  # takes longer to import than the rest
+
+        covariance = self.covariance
+        variance = np.diag(covariance) if direction is None else direction @ covariance @ direction
+        return stdtrit(self.freedom, 0.975) * np.sqrt(np.maximum(variance, 0.0))
+
+
+def posterior(moments: Moments, prior: Prior) -> Estimate:
+    """What is likely after rows were seen; a prior that they contradict is widened until it allows for them.
+
+    Parameters
+    ----------
+    moments
+        Of the rows.
+    prior
+        Of the coefficients.
+    """
+    from scipy.optimize import nnls  # takes longer to import than the rest
+
+    noise, value = 1.0, np.maximum(prior.mean, 0.0)
+    deviation, wide = np.sqrt(np.diag(prior.covariance)), np.ones(len(prior.mean))
+    precision = prior.covariance
+    for _ in range(_ROUNDS):
+        tight = np.linalg.inv(prior.covariance * np.outer(wide, wide))
+        precision = moments.xtx / noise + tight
+        factor = np.linalg.cholesky(precision)
+        value = nnls(factor.T, np.linalg.solve(factor, moments.xty / noise + tight @ prior.mean))[0]
+        wide = np.maximum(np.abs(value - prior.mean) / deviation, 1.0)
+        used = float(np.trace(np.linalg.solve(precision, moments.xtx / noise)))
+        freedom = max(moments.rows - used, 0.0)
+        noise = (moments.squares(value) + _ASSUMED_ROWS) / (freedom + _ASSUMED_ROWS)
+    return Estimate(value, np.linalg.inv(precision).astype(np.float64), noise, freedom + _ASSUMED_ROWS)
+
+
+def _design_effect(residuals: FloatArray, cluster: NDArray[Any]) -> float:
+    """For how many rows one stands, by a one-way analysis of variance of the residuals."""
+    _, of, size = np.unique(cluster, return_inverse=True, return_counts=True)
+    rows, groups = len(residuals), len(size)
+    if groups < 2 or rows == groups:
+        return 1.0
+    mean = np.bincount(of, residuals) / size
+    between = float(size @ (mean - residuals.mean()) ** 2) / (groups - 1)
+    within = float(np.sum((residuals - mean[of]) ** 2)) / (rows - groups)
+    each = (rows - float(size @ size) / rows) / (groups - 1)
+    if between <= within or each <= 0:
+        return 1.0
+    correlation = (between - within) / (between + (each - 1) * within) if within > 0 else 1.0
+    return 1.0 + (float(size.mean()) - 1.0) * correlation

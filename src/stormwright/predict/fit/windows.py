@@ -1,0 +1,226 @@
+"""Records, added up per worker and window: everything that a fit goes by is in one record or in the sum of some.
+
+What a worker received from other workers no record of its own tells by itself: it is what its executors got, less what
+the worker's own tasks sent them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from stormwright.perflog.schema import IDENTITY
+
+Record = Mapping[str, Any]
+
+#: Seconds of a window; a minute has enough of them to tell noise from what is always so.
+WINDOW_S = 5.0
+
+#: A worker's first seconds, and the part of its CPU that its compiler takes while it is not warm.
+WARM_S, MOST_COMPILING = 30.0, 0.15
+
+#: Seconds after its end at which a window is closed: what has not come by then is left out.
+GRACE_S = 5.0
+
+#: A worker whose records leave out more of a window than this part is left out of it.
+LEAST_COVERED = 0.7
+
+#: Tuples/s that no worker comes near: a record that tells of more is damaged.
+MOST_TPS = 1e8
+
+#: The stream on which spouts tell ackers of a new tree: where there is one, they are told of its end too.
+_ACK_INIT = "__ack_init"
+
+
+class WorkerId(NamedTuple):
+    """One life of a worker."""
+
+    topology: str
+    supervisor: str
+    port: int
+    pid: int
+    start_ms: int
+
+
+@dataclass(slots=True)
+class Part:
+    """Executors of one component in one worker: seconds, and tuples.
+
+    Parameters
+    ----------
+    covered_s, cpu_s, waited_s
+        Of all its executors: of records, of CPU, and of waiting for a core.
+    handled
+        Tuples that they executed, and trees that they began.
+    received, local
+        Tuples that they were sent, and those of them that come from the worker itself.
+    left, left_bytes
+        Tuples that they sent to other workers, and the bytes of those.
+    """
+
+    covered_s: float = 0.0
+    cpu_s: float = 0.0
+    waited_s: float = 0.0
+    handled: float = 0.0
+    received: float = 0.0
+    local: float = 0.0
+    left: float = 0.0
+    left_bytes: float = 0.0
+
+
+@dataclass(slots=True)
+class WorkerSums:
+    """What one worker did in one window, in seconds, tuples and bytes.
+
+    `sent` and `sent_bytes` are of what left it, by the component that it went to. `slots` are its executors by their
+    first and last task.
+    """
+
+    length_s: float = 0.0
+    process_s: float = 0.0
+    messaging_s: float = 0.0
+    gc_s: float = 0.0
+    compiler_s: float = 0.0
+    other_s: float = 0.0
+    trees: float = 0.0
+    parts: dict[str, Part] = field(default_factory=dict)
+    sent: dict[str, float] = field(default_factory=dict)
+    sent_bytes: dict[str, float] = field(default_factory=dict)
+    slots: set[tuple[int, int]] = field(default_factory=set)
+    node_sent_bytes: float | None = None
+    node_received_bytes: float | None = None
+    cores: float | None = None
+    core_hz: float | None = None
+
+    @property
+    def executors_s(self) -> float:
+        """CPU seconds of its executors."""
+        return sum(part.cpu_s for part in self.parts.values())
+
+    @property
+    def tuples(self) -> list[float]:
+        """All that are counted."""
+        parts = self.parts.values()
+        return [n for p in parts for n in (p.handled, p.received, p.local, p.left)] + [*self.sent.values()]
+
+    def add(self, record: Record) -> None:
+        """Add a record whose threads are known."""
+        threads = record["threads"]
+        self.length_s += record["length_ns"] / 1e9
+        self.process_s += record["process_cpu_ns"] / 1e9
+        self.messaging_s += threads["messaging_ns"] / 1e9
+        self.gc_s += threads["gc_ns"] / 1e9
+        self.compiler_s += threads["compiler_ns"] / 1e9
+        self.other_s += threads["other_ns"] / 1e9
+        self._add_node(record.get("node") or {})
+        component_of = self._add_executors(record)
+        streams = record["streams"]
+        for source, target, stream, tuples, size in record["pairs"]:
+            if target < 0:  # the worker's own system task
+                continue
+            to = streams[stream][2]
+            if component_of(target) is not None:
+                self._part(to).local += tuples
+                continue
+            self.sent[to] = self.sent.get(to, 0.0) + tuples
+            self.sent_bytes[to] = self.sent_bytes.get(to, 0.0) + size
+            part = self._part(component_of(source) or streams[stream][0])
+            part.left += tuples
+            part.left_bytes += size
+
+    def _part(self, component: str) -> Part:
+        return self.parts.setdefault(component, Part())
+
+    def _add_node(self, node: Mapping[str, Any]) -> None:
+        for name in ("sent_bytes", "received_bytes"):
+            if node.get(name) is not None:
+                before = getattr(self, f"node_{name}") or 0.0
+                setattr(self, f"node_{name}", before + node[name])
+        if node.get("millicores"):
+            self.cores = node["millicores"] / 1000
+        if node.get("core_hz"):
+            self.core_hz = float(node["core_hz"])
+
+    def _add_executors(self, record: Record) -> Any:
+        """Add the executors; what tells the component of a task of theirs, None for one of another worker."""
+        length_s = record["length_ns"] / 1e9
+        tracked = any(stream[1] == _ACK_INIT for stream in record["streams"])
+        runs = []
+        for executor in record["executors"]:
+            first, last, name = executor["first_task"], executor["last_task"], executor["component"]
+            runs.append((first, last, name))
+            self.slots.add((first, last))
+            part, spout = self._part(name), executor.get("type") == "spout"
+            part.covered_s += length_s
+            part.cpu_s += executor["cpu_ns"] / 1e9
+            part.waited_s += (executor.get("waited_ns") or 0) / 1e9
+            part.handled += executor["trees"] if spout else executor["received"]
+            part.received += (executor["acked"] + executor["failed"]) * tracked if spout else executor["received"]
+            self.trees += executor["trees"] if spout else 0
+        runs.sort()
+        firsts = [run[0] for run in runs]
+
+        def component_of(task: int) -> str | None:
+            place = bisect_right(firsts, task) - 1
+            return runs[place][2] if place >= 0 and task <= runs[place][1] else None
+
+        return component_of
+
+
+@dataclass(frozen=True)
+class Window:
+    """All workers that were heard of in one window."""
+
+    start_ms: int
+    workers: Mapping[WorkerId, WorkerSums]
+
+    def usable(self) -> dict[WorkerId, WorkerSums]:
+        """The workers that were warm, and heard of for most of it."""
+        found = {}
+        for worker, sums in self.workers.items():
+            warm = self.start_ms - worker.start_ms >= WARM_S * 1000
+            compiles = sums.compiler_s > MOST_COMPILING * sums.process_s
+            possible = max(sums.tuples, default=0.0) <= MOST_TPS * sums.length_s
+            if warm and not compiles and possible and sums.length_s >= LEAST_COVERED * WINDOW_S:
+                found[worker] = sums
+        return found
+
+
+class Windows:
+    """Adds records up; each is to come once.
+
+    What a worker tells last is left out, as it is cut short, and so are records of probes that do not know threads.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, dict[WorkerId, WorkerSums]] = {}
+        self._closed_ms = -1
+        self._newest_ms = -1
+        self.taken = self.without_threads = 0
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Add valid records."""
+        for record in records:
+            worker, start_ms = record["worker"], record["start_ms"]
+            if worker.get("last"):
+                continue
+            if not record.get("threads"):
+                self.without_threads += 1
+                continue
+            window_ms = start_ms - start_ms % round(WINDOW_S * 1000)
+            if window_ms <= self._closed_ms:
+                continue  # it came too late
+            self._newest_ms = max(self._newest_ms, start_ms)
+            life = WorkerId(*(worker[name] for name in IDENTITY))
+            self._open.setdefault(window_ms, {}).setdefault(life, WorkerSums()).add(record)
+            self.taken += 1
+
+    def closed(self, all_of_them: bool = False) -> list[Window]:
+        """Windows that nothing is added to any more, oldest first, each once; `all_of_them` at the end of a log."""
+        until_ms = self._newest_ms - (WINDOW_S + GRACE_S) * 1000
+        over = sorted(start_ms for start_ms in self._open if all_of_them or start_ms <= until_ms)
+        if over:
+            self._closed_ms = over[-1]
+        return [Window(start_ms, self._open.pop(start_ms)) for start_ms in over]

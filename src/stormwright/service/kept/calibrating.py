@@ -1,0 +1,140 @@
+"""What messages and workers of the cluster cost, fitted each minute to the records as they arrive, and kept."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import orjson
+
+from stormwright.files import write_whole
+from stormwright.model import LoadProfile, Problem
+from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
+from stormwright.predict.fit.calibration import calibrated
+from stormwright.predict.fit.file import costs_to_dict
+from stormwright.predict.fit.known import Known
+from stormwright.predict.fit.learn import learn
+from stormwright.predict.fit.windows import WINDOW_S, Window, Windows
+from stormwright.service.on_change import OnChange
+
+log = logging.getLogger(__name__)
+
+#: Windows that are fitted together: a minute of them.
+MINUTE = round(60 / WINDOW_S)
+
+#: Records of a window that are looked at, about: of more, those of some nodes, of which all count.
+MOST_RECORDS = 3_000
+
+#: Of what is kept; what another version wrote is left alone.
+_VERSION = 1
+
+
+class Calibrating:
+    """Fits costs to records; safe to use from several threads, and nothing here raises.
+
+    Parameters
+    ----------
+    path
+        File that keeps what is known. One that is damaged is set aside, and learning begins anew.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._windows = Windows()
+        self._waiting: list[Window] = []
+        self._share, self._counted, self._window = 1, 0, -1
+        self._error: str | None = None
+        self._tell = OnChange(log.warning)
+        self._known = self._read()
+        self._calibration = calibrated(self._known)
+        self._document = self._described()
+
+    def count(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Take records that have not come before; those of a clock that is ahead would close windows too soon."""
+        latest_ms = time.time() * 1000 + MAX_CLOCK_AHEAD_MS
+        with self._lock:
+            for record in records:
+                if record["start_ms"] <= latest_ms and self._takes(record):
+                    self._windows.add([record])
+
+    def refresh(self, problem: Problem) -> None:
+        """Fit anew where a minute more is known; topologies that are gone are forgotten."""
+        with self._lock:
+            if len(self._waiting) < MINUTE:
+                return
+            minute, self._waiting = self._waiting, []
+        try:
+            self._known.forget(problem.topology_index.keys())
+            if learn(self._known, minute):
+                self._calibration = calibrated(self._known)
+                self._document = self._described()
+                write_whole(self._path, orjson.dumps({"version": _VERSION, "known": self._known.as_dict()}))
+            self._error = None
+            self._tell.over()
+        except Exception as error:  # numbers that no one expects, a full disk: predictions go on with what was known
+            self._error = f"{type(error).__name__}: {error}"
+            self._tell(f"costs of messages and workers: not fitted or not kept: {self._error}")
+            log.debug("what failed", exc_info=error)
+
+    def added_to(self, load: LoadProfile) -> LoadProfile:
+        """A load with the costs, once something is known of them."""
+        return replace(load, costs=self._document) if self._document else load
+
+    def status(self) -> dict[str, Any]:
+        """For the status endpoint.
+
+        ``minutes`` and ``workers`` that it is fitted to, ``errors`` of ``work``, ``messages`` and ``delays`` in parts,
+        ``figures`` (each cost with its interval, and which part of what was uncertain is settled), ``corrections`` of
+        topologies, ``error``: why the last minute is not among it.
+        """
+        found = self._calibration
+        return {
+            "minutes": found.minutes,
+            "workers": found.workers,
+            "errors": {
+                "work": found.costs.work_error,
+                "messages": found.costs.message_error,
+                "delays": found.costs.delay_error,
+            },
+            "figures": {name: asdict(figure) for name, figure in found.figures.items()},
+            "corrections": {name: asdict(one) for name, one in found.corrections.items()},
+            "error": self._error,
+        }
+
+    def _takes(self, record: Mapping[str, Any]) -> bool:
+        """Whether a record is among those that are looked at; the first of a window closes those before."""
+        window = int(record["start_ms"] / 1000 / WINDOW_S)
+        if window > self._window:
+            while self._counted > MOST_RECORDS * self._share:
+                self._share *= 2
+            self._window, self._counted = window, 0
+            # Before Nimbus asks nobody fits: the newest ones wait.
+            self._waiting = [*self._waiting, *self._windows.closed()][-MINUTE:]
+        self._counted += 1
+        return self._share == 1 or crc32(record["worker"]["supervisor"].encode()) % self._share == 0
+
+    def _described(self) -> dict[str, Any]:
+        return costs_to_dict(self._calibration) if self._calibration.minutes else {}
+
+    def _read(self) -> Known:
+        if not self._path.exists():
+            return Known()
+        try:
+            told = orjson.loads(self._path.read_bytes())
+            if told["version"] != _VERSION:
+                return Known()
+            return Known.from_dict(told["known"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            log.warning("%s is damaged (%s): what messages cost is learnt again", self._path, error)
+            try:
+                self._path.replace(self._path.with_suffix(".damaged"))
+            except OSError:
+                log.debug("it stays where it is", exc_info=True)
+            return Known()

@@ -1,0 +1,113 @@
+"""What a service learns of costs as records arrive, keeps, and shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from stormwright.formats import problem_from_dict, problem_to_dict
+from stormwright.model import LoadProfile, Problem
+from stormwright.predict.answer import Assumptions
+from stormwright.predict.fit.windows import Windows
+from stormwright.service.kept import calibrating as module
+from stormwright.service.kept.calibrating import Calibrating
+from stormwright.testing.word_counts import WordCount
+from tests.predict.fit.log import SPREAD, Log
+
+#: A minute, and the records that close its last window.
+ENOUGH_S = 75
+
+
+@pytest.fixture
+def problem() -> Problem:
+    return WordCount().problem()
+
+
+def taught(path: Path, problem: Problem, log: Log, seed: int = 1) -> Calibrating:
+    calibrating = Calibrating(path)
+    for record in log.records(seed, seconds=ENOUGH_S):
+        calibrating.count([record])
+    calibrating.refresh(problem)
+    return calibrating
+
+
+def test_a_minute_after_the_first_record_costs_come_with_the_load(tmp_path: Path, problem: Problem) -> None:
+    fresh = Calibrating(tmp_path / "costs.json")
+    fresh.refresh(problem)
+    assert fresh.added_to(LoadProfile({})).costs == {}
+    assert fresh.status()["minutes"] == 0
+    calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, send_us=2.0))
+    load = calibrating.added_to(problem.load or LoadProfile({}))
+    known = Assumptions.of(problem.with_load(load))
+    assert known.costs.send_us == pytest.approx(2.0, rel=0.1)
+    assert known.costs.fitted_in is not None
+    assert set(known.corrections) == {"words-1-0"}
+    status = calibrating.status()
+    assert status["minutes"] == 1
+    assert status["errors"]["messages"] < 0.1
+    assert status["figures"]["send_us"]["low"] < 2.0 < status["figures"]["send_us"]["high"]
+    assert status["error"] is None
+    orjson.dumps(status)
+
+
+def test_a_problem_takes_its_costs_along(tmp_path: Path, problem: Problem) -> None:
+    calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, send_us=2.0))
+    problem = problem.with_load(calibrating.added_to(problem.load or LoadProfile({})))
+    document = orjson.loads(orjson.dumps(problem_to_dict(problem)))
+    again = problem_from_dict(document)
+    assert Assumptions.of(again) == Assumptions.of(problem)
+    assert problem_to_dict(again) == document
+
+
+def test_what_is_known_outlives_the_service(tmp_path: Path, problem: Problem) -> None:
+    before = taught(tmp_path / "costs.json", problem, Log(SPREAD, send_us=2.0))
+    again = Calibrating(tmp_path / "costs.json")
+    assert again.status() == before.status()
+    assert again.added_to(LoadProfile({})).costs == before.added_to(LoadProfile({})).costs
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"version":1}', b'{"version":1,"known":{"topologies":3}}'])
+def test_a_damaged_file_is_set_aside(tmp_path: Path, problem: Problem, damage: bytes) -> None:
+    path = tmp_path / "costs.json"
+    path.write_bytes(damage)
+    assert Calibrating(path).status()["minutes"] == 0
+    assert path.with_suffix(".damaged").read_bytes() == damage
+    assert taught(path, problem, Log(SPREAD)).status()["minutes"] == 1
+
+
+def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, problem: Problem) -> None:
+    calibrating = taught(tmp_path / "gone" / "costs.json", problem, Log(SPREAD))
+    status = calibrating.status()
+    assert status["minutes"] == 1
+    assert "No such file" in status["error"]
+
+
+def test_of_many_records_those_of_some_nodes_count(
+    tmp_path: Path, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_RECORDS", 5)
+    calibrating = Calibrating(tmp_path / "costs.json")
+    taken: list[Any] = []
+    monkeypatch.setattr(Windows, "add", lambda _, records: taken.extend(records))
+    records = Log(SPREAD).records(1, seconds=ENOUGH_S)
+    for record in records:
+        calibrating.count([record])
+    late = taken[len(taken) // 2 :]
+    nodes = {record["worker"]["supervisor"] for record in late}
+    assert len(taken) < len(records)
+    # Of a node all records are taken, or none.
+    for node in nodes:
+        seconds = [r["start_ms"] for r in late if r["worker"]["supervisor"] == node]
+        assert max(seconds) - min(seconds) == (len(seconds) - 1) * 1000
+
+
+def test_before_nimbus_asks_the_newest_minute_is_kept(tmp_path: Path, problem: Problem) -> None:
+    calibrating = Calibrating(tmp_path / "costs.json")
+    for record in Log(SPREAD).records(1, seconds=300):
+        calibrating.count([record])
+    for _ in range(3):
+        calibrating.refresh(problem)
+    assert calibrating.status()["minutes"] == 1
