@@ -63,12 +63,26 @@ _SECONDS = options.FiniteRange(0, 1e6)
     help="Seconds from one look for a better placement to the next.",
 )
 @click.option(
+    "--objective",
+    default="throughput",
+    show_default=True,
+    type=click.Choice(["throughput", "latency", "nodes", "traffic"]),
+    help="What a move has to gain, by prediction: a higher rate, shorter latency, fewer nodes, or less traffic between "
+    "nodes, whatever comes of that.",
+)
+@click.option(
     "--gain",
     "min_gain_percent",
-    default=20.0,
-    show_default=True,
     type=options.FiniteRange(0, 100),
-    help="Percent by which traffic between nodes has to fall for a move.",
+    help="Percent of it that a move has to gain.  [default: 20 of traffic, else 10]",
+)
+@click.option(
+    "--least-measured",
+    "least_measured_s",
+    default=30.0,
+    show_default=True,
+    type=_SECONDS,
+    help="Seconds that a topology is measured before it is moved, from when its workers have started and warmed up.",
 )
 @click.option(
     "--cool-down",
@@ -137,7 +151,9 @@ def command(
     alarm_after_s: float | None,
     forecast_min: int,
     period_s: float,
-    min_gain_percent: float,
+    objective: str,
+    min_gain_percent: float | None,
+    least_measured_s: float,
     cool_down_s: float,
     dry_run: bool,
     max_topologies: int,
@@ -153,6 +169,7 @@ def command(
     Storm needs `storm.scheduler: stormwright.PlacementScheduler` and `stormwright.service.url` in storm.yaml, and
     topologies the probe in `topology.auto.task.hooks`.
     """
+    from stormwright.controller.aims.outlook import least_gain_percent
     from stormwright.controller.plan import MoveBudget
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.schedulers import make_scheduler
@@ -171,8 +188,13 @@ def command(
         dry_run=dry_run,
         on_failure=load_hook(on_failure) if on_failure else None,
         triggers=TriggerParams(
-            overload_s=overload_s, period_s=period_s, min_gain_percent=min_gain_percent, cool_down_s=cool_down_s
+            overload_s=overload_s,
+            period_s=period_s,
+            min_gain_percent=least_gain_percent(objective) if min_gain_percent is None else min_gain_percent,
+            cool_down_s=cool_down_s,
         ),
+        objective=objective,
+        least_measured_s=least_measured_s,
         budget=MoveBudget(max_topologies, max_executors),
         history=HistorySettings(history_uri, history_format, keep_history_days),
         forecast_min=forecast_min,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from stormwright.controller.move import MoveReport
@@ -33,6 +33,12 @@ class ServiceStatus:
         complete have not reached it.
     evaluation
         What came of moves, as `stormwright.service.kept.history.History.judged` gives it.
+    objective
+        What the triggers speak of.
+    waits
+        Why topologies stay because too little of them was measured, a sentence each.
+    refused
+        Topology → what came of placements that were taken back and are not tried again now.
     """
 
     scheduler: str
@@ -44,6 +50,9 @@ class ServiceStatus:
     pipeline: Progress
     history: Mapping[str, Any]
     evaluation: Mapping[str, Any]
+    objective: str
+    waits: Sequence[str] = ()
+    refused: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
