@@ -140,11 +140,13 @@ class Evaluation:
             return None
         # From the first second on: young workers are compared with what the old ones did at that age.
         after = self._after_move(pending.moved, pending.moved.ended_ms)
-        return worse(pending.before, pending.young, after, pending.moved.promise.holds_for(pending.before))
+        before = warm(pending.before) or pending.before
+        return worse(pending.before, pending.young, after, pending.moved.promise.holds_for(before))
 
     def _judge(self, topology: str, until_ms: float = float("inf")) -> list[Judged]:
         pending = self._pending.pop(topology)
-        before, moved = pending.before, pending.moved
+        moved = pending.moved
+        before = warm(pending.before) or list(pending.before)
         after = [sample for sample in self._counting(pending) if sample.start_ms < until_ms][: self._after]
         bar = moved.promise.holds_for(before)
         tracked = all(sample.acked for sample in before)

@@ -122,7 +122,9 @@ def _compared(before: Sequence[Sample], after: Sequence[Sample], bar: Bar) -> st
             return f"{_percent(rate.value)} fewer tuple trees complete, and each takes {_percent(delay.value)} longer"
     late = delay is not None and delay.low > max(bar.latency, 1) * (1 + LEAST_DELAY) and delay.more >= LEAST_DELAY_MS
     if delay is not None and late and rate.value <= 1 + SAME_LOAD:  # 2
-        return f"tuple trees take {_percent(delay.value)} longer, {delay.more:,.0f} ms, although no more of them come"
+        fewer = rate.value < 1 - SAME_LOAD
+        but = f"and {_percent(rate.value)} fewer complete" if fewer else "although no more of them come"
+        return f"tuple trees take {_percent(delay.value)} longer, {delay.more:,.0f} ms, {but}"
     failing = _more_fail(before, after, level)
     if failing:  # 3
         return f"{failing:.0%} of all tuple trees fail"
