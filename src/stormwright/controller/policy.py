@@ -133,7 +133,7 @@ def decide(
         why = f"{drifted}; {outlook.text}" if drifted else outlook.text
         return Decision(True, f"{why}: not worth a move", before=before, after=after, assignment=assignment)
     refused = aim.refuses(problem, wanted, outlook.worth, outlooks.rate_tps)
-    plan = plan_moves(problem, assignment, budget, {**stay, **refused})
+    plan = plan_moves(problem, assignment, budget, {**stay, **refused}, cpu_limits=aim.objective == TRAFFIC)
     reason, slots = f"{reason} ({outlook.text})", planned_slots(problem, plan.moves)
     if aim.objective != TRAFFIC and plan.moves and not np.array_equal(slots, wanted):
         part = outlooks.of(slots)

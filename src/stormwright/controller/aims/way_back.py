@@ -26,7 +26,9 @@ def way_back(problem: Problem, worse: Worse) -> Decision:
         return Decision(True, f"{reason}; but a node that it was on is gone: it stays", before=now)
     wanted = problem.current_slot.copy()
     wanted[problem.executors_of(index)] = [known[before.slots[slot]] for slot in before.slot_of_executor]
-    plan = plan_moves(problem, Assignment(wanted), MoveBudget(max_topologies=1, max_executors=len(wanted)))
+    # There it did better, whatever CPU it seems to take.
+    budget = MoveBudget(max_topologies=1, max_executors=len(wanted))
+    plan = plan_moves(problem, Assignment(wanted), budget, cpu_limits=False)
     if not plan.moves:
         return Decision(True, f"{reason}; but it stays, {plan.left.get(topology, 'as it is there')}", plan, now)
     promise = Promise(predicted_ratio(problem, index, planned_slots(problem, plan.moves)))
