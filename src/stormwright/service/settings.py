@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stormwright.controller.aims.outlook import THROUGHPUT
+from stormwright.controller.aims.outlook import TRAFFIC
 from stormwright.controller.move import MoveLimits
 from stormwright.controller.plan import MoveBudget
 from stormwright.defaults import STORMS_OWN
@@ -36,7 +36,7 @@ class ServiceSettings:
     forecast_min
         How many minutes ahead the load is forecast, for a scheduler that uses that.
     objective
-        What the triggers speak of, one of `stormwright.controller.aims.outlook.OBJECTIVES`.
+        What a move has to gain, one of `stormwright.controller.aims.outlook.OBJECTIVES`; `serve` says throughput.
     least_measured_s
         A topology is moved only once it was measured for so long since its workers started and warmed up.
     """
@@ -49,7 +49,7 @@ class ServiceSettings:
     on_failure: Hook | None = None
     keep_records: bool = False
     forecast_min: int = 10
-    objective: str = THROUGHPUT
+    objective: str = TRAFFIC
     least_measured_s: float = 30.0
     triggers: TriggerParams = field(default_factory=TriggerParams)
     budget: MoveBudget = field(default_factory=MoveBudget)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stormwright.controller.aims.outlook import TRAFFIC
 from stormwright.controller.move import MoveReport
 from stormwright.controller.policy import Decision
 from stormwright.controller.tally import Tally
@@ -39,7 +38,7 @@ LAST_DRAIN_S = 75.0
 
 @dataclass(frozen=True)
 class DemoSettings:
-    """Size and length of a demonstration; times in seconds. `objective` is what a move has to gain."""
+    """Size and length of a demonstration; times in seconds."""
 
     cluster: LocalClusterConfig
     submissions: Sequence[Submission]
@@ -48,7 +47,6 @@ class DemoSettings:
     warm_up_s: float = 30.0
     measure_s: float = 30.0
     probe_interval_ms: int = 250
-    objective: str = TRAFFIC
 
 
 @dataclass(frozen=True)
@@ -133,9 +131,7 @@ def run_demo(settings: DemoSettings) -> DemoResult:
 def run_demo_on(cluster: RunningCluster, settings: DemoSettings) -> DemoResult:
     """Run the demonstration on a cluster that is up; it raises what `run_demo` raises."""
     with tempfile.TemporaryDirectory(prefix="stormwright-demo-") as state:
-        service_settings = ServiceSettings(
-            Path(state), cluster.service_host, cluster.service_port, keep_records=True, objective=settings.objective
-        )
+        service_settings = ServiceSettings(Path(state), cluster.service_host, cluster.service_port, keep_records=True)
         gateway = cluster.gateway_command()
         with Service(service_settings, settings.scheduler, settings.scheduler_name, gateway) as service:
             return _run(settings, cluster, service)
