@@ -89,7 +89,8 @@ class Looking:
     def _decided(self, problem: Problem, triggers: TriggerParams, waits: Mapping[str, str]) -> Decision:
         memory, clock = self._memory, self._memory.clock()
         if problem.load is not None:
-            memory.drifts = memory.drift_watch.see(problem.load)
+            # What warms up drifts, too.
+            memory.drifts = [each for each in memory.drift_watch.see(problem.load) if each.topology not in waits]
         decision = decide(
             problem,
             self._scheduler,

@@ -131,6 +131,15 @@ def test_the_next_move_ends_the_time_after_the_last(tmp_path: Path) -> None:
     assert judged_of(evaluation.due()).keys() == {THROUGHPUT}
 
 
+def test_what_is_somewhere_else_now_is_judged_by_what_there_was(tmp_path: Path) -> None:
+    traffic = observed(seconds(300, 600, 400, 6))
+    evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: 0)
+    evaluation.moved(moved(1, 0.5, MOVED_MS, MOVED_MS))
+    traffic.add(seconds(630, 700, 400, 3))
+    assert judged_of(evaluation.forget(TOPOLOGY))[INTER_NODE].measured == pytest.approx(0.5, rel=0.02)
+    assert evaluation.forget(TOPOLOGY) == []
+
+
 def test_a_topology_that_is_gone_is_waited_for_no_longer_than_an_hour(tmp_path: Path) -> None:
     clock = [MOVED_MS]
     evaluation = Evaluation(tmp_path / "judging.json", observed(seconds(300, 600, 400, 6)), lambda: clock[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from stormwright.controller.aims.outlook import TRAFFIC
 from stormwright.model import Problem
@@ -24,11 +24,11 @@ class Aim:
     objective
         One of `stormwright.controller.aims.outlook.OBJECTIVES`.
     assumptions
-        What predictions take for given.
+        What predictions take for given; None for their own defaults.
     refuses
         Tells which placements are not tried.
     """
 
     objective: str = TRAFFIC
-    assumptions: Assumptions = field(default_factory=Assumptions)
+    assumptions: Assumptions | None = None
     refuses: Refuses = lambda *_: {}

@@ -68,12 +68,12 @@ class Outlooks:
     objective
         One of `OBJECTIVES`.
     assumptions
-        What predictions take for given.
+        What predictions take for given; None for their own defaults.
     """
 
     def __init__(self, problem: Problem, objective: str, assumptions: Assumptions | None = None) -> None:
         self._problem, self._objective = problem, objective
-        self._assumptions = assumptions or Assumptions()
+        self._assumptions = assumptions
         self.cost = cost_of(problem, problem.current_slot)
         runs = bool(np.any(problem.current_slot != UNPLACED))
         self._profile = Profile.of(problem) if runs else None

@@ -23,7 +23,7 @@ def way_back(problem: Problem, worse: Worse) -> Decision:
     now = cost_of(problem, problem.current_slot)
     known = problem.slot_index
     if before is None or any(slot not in known for slot in before.slots):
-        return Decision(True, f"{reason}; but a node that it was on is gone: it stays", before=now)
+        return Decision(True, f"{reason}; but it stays, as a node that it was on is gone", before=now)
     wanted = problem.current_slot.copy()
     wanted[problem.executors_of(index)] = [known[before.slots[slot]] for slot in before.slot_of_executor]
     # There it did better, whatever CPU it seems to take.

@@ -117,7 +117,9 @@ class Evaluation:
         return found
 
     def forget(self, topology: str) -> list[Judged]:
-        """Somebody else has moved it, or it is gone: what came of its move is judged by what there is."""
+        """A topology is somewhere else now: what came of its move is judged by what there is."""
+        if topology not in self._pending:
+            return []
         judged = self._judge(topology)
         self._save()
         return judged

@@ -238,6 +238,7 @@ class History:
 
     def _await_effect(self, topology: str, report: MoveReport) -> None:
         if not report.complete or self._decision is None:
+            self._note(self._judging.forget(topology))
             return
         whole = [move for move in self._decision.plan.moves if move.topology.id == topology]
         self._note(

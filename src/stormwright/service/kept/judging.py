@@ -76,14 +76,18 @@ class Judging:
         """A topology was moved; what came of its last move."""
         return self._evaluation.moved(moved) if self._evaluation else []
 
+    def forget(self, topology: str) -> list[Judged]:
+        """A topology is somewhere else now; what came of its last move."""
+        return self._evaluation.forget(topology) if self._evaluation else []
+
     def worse(self, problem: Problem) -> tuple[list[Worse], list[Judged]]:
         """Topologies that do measurably worse since they were moved, and what came of moves that others have undone."""
         found, gone = [], []
         for each in self._evaluation.worse() if self._evaluation else []:
             if _where(problem.current.get(each.moved.topology)) == _where(each.moved.after):
                 found.append(each)
-            elif self._evaluation and time.time() * 1000 > each.moved.ended_ms + STALE_MS:
-                gone += self._evaluation.forget(each.moved.topology)
+            elif time.time() * 1000 > each.moved.ended_ms + STALE_MS:
+                gone += self.forget(each.moved.topology)
         return found, gone
 
     def status(self) -> dict[str, Any]:
