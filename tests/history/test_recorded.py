@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from stormwright.controller.policy import inter_node_tps
+from stormwright.controller.aims.outlook import inter_node_tps
 from stormwright.errors import InputError
 from stormwright.experiments.replay import replay
 from stormwright.formats import problem_to_dict

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,9 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.progress import shown
 from stormwright.defaults import STORMS_OWN
+
+if TYPE_CHECKING:
+    from stormwright.schedulers.kit.triggers import TriggerParams
 
 #: Of a service in its state directory: two would take each other's records, and both move topologies.
 LOCK = "service.lock"
@@ -63,12 +67,26 @@ _SECONDS = options.FiniteRange(0, 1e6)
     help="Seconds from one look for a better placement to the next.",
 )
 @click.option(
+    "--objective",
+    default="throughput",
+    show_default=True,
+    type=click.Choice(["throughput", "latency", "nodes", "traffic"]),
+    help="What a move has to gain, by prediction: a higher rate, shorter latency, fewer nodes, or less traffic between "
+    "nodes, whatever comes of that.",
+)
+@click.option(
     "--gain",
     "min_gain_percent",
-    default=20.0,
-    show_default=True,
     type=options.FiniteRange(0, 100),
-    help="Percent by which traffic between nodes has to fall for a move.",
+    help="Percent of it that a move has to gain.  [default: 20 of traffic, else 10]",
+)
+@click.option(
+    "--least-measured",
+    "least_measured_s",
+    default=30.0,
+    show_default=True,
+    type=_SECONDS,
+    help="Seconds that a topology is measured before it is moved, from when its workers have started and warmed up.",
 )
 @click.option(
     "--cool-down",
@@ -133,12 +151,10 @@ def command(
     initial: str,
     state_dir: Path,
     storm_home: Path,
-    overload_s: float,
     alarm_after_s: float | None,
     forecast_min: int,
-    period_s: float,
-    min_gain_percent: float,
-    cool_down_s: float,
+    objective: str,
+    least_measured_s: float,
     dry_run: bool,
     max_topologies: int,
     max_executors: int,
@@ -147,6 +163,7 @@ def command(
     history_format: str,
     keep_history_days: int,
     keep_raw_h: float,
+    **triggers: float | None,
 ) -> None:
     """Answer Nimbus, collect the performance log, and move topologies when it pays.
 
@@ -156,7 +173,6 @@ def command(
     from stormwright.controller.plan import MoveBudget
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.schedulers import make_scheduler
-    from stormwright.schedulers.kit.triggers import TriggerParams
     from stormwright.service.hooks.hook_program import load_hook
     from stormwright.service.kept.history import HistorySettings
     from stormwright.service.settings import ServiceSettings
@@ -170,9 +186,9 @@ def command(
         initial=initial,
         dry_run=dry_run,
         on_failure=load_hook(on_failure) if on_failure else None,
-        triggers=TriggerParams(
-            overload_s=overload_s, period_s=period_s, min_gain_percent=min_gain_percent, cool_down_s=cool_down_s
-        ),
+        triggers=_triggers(objective, **triggers),
+        objective=objective,
+        least_measured_s=least_measured_s,
         budget=MoveBudget(max_topologies, max_executors),
         history=HistorySettings(history_uri, history_format, keep_history_days),
         forecast_min=forecast_min,
@@ -190,3 +206,11 @@ def command(
             signal.signal(number, lambda *_: stop.set())
         say(f"serving at http://{host}:{port}, deciding with {scheduler_name}")
         service.run(stop)
+
+
+def _triggers(objective: str, min_gain_percent: float | None, **seconds: Any) -> TriggerParams:
+    from stormwright.controller.aims.outlook import least_gain_percent
+    from stormwright.schedulers.kit.triggers import TriggerParams
+
+    gain = least_gain_percent(objective) if min_gain_percent is None else min_gain_percent
+    return TriggerParams(min_gain_percent=gain, **seconds)

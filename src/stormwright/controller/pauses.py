@@ -66,17 +66,26 @@ class Pauses:
             if failure:
                 raise failure
 
-    def resume(self, activate: Callable[[str], None]) -> None:
-        """Activate what earlier moves left paused; what cannot be activated now is kept for the next time."""
+    def resume(self, activate: Callable[[str], None]) -> list[str]:
+        """Activate what earlier moves left paused; what cannot be activated now is kept for the next time.
+
+        Returns
+        -------
+        names
+            Those that were activated.
+        """
+        resumed = []
         for name in list(self._names):
             try:
                 activate(name)
+                resumed.append(name)
                 log.info("%s: activated, a move had left it paused", name)
             except NimbusError as error:
                 if error.kind != GONE:
                     log.warning("%s: a move has left it paused, and it cannot be activated now: %s", name, error)
                     continue
             self._forget(name)
+        return resumed
 
     def _forget(self, name: str) -> None:
         self._names = [other for other in self._names if other != name]

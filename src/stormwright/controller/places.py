@@ -11,8 +11,9 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.limits.isolation import MACHINES, isolated
 
-#: Row of the slots in arrays by resource; after them come the problem's resources, then isolation where there is any.
-SLOTS = 0
+#: Rows of the slots and of CPU in arrays by resource; after the slots come the problem's resources, of which CPU is the
+#: first, then isolation where there is any.
+SLOTS, CPU = 0, 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +70,23 @@ class Measure:
 
     Isolation counts as a resource of the first node of each host: there is 1 of it, of which an isolated topology
     takes all, and any other so little that all of them together find room.
+
+    Parameters
+    ----------
+    problem
+        The cluster, and what topologies take.
+    cpu_limits
+        False where any node may have more work than CPU.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, cpu_limits: bool = True) -> None:
         self.problem = problem
         self.names = ["slots", *(resource.name for resource in problem.resources)]
         self.units = ["", *(resource.unit for resource in problem.resources)]
         nodes = len(problem.supervisors)
         rows = [np.bincount(problem.slot_node, minlength=nodes).astype(float), *problem.node_capacity]
+        if not cpu_limits:
+            rows[CPU] = np.full(nodes, np.inf)
         first: dict[str, int] = {}
         #: First node of each node's host.
         self.host_node: IndexArray = np.array([first.setdefault(s.host, n) for n, s in enumerate(problem.supervisors)])

@@ -32,7 +32,11 @@ _PLANS = 3
 
 
 def plan_moves(
-    problem: Problem, wanted: Assignment, budget: MoveBudget, stay: Mapping[str, str] | None = None
+    problem: Problem,
+    wanted: Assignment,
+    budget: MoveBudget,
+    stay: Mapping[str, str] | None = None,
+    cpu_limits: bool = True,
 ) -> MovePlan:
     """Order the moves that lead from what runs to where it is wanted.
 
@@ -56,6 +60,9 @@ def plan_moves(
         How many topologies and executors may move.
     stay
         Id of each topology that shall not move → why; None for none.
+    cpu_limits
+        False where a node may get more work than it has CPU: what executors take was measured in another place, where
+        messages took a part of it, and what comes of too much work is less throughput, which is predicted.
     """
     movable, left = _movable(problem, wanted, stay or {})
     if not movable:
@@ -63,7 +70,7 @@ def plan_moves(
     target = problem.current_slot.copy()
     for index in movable:
         target[problem.executors_of(index)] = wanted.slot_of_executor[problem.executors_of(index)]
-    start, firm = Room(problem, target), set[int]()
+    start, firm = Room(problem, target, cpu_limits), set[int]()
     for _ in range(_PLANS):
         planner = _Planner(start.copy(), movable, budget, firm)
         planner.run()

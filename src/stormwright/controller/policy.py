@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 
-from stormwright.controller.plan import MoveBudget, MovePlan
+import numpy as np
+
+from stormwright.controller.aims.aim import Aim
+from stormwright.controller.aims.outlook import TRAFFIC, Outlooks
+from stormwright.controller.plan import MoveBudget, MovePlan, TopologyMove
 from stormwright.controller.planner import plan_moves
+from stormwright.history.judged.promise import Promise
 from stormwright.model import Assignment, Cost, LoadProfile, Problem, Scheduler, cost_of
+from stormwright.model.arrays import IntArray
 from stormwright.model.load import silent_load
 from stormwright.schedulers.kit.triggers import Observation, TriggerParams, should_reschedule
 
 #: In a topology's configuration: false keeps it from being moved.
 MOVE = "stormwright.move"
+
+#: What a placement has to gain, by prediction, where a node is overloaded: topologies whose spouts are not limited fill
+#: their nodes wherever they are.
+OVERLOAD_GAIN_PERCENT = 5.0
+
+#: What may be lost, by prediction, where only a part of the wanted moves is made.
+PART_LOSS_PERCENT = 2.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +52,18 @@ def _nothing() -> MovePlan:
 class Decision:
     """What was decided, and everything it was decided by.
 
-    `looked` tells whether the scheduler was asked at all; `plan` is empty where nothing shall move.
+    Parameters
+    ----------
+    looked
+        Whether the scheduler was asked at all, or a move is taken back.
+    plan
+        Empty where nothing shall move.
+    before, after
+        Costs of what runs, and of what the scheduler wants.
+    promises
+        Topology id → what is predicted of its move.
+    takes_back
+        The topology (id) that goes back to where it was before its last move; empty where none does.
     """
 
     looked: bool
@@ -47,6 +72,8 @@ class Decision:
     before: Cost | None = None
     after: Cost | None = None
     assignment: Assignment | None = None
+    promises: Mapping[str, Promise] = field(default_factory=dict)
+    takes_back: str = ""
 
 
 def decide(
@@ -57,6 +84,7 @@ def decide(
     clock: Clock,
     stay: Mapping[str, str] | None = None,
     drifted: str = "",
+    aim: Aim | None = None,
 ) -> Decision:
     """Decide whether and what to move.
 
@@ -77,34 +105,60 @@ def decide(
         Further topologies that shall not move, with the reason.
     drifted
         How the load has changed since the placement did; empty where it has not.
+    aim
+        What is wanted of placements, which those triggers speak of; by default little traffic between nodes.
     """
-    measured = problem.load.topologies if problem.load else {}
-    kept = {t.id: f"{MOVE} is false in its configuration" for t in problem.topologies if t.conf.get(MOVE) is False}
-    unmeasured = {topology.id: "not measured" for topology in problem.topologies if topology.id not in measured}
-    stay = {**unmeasured, **(stay or {}), **kept}
+    aim, stay = aim or Aim(), _staying(problem, stay or {})
     problem = without_assumed_traffic(problem)
-    before = cost_of(problem, problem.current_slot)
-    # Whether even a placement without any inter-node traffic would be a reason to move.
+    outlooks = Outlooks(problem, aim.objective, aim.assumptions)
+    before = outlooks.cost
+    # Whether even the best placement there could be would be a reason to move.
     at_best = Observation(
         since_change_s=clock.now_s - clock.last_change_s,
         since_look_s=clock.now_s - clock.last_look_s,
         overload_s=problem.load.overload_s if problem.load else {},
-        inter_node_now_tps=inter_node_tps(before),
-        inter_node_new_tps=0.0,
+        gain_percent=inf if outlooks.can_gain else 0.0,
         drifted=drifted,
+        overload_gain_percent=-inf if aim.objective == TRAFFIC else OVERLOAD_GAIN_PERCENT,
     )
     tried = clock.now_s - clock.last_idle_look_s < triggers.period_s and clock.last_alarm_s < clock.last_idle_look_s
     if (tried and not drifted) or should_reschedule(triggers, at_best) is None:
         return Decision(False, "no trigger", before=before)
     assignment = scheduler.schedule(problem)
-    after = cost_of(problem, assignment.slot_of_executor)
-    reason = should_reschedule(triggers, replace(at_best, inter_node_new_tps=inter_node_tps(after)))
-    traffic = f"inter-node traffic {inter_node_tps(before):.0f} → {inter_node_tps(after):.0f} tuples/s"
+    wanted = assignment.slot_of_executor
+    after, outlook = cost_of(problem, wanted), outlooks.of(wanted)
+    seen = replace(at_best, gain_percent=outlook.gain_percent, gained=outlook.gained)
+    reason = should_reschedule(triggers, seen)
     if reason is None:
-        why = f"{drifted}; {traffic}" if drifted else traffic
+        why = f"{drifted}; {outlook.text}" if drifted else outlook.text
         return Decision(True, f"{why}: not worth a move", before=before, after=after, assignment=assignment)
-    plan = plan_moves(problem, assignment, budget, stay)
-    return Decision(True, f"{reason} ({traffic})", plan, before, after, assignment)
+    refused = aim.refuses(problem, wanted, outlook.worth, outlooks.rate_tps)
+    plan = plan_moves(problem, assignment, budget, {**stay, **refused}, cpu_limits=aim.objective == TRAFFIC)
+    reason, slots = f"{reason} ({outlook.text})", planned_slots(problem, plan.moves)
+    if aim.objective != TRAFFIC and plan.moves and not np.array_equal(slots, wanted):
+        part = outlooks.of(slots)
+        if part.gain_percent < -PART_LOSS_PERCENT:
+            why = f"{reason}; but only a part of it can move now, and that alone: {part.text}: not worth a move"
+            return Decision(True, why, before=before, after=after, assignment=assignment)
+    arriving = {move.topology.id: problem.topology_index[move.topology.id] for move in plan.moves}
+    return Decision(True, reason, plan, before, after, assignment, outlooks.promises(slots, arriving))
+
+
+def _staying(problem: Problem, stay: Mapping[str, str]) -> dict[str, str]:
+    """Topologies that shall not move, with the reason."""
+    measured = problem.load.topologies if problem.load else {}
+    kept = {t.id: f"{MOVE} is false in its configuration" for t in problem.topologies if t.conf.get(MOVE) is False}
+    unmeasured = {topology.id: "not measured" for topology in problem.topologies if topology.id not in measured}
+    return {**unmeasured, **stay, **kept}
+
+
+def planned_slots(problem: Problem, moves: tuple[TopologyMove, ...]) -> IntArray:
+    """Slot of every executor when moves have been made, shape (E,)."""
+    slots = problem.current_slot.copy()
+    for move in moves:
+        own = [problem.slot_index[move.after.slots[slot]] for slot in move.after.slot_of_executor]
+        slots[problem.executors_of(problem.topology_index[move.topology.id])] = own
+    return slots
 
 
 def without_assumed_traffic(problem: Problem) -> Problem:
@@ -116,8 +170,3 @@ def without_assumed_traffic(problem: Problem) -> Problem:
         if topology.id not in load.topologies
     }
     return problem.with_load(replace(load, topologies={**load.topologies, **silent})) if silent else problem
-
-
-def inter_node_tps(cost: Cost) -> float:
-    """Traffic between nodes, in one rack or not."""
-    return cost.inter_node + cost.inter_rack

@@ -47,6 +47,7 @@ class Room:
     """The cluster between two moves.
 
     A node never comes to have more of a resource in use than it has, unless it had more before: then no more than that.
+    Without `cpu_limits` that is not asked of CPU.
 
     Attributes
     ----------
@@ -64,10 +65,10 @@ class Room:
         Rises with every move.
     """
 
-    def __init__(self, problem: Problem, target: IntArray) -> None:
+    def __init__(self, problem: Problem, target: IntArray, cpu_limits: bool = True) -> None:
         self.problem = problem
         self.version = 0
-        self.measure = Measure(problem)
+        self.measure = Measure(problem, cpu_limits)
         self.target = target
         self.now: IntArray = problem.current_slot.copy()
         self.places = self.measure.places(self.now, target)

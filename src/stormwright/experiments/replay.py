@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stormwright.controller.policy import inter_node_tps, without_assumed_traffic
+from stormwright.controller.aims.outlook import inter_node_tps
+from stormwright.controller.policy import without_assumed_traffic
 from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.history.asked.known import problem_of
 from stormwright.history.asked.looks import answers, look_moments

@@ -66,7 +66,7 @@ class Acting:
                 break
             try:
                 _require_room(step, failed)
-                reports += self._moved(step, decision.reason, stop)
+                reports += self._moved(step, decision, stop)
             except MoveStoppedError as error:
                 log.info("%s", error)
                 break
@@ -75,6 +75,8 @@ class Acting:
                 self._failed({move.topology.id for move in step.moves} - failed, error)
                 failed |= {move.topology.id for move in step.moves}
             finally:
+                # What was measured while they were paused tells nothing of them.
+                self._memory.resumed |= {move.topology.name for move in step.moves}
                 self._memory.last_change_s = time.monotonic()
                 # What is measured while the topology comes up again is no reference.
                 self._memory.drift_watch.restart(int((time.time() + self._cool_down_s) * 1000))
@@ -83,13 +85,14 @@ class Acting:
             raise failure
         return reports
 
-    def _moved(self, step: Step, reason: str, stop: threading.Event | None) -> Sequence[MoveReport]:
-        reports = self._move(step, f"stormwright: placed by {self._scheduler_name}: {reason}", stop)
+    def _moved(self, step: Step, decision: Decision, stop: threading.Event | None) -> Sequence[MoveReport]:
+        reports = self._move(step, f"stormwright: placed by {self._scheduler_name}: {decision.reason}", stop)
         for move, report in zip(step.moves, reports, strict=True):
             if move.arrives:  # what went to a spare slot only is noted, counted and judged once it has gone on
                 self._history.move(move.topology.id, report)
                 self._memory.setbacks.forget(move.topology.id)
                 self._memory.counts.moves += 1
+                self._memory.counts.taken_back += move.topology.id == decision.takes_back
         return reports
 
     def _failed(self, topologies: Collection[str], error: StormwrightError) -> None:

@@ -1,9 +1,14 @@
-"""One look at the placement: whether it is to change, and what of it moves."""
+"""One look at the placement: whether it is to change, and what of it moves, or goes back to where it was."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from functools import partial
 
+from stormwright.controller.aims.aim import Aim
+from stormwright.controller.aims.refused import Refused
+from stormwright.controller.aims.way_back import refusal, way_back
 from stormwright.controller.policy import Decision, decide
 from stormwright.model import Problem
 from stormwright.schedulers import Scheduler
@@ -18,6 +23,9 @@ from stormwright.service.view import View
 #: snapshot may no longer be true.
 SNAPSHOT_S = 60.0
 
+#: From one try to take a move back to the next, in seconds.
+TRY_BACK_S = 60.0
+
 
 class Looking:
     """Looks at the cluster as it is known and decides by the triggers and the scheduler.
@@ -25,7 +33,7 @@ class Looking:
     Parameters
     ----------
     settings
-        Triggers and budget of moves.
+        Triggers and budget of moves, what is wanted of placements, and how long is measured before.
     scheduler
         Asked for placements.
     view
@@ -33,42 +41,86 @@ class Looking:
     memory
         Tells when it was last looked and moved, and is told of each look.
     history
-        Keeps what was seen and decided.
+        Keeps what was seen and decided, and tells what came of moves.
+    refused
+        Placements that were taken back.
     """
 
     def __init__(
-        self, settings: ServiceSettings, scheduler: Scheduler, view: View, memory: Memory, history: History
+        self,
+        settings: ServiceSettings,
+        scheduler: Scheduler,
+        view: View,
+        memory: Memory,
+        history: History,
+        refused: Refused,
     ) -> None:
         self._settings = settings
         self._scheduler = scheduler
         self._view = view
         self._memory = memory
         self._history = history
+        self._refused = refused
+        self._tried_back_s: dict[str, float] = {}
 
     def look(self, triggers: TriggerParams | None = None) -> Decision:
-        """Decide once whether anything should move; by `triggers`, or those of the settings."""
+        """Decide once whether anything should move; by `triggers`, at once and all the same, or those of the settings.
+
+        Topologies that were not measured for long enough stay, and where there are no others nothing is looked at.
+        """
         problem = self._view.problem()
         if problem is not None:
             self._history.observe(problem)
+            self._history.resumed(self._memory.take_resumed(), problem)
         if problem is None or problem.load is None:
             return Decision(False, "no snapshot of Nimbus or no measured load yet")
         self._view.note(problem)
         if why := self._too_old(problem.load.end_ms):
             return Decision(False, why)
+        back = self._way_back(problem)
+        if back is not None:
+            return back
+        waits = {} if triggers else self._history.waits(problem, self._settings.least_measured_s)
+        self._memory.waits = _told(problem, waits)
+        if all(topology in waits for topology in problem.load.topologies):
+            return Decision(False, "; ".join(self._memory.waits) or "nothing was measured")
+        return self._decided(problem, triggers or self._settings.triggers, waits)
+
+    def _decided(self, problem: Problem, triggers: TriggerParams, waits: Mapping[str, str]) -> Decision:
         memory, clock = self._memory, self._memory.clock()
-        memory.drifts = memory.drift_watch.see(problem.load)
+        if problem.load is not None:
+            # What warms up drifts, too.
+            memory.drifts = [each for each in memory.drift_watch.see(problem.load) if each.topology not in waits]
         decision = decide(
             problem,
             self._scheduler,
-            triggers or self._settings.triggers,
+            triggers,
             self._settings.budget,
             clock,
-            {**memory.setbacks.stay(clock.now_s), **self._view.unfit()},
+            {**waits, **memory.setbacks.stay(clock.now_s), **self._view.unfit()},
             drift_text(memory.drifts, problem),
+            Aim(self._settings.objective, refuses=partial(self._refused.stay, now_ms=time.time() * 1000)),
         )
         if decision.looked:
             self._note(problem, decision, clock.now_s)
         return decision
+
+    def _way_back(self, problem: Problem) -> Decision | None:
+        """Takes back the move of a topology that does worse since; what cannot be done now is tried again later."""
+        now_s = time.monotonic()
+        failed = self._memory.setbacks.stay(now_s)
+        for worse in self._history.worse(problem):
+            topology = worse.moved.topology
+            tried_s = self._tried_back_s.get(topology, float("-inf"))
+            if topology in failed or now_s - tried_s < TRY_BACK_S:
+                continue
+            if not self._settings.dry_run:
+                self._refused.note(topology, refusal(problem, worse, time.time() * 1000))
+            decision = way_back(problem, worse)
+            self._tried_back_s[topology] = now_s
+            self._note(problem, decision, now_s)
+            return decision
+        return None
 
     def _too_old(self, load_end_ms: int) -> str | None:
         """Why what is known may no longer be true."""
@@ -85,3 +137,9 @@ class Looking:
         if memory.drifts and problem.load is not None:
             memory.drift_watch.restart(problem.load.end_ms)
         self._history.decide(problem, decision, self._settings.dry_run)
+
+
+def _told(problem: Problem, waits: Mapping[str, str]) -> list[str]:
+    """Why nothing is decided yet, topology by topology."""
+    named = {topology.id: topology.name for topology in problem.topologies}
+    return [f"{named.get(topology, topology)}: {why}" for topology, why in waits.items()]

@@ -27,19 +27,24 @@ class Counts:
         is part of the move.
     failed_moves
         Topologies that could not be moved, or not as others could not, each once in a decision.
+    taken_back
+        Moves that were taken back because the topology did worse since.
     """
 
     looks: int = 0
     decisions: int = 0
     moves: int = 0
     failed_moves: int = 0
+    taken_back: int = 0
 
 
 @dataclass
 class Memory:
     """Moments are those of `time.monotonic`.
 
-    A service that has just come up knows nothing yet: the first look waits a whole period.
+    A service that has just come up knows nothing yet: the first look waits a whole period. `waits` says why topologies
+    stay, because too little of them was measured; `resumed` are topologies (names) that were paused, maybe by a service
+    that was killed, and go on.
     """
 
     counts: Counts = field(default_factory=Counts)
@@ -48,6 +53,8 @@ class Memory:
     drifts: Sequence[Drift] = ()
     decision: Decision | None = None
     moves: Sequence[MoveReport] = ()
+    waits: Sequence[str] = ()
+    resumed: set[str] = field(default_factory=set)
     last_look_s: float = field(default_factory=time.monotonic)
     last_change_s: float = float("-inf")
     last_idle_look_s: float = float("-inf")
@@ -56,6 +63,11 @@ class Memory:
     def clock(self) -> Clock:
         """The moments that triggers go by."""
         return Clock(time.monotonic(), self.last_change_s, self.last_look_s, self.last_idle_look_s, self.last_alarm_s)
+
+    def take_resumed(self) -> set[str]:
+        """Topologies that go on since this was asked last."""
+        taken, self.resumed = self.resumed, set()
+        return taken
 
     def looked(self, decision: Decision, now_s: float) -> None:
         """A look was made; if it moves nothing the next one waits."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stormwright.controller.aims.outlook import TRAFFIC
 from stormwright.controller.move import MoveLimits
 from stormwright.controller.plan import MoveBudget
 from stormwright.defaults import STORMS_OWN
@@ -34,6 +35,10 @@ class ServiceSettings:
         Keep the newest records in memory, for measurements.
     forecast_min
         How many minutes ahead the load is forecast, for a scheduler that uses that.
+    objective
+        What a move has to gain, one of `stormwright.controller.aims.outlook.OBJECTIVES`; `serve` says throughput.
+    least_measured_s
+        A topology is moved only once it was measured for so long since its workers started and warmed up.
     """
 
     state_dir: Path
@@ -44,6 +49,8 @@ class ServiceSettings:
     on_failure: Hook | None = None
     keep_records: bool = False
     forecast_min: int = 10
+    objective: str = TRAFFIC
+    least_measured_s: float = 30.0
     triggers: TriggerParams = field(default_factory=TriggerParams)
     budget: MoveBudget = field(default_factory=MoveBudget)
     limits: MoveLimits = field(default_factory=MoveLimits)

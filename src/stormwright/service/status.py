@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from stormwright.controller.move import MoveReport
@@ -36,6 +36,12 @@ class ServiceStatus:
     costs
         What messages and workers cost and how well that is known, as
         `stormwright.service.kept.calibrating.Calibrating.status` gives it.
+    objective
+        What the triggers speak of.
+    waits
+        Why topologies stay because too little of them was measured, a sentence each.
+    refused
+        Topology → what came of placements that were taken back and are not tried again now.
     """
 
     scheduler: str
@@ -48,6 +54,9 @@ class ServiceStatus:
     history: Mapping[str, Any]
     evaluation: Mapping[str, Any]
     costs: Mapping[str, Any]
+    objective: str
+    waits: Sequence[str] = ()
+    refused: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+from stormwright.controller.aims.refused import Refused
 from stormwright.controller.move import Mover, MoveReport
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.plan import Step
@@ -90,7 +91,8 @@ class Service:
         self._calibrating = Calibrating(state / "costs.json")
         self._view = View(self.bridge, self.stream, self._calibrating, forecasting)
         self._pauses = Pauses(state / "paused.json")
-        self._looking = Looking(settings, scheduler, self._view, self.memory, self._history)
+        self._refused = Refused(state / "refused.json")
+        self._looking = Looking(settings, scheduler, self._view, self.memory, self._history, self._refused)
         self._acting = Acting(self._move, self.memory, self._history, scheduler_name, settings.triggers.cool_down_s)
         self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, settings.dry_run)
         intake = Intake(landing, self.tally, self._history, self._calibrating)
@@ -129,7 +131,7 @@ class Service:
         return self._view.problem()
 
     def look(self, triggers: TriggerParams | None = None) -> Decision:
-        """Decide once whether anything should move."""
+        """Decide once whether anything should move (`Looking.look`)."""
         return self._looking.look(triggers)
 
     def act(self, decision: Decision) -> list[MoveReport]:
@@ -154,6 +156,9 @@ class Service:
             history=history | {"closed_panes": self.stream.closed_panes_error()},
             evaluation=self._history.judged(),
             costs=self._calibrating.status(),
+            objective=self.settings.objective,
+            waits=memory.waits,
+            refused=self._refused.told(time.time() * 1000),
         )
 
     def _move(self, step: Step, reason: str, stop: threading.Event | None) -> list[MoveReport]:
@@ -161,7 +166,7 @@ class Service:
         return mover.move(step, reason, stop)
 
     def _resume(self) -> None:
-        self._pauses.resume(self.nimbus.activate)
+        self.memory.resumed |= set(self._pauses.resume(self.nimbus.activate))
 
     def _hear_alarm(self, alarm: Alarm) -> None:
         self.memory.last_alarm_s = time.monotonic()

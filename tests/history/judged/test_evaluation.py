@@ -14,6 +14,8 @@ from stormwright.experiments.demo.measure import measure
 from stormwright.history.judged.evaluation import INTER_NODE, SETTLE_S, THROUGHPUT, Evaluation, Judged, predicted_ratio
 from stormwright.history.judged.judging import AS_PREDICTED, CANNOT_TELL, LESS
 from stormwright.history.judged.observed import ObservedTraffic
+from stormwright.history.judged.promise import Promise
+from stormwright.history.judged.waiting import Moved
 from stormwright.model import LoadProfile, TopologyLoad, cost_of
 from tests.controller.builders import on, place, problem, record, topology
 from tests.pipeline.generator import dice
@@ -39,6 +41,10 @@ def seconds(start_s: int, end_s: int, trees_per_s: float, per_tree: float, seed:
         of_bolt["executors"][0] |= {"received": crossing, "acked": crossing}
         found += [of_bolt, of_spout]
     return found
+
+
+def moved(decision_ms: int, inter_node: float | None, started_ms: int, ended_ms: int) -> Moved:
+    return Moved(decision_ms, TOPOLOGY, Promise(inter_node), started_ms, ended_ms)
 
 
 def observed(*parts: list[dict[str, Any]]) -> ObservedTraffic:
@@ -88,7 +94,7 @@ def test_a_move_is_judged_by_what_crosses_for_each_tree_whatever_the_load_does(t
     traffic = observed(seconds(300, 600, 400, 6))
     clock = [MOVED_MS]
     evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: clock[0])
-    assert evaluation.moved(77, TOPOLOGY, 0.5, MOVED_MS, MOVED_MS + 5000) == []
+    assert evaluation.moved(moved(77, 0.5, MOVED_MS, MOVED_MS + 5000)) == []
     assert evaluation.status()["pending"] == [TOPOLOGY]
     # While caches are cold all is otherwise.
     traffic.add(seconds(605, 625, 50, 9))
@@ -112,12 +118,12 @@ def test_a_move_is_judged_by_what_crosses_for_each_tree_whatever_the_load_does(t
 def test_the_next_move_ends_the_time_after_the_last(tmp_path: Path) -> None:
     traffic = observed(seconds(300, 600, 400, 6))
     evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: 0)
-    evaluation.moved(1, TOPOLOGY, 0.5, MOVED_MS, MOVED_MS)
+    evaluation.moved(moved(1, 0.5, MOVED_MS, MOVED_MS))
     settled_s = int(MOVED_MS / 1000 + SETTLE_S)
     traffic.add(seconds(settled_s, settled_s + 60, 400, 4.5))
     traffic.add(seconds(settled_s + 60, settled_s + 200, 400, 1))
     second_ms = (settled_s + 60) * 1000
-    judgement = judged_of(evaluation.moved(2, TOPOLOGY, None, second_ms, second_ms))[INTER_NODE]
+    judgement = judged_of(evaluation.moved(moved(2, None, second_ms, second_ms)))[INTER_NODE]
     assert (judgement.verdict, judgement.windows_after) == (LESS, 6)
     assert judgement.measured == pytest.approx(0.75, rel=0.02)
     # Without traffic between nodes before, nothing is predicted about it.
@@ -125,10 +131,19 @@ def test_the_next_move_ends_the_time_after_the_last(tmp_path: Path) -> None:
     assert judged_of(evaluation.due()).keys() == {THROUGHPUT}
 
 
+def test_what_is_somewhere_else_now_is_judged_by_what_there_was(tmp_path: Path) -> None:
+    traffic = observed(seconds(300, 600, 400, 6))
+    evaluation = Evaluation(tmp_path / "judging.json", traffic, lambda: 0)
+    evaluation.moved(moved(1, 0.5, MOVED_MS, MOVED_MS))
+    traffic.add(seconds(630, 700, 400, 3))
+    assert judged_of(evaluation.forget(TOPOLOGY))[INTER_NODE].measured == pytest.approx(0.5, rel=0.02)
+    assert evaluation.forget(TOPOLOGY) == []
+
+
 def test_a_topology_that_is_gone_is_waited_for_no_longer_than_an_hour(tmp_path: Path) -> None:
     clock = [MOVED_MS]
     evaluation = Evaluation(tmp_path / "judging.json", observed(seconds(300, 600, 400, 6)), lambda: clock[0])
-    evaluation.moved(1, TOPOLOGY, 0.5, MOVED_MS, MOVED_MS)
+    evaluation.moved(moved(1, 0.5, MOVED_MS, MOVED_MS))
     assert evaluation.due() == []
     clock[0] += 3_601_000
     assert {judgement.verdict for judgement in judged_of(evaluation.due()).values()} == {CANNOT_TELL}

@@ -10,42 +10,47 @@ from stormwright.schedulers.kit.triggers import Observation, TriggerParams, shou
 from stormwright.schedulers.online import OnlineParams
 
 PARAMS = TriggerParams(overload_s=30, period_s=60, min_gain_percent=20, cool_down_s=45)
-QUIET = Observation(since_change_s=1000, since_look_s=61, overload_s={}, inter_node_now_tps=100, inter_node_new_tps=90)
+QUIET = Observation(since_change_s=1000, since_look_s=61, overload_s={}, gain_percent=10, gained="it gains 10 %")
 
 
 def test_nothing_to_gain():
     assert should_reschedule(PARAMS, QUIET) is None
 
 
-@pytest.mark.parametrize(("new_tps", "fires"), [(80.1, False), (80.0, True), (0.0, True), (120.0, False)])
-def test_gain_of_at_least_r_percent(new_tps, fires):
-    assert (should_reschedule(PARAMS, replace(QUIET, inter_node_new_tps=new_tps)) is not None) == fires
+@pytest.mark.parametrize(("gain", "fires"), [(19.9, False), (20.0, True), (100.0, True), (-20.0, False)])
+def test_gain_of_at_least_r_percent(gain, fires):
+    assert (should_reschedule(PARAMS, replace(QUIET, gain_percent=gain)) is not None) == fires
 
 
 def test_gain_only_every_p_seconds():
-    assert should_reschedule(PARAMS, replace(QUIET, inter_node_new_tps=0, since_look_s=59)) is None
+    assert should_reschedule(PARAMS, replace(QUIET, gain_percent=100, since_look_s=59)) is None
 
 
 @pytest.mark.parametrize(("seconds", "fires"), [(30.0, False), (30.1, True)])
 def test_overload_for_more_than_x_seconds_needs_no_gain_and_no_period(seconds, fires):
-    seen = replace(QUIET, overload_s={"s1": seconds, "s0": 1.0}, since_look_s=0, inter_node_new_tps=500)
+    seen = replace(QUIET, overload_s={"s1": seconds, "s0": 1.0}, since_look_s=0, gain_percent=-400)
     reason = should_reschedule(PARAMS, seen)
     assert reason == ("s1: over CPU capacity for more than 30 s" if fires else None)
 
 
 def test_never_within_t_seconds_after_a_change():
-    seen = replace(QUIET, overload_s={"s0": 1000.0}, inter_node_new_tps=0, since_change_s=44)
+    seen = replace(QUIET, overload_s={"s0": 1000.0}, gain_percent=100, since_change_s=44)
     assert should_reschedule(PARAMS, seen) is None
     assert should_reschedule(PARAMS, replace(seen, since_change_s=45)) is not None
 
 
-def test_no_traffic_between_nodes_is_no_reason():
-    assert should_reschedule(PARAMS, replace(QUIET, inter_node_now_tps=0, inter_node_new_tps=0)) is None
+def test_nothing_to_gain_is_no_reason_even_if_none_is_asked_for():
     nothing = TriggerParams(min_gain_percent=0)
-    assert should_reschedule(nothing, replace(QUIET, inter_node_new_tps=100)) is None
+    assert should_reschedule(nothing, replace(QUIET, gain_percent=0)) is None
+
+
+def test_where_overload_is_no_harm_by_itself_something_must_be_gained():
+    seen = replace(QUIET, overload_s={"s1": 99.0}, since_look_s=0, overload_gain_percent=5)
+    assert should_reschedule(PARAMS, replace(seen, gain_percent=4)) is None
+    assert should_reschedule(PARAMS, replace(seen, gain_percent=6)) == "s1: over CPU capacity for more than 30 s"
 
 
 def test_online_parameters_carry_the_triggers():
-    assert should_reschedule(OnlineParams(period_s=1), replace(QUIET, inter_node_new_tps=10)) == (
-        "inter-node traffic falls by 90 %, at least 20 % wanted"
+    assert should_reschedule(OnlineParams(period_s=1), replace(QUIET, gain_percent=90, gained="it falls")) == (
+        "it falls, at least 20 % wanted"
     )

@@ -16,7 +16,9 @@ STATUS = ServiceStatus(
     initial="even",
     decision=None,
     moves=[],
-    counts=Counts(looks=7, decisions=2, moves=3, failed_moves=1),
+    counts=Counts(looks=7, decisions=2, moves=3, failed_moves=1, taken_back=1),
+    objective="throughput",
+    waits=["t: 12 of 30 s measured"],
     drift=[Drift(topology='odd "name"\n', what="CPU", executor=3, change=-0.4, since_ms=5)],
     history={
         "staged_files": 3,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,22 @@ import orjson
 
 from stormwright.files import write_whole
 from stormwright.history.judged.judging import Judgement, calibration, judge
-from stormwright.history.judged.observed import ObservedTraffic, Window
-from stormwright.model import Problem
+from stormwright.history.judged.observed import ObservedTraffic
+from stormwright.history.judged.waiting import Moved, Pending
+from stormwright.history.judged.warm import warm
+from stormwright.history.judged.window import Sample, Window
+from stormwright.history.judged.worse import worse
+from stormwright.model import Problem, TopologyAssignment
 from stormwright.model.arrays import IntArray
 from stormwright.model.traffic.traffic import traffic_under
 
 #: What is judged. The first is tuples between nodes for each tuple tree, or for each tuple processed where no tree is
-#: tracked: so a load that grows or falls meanwhile changes nothing. The cost model takes rates as given, so it predicts
-#: that the second one, trees or tuples per second, stays as it is: its interval is to be looked at.
-INTER_NODE, THROUGHPUT = "inter-node tuples per tree", "throughput"
+#: tracked: so a load that grows or falls meanwhile changes nothing. The second one is trees or tuples per second, the
+#: third is how long a tree takes.
+INTER_NODE, THROUGHPUT, LATENCY = "inter-node tuples per tree", "throughput", "complete latency"
 
-#: Windows looked at on either side, at most.
-BEFORE, AFTER = 24, 12
+#: Seconds looked at on either side, at most.
+BEFORE_S, AFTER_S = 240.0, 120.0
 
 #: Seconds after a move that are left out: caches and compilers warm up.
 SETTLE_S = 20.0
@@ -47,20 +51,15 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class _Pending:
-    """A move that is not judged yet, with what was seen before it."""
+class Worse:
+    """A topology does measurably worse since it was moved; `why` says in what."""
 
-    decision_ms: int
-    topology: str
-    predicted: float | None
-    ended_ms: int
-    per: str
-    inter_node: list[float] = field(default_factory=list)
-    throughput: list[float] = field(default_factory=list)
+    moved: Moved
+    why: str
 
 
 class Evaluation:
-    """Judges moves by the windows of traffic before and after them.
+    """Judges moves by the windows before and after them.
 
     Parameters
     ----------
@@ -74,48 +73,56 @@ class Evaluation:
         self, path: Path, observed: ObservedTraffic, now_ms: Callable[[], int] = lambda: round(time.time() * 1000)
     ) -> None:
         self._path, self._observed, self._now_ms = path, observed, now_ms
-        self._pending: dict[str, _Pending] = {}
+        self._before, self._after = (round(s * 1000 / observed.window_ms) for s in (BEFORE_S, AFTER_S))
+        self._pending: dict[str, Pending] = {}
         self._judged: deque[Judged] = deque(maxlen=KEPT)
         self._settled_ms: dict[str, float] = {}
         if path.exists():
             self._load()
 
-    def moved(
-        self, decision_ms: int, topology: str, predicted: float | None, started_ms: int, ended_ms: int
-    ) -> list[Judged]:
-        """Note that a topology was moved; what came of its last move is judged now at the latest.
-
-        Parameters
-        ----------
-        decision_ms
-            When it was decided, in ms since 1970: the key of the decision in the history.
-        topology
-            Its id.
-        predicted
-            Traffic between nodes after the move as a multiple of that before it, by the model (`predicted_ratio`);
-            None where there was none before, so that traffic is not judged.
-        started_ms, ended_ms
-            Of the move, in ms since 1970. What was before the one and well after the other is compared.
-        """
-        judged = [self._judge(topology, until_ms=started_ms)] if topology in self._pending else []
-        windows = self._windows(topology, self._settled_ms.get(topology, 0.0), started_ms)[-BEFORE:]
-        per = "acked" if all(window.acked for window in windows) else "received"
-        inter_node, throughput = _samples(windows, per)
-        self._pending[topology] = _Pending(decision_ms, topology, predicted, ended_ms, per, inter_node, throughput)
-        self._settled_ms[topology] = ended_ms + SETTLE_S * 1000
+    def moved(self, moved: Moved) -> list[Judged]:
+        """Note that a topology was moved; what came of its last move is judged now at the latest."""
+        topology = moved.topology
+        judged = self._judge(topology, until_ms=moved.started_ms) if topology in self._pending else []
+        since_ms, until_ms = self._settled_ms.get(topology, 0.0), moved.started_ms
+        samples = self._samples(self._observed.since(topology, since_ms), moved.before, until_ms)[-self._before :]
+        young = self._samples(self._observed.young(topology), moved.before, until_ms)
+        self._pending[topology] = Pending(moved, tuple(samples), tuple(young))
+        self._settled_ms[topology] = moved.ended_ms + SETTLE_S * 1000
         self._save()
-        return [found for each in judged for found in each]
+        return judged
 
     def due(self) -> list[Judged]:
         """What can be judged by now, each once."""
         found: list[Judged] = []
         for topology, pending in list(self._pending.items()):
-            waited_s = (self._now_ms() - pending.ended_ms) / 1000
-            if len(self._after(pending)) >= AFTER or waited_s > PATIENCE_S:
+            waited_s = (self._now_ms() - pending.moved.ended_ms) / 1000
+            # One that is to be taken back is judged when it is.
+            if pending.worse is None and (len(self._counting(pending)) >= self._after or waited_s > PATIENCE_S):
                 found += self._judge(topology)
         if found:
             self._save()
         return found
+
+    def worse(self) -> list[Worse]:
+        """Topologies that do measurably worse since they were moved, as long as they are not moved again."""
+        found = []
+        for topology, pending in list(self._pending.items()):
+            why = pending.worse or self._why_worse(pending)
+            if why and pending.worse is None:
+                self._pending[topology] = replace(pending, worse=why)
+                self._save()
+            if why:
+                found.append(Worse(pending.moved, why))
+        return found
+
+    def forget(self, topology: str) -> list[Judged]:
+        """A topology is somewhere else now: what came of its move is judged by what there is."""
+        if topology not in self._pending:
+            return []
+        judged = self._judge(topology)
+        self._save()
+        return judged
 
     def status(self) -> dict[str, Any]:
         """For the status endpoint: ``calibration``, moves that are ``pending``, and the last ``judgements``."""
@@ -130,34 +137,56 @@ class Evaluation:
         """How much of the predicted effect on traffic arrives (`judging.calibration`)."""
         return calibration(judged.judgement for judged in list(self._judged) if judged.judgement.quantity == INTER_NODE)
 
+    def _why_worse(self, pending: Pending) -> str | None:
+        if pending.moved.takes_back:
+            return None
+        # From the first second on: young workers are compared with what the old ones did at that age.
+        after = self._after_move(pending.moved, pending.moved.ended_ms)
+        before = warm(pending.before) or pending.before
+        return worse(pending.before, pending.young, after, pending.moved.promise.holds_for(before))
+
     def _judge(self, topology: str, until_ms: float = float("inf")) -> list[Judged]:
         pending = self._pending.pop(topology)
-        windows = [window for window in self._after(pending) if window.start_ms < until_ms][:AFTER]
-        inter_node, throughput = _samples(windows, pending.per)
-        judgements = [judge(THROUGHPUT, 1.0, pending.throughput, throughput)]
-        if pending.predicted is not None:
-            judgements.insert(0, judge(INTER_NODE, pending.predicted, pending.inter_node, inter_node))
-        judged = [Judged(pending.decision_ms, topology, judgement) for judgement in judgements]
+        moved = pending.moved
+        before = warm(pending.before) or list(pending.before)
+        after = [sample for sample in self._counting(pending) if sample.start_ms < until_ms][: self._after]
+        bar = moved.promise.holds_for(before)
+        tracked = all(sample.acked for sample in before)
+        judgements = [judge(THROUGHPUT, bar.throughput, _rates(before, tracked), _rates(after, tracked))]
+        if moved.promise.inter_node is not None:
+            crossing = [_crossing(samples, tracked) for samples in (before, after)]
+            judgements.insert(0, judge(INTER_NODE, moved.promise.inter_node, *crossing))
+        if any(sample.latency_ms for sample in before):
+            judgements.append(judge(LATENCY, bar.latency, _latencies(before), _latencies(after)))
+        judged = [Judged(moved.decision_ms, topology, judgement) for judgement in judgements]
         self._judged.extend(judged)
         return judged
 
-    def _after(self, pending: _Pending) -> list[Window]:
-        return self._windows(pending.topology, pending.ended_ms + SETTLE_S * 1000, float("inf"))
+    def _counting(self, pending: Pending) -> list[Sample]:
+        """Windows after a move in which workers are warm."""
+        return warm(self._after_move(pending.moved, pending.moved.ended_ms + SETTLE_S * 1000))
 
-    def _windows(self, topology: str, start_ms: float, end_ms: float) -> list[Window]:
-        """Windows wholly inside a stretch of time in which all was known."""
+    def _after_move(self, moved: Moved, since_ms: float) -> list[Sample]:
+        return self._samples(self._observed.since(moved.topology, since_ms), moved.after)
+
+    def _samples(
+        self, windows: Sequence[Window], placement: TopologyAssignment | None, until_ms: float = float("inf")
+    ) -> list[Sample]:
+        """Of windows that ended by then, those in which all was known and, if it is known, all of its workers told."""
+        window_ms = self._observed.window_ms
+        slots = None if placement is None else {(slot.supervisor, slot.port) for slot in placement.slots}
         return [
-            window
-            for window in self._observed.windows(topology)
-            if window.start_ms >= start_ms
-            and window.start_ms + self._observed.window_ms <= end_ms
+            window.sample()
+            for window in windows
+            if window.start_ms + window_ms <= until_ms
             and not window.unknown
             and window.received
+            and (slots is None or window.covers(slots, window_ms / 1000))
         ]
 
     def _save(self) -> None:
         document = {
-            "pending": [asdict(pending) for pending in self._pending.values()],
+            "pending": [pending.as_dict() for pending in self._pending.values()],
             "judged": [asdict(judged) for judged in self._judged],
         }
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -165,16 +194,27 @@ class Evaluation:
 
     def _load(self) -> None:
         document = orjson.loads(self._path.read_bytes())
-        self._pending = {raw["topology"]: _Pending(**raw) for raw in document["pending"]}
+        pending = [Pending.of_dict(raw) for raw in document["pending"]]
+        self._pending = {each.moved.topology: each for each in pending}
+        self._settled_ms = {each.moved.topology: each.moved.ended_ms + SETTLE_S * 1000 for each in pending}
         self._judged.extend(
             Judged(raw["decision_ms"], raw["topology"], Judgement(**raw["judgement"])) for raw in document["judged"]
         )
 
 
-def _samples(windows: Sequence[Window], per: str) -> tuple[list[float], list[float]]:
-    """Of each window the crossing tuples for each tree or tuple, and trees or tuples per second."""
-    inter_node = [window.crossing / getattr(window, per) for window in windows if getattr(window, per)]
-    return inter_node, [getattr(window, per) / window.length_s for window in windows]
+def _crossing(samples: Sequence[Sample], tracked: bool) -> list[float]:
+    """Of each window the crossing tuples for each tree, or for each tuple where no tree is tracked."""
+    per = [(sample.crossing, sample.acked if tracked else sample.received) for sample in samples]
+    return [crossing / of for crossing, of in per if of]
+
+
+def _rates(samples: Sequence[Sample], tracked: bool) -> list[float]:
+    """Of each window trees or tuples per second."""
+    return [(sample.acked if tracked else sample.received) / sample.length_s for sample in samples]
+
+
+def _latencies(samples: Sequence[Sample]) -> list[float]:
+    return [sample.latency_ms for sample in samples if sample.latency_ms is not None]
 
 
 def predicted_ratio(problem: Problem, topology: int, after: IntArray) -> float | None:

@@ -9,6 +9,8 @@ from statistics import median
 import numpy as np
 from scipy.stats import t as student_t
 
+from stormwright.model.arrays import FloatArray
+
 #: Windows that there have to be on either side.
 MIN_WINDOWS = 4
 
@@ -77,23 +79,35 @@ def judge(quantity: str, predicted: float, before: Sequence[float], after: Seque
     x, y = np.asarray(before, float), np.asarray(after, float)
     too_few = min(len(x), len(y)) < MIN_WINDOWS
     measured = float(y.mean() / x.mean()) if len(x) and len(y) and x.mean() else None
-    low, high = (None, None) if too_few or measured is None else _interval(x, y, predicted)
+    low, high = (None, None) if too_few or measured is None else ratio_interval(x, y, predicted)
     return Judgement(quantity, predicted, measured, low, high, len(x), len(y), _verdict(predicted, measured, low, high))
 
 
-def _interval(x: np.ndarray, y: np.ndarray, ratio: float) -> tuple[float | None, float | None]:
-    """Limits of the ratio of means; None for both where `x` cannot be told from 0.
+def ratio_interval(
+    before: FloatArray, after: FloatArray, ratio: float, confidence: float = CONFIDENCE, inflation: float = 1.0
+) -> tuple[float | None, float | None]:
+    """Limits of the ratio of means of `after` and `before`, as `judge` tells; None for both where `before` may be 0.
 
-    The degrees of freedom depend on the ratio asked about: here the predicted one.
+    Parameters
+    ----------
+    before, after
+        At least two values each.
+    ratio
+        The one that is asked about: the degrees of freedom depend on it.
+    confidence
+        Of the interval.
+    inflation
+        By how much the variance of a mean is greater than that of independent values.
     """
-    mean_x, mean_y = float(x.mean()), float(y.mean())
-    variance_x, variance_y = float(x.var(ddof=1) / len(x)), float(y.var(ddof=1) / len(y))
+    mean_x, mean_y = float(before.mean()), float(after.mean())
+    variance_x = inflation * float(before.var(ddof=1)) / len(before)
+    variance_y = inflation * float(after.var(ddof=1)) / len(after)
     parts = np.array([ratio**2 * variance_x, variance_y])
     if not parts.sum():
-        freedom = float(len(x) + len(y) - 2)
+        freedom = float(len(before) + len(after) - 2)
     else:
-        freedom = float(parts.sum() ** 2 / (parts**2 / np.array([len(x) - 1, len(y) - 1])).sum())
-    t = float(student_t.ppf((1 + CONFIDENCE) / 2, freedom))
+        freedom = float(parts.sum() ** 2 / (parts**2 / np.array([len(before) - 1, len(after) - 1])).sum())
+    t = float(student_t.ppf((1 + confidence) / 2, freedom))
     a, b, c = mean_x**2 - t**2 * variance_x, mean_x * mean_y, mean_y**2 - t**2 * variance_y
     if a <= 0:
         return None, None

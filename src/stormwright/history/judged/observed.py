@@ -1,7 +1,8 @@
-"""Traffic between nodes as it was, window by window, counted from the records as they arrive.
+"""What topologies did, window by window, counted from the records as they arrive.
 
 The pipeline's loads spread what follows the placement by the model of Storm's groupings. To judge that model, what
-really crossed between nodes is counted here: a record tells for each target task how many tuples went there.
+really crossed between nodes is counted here: a record tells for each target task how many tuples went there. So are
+trees completed and how long they took, which tell whether a placement does what was predicted of it.
 """
 
 from __future__ import annotations
@@ -9,51 +10,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Reversible
 from typing import Any
 
+from stormwright.history.judged.window import Window
 from stormwright.perflog.crossing import TaskNodes, crossing
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 
 Record = Mapping[str, Any]
 
-#: Closed windows of a topology that are remembered.
-WINDOWS_KEPT = 60
+#: Seconds of closed windows that are remembered of a topology, and of those since its youngest worker started.
+KEPT_S, YOUNG_S = 600.0, 300.0
 
 #: A window is closed when a record begins so long after its end: what has not come by then is left out.
 GRACE_S = 5.0
-
-
-@dataclass
-class Window:
-    """What one topology did in one window.
-
-    Parameters
-    ----------
-    start_ms
-        Where it begins.
-    covered_s
-        Seconds that the records of each of its workers cover.
-    acked, received
-        Tuple trees that its spouts completed; tuples that its executors got.
-    crossing
-        Tuples that went from one node to another.
-    unknown
-        Tuples to a task of which no record told yet where it runs.
-    """
-
-    start_ms: int
-    covered_s: dict[tuple[str, int], float] = field(default_factory=dict)
-    acked: int = 0
-    received: int = 0
-    crossing: int = 0
-    unknown: int = 0
-
-    @property
-    def length_s(self) -> float:
-        """Mean time that its workers cover."""
-        return sum(self.covered_s.values()) / len(self.covered_s)
 
 
 class ObservedTraffic:
@@ -67,8 +37,10 @@ class ObservedTraffic:
 
     def __init__(self, window_s: float = 10.0) -> None:
         self.window_ms = round(window_s * 1000)
+        self._kept = round(KEPT_S / window_s)
         self._open: dict[str, dict[int, Window]] = {}
         self._closed: dict[str, deque[Window]] = {}
+        self._young: dict[str, list[Window]] = {}
         self._node_of: dict[str, TaskNodes] = {}
         self._lock = threading.Lock()
 
@@ -85,17 +57,26 @@ class ObservedTraffic:
         with self._lock:
             return list(self._closed.get(topology, ()))
 
+    def since(self, topology: str, start_ms: float) -> list[Window]:
+        """Closed windows of a topology that begin at `start_ms` or later, oldest first."""
+        with self._lock:
+            return list(_newest(self._closed.get(topology, ()), start_ms))[::-1]
+
+    def young(self, topology: str) -> list[Window]:
+        """Closed windows of a topology from when its youngest worker had run for less than `YOUNG_S`, oldest first."""
+        with self._lock:
+            return list(self._young.get(topology, ()))
+
     def forget(self, known: Iterable[str]) -> None:
         """Forget all topologies but those."""
         kept = set(known)
         with self._lock:
-            for by_topology in (self._open, self._closed, self._node_of):
+            for by_topology in (self._open, self._closed, self._young, self._node_of):
                 for gone in by_topology.keys() - kept:
                     del by_topology[gone]
 
     def _count(self, record: Record) -> None:
-        worker = record["worker"]
-        topology, node = worker["topology"], worker["supervisor"]
+        topology = record["worker"]["topology"]
         node_of = self._node_of.setdefault(topology, TaskNodes())
         node_of.add(record)
         start_ms = record["start_ms"] // self.window_ms * self.window_ms
@@ -103,15 +84,7 @@ class ObservedTraffic:
         if closed and start_ms <= closed[-1].start_ms:
             return  # it came too late
         window = self._open.setdefault(topology, {}).setdefault(start_ms, Window(start_ms))
-        slot = (node, worker["port"])
-        window.covered_s[slot] = window.covered_s.get(slot, 0.0) + record["length_ns"] / 1e9
-        for executor in record["executors"]:
-            window.received += executor["received"]
-            if executor["type"] == "spout":
-                window.acked += executor["acked"]
-        sent = crossing(record, node_of)
-        window.crossing += sent.crossing
-        window.unknown += sent.unknown
+        window.add(record, crossing(record, node_of))
         self._close(topology, record["start_ms"])
 
     def _close(self, topology: str, now_ms: int) -> None:
@@ -119,4 +92,17 @@ class ObservedTraffic:
         latest_ms = now_ms - self.window_ms - GRACE_S * 1000
         for start_ms in sorted(start_ms for start_ms in still_open if start_ms < latest_ms):
             window = still_open.pop(start_ms)
-            self._closed.setdefault(topology, deque(maxlen=WINDOWS_KEPT)).append(window)
+            self._closed.setdefault(topology, deque(maxlen=self._kept)).append(window)
+            young = self._young.setdefault(topology, [])
+            if young and young[-1].born_ms != window.born_ms:
+                young.clear()
+            if window.age_s < YOUNG_S:
+                young.append(window)
+
+
+def _newest(windows: Reversible[Window], start_ms: float) -> Iterator[Window]:
+    """From the newest back."""
+    for window in reversed(windows):
+        if window.start_ms < start_ms:
+            return
+        yield window

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 from stormwright.schedulers.kit.params import MOST_SECONDS, Params, param
 
@@ -38,37 +39,41 @@ class Observation:
         Seconds since the last change of the placement, and since a better one was last looked for.
     overload_s
         Supervisor id → seconds for which its CPU has been at or over its capacity without a break.
-    inter_node_now_tps, inter_node_new_tps
-        Traffic between nodes under the placement at hand, and under the one that the scheduler proposes.
+    gain_percent, gained
+        By how much the placement that the scheduler proposes is better than the one at hand, and what that means: in
+        the paper by how much inter-node traffic falls.
     drifted
         How the load has changed since the last change of the placement; empty where it has not.
+    overload_gain_percent
+        What a placement has to gain where a node is overloaded; in the paper it may even lose.
     """
 
     since_change_s: float
     since_look_s: float
     overload_s: Mapping[str, float]
-    inter_node_now_tps: float
-    inter_node_new_tps: float
+    gain_percent: float
+    gained: str = ""
     drifted: str = ""
+    overload_gain_percent: float = -inf
 
 
 def should_reschedule(params: TriggerParams, seen: Observation) -> str | None:
     """Why to change to the proposed placement now, or None to leave everything where it is.
 
     1. Never within T seconds after a change.
-    2. At once, whatever it gains, if a node has been over its capacity for more than X seconds.
-    3. Every P seconds, if the proposed placement lowers inter-node traffic by at least R percent; at once where the
-       load has drifted, which is not in the paper.
+    2. At once, whatever it gains, if a node has been over its capacity for more than X seconds; where it is decided by
+       predicted throughput, latency or nodes, which is not in the paper, only if it gains anything.
+    3. Every P seconds, if the proposed placement gains at least R percent; at once where the load has drifted, which is
+       not in the paper.
     """
     if seen.since_change_s < params.cool_down_s:  # 1
         return None
     overloaded = sorted(node for node, seconds in seen.overload_s.items() if seconds > params.overload_s)
-    if overloaded:  # 2
+    if overloaded and seen.gain_percent >= seen.overload_gain_percent:  # 2
         return f"{', '.join(overloaded)}: over CPU capacity for more than {params.overload_s:g} s"
-    if (seen.since_look_s < params.period_s and not seen.drifted) or seen.inter_node_now_tps <= 0:
+    if seen.since_look_s < params.period_s and not seen.drifted:
         return None
-    gain = 100 * (seen.inter_node_now_tps - seen.inter_node_new_tps) / seen.inter_node_now_tps
-    if gain < params.min_gain_percent or gain <= 0:  # 3
+    if seen.gain_percent < params.min_gain_percent or seen.gain_percent <= 0:  # 3
         return None
     why = f"{seen.drifted}; " if seen.drifted else ""
-    return f"{why}inter-node traffic falls by {gain:.0f} %, at least {params.min_gain_percent:g} % wanted"
+    return f"{why}{seen.gained}, at least {params.min_gain_percent:g} % wanted"

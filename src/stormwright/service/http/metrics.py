@@ -40,6 +40,8 @@ def _of_controller(status: ServiceStatus) -> Iterator[Metric]:
     yield _counter("decisions", "Looks after which something was to move.", (), {(): counts.decisions})
     moves = {("done",): counts.moves, ("failed",): counts.failed_moves}
     yield _counter("moves", "Moves of topologies; those to a spare slot on the way are a part.", ("result",), moves)
+    yield _counter("moves_taken_back", "Moves after which a topology did worse.", (), {(): counts.taken_back})
+    yield _gauge("topologies_waiting", "Topologies of which too little was measured.", (), {(): len(status.waits)})
     drifted = {(drift.topology,): drift.change for drift in status.drift}
     yield _gauge("load_drift_ratio", "Relative change of a load that has drifted.", ("topology",), drifted)
 

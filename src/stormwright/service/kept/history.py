@@ -18,14 +18,17 @@ from typing import TYPE_CHECKING, Any
 from stormwright.controller.move import MoveReport
 from stormwright.controller.policy import Decision
 from stormwright.errors import StormwrightError
-from stormwright.history.judged.evaluation import Evaluation, Judged
-from stormwright.history.judged.observed import ObservedTraffic, Record
+from stormwright.history.judged.evaluation import Judged, Worse
+from stormwright.history.judged.observed import Record
+from stormwright.history.judged.promise import Promise
+from stormwright.history.judged.waiting import Moved
 from stormwright.history.tables.ingest import ingest
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import check_format, open_store, tables_below
 from stormwright.model import Problem
 from stormwright.pipeline.spark.target import MASTER_VARIABLE
-from stormwright.service.kept.recorder import Recorder, predicted_effect
+from stormwright.service.kept.judging import Judging
+from stormwright.service.kept.recorder import Recorder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,14 +88,12 @@ class History:
         self._state_dir = state_dir
         self._uri = settings.uri or tables_below(state_dir)
         self.staging = Staging(directory)
-        self.observed = ObservedTraffic()
+        self._judging = Judging(directory)
         self._recorder = Recorder(self.staging, scheduler)
-        self._evaluation: Evaluation | None = None
-        self._judging = directory / "judging.json"
         self._errors: dict[str, dict[str, Any]] = {}
         self._told: dict[str, tuple[type[Exception], str | None]] = {}
         self._decision_ms = 0
-        self._predicted: dict[str, float | None] = {}
+        self._decision: Decision | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._taken: dict[str, Any] = {}
@@ -100,7 +101,7 @@ class History:
 
     def start(self, spark: Callable[[], SparkSession | None]) -> None:
         """Begin to take in what is staged, in a thread of its own; `spark` gives the session while there is one."""
-        self._guarded("evaluation", self._begin_evaluation)
+        self._guarded("evaluation", self._judging.begin)
         self._thread = threading.Thread(target=self._keep, args=(spark,), name="stormwright-history", daemon=True)
         self._thread.start()
 
@@ -118,19 +119,18 @@ class History:
 
     def count(self, records: Iterable[Record]) -> None:
         """Count records that have not come before."""
-        self._guarded("evaluation", lambda: self.observed.add(records))
+        self._guarded("evaluation", lambda: self._judging.count(records))
 
     def observe(self, problem: Problem) -> None:
         """Note cluster and load, and judge what can be judged."""
         self._guarded("records", lambda: self._recorder.observe(problem))
-        self._guarded("evaluation", lambda: self._judge_due(problem))
+        self._guarded("evaluation", lambda: self._note(self._judging.look(problem)))
 
     def decide(self, problem: Problem, decision: Decision, dry_run: bool) -> None:
         """Note a look at the placement."""
 
         def note() -> None:
-            self._decision_ms = 0
-            self._predicted = {move.topology.id: predicted_effect(problem, move) for move in decision.plan.moves}
+            self._decision_ms, self._decision = 0, decision
             self._decision_ms = self._recorder.decide(problem, decision, dry_run)
 
         self._guarded("records", note)
@@ -156,9 +156,29 @@ class History:
             "errors": dict(self._errors),
         }
 
+    def resumed(self, names: Iterable[str], problem: Problem) -> None:
+        """Topologies (names) that were paused go on."""
+        self._guarded("evaluation", lambda: self._judging.resumed(names, problem))
+
+    def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
+        """Topology → how much of `least_s` seconds is still to be measured of it."""
+        return self._judging.waits(problem, least_s)
+
+    def worse(self, problem: Problem) -> list[Worse]:
+        """Topologies that do measurably worse since they were moved."""
+        found: list[Worse] = []
+
+        def look() -> None:
+            worse, gone = self._judging.worse(problem)
+            found.extend(worse)
+            self._note(gone)
+
+        self._guarded("evaluation", look)
+        return found
+
     def judged(self) -> dict[str, Any]:
         """What came of moves, for the status endpoint (`Evaluation.status`)."""
-        return self._evaluation.status() if self._evaluation else {}
+        return self._judging.status()
 
     def take_in(self, spark: SparkSession) -> None:
         """Take what is staged into the tables.
@@ -216,24 +236,25 @@ class History:
                 self._guarded("tables", partial(self.take_in, session))
                 self._guarded("old days", self.tidy)
 
-    def _begin_evaluation(self) -> None:
-        try:
-            self._evaluation = Evaluation(self._judging, self.observed)
-        except (ValueError, KeyError, TypeError):
-            # Damaged: what was pending is lost, what comes is judged.
-            self._judging.replace(self._judging.with_suffix(".damaged"))
-            self._evaluation = Evaluation(self._judging, self.observed)
-
     def _await_effect(self, topology: str, report: MoveReport) -> None:
-        if self._evaluation is None or not report.complete:
+        if not report.complete or self._decision is None:
+            self._note(self._judging.forget(topology))
             return
-        predicted = self._predicted.get(topology)
-        self._note(self._evaluation.moved(self._decision_ms, topology, predicted, report.started_ms, report.ended_ms))
-
-    def _judge_due(self, problem: Problem) -> None:
-        self.observed.forget(topology.id for topology in problem.topologies)
-        if self._evaluation is not None:
-            self._note(self._evaluation.due())
+        whole = [move for move in self._decision.plan.moves if move.topology.id == topology]
+        self._note(
+            self._judging.moved(
+                Moved(
+                    self._decision_ms,
+                    topology,
+                    self._decision.promises.get(topology, Promise()),
+                    report.started_ms,
+                    report.ended_ms,
+                    whole[0].before if whole else None,
+                    whole[-1].after if whole else None,
+                    takes_back=topology == self._decision.takes_back,
+                )
+            )
+        )
 
     def _note(self, found: Iterable[Judged]) -> None:
         for judged in found:

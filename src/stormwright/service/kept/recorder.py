@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-import numpy as np
 import orjson
 
+from stormwright.controller.aims.outlook import inter_node_tps
 from stormwright.controller.move import MoveReport
 from stormwright.controller.plan import TopologyMove
-from stormwright.controller.policy import Decision, inter_node_tps, without_assumed_traffic
+from stormwright.controller.policy import Decision, planned_slots, without_assumed_traffic
 from stormwright.formats import problem_to_dict
 from stormwright.formats.document.load import load_to_dict
-from stormwright.history.judged.evaluation import Judged, predicted_ratio
+from stormwright.history.judged.evaluation import Judged
 from stormwright.history.tables.definitions import DECISIONS, JUDGEMENTS, MOVES, PROFILES, SNAPSHOTS, Table
 from stormwright.history.tables.staging import Staging
 from stormwright.model import LoadProfile, Problem, cost_of
@@ -150,20 +150,6 @@ def _moved_executors(moves: tuple[TopologyMove, ...]) -> dict[str, list[int]]:
     for move in moves:
         found.setdefault(move.topology.id, []).append(move.moved_executors)
     return found
-
-
-def planned_slots(problem: Problem, moves: tuple[TopologyMove, ...]) -> np.ndarray:
-    """Slot of every executor when moves have been made, shape (E,)."""
-    slots = problem.current_slot.copy()
-    for move in moves:
-        own = [problem.slot_index[move.after.slots[slot]] for slot in move.after.slot_of_executor]
-        slots[problem.executors_of(problem.topology_index[move.topology.id])] = own
-    return slots
-
-
-def predicted_effect(problem: Problem, move: TopologyMove) -> float | None:
-    """Traffic between nodes of the moved topology as a multiple of what it is now."""
-    return predicted_ratio(problem, problem.topology_index[move.topology.id], planned_slots(problem, (move,)))
 
 
 def _same(one: Problem | None, other: Problem) -> bool:

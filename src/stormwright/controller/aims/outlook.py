@@ -1,0 +1,220 @@
+"""What a placement is predicted to be worth beside the one that runs, by what operators want."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import exp, inf, isfinite, log
+
+import numpy as np
+
+from stormwright.history.judged.evaluation import predicted_ratio
+from stormwright.history.judged.promise import Promise
+from stormwright.model import UNPLACED, Cost, Problem, cost_of
+from stormwright.model.arrays import IntArray
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.flow.layout import Layout
+from stormwright.predict.flow.profile import Profile
+from stormwright.predict.told.prediction import Prediction, TopologyPrediction
+
+#: What can be wanted: the highest rate; the shortest way of a tuple tree at the measured rate; the fewest nodes that
+#: sustain the measured rates; or, as in the papers, the least traffic between nodes.
+THROUGHPUT, LATENCY, NODES, TRAFFIC = OBJECTIVES = ("throughput", "latency", "nodes", "traffic")
+
+#: What a move has to gain where nothing else is said, in percent: of traffic as in the paper, else a little more than
+#: predictions err by.
+_LEAST_TRAFFIC_PERCENT, _LEAST_PERCENT = 20.0, 10.0
+
+#: A rate that is more than so many times the measured one is worth no more than that.
+ENOUGH = 2.0
+
+#: What trees take where no rate is sustained.
+_ENDLESS_MS = 1e9
+
+#: Of topologies what is predicted now, and of a placement.
+Pairs = list[tuple[TopologyPrediction, TopologyPrediction]]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """A placement beside the one that runs.
+
+    Parameters
+    ----------
+    gain_percent
+        By how much it is better; negative where it is worse, -inf where it must not be.
+    gained, text
+        What that means, such as ``predicted throughput rises by 45 %``, and the figures that it comes from.
+    worth
+        Topology id → what the placement is worth to it, the more the better; of those that were measured and run.
+    promises
+        Topology id → what is predicted of it.
+    """
+
+    gain_percent: float
+    gained: str
+    text: str
+    worth: Mapping[str, float] = field(default_factory=dict)
+    promises: Mapping[str, Promise] = field(default_factory=dict)
+
+
+class Outlooks:
+    """Compares placements with the one that runs.
+
+    Parameters
+    ----------
+    problem
+        What runs now, under the load measured last; topologies without a measured load count for nothing.
+    objective
+        One of `OBJECTIVES`.
+    assumptions
+        What predictions take for given; None for their own defaults.
+    """
+
+    def __init__(self, problem: Problem, objective: str, assumptions: Assumptions | None = None) -> None:
+        self._problem, self._objective = problem, objective
+        self._assumptions = assumptions
+        self.cost = cost_of(problem, problem.current_slot)
+        runs = bool(np.any(problem.current_slot != UNPLACED))
+        self._profile = Profile.of(problem) if runs else None
+        self._now: Prediction | None = None
+
+    @property
+    def rate_tps(self) -> dict[str, float]:
+        """Topology id → trees/s as measured."""
+        if self._profile is None:
+            return {}
+        return {t.id: rate for t, rate in zip(self._problem.topologies, self._profile.rate_tps.tolist(), strict=True)}
+
+    @property
+    def can_gain(self) -> bool:
+        """Whether any placement could be better."""
+        return self._profile is not None and (self._objective != TRAFFIC or inter_node_tps(self.cost) > 0)
+
+    def of(self, slot_of_executor: IntArray) -> Outlook:
+        """That of a placement, shape (E,)."""
+        if self._objective == TRAFFIC:
+            return self._of_traffic(slot_of_executor, [])
+        pairs = self._pairs(slot_of_executor) if self._profile else []
+        return self._of_pairs(slot_of_executor, pairs) if pairs else Outlook(0.0, "", "no tuple tree was measured")
+
+    def promises(self, slot_of_executor: IntArray, topologies: Mapping[str, int]) -> dict[str, Promise]:
+        """What a placement promises some topologies, by id, of which their index is given."""
+        found = {each: Promise(predicted_ratio(self._problem, t, slot_of_executor)) for each, t in topologies.items()}
+        if self._profile is None or not topologies:
+            return found
+        limits, pairs = Layout.of(self._problem).pending, self._pairs(slot_of_executor)
+        worth = self._of_pairs(slot_of_executor, pairs).worth if pairs else {}
+        for now, new in pairs:
+            if new.topology in topologies:
+                limit = float(limits[topologies[new.topology]])
+                promise = _promise(now, new, limit)
+                inter_node = found[new.topology].inter_node
+                found[new.topology] = replace(promise, inter_node=inter_node, worth=worth.get(new.topology))
+        return found
+
+    def _predicted(self, slot_of_executor: IntArray | None) -> Prediction:
+        return predict(self._problem, slot_of_executor, self._assumptions, self._profile)
+
+    def _pairs(self, slot_of_executor: IntArray) -> Pairs:
+        """What is predicted now and of a placement, of topologies that were measured and run."""
+        self._now = self._now or self._predicted(None)
+        new = self._predicted(slot_of_executor)
+        both = zip(self._now.topologies, new.topologies, strict=True)
+        return [(one, other) for one, other in both if one.measured_tps > 0 and one.reachable_tps.value > 0]
+
+    def _of_pairs(self, slots: IntArray, pairs: Pairs) -> Outlook:
+        """Outlook on what is predicted of topologies, of which there are some."""
+        kinds = {
+            THROUGHPUT: self._of_throughput,
+            LATENCY: self._of_latency,
+            NODES: self._of_nodes,
+            TRAFFIC: self._of_traffic,
+        }
+        return kinds[self._objective](slots, pairs)
+
+    def _of_throughput(self, _: IntArray, pairs: Pairs) -> Outlook:
+        gain = _gain([(_enough_tps(now), _enough_tps(new)) for now, new in pairs])
+        now, new = (sum(pair[side].reachable_tps.value for pair in pairs) for side in (0, 1))
+        text = f"predicted throughput {now:,.0f} → {new:,.0f} trees/s"
+        worth = {new.topology: new.reachable_tps.value for _, new in pairs}
+        return Outlook(gain, f"predicted throughput rises by {gain:.0f} %", text, worth)
+
+    def _of_latency(self, _: IntArray, pairs: Pairs) -> Outlook:
+        gain = _gain([(1 / _latency_ms(now), 1 / _latency_ms(new)) for now, new in pairs])
+        now, new = (sum(_latency_ms(pair[side]) for pair in pairs) / len(pairs) for side in (0, 1))
+        text = f"predicted latency {now:,.1f} → {new:,.1f} ms"
+        worth = {new.topology: -_latency_ms(new) for _, new in pairs}
+        return Outlook(100 - 100 / (1 + gain / 100), f"predicted latency falls to {new:,.1f} ms", text, worth)
+
+    def _of_nodes(self, slots: IntArray, pairs: Pairs) -> Outlook:
+        now, new = _nodes(self._problem, self._problem.current_slot), _nodes(self._problem, slots)
+        text = f"nodes {now} → {new}"
+        index = self._problem.topology_index
+        own = {new.topology: slots[self._problem.executors_of(index[new.topology])] for _, new in pairs}
+        worth = {topology: -float(_nodes(self._problem, its)) for topology, its in own.items()}
+        short = [new.topology for old, new in pairs if _short(new) and not _short(old)]
+        if short:
+            return Outlook(-inf, "", f"{text}, which would not sustain the rate of {', '.join(short)}", worth)
+        return Outlook(100 * (now - new) / now, f"{now - new} of {now} nodes are no longer needed", text, worth)
+
+    def _of_traffic(self, slots: IntArray, _: Pairs) -> Outlook:
+        now_tps, new_tps = inter_node_tps(self.cost), inter_node_tps(cost_of(self._problem, slots))
+        gain = 100 * (now_tps - new_tps) / now_tps if now_tps > 0 else 0.0
+        text = f"inter-node traffic {now_tps:.0f} → {new_tps:.0f} tuples/s"
+        return Outlook(gain, f"inter-node traffic falls by {gain:.0f} %", text)
+
+
+def least_gain_percent(objective: str) -> float:
+    """What a move has to gain where nothing else is said."""
+    return _LEAST_TRAFFIC_PERCENT if objective == TRAFFIC else _LEAST_PERCENT
+
+
+def inter_node_tps(cost: Cost) -> float:
+    """Traffic between nodes, in one rack or not."""
+    return cost.inter_node + cost.inter_rack
+
+
+def _enough_tps(predicted: TopologyPrediction) -> float:
+    return min(predicted.reachable_tps.value, ENOUGH * predicted.measured_tps)
+
+
+def _latency_ms(predicted: TopologyPrediction) -> float:
+    """At the measured rate; where that is not sustained, at the rate that is, or what nobody waits for."""
+    interval = predicted.latency_ms or predicted.pending_latency_ms
+    return min(interval.value, _ENDLESS_MS) if interval else _ENDLESS_MS
+
+
+def _short(predicted: TopologyPrediction) -> bool:
+    return predicted.reachable_tps.value < predicted.measured_tps
+
+
+def _nodes(problem: Problem, slots: IntArray) -> int:
+    return len(np.unique(problem.slot_node[slots[slots != UNPLACED]]))
+
+
+def _gain(pairs: list[tuple[float, float]]) -> float:
+    """By how many percent the second is more, in the geometric mean."""
+    if any(new <= 0 for _, new in pairs):
+        return -inf
+    return 100 * (exp(sum(log(new / old) for old, new in pairs) / len(pairs)) - 1)
+
+
+def _promise(now: TopologyPrediction, new: TopologyPrediction, pending_limit: float) -> Promise:
+    def ratio(of: float | None, to: float | None) -> float | None:
+        return of / to if of and to and isfinite(of) and isfinite(to) else None
+
+    def value(name: str, of: TopologyPrediction) -> float | None:
+        interval = getattr(of, name)
+        return None if interval is None else interval.value
+
+    reach, wanted = now.reachable_tps.value, new.reachable_tps.value
+    return Promise(
+        sustained=ratio(wanted, reach),
+        latency=ratio(value("latency_ms", new), value("latency_ms", now)),
+        full_latency=ratio(value("pending_latency_ms", new), value("pending_latency_ms", now)),
+        pending_limit=pending_limit if isfinite(pending_limit) else None,
+        sustained_tps=reach if isfinite(reach) else None,
+        wanted_tps=wanted if isfinite(wanted) else None,
+        rate_tps=now.measured_tps,
+    )

@@ -1,0 +1,126 @@
+"""What is known of moves while the service runs, and over its restarts: what was measured, what came of each move."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from stormwright.files import write_whole
+from stormwright.history.judged.evaluation import Evaluation, Judged, Worse
+from stormwright.history.judged.measured import Measured
+from stormwright.history.judged.observed import ObservedTraffic, Record
+from stormwright.history.judged.waiting import Moved
+from stormwright.model import Problem, TopologyAssignment, WorkerSlot
+
+log = logging.getLogger(__name__)
+
+#: Length of the windows that topologies are looked at in, and from one writing down of what was measured to the next.
+WINDOW_S, KEEP_EVERY_S = 5.0, 10.0
+
+#: So long after a move, in ms, Nimbus has certainly told where the topology is.
+STALE_MS = 60_000
+
+_T = TypeVar("_T")
+
+
+class Judging:
+    """Knows how long topologies were measured, and what became of them after their moves.
+
+    Parameters
+    ----------
+    directory
+        Holds ``judging.json`` and ``measured.json``; is made where it is not there.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._moves, self._file = directory / "judging.json", directory / "measured.json"
+        self.observed = ObservedTraffic(WINDOW_S)
+        self._evaluation: Evaluation | None = None
+        self._measured = Measured(self.observed)
+        self._kept_s = float("-inf")
+        self._kept: dict[str, Any] = {}
+
+    def begin(self) -> None:
+        """Go on with what an earlier service wrote down; what is damaged is put aside, and begun anew."""
+        self._evaluation = _unless_damaged(self._moves, lambda: Evaluation(self._moves, self.observed))
+        self._measured = _unless_damaged(self._file, self._known)
+
+    def count(self, records: Iterable[Record]) -> None:
+        """Count records that have not come before."""
+        self.observed.add(records)
+
+    def look(self, problem: Problem) -> list[Judged]:
+        """Count what was measured since the last look; what can be judged by now, each once."""
+        self.observed.forget(topology.id for topology in problem.topologies)
+        self._measured.look(problem)
+        self._keep()
+        return self._evaluation.due() if self._evaluation else []
+
+    def resumed(self, names: Iterable[str], problem: Problem) -> None:
+        """What was measured of topologies (names) that were paused counts no longer."""
+        paused = set(names)
+        for topology in problem.topologies:
+            if topology.name in paused:
+                self._measured.begin_anew(topology.id, time.time() * 1000)
+
+    def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
+        """Topology → how much of `least_s` seconds is still to be measured of it (`Measured.waits`)."""
+        return self._measured.waits(problem, least_s)
+
+    def moved(self, moved: Moved) -> list[Judged]:
+        """A topology was moved; what came of its last move."""
+        return self._evaluation.moved(moved) if self._evaluation else []
+
+    def forget(self, topology: str) -> list[Judged]:
+        """A topology is somewhere else now; what came of its last move."""
+        return self._evaluation.forget(topology) if self._evaluation else []
+
+    def worse(self, problem: Problem) -> tuple[list[Worse], list[Judged]]:
+        """Topologies that do measurably worse since they were moved, and what came of moves that others have undone."""
+        found, gone = [], []
+        for each in self._evaluation.worse() if self._evaluation else []:
+            if _where(problem.current.get(each.moved.topology)) == _where(each.moved.after):
+                found.append(each)
+            elif time.time() * 1000 > each.moved.ended_ms + STALE_MS:
+                gone += self.forget(each.moved.topology)
+        return found, gone
+
+    def status(self) -> dict[str, Any]:
+        """What came of moves, for the status endpoint (`Evaluation.status`)."""
+        return self._evaluation.status() if self._evaluation else {}
+
+    def _known(self) -> Measured:
+        kept = orjson.loads(self._file.read_bytes()) if self._file.exists() else None
+        return Measured(self.observed, kept)
+
+    def _keep(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._kept_s < KEEP_EVERY_S:
+            return
+        self._kept_s, kept = now_s, self._measured.kept()
+        if kept != self._kept:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(self._file, orjson.dumps(kept))
+            self._kept = kept
+
+
+def _unless_damaged(path: Path, begin: Callable[[], _T]) -> _T:
+    try:
+        return begin()
+    except (ValueError, KeyError, TypeError) as error:
+        aside = path.with_suffix(".damaged")
+        path.replace(aside)
+        log.warning("%s is damaged (%s): it is now %s, and begun anew", path, error, aside.name)
+        return begin()
+
+
+def _where(placement: TopologyAssignment | None) -> list[WorkerSlot | None]:
+    """The slot of every executor, however slots are numbered."""
+    if placement is None:
+        return []
+    return [None if slot < 0 else placement.slots[slot] for slot in placement.slot_of_executor]

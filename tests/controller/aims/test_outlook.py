@@ -1,0 +1,163 @@
+"""What a placement is worth beside the one that runs: the same as predictions of both say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+
+from stormwright.controller.aims.aim import Aim
+from stormwright.controller.aims.outlook import LATENCY, NODES, THROUGHPUT, TRAFFIC, Outlooks
+from stormwright.controller.plan import MoveBudget
+from stormwright.controller.policy import Clock, Decision, decide
+from stormwright.model import Assignment, LoadProfile, Problem, cost_of
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.costs import Costs
+from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.testing.word_counts import WordCount
+
+APART = np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)
+TOGETHER = np.zeros(12, np.int32)
+
+NODE_FULL = WordCount(cores=0.1)
+
+#: Messages cost next to nothing: then three nodes do more than one.
+CHEAP = Assumptions(
+    Costs(serialise_us=0, serialise_us_per_kb=0, send_us=0, send_us_per_kb=0, receive_us=0, receive_us_per_kb=0)
+)
+
+
+def running(word_count: WordCount, slots: np.ndarray) -> Problem:
+    """With its load as measured in that place."""
+    problem = word_count.problem()
+    return problem.with_current(Assignment(slots).by_topology(problem))
+
+
+@pytest.fixture
+def apart() -> Problem:
+    return running(NODE_FULL, APART)
+
+
+def test_throughput_is_the_predicted_one() -> None:
+    apart = running(replace(NODE_FULL, rate_tps=8_000.0), APART)
+    outlook = Outlooks(apart, THROUGHPUT).of(TOGETHER)
+    now, new = (predict(apart, slots).topologies[0] for slots in (APART, TOGETHER))
+    assert outlook.worth == {now.topology: new.reachable_tps.value}
+    assert outlook.gain_percent == pytest.approx(100 * (new.reachable_tps.value / now.reachable_tps.value - 1))
+    figures = f"{now.reachable_tps.value:,.0f} → {new.reachable_tps.value:,.0f} trees/s"
+    assert outlook.text == f"predicted throughput {figures}"
+    assert Outlooks(apart, THROUGHPUT).of(APART).gain_percent == pytest.approx(0)
+
+
+def test_more_than_twice_the_measured_rate_is_worth_no_more() -> None:
+    """Who needs a tenth of what a placement sustains is not moved to where it would need a twentieth."""
+    idle = running(WordCount(rate_tps=10.0), APART)
+    assert Outlooks(idle, THROUGHPUT).of(TOGETHER).gain_percent == 0
+
+
+def test_latency_is_the_predicted_one(apart: Problem) -> None:
+    slow = running(WordCount(), APART)
+    outlook = Outlooks(slow, LATENCY).of(TOGETHER)
+    now, new = (predict(slow, slots).topologies[0].latency_ms for slots in (APART, TOGETHER))
+    assert now is not None
+    assert new is not None
+    assert outlook.gain_percent == pytest.approx(100 * (1 - new.value / now.value))
+    assert outlook.text == f"predicted latency {now.value:,.1f} → {new.value:,.1f} ms"
+
+
+def test_fewer_nodes_are_better_where_they_sustain_the_rate() -> None:
+    enough = running(WordCount(rate_tps=10.0), APART)
+    outlook = Outlooks(enough, NODES).of(TOGETHER)
+    assert outlook.gain_percent == pytest.approx(200 / 3)
+    assert outlook.gained == "2 of 3 nodes are no longer needed"
+    assert set(outlook.worth.values()) == {-1.0}
+    busy = running(replace(NODE_FULL, rate_tps=4_000.0, link_bps=None), APART)
+    sustained = [predict(busy, slots, CHEAP).topologies[0].highest_tps.value for slots in (APART, TOGETHER)]
+    assert sustained[1] < 4_000 < sustained[0]
+    outlook = Outlooks(busy, NODES, CHEAP).of(TOGETHER)
+    assert outlook.gain_percent == -inf
+    assert outlook.text == "nodes 3 → 1, which would not sustain the rate of words-1-0"
+
+
+def test_traffic_is_that_of_the_cost_model(apart: Problem) -> None:
+    outlook = Outlooks(apart, TRAFFIC).of(TOGETHER)
+    assert outlook.gain_percent == 100
+    assert outlook.text == f"inter-node traffic {cost_of(apart, APART).inter_node:.0f} → 0 tuples/s"
+
+
+def test_costs_can_be_given(apart: Problem) -> None:
+    dear = Assumptions(Costs(send_us=50.0, receive_us=50.0))
+    gains = [Outlooks(apart, THROUGHPUT, costs).of(TOGETHER).gain_percent for costs in (None, dear)]
+    assert gains[0] != gains[1]
+
+
+def test_promises_are_multiples_of_what_is_predicted_now(apart: Problem) -> None:
+    (promise,) = Outlooks(apart, THROUGHPUT).promises(TOGETHER, {"words-1-0": 0}).values()
+    now, new = (predict(apart, slots).topologies[0] for slots in (APART, TOGETHER))
+    assert promise.inter_node == 0
+    assert promise.sustained == pytest.approx(new.reachable_tps.value / now.reachable_tps.value)
+    assert now.pending_latency_ms is not None
+    assert new.pending_latency_ms is not None
+    assert promise.full_latency == pytest.approx(new.pending_latency_ms.value / now.pending_latency_ms.value)
+    assert promise.pending_limit == 2 * 200, "two spouts"
+    assert promise.worth == new.reachable_tps.value
+    assert promise.rate_tps == pytest.approx(1_000)
+
+
+class To:
+    """Puts executors where it is told."""
+
+    def __init__(self, slots: np.ndarray) -> None:
+        self._slots = slots
+
+    def schedule(self, problem: Problem) -> Assignment:
+        return Assignment(self._slots)
+
+
+def decided(
+    problem: Problem, slots: np.ndarray, objective: str, overload_s: float = 0.0, assumptions: Assumptions = CHEAP
+) -> Decision:
+    assert problem.load is not None
+    loaded = problem.with_load(replace(problem.load, overload_s={"n1": overload_s}))
+    triggers = TriggerParams(min_gain_percent=10)
+    return decide(loaded, To(slots), triggers, MoveBudget(), Clock(1000, 0, 900), aim=Aim(objective, assumptions))
+
+
+def test_a_move_that_saves_traffic_and_costs_throughput_is_made_by_traffic_only() -> None:
+    problem = running(replace(NODE_FULL, rate_tps=2_500.0, link_bps=None), APART)
+    assert Outlooks(problem, THROUGHPUT, CHEAP).of(TOGETHER).gain_percent < 0
+    assert decided(problem, TOGETHER, TRAFFIC).plan.moves
+    refused = decided(problem, TOGETHER, THROUGHPUT)
+    assert refused.plan.moves == ()
+    assert refused.reason.endswith(" trees/s: not worth a move")
+
+
+def test_one_node_may_do_what_by_the_measured_cpu_needs_two() -> None:
+    """Messages between nodes take a part of that CPU."""
+    problem = running(replace(NODE_FULL, rate_tps=1_600.0), APART)
+    (load,) = problem.loads
+    heavy = problem.with_load(LoadProfile({"words-1-0": replace(load, cpu_hz=3 * load.cpu_hz)}))
+    assert heavy.executor_cpu_hz.sum() > 1.3 * heavy.supervisors[0].cpu_hz
+    assert str(decided(heavy, TOGETHER, TRAFFIC).plan.left["words-1-0"]).startswith("no room")
+    decision = decided(heavy, TOGETHER, THROUGHPUT, assumptions=Assumptions())
+    (move,) = decision.plan.moves
+    assert [slot.supervisor for slot in move.after.slots] == ["n0"]
+    sustained = decision.promises["words-1-0"].sustained
+    assert sustained is not None
+    assert sustained > 1.3
+
+
+def test_an_overload_is_no_reason_to_move_what_gains_nothing() -> None:
+    problem = running(replace(NODE_FULL, rate_tps=4_000.0, link_bps=None), APART)
+    decision = decided(problem, TOGETHER, THROUGHPUT, overload_s=99.0)
+    assert decision.looked
+    assert decision.plan.moves == ()
+
+
+def test_what_was_taken_back_stays_and_is_said(apart: Problem) -> None:
+    aim = Aim(TRAFFIC, refuses=lambda problem, wanted, worth, rate: {"words-1-0": "it was taken back"})
+    decision = decide(apart, To(TOGETHER), TriggerParams(), MoveBudget(), Clock(1000, 0, 900), aim=aim)
+    assert decision.plan.moves == ()
+    assert str(decision.plan.left["words-1-0"]) == "it was taken back"

@@ -1,0 +1,141 @@
+"""A scheduler that makes things worse on purpose, on a virtual Storm: its moves are taken back and not tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stormwright.controller.aims.refused import FIRST_S
+from stormwright.model import TopologyAssignment
+from tests.controller.builders import on
+from tests.service.virtual import START_S, AllOn, Deciding, Place, T, VirtualStorm
+
+SPREAD = on("n0", "n1")
+
+Begin = Callable[..., Deciding]
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    begun: list[Deciding] = []
+
+    def start(storm: VirtualStorm, **settings: Any) -> Deciding:
+        for service in begun:
+            service.end()
+        begun.append(Deciding(storm, tmp_path, AllOn(2), **settings))
+        return begun[-1]
+
+    yield start
+    begun[-1].end()
+
+
+def half_as_good(runs: TopologyAssignment) -> Place:
+    """The third node has half the CPU that it says."""
+    return Place(500.0, 40.0) if runs.slots[0].supervisor == "n2" else Place(1000.0, 20.0)
+
+
+def as_good(runs: TopologyAssignment) -> Place:
+    return Place(1000.0, 20.0)
+
+
+def nodes(runs: TopologyAssignment) -> set[str]:
+    return {slot.supervisor for slot in runs.slots}
+
+
+def test_nothing_is_decided_before_enough_was_measured(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+    storm = VirtualStorm(monkeypatch, half_as_good)
+    service = begin(storm)
+    assert service.run(60) is None
+    assert service.memory.waits == ["t: 0 of 30 s measured since its workers started and warmed up"]
+    assert service.run(25) is None
+    assert service.memory.waits[0].startswith("t: 1")
+    assert service.looking.look().reason == service.memory.waits[0]
+    assert service.memory.counts.looks == 0
+    service.moved(60)
+    assert storm.now_s - START_S >= 60 + 30
+    assert service.memory.waits == []
+
+
+def test_a_worse_placement_is_taken_back_and_remembered(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+    storm = VirtualStorm(monkeypatch, half_as_good)
+    service = begin(storm)
+    assert service.moved(300).takes_back == ""
+    assert nodes(storm.runs) == {"n2"}
+    moved_s = storm.now_s
+    back = service.moved(120)
+    assert back.takes_back == T.id
+    assert back.reason.startswith("t goes back to where it was: since its move tuple trees take ")
+    assert back.reason.endswith("% fewer complete")
+    assert nodes(storm.runs) == nodes(SPREAD)
+    assert storm.runs.slot_of_executor == SPREAD.slot_of_executor
+    assert storm.now_s - moved_s <= 60, "its young workers were compared with what the old ones did at their age"
+    assert service.memory.counts.taken_back == 1
+    judgements = service.history.judged()["judgements"]
+    assert {each["judgement"]["quantity"] for each in judgements} >= {"throughput", "complete latency"}
+    # Not tried again, by a service that was started anew either.
+    assert service.run(100) is None
+    assert len(service.refused.told(storm.now_s * 1000)[T.id]) == 1
+    service = begin(storm)
+    assert service.run(100) is None
+    assert len(storm.moves) == 2
+    assert service.memory.decision is not None
+    assert "this placement was taken back" in str(service.memory.decision.plan.left[T.id])
+    # Only an hour later.
+    until_s = storm.moves[-1][0] + FIRST_S
+    storm.now_s = until_s - 60
+    assert service.run(40) is None
+    service.moved(100)
+    assert storm.now_s >= until_s - 10
+    assert nodes(storm.runs) == {"n2"}
+
+
+def test_a_service_that_was_killed_after_the_move_takes_it_back(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+    storm = VirtualStorm(monkeypatch, half_as_good)
+    begin(storm).moved(300)
+    service = begin(storm)
+    assert service.moved(120).takes_back == T.id
+    assert nodes(storm.runs) == nodes(SPREAD)
+
+
+def test_what_is_as_good_stays_and_is_judged(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+    storm = VirtualStorm(monkeypatch, as_good)
+    service = begin(storm)
+    service.moved(300)
+    assert service.run(250) is None
+    assert nodes(storm.runs) == {"n2"}
+    found = {each["judgement"]["quantity"]: each["judgement"] for each in service.history.judged()["judgements"]}
+    assert found["throughput"]["measured"] == pytest.approx(1, abs=0.05)
+    assert found["complete latency"]["measured"] == pytest.approx(1, abs=0.05)
+    assert found["inter-node tuples per tree"]["predicted"] == 0
+
+
+def test_a_load_that_falls_after_the_move_takes_nothing_back(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+    storm = VirtualStorm(monkeypatch, as_good)
+    service = begin(storm)
+    service.moved(300)
+    storm.offered_tps = lambda _: 150.0
+    assert service.run(300) is None
+    assert nodes(storm.runs) == {"n2"}
+
+
+def test_where_the_rate_is_limited_from_outside_longer_trees_are_worse(
+    monkeypatch: pytest.MonkeyPatch, begin: Begin
+) -> None:
+    storm = VirtualStorm(monkeypatch, half_as_good, lambda _: 200.0)
+    service = begin(storm)
+    service.moved(300)
+    back = service.moved(120)
+    assert "although no more of them come" in back.reason
+    assert nodes(storm.runs) == nodes(SPREAD)
+
+
+def test_somebody_elses_move_is_not_taken_back(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+    storm = VirtualStorm(monkeypatch, half_as_good)
+    service = begin(storm)
+    service.moved(300)
+    storm.runs, storm.born_s = on("n0", "n2"), storm.now_s
+    decisions = [service.run(1, lambda d: bool(d.takes_back)) for _ in range(100)]
+    assert decisions == [None] * 100

@@ -1,0 +1,184 @@
+"""A virtual Storm under the deciding part of the service: its own clock, workers that warm up, good and bad places."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from stormwright.controller.aims.outlook import TRAFFIC
+from stormwright.controller.aims.refused import Refused
+from stormwright.controller.move import MoveReport
+from stormwright.controller.plan import Step
+from stormwright.controller.policy import Decision
+from stormwright.model import Assignment, LoadProfile, Problem, Scheduler, TopologyAssignment
+from stormwright.model.load import assumed_load
+from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.service.acting import Acting
+from stormwright.service.kept.history import History, HistorySettings
+from stormwright.service.looking import Looking
+from stormwright.service.memory import Memory
+from stormwright.service.settings import ServiceSettings
+from tests.controller.builders import on, problem, record, topology
+
+T = topology("t")
+
+#: 2026-11-20T23:59:00Z.
+START_S = 1_795_219_140
+
+#: Seconds that a move takes, and for which new workers compile and do less than they will.
+MOVE_S, WARMING_S = 6, 60
+
+
+class AllOn:
+    """Puts everything into two workers of one node: next to no traffic between nodes, whatever comes of it."""
+
+    def __init__(self, node: int) -> None:
+        self._slots = np.repeat([2 * node, 2 * node + 1], 2).astype(np.int32)
+
+    def schedule(self, problem: Problem) -> Assignment:
+        return Assignment(self._slots)
+
+
+@dataclass
+class Place:
+    """What a topology comes to in a place once its workers are warm: trees/s, and ms that one takes."""
+
+    highest_tps: float
+    latency_ms: float
+
+
+class VirtualStorm:
+    """One topology on three nodes, and time.
+
+    Parameters
+    ----------
+    place
+        What a placement is good for.
+    offered_tps
+        What its spouts have to emit at a moment, in seconds since the start.
+    """
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        place: Callable[[TopologyAssignment], Place],
+        offered_tps: Callable[[float], float] = lambda _: 1e9,
+    ) -> None:
+        self.place, self.offered_tps = place, offered_tps
+        self.now_s = float(START_S)
+        self.runs = on("n0", "n1")
+        self.born_s = float(START_S)
+        self.moves: list[tuple[float, TopologyAssignment]] = []
+        self._seq, self._rng = 0, np.random.default_rng(1)
+        monkeypatch.setattr(time, "time", lambda: self.now_s)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
+
+    def problem(self) -> Problem:
+        now_ms = round(self.now_s * 1000)
+        load = LoadProfile({T.id: assumed_load(T, 3e9)}, start_ms=now_ms - 15_000, end_ms=now_ms)
+        return problem([T], current={T.id: self.runs}, load=load)
+
+    def second(self) -> list[dict[str, Any]]:
+        """A second passes; what the workers tell of it."""
+        age_s, place = self.now_s - self.born_s, self.place(self.runs)
+        slow = (2.0 if age_s < WARMING_S else 1.0) * float(np.exp(0.05 * self._rng.normal()))
+        highest, offered = place.highest_tps / slow, self.offered_tps(self.now_s - START_S)
+        rate, latency = min(highest, offered), place.latency_ms * slow
+        if offered < highest:
+            latency *= 0.8
+        workers = [(slot.supervisor, slot.port) for slot in self.runs.slots]
+        found = []
+        for number, (node, port) in enumerate(workers):
+            one = record(
+                T.id,
+                node,
+                self._seq,
+                port=port,
+                tasks=(1 + 2 * number, 2 + 2 * number),
+                start_ms=round(self.now_s * 1000),
+            )
+            one["worker"]["start_ms"] = round(self.born_s * 1000)
+            one["executors"][0] |= {"received": round(rate), "type": "spout" if number == 0 else "bolt"}
+            if number == 0:
+                one["executors"][0] |= {
+                    "acked": round(rate),
+                    "trees": round(rate),
+                    "pending": round(rate * latency / 1000),
+                }
+                one["complete_latency"] = {"counts": [*[0] * round(4 * np.log2(latency)), round(rate)]}
+            one["process_cpu_ns"] = 1_000_000
+            threads = dict.fromkeys(("messaging_ns", "gc_ns", "other_ns"), 0)
+            one["threads"] = threads | {"compiler_ns": 400_000 if age_s < WARMING_S else 1_000}
+            found.append(one)
+        self._seq += 1
+        self.now_s += 1
+        return found
+
+    def move(self, step: Step, reason: str, stop: threading.Event | None) -> Sequence[MoveReport]:
+        """The safe move: nothing comes through while it lasts."""
+        (move,) = step.moves
+        started_ms = round(self.now_s * 1000)
+        self.now_s += MOVE_S
+        self.runs, self.born_s = move.after, self.now_s - 3
+        self.moves.append((self.now_s, move.after))
+        ended_ms = round(self.now_s * 1000)
+        return [MoveReport(T.id, 4, 2, 2, 0, 1.0, 4.0, 1.0, started_ms, ended_ms, complete=True)]
+
+
+class View:
+    """What the service sees of a virtual Storm."""
+
+    def __init__(self, storm: VirtualStorm) -> None:
+        self.problem = storm.problem
+
+    def age_s(self) -> float:
+        return 1.0
+
+    def unfit(self) -> dict[str, str]:
+        return {}
+
+    def note(self, problem: Problem) -> None:
+        pass
+
+
+class Deciding:
+    """The deciding part of a service over a state directory."""
+
+    def __init__(self, storm: VirtualStorm, state: Path, scheduler: Scheduler, **settings: Any) -> None:
+        self.storm = storm
+        # Where a decision was made once in a long time, the second is none that it cooled down for.
+        triggers = TriggerParams(period_s=10, cool_down_s=10)
+        given = ServiceSettings(state, "127.0.0.1", 0, triggers=triggers, objective=TRAFFIC)
+        self.settings = replace(given, **settings)
+        self.memory, self.history = Memory(), History(HistorySettings(), state, "forced")
+        self.refused = Refused(state / "refused.json")
+        view = cast(Any, View(storm))
+        self.looking = Looking(self.settings, scheduler, view, self.memory, self.history, self.refused)
+        self.acting = Acting(storm.move, self.memory, self.history, "forced", triggers.cool_down_s)
+        self.history.start(lambda: None)
+
+    def run(self, seconds: int, until: Callable[[Decision], bool] = lambda _: False) -> Decision | None:
+        """Decide each second; the decision at which it stopped, None where it went on to the end."""
+        for _ in range(seconds):
+            self.history.count(self.storm.second())
+            decision = self.looking.look()
+            self.acting.act(decision)
+            if until(decision):
+                return decision
+        return None
+
+    def moved(self, seconds: int) -> Decision:
+        """The next decision that moves something within so many seconds."""
+        decision = self.run(seconds, lambda decision: bool(decision.plan.moves))
+        assert decision is not None
+        return decision
+
+    def end(self) -> None:
+        self.history.stop()
