@@ -11,7 +11,7 @@ from stormwright.defaults import STORMS_OWN
 from stormwright.experiments.demo.measure import TopologyRun, acked_series
 from stormwright.experiments.demo.run import DemoResult, DemoSettings
 from stormwright.experiments.report import ThroughputCurve, draw_placement, draw_throughput, write_report
-from stormwright.storm.local import link_bits_per_s
+from stormwright.link_speed import link_bits_per_s
 
 
 @dataclass(frozen=True)
