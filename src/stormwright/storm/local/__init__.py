@@ -1,6 +1,6 @@
 """A real Storm cluster on this machine: ZooKeeper, Nimbus, and a supervisor on each of a few nodes."""
 
-from stormwright.storm.local.cluster import LocalCluster, stop_running
+from stormwright.storm.local.cluster import LocalCluster, stop_running, why_no_cpu_limits
 from stormwright.storm.local.config import LocalClusterConfig
 from stormwright.storm.local.cpu import NodeCpu, fitting_cores
 from stormwright.storm.local.running import LinkBytes, RunningCluster
@@ -13,4 +13,5 @@ __all__ = [
     "RunningCluster",
     "fitting_cores",
     "stop_running",
+    "why_no_cpu_limits",
 ]
