@@ -87,22 +87,22 @@ def command(
 
     if scheduler_name is None:
         scheduler_name, assignments = DEMONSTRATED, (*DEMONSTRATED_WITH, *assignments)
-    settings = DemoSettings(
-        cluster=fair_cluster(nodes, slots, link, cores_per_node),
-        submissions=parse_submissions(list(specs or ("word-count", "word-count"))),
-        scheduler=make_scheduler(scheduler_name, assignments),
-        scheduler_name=scheduler_name,
-        warm_up_s=warm_up_s,
-        measure_s=measure_s,
-    )
     progress = Console(stderr=as_json, highlight=False)
     begin = time.monotonic()
 
     def tell(line: str) -> None:
         progress.print(f"[dim]{time.monotonic() - begin:6.1f} s[/dim]  {escape(printable(line))}", soft_wrap=True)
 
-    tell(demo_table.network_line(settings))
     with shown(tell=tell):
+        settings = DemoSettings(
+            cluster=fair_cluster(nodes, slots, link, cores_per_node),
+            submissions=parse_submissions(list(specs or ("word-count", "word-count"))),
+            scheduler=make_scheduler(scheduler_name, assignments),
+            scheduler_name=scheduler_name,
+            warm_up_s=warm_up_s,
+            measure_s=measure_s,
+        )
+        tell(demo_table.network_line(settings))
         result = run_demo(settings)
     output.mkdir(parents=True, exist_ok=True)
     document = demo_table.as_dict(result)

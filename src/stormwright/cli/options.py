@@ -76,11 +76,6 @@ parameters = click.option(
 seed = click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), help="For schedulers that draw random numbers.")
 jars = click.option("--jar", "jars", multiple=True, type=PATH, help="Where Java classes are, besides Storm's jars.")
 nodes = click.option("--nodes", default=3, show_default=True, help="Supervisors.")
-cores_per_node = click.option(
-    "--cores-per-node",
-    type=float,
-    help="Cores that each node is held to, and declares. [default: no limit, 2 declared]",
-)
 
 
 def output(text: str) -> Callable[[Function], Function]:

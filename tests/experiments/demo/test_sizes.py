@@ -17,20 +17,21 @@ def machine(monkeypatch):
 
 def test_nodes_have_cpu_of_their_own_and_links_as_a_usual_node(monkeypatch):
     found = fair_cluster(3, 6, None, None)
-    assert (found.cores_per_node, found.link, found.cpu_limits) == (0.4, "25mbit", "auto")
+    assert (found.cores_per_node, found.link, found.cpu_limits) == (0.4, "25mbit", "groups")
     monkeypatch.setattr(run, "fitting_cores", lambda nodes: 20.0)
     assert fair_cluster(3, 6, None, None).cores_per_node == 0.4, "figures are alike on larger machines"
 
 
-def test_where_that_is_not_allowed_all_is_as_it_was(monkeypatch):
-    """The cluster asks for it all the same, and says why it does not get it."""
+def test_where_that_is_not_allowed_all_is_as_it_was_and_it_is_said_why(monkeypatch, caplog):
     monkeypatch.setattr(run, "why_no_cpu_limits", lambda cores: "only root can make control groups")
     found = fair_cluster(3, 6, None, None)
-    assert (found.link, found.cpu_limits) == ("40mbit", "auto")
+    assert (found.link, found.cores_per_node) == ("40mbit", None)
+    assert caplog.messages == ["nodes share the machine's cores: only root can make control groups"]
 
 
-def test_where_too_little_is_there_for_each_nodes_share_the_cores():
+def test_where_too_little_is_there_for_each_nodes_share_the_cores(caplog):
     assert fair_cluster(6, 6, None, None).cores_per_node is None
+    assert "0.2 are left for each" in caplog.text
 
 
 def test_what_is_asked_for_counts():

@@ -56,7 +56,7 @@ def demo_cluster(*, slots: int = 6, **sizes: Any) -> LocalClusterConfig:
 def fair_cluster(nodes: int, slots: int, link: str | None, cores_per_node: float | None) -> LocalClusterConfig:
     """A cluster of nodes with their own CPU, as little as leaves the service and Spark what they need.
 
-    Where nodes cannot be held to CPU of their own, they share the machine's cores, and the cluster says why.
+    Where nodes cannot be held to CPU of their own, they share the machine's cores, and the log says why.
 
     Parameters
     ----------
@@ -76,10 +76,13 @@ def fair_cluster(nodes: int, slots: int, link: str | None, cores_per_node: float
         own = link or (LINK if cores_per_node else LINK_OF_SHARED_CORES)
         return demo_cluster(nodes=nodes, slots=slots, link=own, cores_per_node=cores_per_node or None)
     cores = min(fitting_cores(max(nodes, 1)), CORES)
+    reason = why_no_cpu_limits(cores)
     if cores < _LEAST_CORES:
+        reason = f"of this machine {cores:g} are left for each, with which JVMs take minutes to start"
+    if reason:
+        log.warning("nodes share the machine's cores: %s", reason)
         return demo_cluster(nodes=nodes, slots=slots, link=link or LINK_OF_SHARED_CORES)
-    own = link or (LINK_OF_SHARED_CORES if why_no_cpu_limits(cores) else LINK)
-    return demo_cluster(nodes=nodes, slots=slots, link=own, cores_per_node=cores, cpu_limits="auto")
+    return demo_cluster(nodes=nodes, slots=slots, link=link or LINK, cores_per_node=cores)
 
 
 def run_demo(settings: DemoSettings) -> DemoResult:
