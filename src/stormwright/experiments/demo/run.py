@@ -6,7 +6,7 @@ import logging
 import socket
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ def _run(settings: DemoSettings, cluster: RunningCluster, service: Service) -> D
     ids = submit(settings, cluster, service)
     log.info("before, under %s: warming up for %g s", STORMS_OWN, settings.warm_up_s)
     time.sleep(settings.warm_up_s)
-    before = _measured(f"before, under {STORMS_OWN}", settings, cluster, service)
+    before = _measured(f"before, under {STORMS_OWN}", settings, cluster, service, ids.values())
     problem = as_people_call_it(measured_problem(service, since_ms=before.start_ms), cluster)
     log.info("deciding with %s", settings.scheduler_name)
     decision = service.look(TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=5))
@@ -126,9 +126,9 @@ def _run(settings: DemoSettings, cluster: RunningCluster, service: Service) -> D
     inside = [r for r in service.tally.records() if before.start_ms <= r["start_ms"] < before.end_ms]
     # What Nimbus showed last may be from before the move.
     arrived = {move.topology.id: move.after.slots for move in decision.plan.moves if all(m.complete for m in moves)}
-    slots = {**_slots(service), **arrived}
+    slots = {**_slots(service, ids.values()), **arrived}
     wait_until_as_warm(service.tally, slots, before.ran_s, compiler_share(inside), settings.warm_up_s)
-    after = _measured(f"after, under {settings.scheduler_name}", settings, cluster, service)
+    after = _measured(f"after, under {settings.scheduler_name}", settings, cluster, service, ids.values())
     end_ms = _now_ms()
     placement = dict(snapshot_of(service).current)
     finish(service, list(ids))
@@ -148,17 +148,21 @@ def _run(settings: DemoSettings, cluster: RunningCluster, service: Service) -> D
     )
 
 
-def _measured(phase: str, settings: DemoSettings, cluster: RunningCluster, service: Service) -> Stretch:
+def _measured(
+    phase: str, settings: DemoSettings, cluster: RunningCluster, service: Service, ids: Collection[str]
+) -> Stretch:
     """Let everything run for a while, and count."""
     log.info("%s: measuring for %g s", phase, settings.measure_s)
     start_ms, meter = _now_ms(), NodeMeter(cluster)
-    ran = ran_s(service.tally.records(), _slots(service), start_ms)
+    ran = ran_s(service.tally.records(), _slots(service, ids), start_ms)
     time.sleep(settings.measure_s)
     return Stretch(start_ms, _now_ms(), ran, meter.use())
 
 
-def _slots(service: Service) -> Mapping[str, tuple[WorkerSlot, ...]]:
-    return {topology: placed.slots for topology, placed in snapshot_of(service).current.items()}
+def _slots(service: Service, ids: Collection[str]) -> Mapping[str, tuple[WorkerSlot, ...]]:
+    """Where the workers of these topologies are; a cluster may have others, which report to nobody."""
+    current = snapshot_of(service).current
+    return {topology: placed.slots for topology, placed in current.items() if topology in ids}
 
 
 def as_people_call_it(problem: Problem, cluster: RunningCluster) -> Problem:
