@@ -16,6 +16,9 @@ log = logging.getLogger(__name__)
 #: Seconds within which all workers of a new topology report, also on a machine that is busy with other things.
 FIRST_REPORT_S = 180.0
 
+#: Seconds within which the pipeline measures a load, and within which nothing older is to be in it.
+LAST_LOAD_S, WHOLLY_S = 180.0, 45.0
+
 #: Seconds after which a tuple tree that is still pending is lost: more than twice Storm's message timeout.
 LAST_DRAIN_S = 75.0
 
@@ -50,14 +53,28 @@ def _reports(service: Service, topology_id: str) -> bool:
 
 
 def measured_problem(service: Service, since_ms: float) -> Problem:
-    """The problem under a load of which nothing was measured before then; on a busy machine the pipeline may lag."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    """The problem under a load that was measured since then; on a busy machine the pipeline may lag.
+
+    It takes one of which nothing was measured before, and after `WHOLLY_S` seconds also one that began before.
+
+    Raises
+    ------
+    ClusterError
+        There is none within `LAST_LOAD_S` seconds.
+    """
+    begin = time.monotonic()
+    while (waited_s := time.monotonic() - begin) < LAST_LOAD_S:
         problem = service.problem()
-        if problem is not None and problem.load is not None and problem.load.start_ms >= since_ms:
-            return problem
+        if problem is not None and problem.load is not None:
+            wholly, partly = problem.load.start_ms >= since_ms, problem.load.end_ms > since_ms
+            if wholly or (partly and waited_s > WHOLLY_S):
+                return problem
         time.sleep(0.5)
-    raise ClusterError(f"the pipeline has produced no load profile: {service.stream.progress()}")
+    progress = service.stream.progress()
+    why = (
+        progress["error"] or f"its last batch took {(progress['batch_ms'] or 0) / 1000:.0f} s: is the machine too busy?"
+    )
+    raise ClusterError(f"the pipeline has measured no load within {LAST_LOAD_S:g} s: {why}")
 
 
 def snapshot_of(service: Service) -> Problem:
