@@ -25,7 +25,9 @@ from stormwright.controller.plan import MoveBudget
 from stormwright.controller.planner import plan_moves
 from stormwright.controller.policy import Decision
 from stormwright.experiments.demo.measure import measure
-from stormwright.experiments.demo.run import DemoSettings, demo_cluster, measured_problem, submit
+from stormwright.experiments.demo.run import demo_cluster
+from stormwright.experiments.demo.settings import DemoSettings
+from stormwright.experiments.demo.steps import measured_problem, submit
 from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.model import Assignment, Problem, cost_of, violations
 from stormwright.schedulers import make_scheduler

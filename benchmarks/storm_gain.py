@@ -10,14 +10,16 @@ it reached under Even.
 from __future__ import annotations
 
 import argparse
-import time
+import logging
 from statistics import median
 from typing import Any
 
 from results import write_results
 
-from stormwright.experiments.demo.report import as_dict, crossing_per_tree, network_line
-from stormwright.experiments.demo.run import DemoResult, DemoSettings, demo_cluster, run_demo
+from stormwright.experiments.demo.result import DemoResult
+from stormwright.experiments.demo.run import demo_cluster, run_demo
+from stormwright.experiments.demo.settings import DemoSettings
+from stormwright.experiments.demo.table import as_dict, crossing_per_tree, network_line
 from stormwright.experiments.demo.topologies import Submission, parse_submissions
 from stormwright.schedulers import make_scheduler
 
@@ -28,13 +30,13 @@ def main() -> None:
     parser.add_argument("--warm-up", type=float, default=30)
     parser.add_argument("--measure", type=float, default=30)
     options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s  %(message)s")
 
     def run(submissions: list[Submission]) -> DemoResult:
         settings = DemoSettings(
             demo_cluster(), submissions, make_scheduler("online"), "online", options.warm_up, options.measure
         )
-        begin = time.monotonic()
-        return run_demo(settings, lambda line: print(f"{time.monotonic() - begin:7.1f} s  {line}", flush=True))
+        return run_demo(settings)
 
     alone = [run(parse_submissions(["word-count"])) for _ in range(options.runs)]
     two = [run(parse_submissions(["word-count", "word-count"])) for _ in range(options.runs)]

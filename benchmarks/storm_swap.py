@@ -13,7 +13,8 @@ from statistics import median
 from results import write_results
 
 from stormwright.experiments.demo.exchange import ExchangeResult, run_exchange
-from stormwright.experiments.demo.run import DemoSettings, demo_cluster
+from stormwright.experiments.demo.run import demo_cluster
+from stormwright.experiments.demo.settings import DemoSettings
 from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.schedulers import make_scheduler
 from stormwright.storm.local import LocalCluster

@@ -52,10 +52,45 @@ def test_schedulers_tells_of_all():
     assert [line.split()[0] for line in lines] == list(scheduler_names()), "a line each at a prompt"
 
 
-@pytest.mark.parametrize("ask", [sw.place, sw.compare, sw.bound, sw.tradeoff, sw.predict])
+@pytest.mark.parametrize("ask", [sw.place, sw.compare, sw.bound, sw.tradeoff, sw.predict, sw.what_if])
 def test_what_is_no_problem_is_said(ask):
     with pytest.raises(InputError, match=r"should be a Problem, as read_problem\(FILE\) .*, got str"):
         ask("problem.json")
+
+
+def test_what_if_takes_changes_as_the_verb_does():
+    problem = sw.sketch({"words": "a 2 -> b 3", "others": "a 1 -> b 1"}, nodes=3)
+    problem = problem.with_current(sw.place(problem, "even").by_topology(problem))
+    (words, others) = (topology.id for topology in problem.topologies)
+    faster = sw.what_if(problem, rate={words: 1.5}, link="1gbit", add_nodes=1)
+    asked = {one.topology: one.rate_tps / one.measured_tps for one in faster.then.topologies}
+    assert asked == pytest.approx({words: 1.5, others: 1.0})
+    assert {node.link_bps for node in faster.problem.supervisors} == {1e9}
+    assert len(faster.problem.supervisors) == 4
+    assert str(faster).startswith(f"today: {words}: ")
+    assert f"\nthen: {words}: " in str(faster)
+    together = sw.place(problem, "online")
+    assert sw.what_if(problem, together).assignment == together
+    more = sw.what_if(problem, parallelism={f"{words}/b": 5}, kill_nodes=problem.supervisors[0].id, scheduler="even")
+    assert more.problem.num_executors == problem.num_executors + 2
+    assert (more.assignment.scheduler, len(more.problem.supervisors)) == ("even", 2)
+
+    class Own:
+        def schedule(self, problem: sw.Problem) -> sw.Assignment:
+            return sw.place(problem, "even")
+
+    assert sw.what_if(problem, scheduler=Own()).assignment.scheduler == "Own"
+    for wrong, said in (
+        ({}, "nothing is to be different"),
+        ({"rate": -1.0}, "should be a factor above 0, got -1"),
+        ({"link": "fast"}, "should be a speed above 0 as in 1gbit"),
+        ({"link": -5.0}, "should be a speed above 0, in bits per second, got -5"),
+        ({"add_nodes": -1}, "should be a number of nodes from 0"),
+        ({"parallelism": {"b": 0}}, "should be a number of executors from 1 on"),
+        ({"scheduler": 42}, r"a method schedule\(problem\), got int"),
+    ):
+        with pytest.raises(InputError, match=said):
+            sw.what_if(problem, **wrong)
 
 
 def test_what_is_no_scheduler_is_said():

@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 #: Name → the module that has it.
 _HOMES = {
-    **dict.fromkeys(("bound", "compare", "place", "read_problem", "tradeoff"), "experiments.ask"),
+    **dict.fromkeys(("bound", "compare", "place", "read_problem", "tradeoff", "what_if"), "experiments.ask"),
     "predict": "predict",
     "schedulers": "schedulers",
     "sketch": "formats.sketch",

@@ -10,3 +10,6 @@ STORMS_OWN = "even"
 
 #: Who is asked for the best that a search finds.
 SEARCHING = "optimizer"
+
+#: Who decides in the demonstration, and the parameters (``KEY=VALUE``) that it has there.
+DEMONSTRATED, DEMONSTRATED_WITH = DECIDING, ()

@@ -110,6 +110,11 @@ def is_standard_output(path: Path) -> bool:
         return False
 
 
+def name_of_output(path: Path) -> str:
+    """What people call the file that is written at `path`."""
+    return "standard output" if is_standard_output(path) else str(path)
+
+
 def sync_directory(directory: Path) -> None:
     """Wait until names in `directory` are on disk, too: before, a power failure may undo a rename.
 

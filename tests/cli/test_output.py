@@ -57,6 +57,15 @@ def test_a_hyphen_is_standard_output(tmp_path, small_file, verb):
     assert not (tmp_path / "-").exists()
 
 
+def test_standard_output_is_called_so(small_file):
+    """As standard input is, and not by the name that it has in the file system."""
+    assert program("convert", small_file, "-").stderr.endswith("written to standard output\n")
+    assert "report: standard output" in program("compare", small_file, "--schedulers", "even", "--output", "-").stderr
+    done = program("convert", small_file, "-", streams="> /dev/full")
+    assert done.returncode == 2
+    assert done.stderr == "stormwright: standard output: 1 fault\n  cannot be written: No space left on device\n"
+
+
 def test_what_was_printed_before_stays(tmp_path, small_file):
     link, out = tmp_path / "stdout", tmp_path / "out"
     link.symlink_to("/proc/self/fd/1")

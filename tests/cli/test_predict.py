@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import orjson
 import pytest
 
+import stormwright as sw
+from stormwright.cli.predictions import print_predictions
 from stormwright.formats import write_problem
+from stormwright.predict.answer import predict
 from stormwright.testing.word_counts import WordCount
 
 
@@ -64,6 +69,88 @@ def test_a_rate_that_is_too_high_is_not_sustained(run, file):
     code, out, _ = run("whatif", file, "--rate", "100")
     assert code == 0
     assert "not sustained" in out
+
+
+def test_highest_rates_and_given_ones_stand_apart(run, file):
+    code, out, _ = run("predict", file)
+    assert code == 0
+    highest, given = (out.index(f"words-1-0: {what} rates") for what in ("highest", "at given"))
+    assert highest < out.index("trees/s at most") < given < out.index("trees/s asked for")
+
+
+def test_a_rate_within_the_interval_is_perhaps_not_sustained(run, file):
+    """Its ends: what is sustained by all of it, by a part, by nothing of it."""
+    _, out, _ = run("predict", file, "--json")
+    (topology,) = orjson.loads(out)["today"]["topologies"]
+    assert topology["sustained"] == "yes"
+    pending, measured = topology["pending_tps"], topology["measured_tps"]
+    for at, said, shown in (
+        (0.97 * pending["low"], "yes", "sustained"),
+        (0.5 * (pending["low"] + pending["value"]), "perhaps", "perhaps not sustained"),
+        (0.5 * (pending["high"] + pending["value"]), "perhaps", "perhaps not sustained"),
+        (1.03 * pending["high"], "no", "not sustained"),
+    ):
+        factor = f"{at / measured:.6f}"
+        _, out, _ = run("whatif", file, "--rate", factor, "--json")
+        assert orjson.loads(out)["then"]["topologies"][0]["sustained"] == said
+        _, out, _ = run("whatif", file, "--rate", factor)
+        (row,) = [line for line in out.splitlines() if line.startswith("… which is")]
+        assert row.split(maxsplit=3)[3].split("sustained", 1)[1].strip() == shown
+
+
+def test_notes_say_which_column_they_belong_to(capsys):
+    problem = WordCount(cores=0.4).problem()
+    today = predict(problem)
+    then = replace(today, notes=(*today.notes, "the moon is full"))
+    print_predictions({"today": today, "then": then})
+    out = capsys.readouterr().out
+    assert "note on today and then: what messages cost was not fitted" in out
+    assert "note on then: the moon is full" in out
+    print_predictions({"then": then})
+    assert "note: the moon is full" in capsys.readouterr().out
+
+
+def test_an_assumed_load_is_said_before_anything_is_predicted(run, tmp_path):
+    path = tmp_path / "assumed.json"
+    write_problem(path, replace(WordCount().problem(), load=None))
+    for verb in (["predict", path], ["whatif", path, "--parallelism", "split=8"]):
+        _, out, _ = run(*verb)
+        assert out.splitlines()[1].startswith("the load was not measured, but assumed: 1 tuple/s from each spout")
+        assert "trees/s as assumed" in out
+        assert "as measured" not in out
+    _, out, _ = run("whatif", path, "--parallelism", "split=8", "--json")
+    assert [orjson.loads(out)[column]["topologies"][0]["assumed"] for column in ("today", "then")] == [True, True]
+    first, *_ = str(sw.predict(sw.read_problem(path))).splitlines()
+    assert "its load was not measured" in first
+
+
+def test_what_if_another_assignment_ran(run, file, tmp_path):
+    spread, answer, again = (tmp_path / name for name in ("spread.json", "answer.json", "again.json"))
+    write_problem(spread, WordCount(cores=0.4).problem().with_current({}))
+    run("schedule", spread, "--scheduler", "round_robin", "--output", answer)
+    code, out, _ = run("whatif", file, answer, "--rate", "×1.5", "--json", "--output", again)
+    assert code == 0
+    found = orjson.loads(out)
+    assert found["scheduler"] == "round_robin"
+    assert found["moved"] > 0
+    assert [node["workers"] for node in found["then"]["nodes"]] == [1, 1, 1]
+    _, out, _ = run("predict", file, answer, "--json")
+    there = orjson.loads(out)["then"]["topologies"][0]
+    assert found["then"]["topologies"][0]["highest_tps"] == pytest.approx(there["highest_tps"])
+    assert orjson.loads(again.read_bytes())["assignments"] == orjson.loads(answer.read_bytes())["assignments"]
+    code, out, _ = run("whatif", file, answer, "--json")
+    assert code == 0, "an assignment is a change of its own"
+    code, _, err = run("whatif", file, answer, "--output", answer)
+    assert code == 2
+    assert "is read here, and would be overwritten" in err
+
+
+def test_the_assignment_that_is_predicted_is_written(run, file, tmp_path):
+    out = tmp_path / "out.json"
+    code, _, _ = run("whatif", file, "--kill-node", "n0", "--output", out)
+    assert code == 0
+    assert b'"n0"' not in out.read_bytes()
+    assert b'"n1"' in out.read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,11 @@ from collections import Counter
 
 import pytest
 
-from stormwright.experiments.demo.report import as_dict, write_html
-from stormwright.experiments.demo.run import DemoResult, DemoSettings, run_demo_on
+from stormwright.experiments.demo.report import write_html
+from stormwright.experiments.demo.result import DemoResult
+from stormwright.experiments.demo.run import run_demo_on
+from stormwright.experiments.demo.settings import DemoSettings
+from stormwright.experiments.demo.table import as_dict
 from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.model import cost_of
 from stormwright.perflog.crossing import crossing, tasks_on_nodes
@@ -48,7 +51,7 @@ def test_no_tuple_is_lost_or_failed(result):
 
 def test_the_topology_runs_where_the_decision_put_it(result):
     (move,) = result.decision.plan.moves
-    assert result.placement_after[move.topology.id] == move.after
+    assert result.after.placement[move.topology.id] == move.after
     assert result.moves[0].complete
 
 
@@ -113,5 +116,17 @@ def test_the_report_is_one_file_that_holds_everything(result, settings, tmp_path
         assert expected in text
     for outside in ('src="http', 'href="http', "url(http", "@import"):
         assert outside not in text
-    assert as_dict(result)["lost"] == 0
-    assert set(as_dict(result)["nodes"]) == {"node1", "node2", "node3"}
+    document = as_dict(result)
+    assert document["lost"] == 0
+    assert set(document["nodes"]) == {"node1", "node2", "node3"}
+    # The spouts begin 1000 trees/s, which every placement of so few executors sustains.
+    (topology,) = document["topologies"]
+    for phase in ("before", "after"):
+        promised = topology[phase]["predicted"]
+        assert promised["acked_tps"]["value"] == 1000
+        assert "1,000 trees/s" in promised["bottleneck"]
+
+
+def test_what_is_measured_after_the_move_is_as_warm_as_before(result):
+    assert result.after.stretch.ran_s >= result.before.stretch.ran_s > 10
+    assert result.problem_before.load.start_ms >= result.before.stretch.start_ms

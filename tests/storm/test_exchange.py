@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stormwright.experiments.demo.exchange import ExchangeResult, run_exchange
-from stormwright.experiments.demo.run import DemoSettings
+from stormwright.experiments.demo.settings import DemoSettings
 from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.schedulers import make_scheduler
 

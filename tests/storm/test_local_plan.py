@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from stormwright.errors import InputError
-from stormwright.storm.local import LocalClusterConfig, link_bits_per_s, network
+from stormwright.storm.local import LocalClusterConfig, network
 from stormwright.storm.local.daemons import storm_conf, write_homes
 from stormwright.storm.local.plan import ClusterPlan, make_plan
 
@@ -21,13 +21,6 @@ def test_all_faults_of_a_configuration_are_told_at_once():
     assert {fault.path for fault in caught.value.faults} == {"$.nodes", "$.slots", "$.link", "$.cores_per_node"}
     with pytest.raises(InputError, match=r"must be 0\.05 to 1024 cores, is nan @ \$\.cores_per_node"):
         LocalClusterConfig(cores_per_node=float("nan"))
-
-
-@pytest.mark.parametrize(
-    ("link", "bits"), [("40mbit", 40e6), ("2.5mbit", 2.5e6), ("512kbit", 512e3), ("1gbit", 1e9), ("40", 0), ("mbit", 0)]
-)
-def test_link_rates(link, bits):
-    assert link_bits_per_s(link) == bits
 
 
 def test_who_is_not_root_gets_loopback_addresses_without_limits(tmp_path, monkeypatch):

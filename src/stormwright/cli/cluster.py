@@ -25,7 +25,11 @@ def command() -> None:
 @options.nodes
 @click.option("--slots", default=4, show_default=True, help="Worker slots of each node.")
 @click.option("--link", default="40mbit", show_default=True, help="Link limit a node, both ways; none for no limit.")
-@options.cores_per_node
+@click.option(
+    "--cores-per-node",
+    type=float,
+    help="Cores that each node is held to, and declares. [default: no limit, 2 declared]",
+)
 @click.option("--service-port", default=7070, show_default=True, help="Where Nimbus looks for a stormwright service.")
 @options.as_json("Print the status as JSON; progress goes to standard error.")
 def up(nodes: int, slots: int, link: str, cores_per_node: float | None, service_port: int, as_json: bool) -> None:

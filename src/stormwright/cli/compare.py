@@ -13,6 +13,7 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
 from stormwright.cli.progress import shown
 from stormwright.experiments.ready import read_problem
+from stormwright.files import name_of_output
 from stormwright.model.texts import proof_text, size_of
 from stormwright.schedulers.kit.resolve import ALL, SOME_JAVA, choose_schedulers, is_java
 
@@ -79,7 +80,7 @@ def command(
     else:
         _print(comparison, names)
         if output:
-            say(f"report: {output}")
+            say(f"report: {name_of_output(output)}")
     if not comparison.complete:
         ctx.exit(_SOME_FAILED)
 

@@ -10,6 +10,7 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output
 from stormwright.experiments.ready import read_problem
+from stormwright.files import name_of_output
 from stormwright.formats import write_problem
 from stormwright.model.texts import size_of
 
@@ -26,4 +27,4 @@ def command(file: Path, out: Path) -> None:
     prepare_output(out, file, given_as="OUT")
     problem = read_problem(file)
     write_problem(out, problem)
-    say(f"{problem.name or 'problem'}: {size_of(problem)}; written to {out}")
+    say(f"{problem.name or 'problem'}: {size_of(problem)}; written to {name_of_output(out)}")

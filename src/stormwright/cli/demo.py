@@ -14,12 +14,15 @@ from rich.table import Table
 
 from stormwright.cli import options
 from stormwright.cli.progress import shown
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import DEMONSTRATED, DEMONSTRATED_WITH, STORMS_OWN
+from stormwright.experiments.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings
 from stormwright.printable import printable
 
 
 @click.command()
-@options.scheduler
+@click.option(
+    "--scheduler", "scheduler_name", help=f"Who decides. [default: {' '.join((DEMONSTRATED, *DEMONSTRATED_WITH))}]"
+)
 @options.parameters
 @click.option(
     "--topology",
@@ -31,9 +34,22 @@ from stormwright.printable import printable
 )
 @options.nodes
 @click.option("--slots", default=6, show_default=True, help="Worker slots of each node.")
-@click.option("--link", default="40mbit", show_default=True, help="Limit of the link of each node.")
-@options.cores_per_node
-@click.option("--warm-up", "warm_up_s", default=30.0, show_default=True, help="Seconds before each measurement.")
+@click.option(
+    "--link", help=f"Limit of the link of each node. [default: {LINK}; {LINK_OF_SHARED_CORES} where nodes share cores]"
+)
+@click.option(
+    "--cores-per-node",
+    type=float,
+    help="Cores that each node is held to, and declares; 0 for no limit. "
+    f"[default: up to {CORES:g}, as the service and Spark need some; no limit where this machine allows none]",
+)
+@click.option(
+    "--warm-up",
+    "warm_up_s",
+    default=30.0,
+    show_default=True,
+    help="Seconds before the first measurement; before the second, until the workers are as warm.",
+)
 @click.option("--measure", "measure_s", default=30.0, show_default=True, help="Seconds measured before and after.")
 @click.option(
     "--output",
@@ -44,12 +60,12 @@ from stormwright.printable import printable
 )
 @options.as_json("Print the result as JSON; progress goes to standard error.")
 def command(
-    scheduler_name: str,
+    scheduler_name: str | None,
     assignments: tuple[str, ...],
     specs: tuple[str, ...],
     nodes: int,
     slots: int,
-    link: str,
+    link: str | None,
     cores_per_node: float | None,
     warm_up_s: float,
     measure_s: float,
@@ -58,47 +74,51 @@ def command(
 ) -> None:
     """Boot a real Storm cluster, run topologies under Even, decide, move them safely, and show what was gained.
 
-    Exits with 1 when tuples were lost or nothing improved.
+    Nodes have CPU of their own where this machine allows it. What a placement will come to is predicted, and shown
+    beside what is measured. Exits with 1 when tuples were lost or nothing improved.
     """
     # Imported here: `stormwright demo --help` needs neither Spark nor a web server.
-    from stormwright.experiments.demo import report as demo_report
-    from stormwright.experiments.demo.run import DemoSettings, demo_cluster, run_demo
+    from stormwright.experiments.demo import table as demo_table
+    from stormwright.experiments.demo.report import write_html
+    from stormwright.experiments.demo.run import fair_cluster, run_demo
     from stormwright.experiments.demo.topologies import parse_submissions
     from stormwright.formats.files.json_files import write_bytes
     from stormwright.schedulers import make_scheduler
 
-    settings = DemoSettings(
-        cluster=demo_cluster(nodes=nodes, slots=slots, link=link, cores_per_node=cores_per_node),
-        submissions=parse_submissions(list(specs or ("word-count", "word-count"))),
-        scheduler=make_scheduler(scheduler_name, assignments),
-        scheduler_name=scheduler_name,
-        warm_up_s=warm_up_s,
-        measure_s=measure_s,
-    )
+    if scheduler_name is None:
+        scheduler_name, assignments = DEMONSTRATED, (*DEMONSTRATED_WITH, *assignments)
     progress = Console(stderr=as_json, highlight=False)
     begin = time.monotonic()
 
     def tell(line: str) -> None:
         progress.print(f"[dim]{time.monotonic() - begin:6.1f} s[/dim]  {escape(printable(line))}", soft_wrap=True)
 
-    tell(demo_report.network_line(settings))
     with shown(tell=tell):
+        settings = DemoSettings(
+            cluster=fair_cluster(nodes, slots, link, cores_per_node),
+            submissions=parse_submissions(list(specs or ("word-count", "word-count"))),
+            scheduler=make_scheduler(scheduler_name, assignments),
+            scheduler_name=scheduler_name,
+            warm_up_s=warm_up_s,
+            measure_s=measure_s,
+        )
+        tell(demo_table.network_line(settings))
         result = run_demo(settings)
     output.mkdir(parents=True, exist_ok=True)
-    document = demo_report.as_dict(result)
+    document = demo_table.as_dict(result)
     write_bytes(output / "result.json", f"{json.dumps(document, indent=1)}\n".encode())
-    demo_report.write_html(result, settings, output / "report.html")
+    write_html(result, settings, output / "report.html")
     if as_json:
         click.echo(json.dumps(document))
     else:
         table = Table("", f"under {STORMS_OWN}", f"under {scheduler_name}", "after / before")
         for column in table.columns[1:]:
             column.justify = "right"
-        for row in demo_report.table(result):
+        for row in demo_table.table(result):
             ratio = f"[green]{row.ratio}[/green]" if row.better else row.ratio
             table.add_row(escape(printable(row.label)), row.before, row.after, ratio)
         progress.print(table)
-        for line in demo_report.counts(result):
+        for line in (*demo_table.limits(result), *demo_table.counts(result)):
             progress.print(escape(printable(line)), soft_wrap=True)
         progress.print(escape(printable(f"report: {output / 'report.html'}")), soft_wrap=True)
     if result.lost or not result.improved:

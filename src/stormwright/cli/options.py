@@ -82,11 +82,6 @@ costs = click.option(
 )
 jars = click.option("--jar", "jars", multiple=True, type=PATH, help="Where Java classes are, besides Storm's jars.")
 nodes = click.option("--nodes", default=3, show_default=True, help="Supervisors.")
-cores_per_node = click.option(
-    "--cores-per-node",
-    type=float,
-    help="Cores that each node is held to, and declares. [default: no limit, 2 declared]",
-)
 
 
 def output(text: str) -> Callable[[Function], Function]:

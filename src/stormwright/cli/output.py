@@ -12,7 +12,7 @@ import orjson
 
 from stormwright.cli.lines import TAKEN, output_is_stdout
 from stormwright.errors import Fault, InputError
-from stormwright.files import is_standard_output, target_of
+from stormwright.files import is_standard_output, name_of_output, target_of
 from stormwright.formats.files.json_files import STANDARD_INPUT
 from stormwright.printable import printable
 
@@ -37,7 +37,7 @@ def prepare_output(path: Path | None, *inputs: Path, given_as: str = "--output")
     if path is None:
         return
     if wrong := _wrong_output(path, inputs):
-        raise InputError(given_as, [Fault(wrong, str(path))])
+        raise InputError(given_as, [Fault(wrong, name_of_output(path))])
     context = click.get_current_context(silent=True)
     if context and is_standard_output(path):
         context.meta[TAKEN] = True

@@ -8,12 +8,10 @@ import click
 import numpy as np
 
 from stormwright.cli import options
-from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_assignment
 from stormwright.model import UNPLACED
-from stormwright.model.texts import size_of
 
 
 @click.command()
@@ -29,7 +27,7 @@ def command(file: Path, assignment: Path | None, costs_file: Path | None, as_jso
     It goes by the load that the problem has, as measured under what runs now. Figures in brackets are what they may be
     by the errors of what they are computed from.
     """
-    from stormwright.cli.predictions import assumptions_of, print_predictions
+    from stormwright.cli.predictions import assumptions_of, print_predictions, say_problem
     from stormwright.predict.answer import predict
 
     problem = read_problem(file)
@@ -43,5 +41,5 @@ def command(file: Path, assignment: Path | None, costs_file: Path | None, as_jso
     if as_json:
         print_json({"problem": problem.name, **{name: each.as_dict() for name, each in found.items()}})
         return
-    say(f"{problem.name or 'problem'}: {size_of(problem)}")
+    say_problem(problem)
     print_predictions(found)

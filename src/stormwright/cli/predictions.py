@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, print_table
 from stormwright.model import Problem
-from stormwright.model.texts import counted
+from stormwright.model.texts import assumed_text, counted, size_of
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.fit.file import read_costs
-from stormwright.predict.told.prediction import Interval, NodePrediction, Prediction, TopologyPrediction
+from stormwright.predict.told.prediction import NOT_SUSTAINED, Interval, NodePrediction, Prediction, TopologyPrediction
 
 _MAX_TOPOLOGIES, _MAX_NODES = 10, 20
+
+#: A row of a table: its label, and what stands there of a topology; nothing where that is not known.
+_Row = tuple[str, Callable[[TopologyPrediction], str]]
+
+_HIGHEST: Sequence[_Row] = (
+    ("trees/s at most, spouts not limited", lambda one: _rate(one.highest_tps)),
+    ("trees/s with all trees pending that may be", lambda one: _rate(one.pending_tps)),
+    ("… and mean complete latency then", lambda one: _ms(one.pending_latency_ms)),
+)
+
+_GIVEN: Sequence[_Row] = (
+    ("trees/s as measured", lambda one: "" if one.assumed else f"{one.measured_tps:,.0f}"),
+    ("trees/s as assumed", lambda one: f"{one.measured_tps:,.0f}" if one.assumed else ""),
+    ("trees/s asked for", lambda one: f"{one.rate_tps:,.0f}"),
+    ("… which is", lambda one: NOT_SUSTAINED.get(one.sustained, "sustained") if one.sustained else ""),
+    ("… mean complete latency", lambda one: _ms(one.latency_ms)),
+    ("… 99 % of trees within", lambda one: _ms(one.p99_ms)),
+)
+
+
+def say_problem(problem: Problem, more: str = "") -> None:
+    """Say what is predicted from, and first of all where its load was not measured; `more` ends the first line."""
+    say(f"{problem.name or 'problem'}: {size_of(problem)}{more}")
+    if assumed := assumed_text(problem):
+        say(assumed)
 
 
 def assumptions_of(problem: Problem, costs_file: Path | None) -> Assumptions:
@@ -29,43 +54,40 @@ def print_predictions(predictions: Mapping[str, Prediction]) -> None:
     predictions
         What each column is called → what is predicted; topologies of the same names in each.
     """
-    last = list(predictions.values())[-1]
+    name, last = list(predictions.items())[-1]
     for number, topology in enumerate(last.topologies[:_MAX_TOPOLOGIES]):
         _print_topology({name: each.topologies[number] for name, each in predictions.items()}, topology.topology)
     left = len(last.topologies) - _MAX_TOPOLOGIES
     if left > 0:
         say(f"and {counted(left, 'topology')} more; --json has all")
-    _print_nodes(last)
+    _print_nodes(last, f"{name}, at the rates asked for")
     for thread in last.busiest:
         say(f"{thread.use:.0%} of a core: {thread.thread}, {thread.topology}")
     if last.fullest_use > 0:
         say(f"fullest at the rates asked for: {last.fullest}, {last.fullest_use:.0%}")
-    for line in cut_short(_notes(predictions), 2 * _MAX_TOPOLOGIES, " notes; --json has all"):
-        say(f"note: {line}")
+    for line in cut_short(list(_notes(predictions)), 2 * _MAX_TOPOLOGIES, " notes; --json has all"):
+        say(line)
 
 
 def _print_topology(columns: Mapping[str, TopologyPrediction], name: str) -> None:
-    table = numbers_table(name, *columns)
-    rows: dict[str, list[str]] = {
-        "trees/s as measured or assumed": [f"{one.measured_tps:,.0f}" for one in columns.values()],
-        "trees/s at most, spouts not limited": [_rate(one.highest_tps) for one in columns.values()],
-        "trees/s with all trees pending that may be": [_rate(one.pending_tps) for one in columns.values()],
-        "… and mean complete latency then": [_ms(one.pending_latency_ms) for one in columns.values()],
-        "trees/s asked for": [f"{one.rate_tps:,.0f}" for one in columns.values()],
-        "… mean complete latency": [_sustained(one.latency_ms) for one in columns.values()],
-        "… 99 % of trees within": [_sustained(one.p99_ms) for one in columns.values()],
-    }
-    for label, values in rows.items():
-        if any(values):
-            table.add_row(label, *values)
-    print_table(table)
+    _print_rows(f"{name}: highest rates", columns, _HIGHEST)
     for column, one in columns.items():
         limit = f"at its highest rate limited by {one.bottleneck}"
         say(f"{column}: {'nothing that is known limits it' if one.bottleneck.kind == 'nothing' else limit}")
+    _print_rows(f"{name}: at given rates", columns, _GIVEN)
 
 
-def _print_nodes(prediction: Prediction) -> None:
-    table = numbers_table("node", "CPU", "link out", "link in", "idle threads", "workers")
+def _print_rows(title: str, columns: Mapping[str, TopologyPrediction], rows: Sequence[_Row]) -> None:
+    table = numbers_table(title, *columns)
+    for label, text_of in rows:
+        values = [text_of(one) for one in columns.values()]
+        if any(values):
+            table.add_row(label, *values)
+    print_table(table)
+
+
+def _print_nodes(prediction: Prediction, when: str) -> None:
+    table = numbers_table(f"node: {when}", "CPU", "link out", "link in", "idle threads", "workers")
     busy = sorted((node for node in prediction.nodes if node.workers), key=lambda node: -node.cpu.value)
     for node in busy[:_MAX_NODES]:
         table.add_row(node.name, *_of_node(node))
@@ -91,20 +113,18 @@ def _ms(time: Interval | None) -> str:
     return "" if time is None else _between(*(f"{value:,.1f} ms" for value in (time.value, time.low, time.high)))
 
 
-def _sustained(time: Interval | None) -> str:
-    return "not sustained" if time is None else _ms(time)
-
-
 def _between(value: str, low: str, high: str) -> str:
     if low == high:
         return value
     return f"{value} ({low} and more)" if high.startswith("inf") else f"{value} ({low} to {high})"
 
 
-def _notes(predictions: Mapping[str, Prediction]) -> list[str]:
-    """Notes of all predictions, each once."""
-    found = [note for each in predictions.values() for note in each.notes]
-    found += [
-        f"{one.topology}: {note}" for each in predictions.values() for one in each.topologies for note in one.notes
-    ]
-    return list(dict.fromkeys(found))
+def _notes(predictions: Mapping[str, Prediction]) -> Iterator[str]:
+    """Notes of all predictions, each once, with the columns that it belongs to where there are several."""
+    columns: dict[str, list[str]] = {}
+    for column, each in predictions.items():
+        of_topologies = [f"{one.topology}: {note}" for one in each.topologies for note in one.further_notes]
+        for note in dict.fromkeys([*each.notes, *of_topologies]):
+            columns.setdefault(note, []).append(column)
+    for note, of in columns.items():
+        yield f"note: {note}" if len(predictions) == 1 else f"note on {' and '.join(of)}: {note}"

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from stormwright.cli import options
 from stormwright.cli.lines import say, say_lines
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
+from stormwright.files import name_of_output
 from stormwright.formats.files.json_files import write_bytes
 from stormwright.model.texts import counted
 
@@ -104,7 +105,7 @@ def command(
         _print(found, failed)
         say(f"{counted(len(rows), 'cell')}, {decided:,} of them decided now: {where}")
         if output:
-            say(f"report: {output}")
+            say(f"report: {name_of_output(output)}")
     if failed:
         ctx.exit(_SOME_FAILED)
 

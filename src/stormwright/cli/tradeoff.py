@@ -12,6 +12,7 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table
 from stormwright.cli.progress import shown
 from stormwright.experiments.ready import read_problem
+from stormwright.files import name_of_output
 from stormwright.model.texts import counted, size_of
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def command(
         return
     _print(found)
     if output:
-        say(f"report: {output}")
+        say(f"report: {name_of_output(output)}")
 
 
 def _numbers(text: str) -> list[int]:

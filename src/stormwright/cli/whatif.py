@@ -11,9 +11,12 @@ import click
 
 from stormwright.cli import options
 from stormwright.cli.lines import say
-from stormwright.cli.output import print_json
+from stormwright.cli.output import prepare_output, print_json
 from stormwright.errors import Fault, InputError
 from stormwright.experiments.ready import read_problem
+from stormwright.formats import read_assignment, write_assignment
+from stormwright.link_speed import link_bits_per_s
+from stormwright.model import cost_of
 from stormwright.model.texts import counted, size_of
 
 if TYPE_CHECKING:
@@ -22,12 +25,11 @@ if TYPE_CHECKING:
 
 _RATE = re.compile(r"(?:(?P<topology>.+)=)?[x×*]?(?P<factor>\d+(?:\.\d+)?)")
 _PARALLELISM = re.compile(r"(?:(?P<topology>.+)/)?(?P<component>[^/=]+)=(?P<count>\d{1,7})")
-_LINK = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[kmg]?)bit")
-_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 
 
 @click.command()
 @options.problem_file
+@click.argument("assignment", type=options.PATH, required=False)
 @click.option("--rate", "rates", multiple=True, metavar="[TOPOLOGY=]×F", help="Rates times F, as in ×1.5 or x1.5.")
 @click.option("--add-nodes", type=click.IntRange(0, 10_000), default=0, help="So many more, like the largest.")
 @click.option("--kill-node", "killed", multiple=True, metavar="NODE", help="Without this one (supervisor id or host).")
@@ -38,9 +40,11 @@ _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 @click.option("--scheduler", help="Who places everything anew; without one what runs stays.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
 @options.costs
+@options.output("Write the assignment that this is predicted of here, gzipped for *.gz.")
 @options.as_json("Print it as JSON.")
 def command(
     file: Path,
+    assignment: Path | None,
     rates: tuple[str, ...],
     add_nodes: int,
     killed: tuple[str, ...],
@@ -49,12 +53,14 @@ def command(
     scheduler: str | None,
     settings: tuple[str, ...],
     costs_file: Path | None,
+    output: Path | None,
     as_json: bool,
 ) -> None:
     """Predict what a change to the problem in FILE would bring, beside today. Several changes count together.
 
-    What runs stays where it is unless a scheduler is named. What then has no slot, as its node is gone or it has other
-    executors, is placed beside it. Exit code 1: not every executor finds a slot.
+    What runs stays where it is, or is where an ASSIGNMENT says (what `stormwright schedule --output` writes), unless a
+    scheduler is named. What then has no slot, as its node is gone or it has other executors, is placed beside it. Exit
+    code 1: not every executor finds a slot.
     """
     from stormwright.cli.predictions import assumptions_of
     from stormwright.experiments.what_if import Changes, what_if
@@ -63,19 +69,24 @@ def command(
     told = [_rate(text, faults) for text in rates]
     if len(dict(told)) < len(told):
         faults.append(Fault("each topology has one factor; name it once", "--rate"))
+    problem = read_problem(file)
+    prepare_output(output, *filter(None, (file, assignment)))
     changes = Changes(
         rates=dict(told),
         add_nodes=add_nodes,
         kill_nodes=killed,
         parallelism=dict(_executors(text, faults) for text in parallelism),
         link_bps=None if link is None else _link(link, faults),
+        assignment=None if assignment is None else read_assignment(assignment, problem),
         scheduler=scheduler,
         settings=settings,
     )
     if faults:
         raise InputError("what if", faults)
-    problem = read_problem(file)
     found = what_if(problem, changes, assumptions_of(problem, costs_file))
+    if output:
+        placed = found.assignment
+        write_assignment(output, found.problem, placed, cost_of(found.problem, placed.slot_of_executor))
     if as_json:
         print_json({"problem": problem.name, **found.as_dict()})
     else:
@@ -85,16 +96,17 @@ def command(
 
 
 def _print(problem: Problem, found: WhatIf) -> None:
-    from stormwright.cli.predictions import print_predictions
+    from stormwright.cli.predictions import print_predictions, say_problem
 
-    say(f"{problem.name or 'problem'}: {size_of(problem)}; then {size_of(found.problem)}")
+    say_problem(problem, f"; then {size_of(found.problem)}")
     if found.assignment.scheduler:
         moves = f"; {counted(found.moved, 'executor')} would move" if found.today else ""
         anew = f"; all of {', '.join(found.anew)} would start anew" if found.anew else ""
         say(f"placed by {found.assignment.scheduler}{moves}{anew}")
     for topology, count, reasons in found.assignment.reasons_together():
         say(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
-    print_predictions({"today": found.today, "then": found.then} if found.today else {"then": found.then})
+    columns = {"today": found.today, "then": found.then} if found.today else {"then": found.then}
+    print_predictions(columns)
 
 
 def _rate(text: str, faults: list[Fault]) -> tuple[str, float]:
@@ -118,8 +130,7 @@ def _executors(text: str, faults: list[Fault]) -> tuple[tuple[str, str], int]:
 
 
 def _link(text: str, faults: list[Fault]) -> float:
-    match = _LINK.fullmatch(text.lower())
-    speed = float(match["number"]) * _UNITS[match["unit"]] if match else 0.0
-    if not 0 < speed <= 1e15:
+    speed = link_bits_per_s(text)
+    if not speed:
         faults.append(Fault(f"should be a speed above 0 as in 1gbit, 100mbit or 500kbit; got {text}", "--link"))
     return speed

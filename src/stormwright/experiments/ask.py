@@ -11,11 +11,13 @@ from typing import Any
 from stormwright.defaults import SEARCHING
 from stormwright.errors import Fault, InputError
 from stormwright.experiments import ready
+from stormwright.experiments import what_if as changed
 from stormwright.experiments.compare import run as comparing
 from stormwright.experiments.compare.run import Comparison
 from stormwright.experiments.tradeoff import run as tradeoffs
 from stormwright.explain.placement import Placement
-from stormwright.model import Problem
+from stormwright.link_speed import link_bits_per_s
+from stormwright.model import Assignment, Problem
 from stormwright.model.texts import proof_text
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.checked import checked
@@ -139,6 +141,67 @@ def tradeoff(problem: Problem, *, seconds: float = 1.0, seed: int = 0) -> tradeo
     """
     _check_problem(problem)
     return tradeoffs.tradeoff(problem, seconds=seconds, seed=seed)
+
+
+def what_if(
+    problem: Problem,
+    assignment: Assignment | None = None,
+    *,
+    rate: float | Mapping[str, float] = 1.0,
+    add_nodes: int = 0,
+    kill_nodes: str | Iterable[str] = (),
+    parallelism: Mapping[str, int] | None = None,
+    link: str | float | None = None,
+    scheduler: str | Scheduler | None = None,
+) -> changed.WhatIf:
+    """What changes would bring, beside what is predicted of today; several of them count together.
+
+    Parameters
+    ----------
+    problem
+        With a load, measured under its current placement.
+    assignment
+        Where executors would run instead of where they do.
+    rate
+        Factor of all rates; or of some topologies', by id or name.
+    add_nodes
+        So many more, like the largest.
+    kill_nodes
+        Without this one, or these: supervisor ids or hosts.
+    parallelism
+        ``COMPONENT`` or ``TOPOLOGY/COMPONENT`` → executors.
+    link
+        Speed of all links: bits per second, or a text such as ``1gbit``.
+    scheduler
+        Who places everything anew, by name or itself; by default what runs stays.
+
+    Returns
+    -------
+    WhatIf
+        Predictions ``today`` and ``then``, the ``problem`` and ``assignment`` of the latter, how many executors
+        ``moved``; it prints as text.
+
+    Raises
+    ------
+    InputError
+        It is no problem, nothing is to be different, or a change is unknown or out of range.
+    """
+    _check_problem(problem)
+    speed = link_bits_per_s(link) if isinstance(link, str) else link
+    if speed == 0:
+        raise InputError("what if", [Fault(f"should be a speed above 0 as in 1gbit or 100mbit, got {link}", "link")])
+    rates = rate if isinstance(rate, Mapping) else {"": rate} if rate != 1 else {}
+    wanted = {(of, name): count for key, count in (parallelism or {}).items() for of, _, name in [key.rpartition("/")]}
+    changes = changed.Changes(
+        rates=rates,
+        add_nodes=add_nodes,
+        kill_nodes=(kill_nodes,) if isinstance(kill_nodes, str) else tuple(kill_nodes),
+        parallelism=wanted,
+        link_bps=speed,
+        assignment=assignment,
+        scheduler=scheduler if scheduler is None or isinstance(scheduler, str) else _own(scheduler),
+    )
+    return changed.what_if(problem, changes)
 
 
 def _check_problem(problem: object) -> None:

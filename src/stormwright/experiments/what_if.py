@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,11 +16,16 @@ from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.changed import with_links, with_nodes, with_parallelism, with_rates, without_node
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.told.prediction import Prediction
+from stormwright.schedulers import Scheduler
+from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.resolve import keeping_what_runs, resolve_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
 
 #: Names that are shown of those that there are.
 _SHOWN = 3
+
+#: Factors of rates, and nodes or executors to add, beyond which numbers are slips.
+_MOST_FACTOR, _MOST_ADDED = 1e6, 10_000_000
 
 
 @dataclass(frozen=True)
@@ -39,9 +44,11 @@ class Changes:
         Topology (id or name; empty for any) and component → executors.
     link_bps
         Speed of all links in bits per second.
+    assignment
+        Where executors run instead of where they do.
     scheduler, settings
-        Who places everything anew, and its parameters as ``KEY=VALUE``; without one, what runs stays, and `online`
-        places what then has no slot.
+        Who places everything anew, by name or itself, and the parameters of a named one as ``KEY=VALUE``; without one,
+        what runs stays, and `online` places what then has no slot.
     """
 
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -49,7 +56,8 @@ class Changes:
     kill_nodes: tuple[str, ...] = ()
     parallelism: Mapping[tuple[str, str], int] = field(default_factory=dict)
     link_bps: float | None = None
-    scheduler: str | None = None
+    assignment: Assignment | None = None
+    scheduler: str | Scheduler | None = None
     settings: tuple[str, ...] = ()
 
     @property
@@ -83,6 +91,10 @@ class WhatIf:
     moved: int
     anew: tuple[str, ...]
 
+    def __str__(self) -> str:
+        columns = {"today": self.today, "then": self.then} if self.today else {"then": self.then}
+        return "\n".join(f"{column}: {line}" for column, each in columns.items() for line in str(each).splitlines())
+
     def as_dict(self) -> dict[str, Any]:
         """Itself for JSON."""
         return {
@@ -113,17 +125,19 @@ def what_if(problem: Problem, changes: Changes, assumptions: Assumptions | None 
     Raises
     ------
     InputError
-        A topology, component or node that is named is not there; nothing runs, and nobody is named to place it.
+        Nothing is to be different; a topology, component or node that is named is not there; a factor, number or speed
+        is out of range; nothing runs, and nobody is named to place it.
     """
     assumptions = assumptions or Assumptions.of(problem)
     factors, wanted = _checked(problem, changes)
     runs = bool(np.any(problem.current_slot != UNPLACED))
     profile = Profile.of(problem)
     today = predict(problem, assumptions=assumptions, profile=profile) if runs else None
-    changed = problem
+    given = changes.assignment
+    changed = problem if given is None else problem.with_current(given.by_topology(problem))
     if wanted:
-        changed = with_parallelism(problem, profile, assumptions.costs, wanted)
-        profile = Profile.of(changed)
+        changed = with_parallelism(changed, profile, assumptions.costs, wanted)
+        profile = replace(Profile.of(changed), assumed=profile.assumed)
     for node in changes.kill_nodes:
         changed = without_node(changed, node)
     if changes.add_nodes:
@@ -141,14 +155,19 @@ def what_if(problem: Problem, changes: Changes, assumptions: Assumptions | None 
 
 def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignment:
     if not changes.needs_placing:
+        if changes.assignment is not None:
+            return changes.assignment
         if np.all(problem.current_slot == UNPLACED):
             message = "nothing runs in this problem: name a scheduler that places it first (--scheduler)"
             raise InputError("what if", [Fault(message, "$")])
         return Assignment(problem.current_slot)
-    name, told = changes.scheduler, changes.settings
-    scheduler = resolve_scheduler(name, told, None) if name else keeping_what_runs(DECIDING)
+    asked = changes.scheduler
+    if isinstance(asked, str):
+        name, scheduler = asked, resolve_scheduler(asked, changes.settings, None)
+    else:
+        name, scheduler = (type(asked).__name__, asked) if asked else (DECIDING, keeping_what_runs(DECIDING))
     warm_up(scheduler)
-    return replace(scheduler.schedule(with_rates(problem, np.array(factors))), scheduler=name or DECIDING)
+    return replace(checked(problem, scheduler.schedule(with_rates(problem, np.array(factors))), name), scheduler=name)
 
 
 def _moved(before: Problem, after: Problem, slots: IntArray) -> int:
@@ -172,6 +191,7 @@ def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int,
         faults.append(Fault("nothing is to be different: name a change, as in --rate ×1.5", "$"))
     if changes.settings and not changes.scheduler:
         faults.append(Fault("parameters of a scheduler need one: name it with --scheduler", "--set"))
+    faults += _out_of_range(changes)
     factors = [1.0] * len(problem.topologies)
     for name, factor in changes.rates.items():
         found = _topologies(problem, name, faults)
@@ -193,6 +213,19 @@ def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int,
     if faults:
         raise InputError("what if", faults)
     return factors, wanted
+
+
+def _out_of_range(changes: Changes) -> Iterator[Fault]:
+    for name, factor in changes.rates.items():
+        if not 0 < factor <= _MOST_FACTOR:
+            yield Fault(f"should be a factor above 0, got {factor:g}", f"rate {name}".rstrip())
+    for (_, component), executors in changes.parallelism.items():
+        if not 1 <= executors <= _MOST_ADDED:
+            yield Fault(f"should be a number of executors from 1 on, got {executors}", component)
+    if not 0 <= changes.add_nodes <= _MOST_ADDED:
+        yield Fault(f"should be a number of nodes from 0 to {_MOST_ADDED:,}, got {changes.add_nodes}", "nodes to add")
+    if changes.link_bps is not None and not 0 < changes.link_bps < np.inf:
+        yield Fault(f"should be a speed above 0, in bits per second, got {changes.link_bps:g}", "links")
 
 
 def _topologies(problem: Problem, name: str, faults: list[Fault]) -> list[int]:

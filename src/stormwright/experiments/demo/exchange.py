@@ -16,7 +16,8 @@ from stormwright.controller.planner import plan_moves
 from stormwright.controller.policy import Decision
 from stormwright.errors import ClusterError
 from stormwright.experiments.demo.measure import longest_silence_s
-from stormwright.experiments.demo.run import FIRST_REPORT_S, DemoSettings, finish, snapshot_of, submit
+from stormwright.experiments.demo.settings import DemoSettings
+from stormwright.experiments.demo.steps import FIRST_REPORT_S, finish, snapshot_of, submit
 from stormwright.model import Assignment, Problem, TopologyAssignment
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service

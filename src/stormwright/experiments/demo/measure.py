@@ -28,6 +28,8 @@ class TopologyRun:
         Complete latency, from Storm's sampled acks; None where none was sampled.
     nodes, workers
         How many were in use.
+    compiler_share
+        Of its workers' CPU, the part that compilers took: the less, the warmer they are. None where it was not told.
     """
 
     acked_tps: float
@@ -37,6 +39,7 @@ class TopologyRun:
     p99_latency_ms: float | None
     nodes: int
     workers: int
+    compiler_share: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -76,7 +79,18 @@ def measure(records: Iterable[Record], topology: str, start_ms: float, end_ms: f
         p99_latency_ms=p99,
         nodes=len({record["worker"]["supervisor"] for record in inside}),
         workers=len(covered),
+        compiler_share=compiler_share(inside),
     )
+
+
+def compiler_share(records: Iterable[Record]) -> float | None:
+    """Of the workers' CPU, the part that compilers took; None where no record tells."""
+    compiling = whole = 0
+    for record in records:
+        if record.get("threads"):
+            compiling += record["threads"]["compiler_ns"]
+            whole += record["process_cpu_ns"]
+    return compiling / whole if whole else None
 
 
 def acked_series(

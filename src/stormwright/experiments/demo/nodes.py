@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from stormwright.link_speed import link_bits_per_s
 from stormwright.storm.local import RunningCluster
+
+#: What is used to this share counts as full: of a quota, and of a link, a little is always lost.
+FULL = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +24,30 @@ class NodeUse:
         Mean cores used, and the share of periods in which it had to wait for more; None where it is not held to any.
     sent_mbit_s, received_mbit_s
         Over its link; None where it has none.
+    limit_cores, link_mbit_s
+        What it may use of them; None for no limit.
     """
 
     cores: float | None
     throttled_share: float | None
     sent_mbit_s: float | None
     received_mbit_s: float | None
+    limit_cores: float | None = None
+    link_mbit_s: float | None = None
+
+    @property
+    def cpu_share(self) -> float | None:
+        """Of the cores that it may use; None where it is not held to any."""
+        return None if self.cores is None or self.limit_cores is None else self.cores / self.limit_cores
+
+    @property
+    def link_shares(self) -> tuple[float | None, float | None]:
+        """Of its link, out and in; None where that has no limit."""
+        sent, received = (
+            None if rate is None or self.link_mbit_s is None else rate / self.link_mbit_s
+            for rate in (self.sent_mbit_s, self.received_mbit_s)
+        )
+        return sent, received
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -44,6 +66,7 @@ class NodeMeter:
         """What each node used since then, by its name."""
         cpu, link = self._cluster.node_cpu(), self._cluster.net_bytes()
         seconds = time.monotonic() - self._begun
+        speed = self._cluster.plan.link
         used: dict[str, NodeUse] = {}
         for node in (each.name for each in self._cluster.plan.nodes):
             lately = cpu[node].since(self._cpu[node]) if node in cpu else None
@@ -52,6 +75,42 @@ class NodeMeter:
                 if node in link
                 else (None, None)
             )
-            cores, throttled = (lately.used_s / seconds, lately.throttled_share) if lately else (None, None)
-            used[node] = NodeUse(cores, throttled, sent, received)
+            used[node] = NodeUse(
+                cores=lately.used_s / seconds if lately else None,
+                throttled_share=lately.throttled_share if lately else None,
+                sent_mbit_s=sent,
+                received_mbit_s=received,
+                limit_cores=lately.limit_cores if lately else None,
+                link_mbit_s=link_bits_per_s(speed) / 1e6 if speed else None,
+            )
         return used
+
+
+class Fullest(NamedTuple):
+    """What was fullest, in words, and to what share."""
+
+    what: str
+    share: float
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it was the limit."""
+        return self.share >= FULL
+
+    def __str__(self) -> str:
+        return f"{self.what}, {self.share:.0%}{'' if self.is_full else ': nothing was full'}"
+
+
+def fullest(used: Mapping[str, NodeUse]) -> Fullest | None:
+    """What was fullest of all CPU and links that have limits; None where nothing has."""
+    return max(_shares(used), key=lambda each: each.share, default=None)
+
+
+def _shares(used: Mapping[str, NodeUse]) -> Iterator[Fullest]:
+    for node, use in used.items():
+        named = zip(
+            (f"the CPU of node {node}", f"the link out of node {node}", f"the link into node {node}"),
+            (use.cpu_share, *use.link_shares),
+            strict=True,
+        )
+        yield from (Fullest(what, share) for what, share in named if share is not None)

@@ -1,162 +1,179 @@
-"""The demonstration's result as a table, as JSON and as an HTML report."""
+"""The demonstration's report: one HTML page that needs no other file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
-from typing import Any
 
-from stormwright.defaults import STORMS_OWN
-from stormwright.experiments.demo.measure import TopologyRun, acked_series
-from stormwright.experiments.demo.run import DemoResult, DemoSettings
-from stormwright.experiments.report import ThroughputCurve, draw_placement, draw_throughput, write_report
-from stormwright.storm.local import link_bits_per_s
+from stormwright.experiments.demo.chart import Chart, Curve, chart_of
+from stormwright.experiments.demo.measure import acked_series
+from stormwright.experiments.demo.nodes import fullest
+from stormwright.experiments.demo.result import DemoResult, Phase
+from stormwright.experiments.demo.settings import DemoSettings
+from stormwright.experiments.demo.table import counts, network_line, parts_of, promised_parts, sums, table
+from stormwright.experiments.report import write_report
+from stormwright.explain.drawing import COLOURS
+from stormwright.model import Problem, TopologyAssignment
+from stormwright.predict.told.prediction import Interval
 
 
 @dataclass(frozen=True)
-class Row:
-    """A line of the before/after table."""
+class PlacedWorker:
+    """A worker as drawn: whose it is, its port, and its executors with their number."""
 
-    label: str
-    before: str
-    after: str
-    ratio: str
-    better: bool
-
-
-def table(result: DemoResult) -> list[Row]:
-    """The before/after table: sums over the topologies first, then each topology, then what each node used."""
-    before = [topology.before for topology in result.topologies]
-    after = [topology.after for topology in result.topologies]
-    rows = [
-        _row("tuple trees acked / s", _sum(before, "acked_tps"), _sum(after, "acked_tps"), more_is_better=True),
-        _row("inter-node tuples / s", _sum(before, "inter_node_tps"), _sum(after, "inter_node_tps")),
-        _row("inter-node tuples per acked tree", crossing_per_tree(before), crossing_per_tree(after), digits=2),
-    ]
-    for topology in result.topologies:
-        early, late = topology.before, topology.after
-        rows += [
-            _row(f"{topology.name}: acked / s", early.acked_tps, late.acked_tps, more_is_better=True),
-            _row(f"{topology.name}: mean complete latency, ms", early.mean_latency_ms, late.mean_latency_ms, digits=1),
-            _row(f"{topology.name}: p99 complete latency, ms", early.p99_latency_ms, late.p99_latency_ms, digits=1),
-            _row(f"{topology.name}: nodes used", early.nodes, late.nodes),
-        ]
-    return rows + _node_rows(result)
+    topology: str
+    colour: str
+    port: int
+    executors: Sequence[tuple[str, int]]
 
 
-def _node_rows(result: DemoResult) -> list[Row]:
-    rows = []
-    for node, before in result.nodes_before.items():
-        after = result.nodes_after[node]
-        if before.cores is not None:
-            rows.append(_row(f"{node}: cores used", before.cores, after.cores, digits=2))
-        if before.sent_mbit_s is not None:
-            rows.append(_row(f"{node}: Mbit/s sent", before.sent_mbit_s, after.sent_mbit_s, digits=1))
-            rows.append(_row(f"{node}: Mbit/s received", before.received_mbit_s, after.received_mbit_s, digits=1))
-    # What a node uses is neither good nor bad by itself.
-    return [replace(row, better=False) for row in rows]
+@dataclass(frozen=True)
+class PlacedNode:
+    """A node as drawn; free slots are only counted."""
+
+    host: str
+    supervisor: str
+    workers: Sequence[PlacedWorker]
+    free_slots: int
 
 
-def counts(result: DemoResult) -> list[str]:
-    """What became of every tuple tree, and how long the move took, a line a topology."""
-    return [
-        f"{t.name}: {t.begun} tuple trees begun, {t.acked} acked, {t.failed} failed, {t.lost} lost; "
-        f"longest time without an ack during the move {t.silence_s:.1f} s"
-        for t in result.topologies
-    ]
+@dataclass(frozen=True)
+class Bar:
+    """A share of what a node has as drawn: measured, and what was predicted if that is known; in percent."""
+
+    phase: str
+    percent: float
+    promised: float | None
 
 
-def network_line(settings: DemoSettings) -> str:
-    """How network stands to CPU here, beside a usual cluster."""
-    link = settings.cluster.link
-    if link is None:
-        return "links are not limited: expect little gain"
-    ratio = link_bits_per_s(link) / 1e6 / settings.cluster.declared_cores
-    core = "declared core" if settings.cluster.cores_per_node is None else "core"
-    return f"{link} a node, {ratio:.0f} Mbit/s a {core} (a usual node, 1 Gbit/s for 16 cores: 62)"
+@dataclass(frozen=True)
+class Held:
+    """A figure of one topology, measured beside predicted; `off` is how far the first is from the second."""
 
-
-def as_dict(result: DemoResult) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "scheduler_reason": result.decision.reason,
-        "network": result.network,
-        "throughput_ratio": result.throughput_ratio,
-        "improved": result.improved,
-        "lost": result.lost,
-        "topologies": [
-            {
-                "name": t.name,
-                "before": t.before.as_dict(),
-                "after": t.after.as_dict(),
-                "begun": t.begun,
-                "acked": t.acked,
-                "failed": t.failed,
-                "lost": t.lost,
-                "longest_time_without_ack_s": t.silence_s,
-            }
-            for t in result.topologies
-        ],
-        "nodes": {
-            node: {"before": before.as_dict(), "after": result.nodes_after[node].as_dict()}
-            for node, before in result.nodes_before.items()
-        },
-        "moves": [move.as_dict() for move in result.moves],
-        "pipeline": result.pipeline,
-    }
+    topology: str
+    figure: str
+    phase: str
+    measured: str
+    promised: str
+    off: str
 
 
 def write_html(result: DemoResult, settings: DemoSettings, path: Path) -> None:
     """Write the report."""
-    curves = [
-        ThroughputCurve(t.name, *acked_series(result.records, t.id, result.start_ms, result.end_ms, 1000))
-        for t in result.topologies
-    ]
-    spans = [((a - result.start_ms) / 1000, (b - result.start_ms) / 1000, label) for a, b, label in result.spans_ms]
-    spans += [
-        ((move.started_ms - result.start_ms) / 1000, (move.ended_ms - result.start_ms) / 1000, "")
-        for move in result.moves
-    ]
     silences = {t.id: (t.name, t.silence_s) for t in result.topologies}
     moves = [
         {**move.as_dict(), "name": silences[move.topology][0], "silence_s": silences[move.topology][1]}
         for move in result.moves
     ]
-    problem = result.problem_before
     write_report(
         path,
         "demo.html.j2",
         title="Placement before and after",
-        lead=f"{result.decision.reason}. {network_line(settings)}.",
-        before_name=STORMS_OWN,
-        after_name=settings.scheduler_name,
+        lead=f"{result.decision.reason}. {network_line(settings)}. Nodes are {result.network}.",
+        tiles=sums(result),
+        phases=[
+            {"name": phase.scheduler, "fullest": fullest(phase.stretch.nodes), "limits": _limits(result, phase)}
+            for phase in (result.before, result.after)
+        ],
+        bars=_bars(result),
+        held=_held(result),
         rows=table(result),
-        throughput=draw_throughput(curves, spans),
+        chart=_chart(result),
         placements=[
-            (f"under {STORMS_OWN}", draw_placement(problem, problem.current)),
-            (f"under {settings.scheduler_name}", draw_placement(problem, result.placement_after)),
+            (f"under {phase.scheduler}", draw_placement(result.problem_before, phase.placement))
+            for phase in (result.before, result.after)
         ],
         moves=moves,
-        footer=" · ".join(counts(result)),
+        counts=counts(result),
     )
 
 
-def _row(
-    label: str, before: float | None, after: float | None, *, digits: int = 0, more_is_better: bool = False
-) -> Row:
-    early, late = ("–" if value is None else f"{value:,.{digits}f}" for value in (before, after))
-    if not before or after is None:
-        return Row(label, early, late, "–", better=False)
-    ratio = after / before
-    return Row(label, early, late, f"{ratio:.2f}", better=ratio > 1.05 if more_is_better else ratio < 0.95)
+def draw_placement(problem: Problem, placement: Mapping[str, TopologyAssignment]) -> list[PlacedNode]:
+    """Arrange a placement for drawing: nodes in the problem's order, workers by port."""
+    workers: dict[str, list[PlacedWorker]] = {node.id: [] for node in problem.supervisors}
+    for index, topology in enumerate(problem.topologies):
+        assignment = placement.get(topology.id)
+        if assignment is None:
+            continue
+        for number, slot in enumerate(assignment.slots):
+            components: dict[str, int] = {}
+            for executor, chosen in enumerate(assignment.slot_of_executor):
+                if chosen == number:
+                    name = topology.components[topology.executor_component[executor]].id
+                    components[name] = components.get(name, 0) + 1
+            box = PlacedWorker(topology.name, COLOURS[index % len(COLOURS)], slot.port, sorted(components.items()))
+            workers.setdefault(slot.supervisor, []).append(box)
+    return [
+        PlacedNode(
+            node.host,
+            node.id,
+            sorted(workers[node.id], key=lambda worker: worker.port),
+            len(node.ports) - len(workers[node.id]),
+        )
+        for node in problem.supervisors
+    ]
 
 
-def _sum(measurements: Sequence[TopologyRun], what: str) -> float:
-    return float(sum(getattr(measurement, what) for measurement in measurements))
+def _limits(result: DemoResult, phase: Phase) -> list[tuple[str, str]]:
+    """Name of every topology, and what is predicted to limit it."""
+    promised = phase.promise.topologies
+    return [(t.name, promised[t.id].bottleneck) for t in result.topologies if t.id in promised]
 
 
-def crossing_per_tree(measurements: Sequence[TopologyRun]) -> float:
-    """Inter-node tuples per completed tree, over several topologies."""
-    acked = _sum(measurements, "acked_tps")
-    return _sum(measurements, "inter_node_tps") / acked if acked else 0.0
+def _bars(result: DemoResult) -> dict[str, list[tuple[str, list[Bar]]]]:
+    """Node → what it has, in words → its bars."""
+    found: dict[str, list[tuple[str, list[Bar]]]] = {}
+    for node, used in result.before.stretch.nodes.items():
+        parts: list[tuple[str, list[Bar]]] = [(label, []) for label, _ in parts_of(used)]
+        for phase in (result.before, result.after):
+            shares = parts_of(phase.stretch.nodes[node])
+            promised = promised_parts(phase.promise.nodes.get(node))
+            for (_, bars), (_, share), told in zip(parts, shares, promised, strict=True):
+                if share is not None:
+                    bars.append(Bar(phase.scheduler, 100 * share, None if told is None else 100 * told))
+        found[node] = [(label, bars) for label, bars in parts if bars]
+    return {node: parts for node, parts in found.items() if parts}
+
+
+def _held(result: DemoResult) -> list[Held]:
+    rows = []
+    for t in result.topologies:
+        for phase, run in ((result.before, t.before), (result.after, t.after)):
+            promised = phase.promise.topologies.get(t.id)
+            if promised is None:
+                continue
+            rows.append(_against(t.name, "trees acked / s", phase, run.acked_tps, promised.rate_tps, 0))
+            if run.mean_latency_ms is not None and promised.latency_ms is not None:
+                told = promised.latency_ms
+                rows.append(_against(t.name, "mean complete latency, ms", phase, run.mean_latency_ms, told, 1))
+    return rows
+
+
+def _against(topology: str, figure: str, phase: Phase, measured: float, promised: Interval, digits: int) -> Held:
+    value, low, high = (f"{each:,.{digits}f}" for each in (promised.value, promised.low, promised.high))
+    off = f"{measured / promised.value - 1:+.0%}" if 0 < promised.value < float("inf") else "–"
+    return Held(topology, figure, phase.scheduler, f"{measured:,.{digits}f}", f"{value} ({low} to {high})", off)
+
+
+def _chart(result: DemoResult) -> Chart:
+    def second(moment_ms: float) -> float:
+        return (moment_ms - result.start_ms) / 1000
+
+    phases = [
+        (phase, second(phase.stretch.start_ms), second(phase.stretch.end_ms)) for phase in (result.before, result.after)
+    ]
+    curves = []
+    for number, t in enumerate(result.topologies):
+        series = acked_series(result.records, t.id, result.start_ms, result.end_ms, 1000)
+        rates = [(begin, end, phase.promise.topologies.get(t.id)) for phase, begin, end in phases]
+        promised = [(begin, end, told.rate_tps.value) for begin, end, told in rates if told]
+        known = [told for told in promised if isfinite(told[-1])]
+        curves.append(Curve(t.name, COLOURS[number % len(COLOURS)], *series, known))
+    spans = [
+        (second(move.started_ms), second(move.ended_ms), "moves" if number == 0 else "")
+        for number, move in enumerate(result.moves)
+    ]
+    spans += [(begin, end, f"measured: {phase.scheduler}") for phase, begin, end in phases]
+    return chart_of(curves, spans)

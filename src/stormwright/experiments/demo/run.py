@@ -6,102 +6,41 @@ import logging
 import socket
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stormwright.controller.move import MoveReport
-from stormwright.controller.policy import Decision
+from stormwright.controller.move import MoveLimits
 from stormwright.controller.tally import Tally
 from stormwright.defaults import STORMS_OWN
-from stormwright.errors import ClusterError
-from stormwright.experiments.demo.measure import TopologyRun, longest_silence_s, measure
-from stormwright.experiments.demo.nodes import NodeMeter, NodeUse
-from stormwright.experiments.demo.topologies import Submission
-from stormwright.model import Problem, TopologyAssignment
-from stormwright.pipeline.run.progress import Progress
-from stormwright.schedulers import Scheduler
+from stormwright.experiments.demo.measure import compiler_share, longest_silence_s, measure
+from stormwright.experiments.demo.nodes import NodeMeter
+from stormwright.experiments.demo.promise import Promise, promise
+from stormwright.experiments.demo.result import DemoResult, Phase, Stretch, TopologyResult
+from stormwright.experiments.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings
+from stormwright.experiments.demo.steps import finish, measured_problem, snapshot_of, submit
+from stormwright.experiments.demo.warmth import ran_s, wait_until_as_warm
+from stormwright.link_speed import link_bits_per_s
+from stormwright.model import Problem, TopologyAssignment, WorkerSlot
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
-from stormwright.storm.local import LocalCluster, LocalClusterConfig, RunningCluster
+from stormwright.storm.local import (
+    LocalCluster,
+    LocalClusterConfig,
+    RunningCluster,
+    fitting_cores,
+    why_no_cpu_limits,
+)
 
 log = logging.getLogger(__name__)
 
-#: Seconds within which all workers of a new topology report, also on a machine that is busy with other things.
-FIRST_REPORT_S = 180.0
+#: With fewer, JVMs take minutes to start.
+_LEAST_CORES = 0.25
 
-#: Seconds after which a tuple tree that is still pending is lost: more than twice Storm's message timeout.
-LAST_DRAIN_S = 75.0
-
-
-@dataclass(frozen=True)
-class DemoSettings:
-    """Size and length of a demonstration; times in seconds."""
-
-    cluster: LocalClusterConfig
-    submissions: Sequence[Submission]
-    scheduler: Scheduler
-    scheduler_name: str
-    warm_up_s: float = 30.0
-    measure_s: float = 30.0
-    probe_interval_ms: int = 250
-
-
-@dataclass(frozen=True)
-class TopologyResult:
-    """One topology before and after."""
-
-    id: str
-    name: str
-    before: TopologyRun
-    after: TopologyRun
-    silence_s: float
-    begun: int
-    acked: int
-    failed: int
-    lost: int
-
-
-@dataclass(frozen=True)
-class DemoResult:
-    """Everything the table and the report show."""
-
-    topologies: Sequence[TopologyResult]
-    decision: Decision
-    moves: Sequence[MoveReport]
-    problem_before: Problem
-    placement_after: dict[str, TopologyAssignment]
-    records: Sequence[Any]
-    start_ms: float
-    end_ms: float
-    spans_ms: Sequence[tuple[float, float, str]]
-    network: str
-    nodes_before: Mapping[str, NodeUse]
-    nodes_after: Mapping[str, NodeUse]
-    pipeline: Progress | None = None
-
-    @property
-    def lost(self) -> int:
-        """Tuple trees begun that were neither acked nor failed at the end, and failed ones."""
-        return sum(abs(topology.lost) + topology.failed for topology in self.topologies)
-
-    @property
-    def throughput_ratio(self) -> float:
-        """Summed throughput after / before."""
-        before = sum(topology.before.acked_tps for topology in self.topologies)
-        return sum(topology.after.acked_tps for topology in self.topologies) / before if before else 0.0
-
-    @property
-    def improved(self) -> bool:
-        """Whether inter-node traffic per tuple fell, and throughput or latency gained without the other losing much."""
-        before, after = (
-            sum(getattr(t, phase).inter_node_per_acked for t in self.topologies) for phase in ("before", "after")
-        )
-        latencies = [(t.before.mean_latency_ms, t.after.mean_latency_ms) for t in self.topologies]
-        faster = [late < early for early, late in latencies if early is not None and late is not None]
-        return after < before and (self.throughput_ratio > 1.05 or (bool(faster) and all(faster)))
+#: JVMs start slowly on little CPU, several at once on one node more so.
+LIMITS = MoveLimits(swap_s=180.0)
 
 
 def demo_cluster(*, slots: int = 6, **sizes: Any) -> LocalClusterConfig:
@@ -112,6 +51,38 @@ def demo_cluster(*, slots: int = 6, **sizes: Any) -> LocalClusterConfig:
     with socket.socket() as probing:
         probing.bind(("", 0))
         return LocalClusterConfig(slots=slots, **sizes, service_port=probing.getsockname()[1])
+
+
+def fair_cluster(nodes: int, slots: int, link: str | None, cores_per_node: float | None) -> LocalClusterConfig:
+    """A cluster of nodes with their own CPU, as little as leaves the service and Spark what they need.
+
+    Where nodes cannot be held to CPU of their own, they share the machine's cores, and the log says why.
+
+    Parameters
+    ----------
+    nodes, slots
+        How many, and worker slots of each.
+    link
+        Speed of each node's link; None for one that fits.
+    cores_per_node
+        Cores of each; None for what fits, 0 for no limit.
+
+    Raises
+    ------
+    InputError
+        A size makes no sense.
+    """
+    if cores_per_node is not None:
+        own = link or (LINK if cores_per_node else LINK_OF_SHARED_CORES)
+        return demo_cluster(nodes=nodes, slots=slots, link=own, cores_per_node=cores_per_node or None)
+    cores = min(fitting_cores(max(nodes, 1)), CORES)
+    reason = why_no_cpu_limits(cores)
+    if cores < _LEAST_CORES:
+        reason = f"of this machine {cores:g} are left for each, with which JVMs take minutes to start"
+    if reason:
+        log.warning("nodes share the machine's cores: %s", reason)
+        return demo_cluster(nodes=nodes, slots=slots, link=link or LINK_OF_SHARED_CORES)
+    return demo_cluster(nodes=nodes, slots=slots, link=link or LINK, cores_per_node=cores)
 
 
 def run_demo(settings: DemoSettings) -> DemoResult:
@@ -131,7 +102,9 @@ def run_demo(settings: DemoSettings) -> DemoResult:
 def run_demo_on(cluster: RunningCluster, settings: DemoSettings) -> DemoResult:
     """Run the demonstration on a cluster that is up; it raises what `run_demo` raises."""
     with tempfile.TemporaryDirectory(prefix="stormwright-demo-") as state:
-        service_settings = ServiceSettings(Path(state), cluster.service_host, cluster.service_port, keep_records=True)
+        service_settings = ServiceSettings(
+            Path(state), cluster.service_host, cluster.service_port, keep_records=True, limits=LIMITS
+        )
         gateway = cluster.gateway_command()
         with Service(service_settings, settings.scheduler, settings.scheduler_name, gateway) as service:
             return _run(settings, cluster, service)
@@ -140,138 +113,82 @@ def run_demo_on(cluster: RunningCluster, settings: DemoSettings) -> DemoResult:
 def _run(settings: DemoSettings, cluster: RunningCluster, service: Service) -> DemoResult:
     start_ms = _now_ms()
     ids = submit(settings, cluster, service)
-    before, nodes_before = _observe(f"before, under {STORMS_OWN}", settings, cluster)
-    problem = measured_problem(service, since_ms=before[0])
+    log.info("before, under %s: warming up for %g s", STORMS_OWN, settings.warm_up_s)
+    time.sleep(settings.warm_up_s)
+    before = _measured(f"before, under {STORMS_OWN}", settings, cluster, service, ids.values())
+    problem = as_people_call_it(measured_problem(service, since_ms=before.start_ms), cluster)
     log.info("deciding with %s", settings.scheduler_name)
     decision = service.look(TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=5))
     log.info(decision.reason)
     moving_ms = _now_ms()
     moves = service.act(decision)
-    after, nodes_after = _observe(f"after, under {settings.scheduler_name}", settings, cluster)
+    log.info("after, under %s: waiting until the workers are as warm as they were", settings.scheduler_name)
+    inside = [r for r in service.tally.records() if before.start_ms <= r["start_ms"] < before.end_ms]
+    # What Nimbus showed last may be from before the move.
+    arrived = {move.topology.id: move.after.slots for move in decision.plan.moves if all(m.complete for m in moves)}
+    slots = {**_slots(service, ids.values()), **arrived}
+    wait_until_as_warm(service.tally, slots, before.ran_s, compiler_share(inside), settings.warm_up_s)
+    after = _measured(f"after, under {settings.scheduler_name}", settings, cluster, service, ids.values())
     end_ms = _now_ms()
-    placement_after = dict(snapshot_of(service).current)
+    placement = dict(snapshot_of(service).current)
     finish(service, list(ids))
-    records = service.tally.records()
-    results = [
-        _result(service.tally, ids[name], name, before, after, around_move(moving_ms, after, settings.warm_up_s))
-        for name in ids
-    ]
+    moving = around_move(moving_ms, after.span_ms, settings.warm_up_s)
     return DemoResult(
-        topologies=results,
+        topologies=[_result(service.tally, ids[name], name, before, after, moving) for name in ids],
         decision=decision,
         moves=moves,
         problem_before=problem,
-        placement_after=placement_after,
-        records=records,
+        before=Phase(STORMS_OWN, before, problem.current, _promised(settings, ids, problem, problem.current)),
+        after=Phase(settings.scheduler_name, after, placement, _promised(settings, ids, problem, placement)),
+        records=service.tally.records(),
         start_ms=start_ms,
         end_ms=end_ms,
-        spans_ms=((*before, "measured before"), (*after, "measured after")),
         network=cluster.describe_network(),
-        nodes_before=nodes_before,
-        nodes_after=nodes_after,
         pipeline=service.stream.progress(),
     )
 
 
-def submit(settings: DemoSettings, cluster: RunningCluster, service: Service) -> dict[str, str]:
-    """Submit the topologies; their names → ids, once every executor reports."""
-    for submission in settings.submissions:
-        log.info("submitting %s", submission.name)
-        args = {"name": submission.name, **submission.args}
-        conf = {
-            "stormwright.probe.service.url": cluster.service_url,
-            "stormwright.probe.interval.ms": settings.probe_interval_ms,
-        }
-        cluster.run_topology(submission.main_class, [f"{key}={value}" for key, value in args.items()], conf)
-    wanted = {submission.name for submission in settings.submissions}
-    deadline = time.monotonic() + FIRST_REPORT_S
-    while time.monotonic() < deadline:
-        snapshot = service.bridge.snapshot()
-        running = [t for t in snapshot.topologies if t.name in wanted and _reports(service, t.id)] if snapshot else []
-        if len(running) == len(wanted):
-            log.info("all workers report")
-            return {topology.name: topology.id for topology in running}
-        service.tally.wait(1.0)
-    raise ClusterError(f"not every worker of {', '.join(sorted(wanted))} reported within {FIRST_REPORT_S:g} s")
-
-
-def _reports(service: Service, topology_id: str) -> bool:
-    placement = snapshot_of(service).current.get(topology_id)
-    return placement is not None and all(
-        service.tally.reports(topology_id, slot.supervisor, slot.port, frozenset(), 0.0) for slot in placement.slots
-    )
-
-
-def measured_problem(service: Service, since_ms: float) -> Problem:
-    """The problem under a load measured since then; on a busy machine the pipeline may lag."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        problem = service.problem()
-        if problem is not None and problem.load is not None and problem.load.end_ms > since_ms:
-            return problem
-        time.sleep(0.5)
-    raise ClusterError(f"the pipeline has produced no load profile: {service.stream.progress()}")
-
-
-def snapshot_of(service: Service) -> Problem:
-    """The cluster as Nimbus showed it last.
-
-    Raises
-    ------
-    ClusterError
-        It has not yet.
-    """
-    snapshot = service.bridge.snapshot()
-    if snapshot is None:
-        raise ClusterError("Nimbus has not asked for a placement yet")
-    return snapshot
-
-
-def _observe(
-    phase: str, settings: DemoSettings, cluster: RunningCluster
-) -> tuple[tuple[float, float], Mapping[str, NodeUse]]:
-    """Let the topologies warm up, then run; the measured stretch in epoch ms, and what the nodes used in it."""
-    log.info("%s: warming up for %g s", phase, settings.warm_up_s)
-    time.sleep(settings.warm_up_s)
+def _measured(
+    phase: str, settings: DemoSettings, cluster: RunningCluster, service: Service, ids: Collection[str]
+) -> Stretch:
+    """Let everything run for a while, and count."""
     log.info("%s: measuring for %g s", phase, settings.measure_s)
     start_ms, meter = _now_ms(), NodeMeter(cluster)
+    ran = ran_s(service.tally.records(), _slots(service, ids), start_ms)
     time.sleep(settings.measure_s)
-    return (start_ms, _now_ms()), meter.use()
+    return Stretch(start_ms, _now_ms(), ran, meter.use())
 
 
-def finish(service: Service, names: list[str]) -> None:
-    """Pause all spouts and let every tuple tree end, so that what is still pending is lost."""
-    log.info("pausing all spouts to count every tuple")
-    for name in names:
-        service.nimbus.deactivate(name)
-    begin = time.monotonic()
-    ids = [topology.id for topology in snapshot_of(service).topologies if topology.name in names]
-    while time.monotonic() < begin + LAST_DRAIN_S and any(
-        _unsettled(service, topology_id, begin) for topology_id in ids
-    ):
-        service.tally.wait(1.0)
+def _slots(service: Service, ids: Collection[str]) -> Mapping[str, tuple[WorkerSlot, ...]]:
+    """Where the workers of these topologies are; a cluster may have others, which report to nobody."""
+    current = snapshot_of(service).current
+    return {topology: placed.slots for topology, placed in current.items() if topology in ids}
 
 
-def _unsettled(service: Service, topology_id: str, since: float) -> bool:
-    slots = [(slot.supervisor, slot.port) for slot in snapshot_of(service).current[topology_id].slots]
-    return service.tally.pending(topology_id, slots) != 0 or not service.tally.quiet(topology_id, slots, since)
+def as_people_call_it(problem: Problem, cluster: RunningCluster) -> Problem:
+    """The problem with the nodes' names in place of their addresses, and the speed of their links."""
+    names = {node.address: node.name for node in cluster.plan.nodes}
+    speed = link_bits_per_s(cluster.plan.link) if cluster.plan.link else None
+    nodes = [replace(node, host=names.get(node.host, node.host), link_bps=speed) for node in problem.supervisors]
+    return replace(problem, supervisors=tuple(sorted(nodes, key=lambda node: node.host)))
+
+
+def _promised(
+    settings: DemoSettings, ids: Mapping[str, str], problem: Problem, placement: Mapping[str, TopologyAssignment]
+) -> Promise:
+    told = {ids[each.name]: float(each.args.get("rate", 0)) for each in settings.submissions}
+    return promise(problem, placement, {topology: rate for topology, rate in told.items() if rate})
 
 
 def _result(
-    tally: Tally,
-    topology_id: str,
-    name: str,
-    before: tuple[float, float],
-    after: tuple[float, float],
-    moving: tuple[float, float],
+    tally: Tally, topology_id: str, name: str, before: Stretch, after: Stretch, moving: tuple[float, float]
 ) -> TopologyResult:
-    records = tally.records()
-    totals = tally.totals(topology_id)
+    records, totals = tally.records(), tally.totals(topology_id)
     return TopologyResult(
         id=topology_id,
         name=name,
-        before=measure(records, topology_id, *before),
-        after=measure(records, topology_id, *after),
+        before=measure(records, topology_id, *before.span_ms),
+        after=measure(records, topology_id, *after.span_ms),
         silence_s=longest_silence_s(records, topology_id, *moving),
         begun=totals.begun,
         acked=totals.acked,

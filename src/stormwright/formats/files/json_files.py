@@ -15,7 +15,7 @@ import orjson
 
 from stormwright.collection import collection_paused
 from stormwright.errors import Fault, InputError
-from stormwright.files import write_whole
+from stormwright.files import name_of_output, write_whole
 from stormwright.formats.files.twice import keys_given_twice
 
 #: Stands for standard input where a file is read.
@@ -145,7 +145,8 @@ def write_bytes(path: Path, data: bytes) -> None:
     try:
         write_whole(path, data)
     except OSError as error:
-        raise _unusable(path, f"cannot be written: {error.strerror or error}") from error
+        fault = Fault(f"cannot be written: {error.strerror or error}", "$")
+        raise InputError(name_of_output(path), [fault]) from error
 
 
 def _unusable(path: Path, message: str) -> InputError:

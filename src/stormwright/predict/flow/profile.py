@@ -53,6 +53,8 @@ class Profile:
     ----------
     problem, layout
         Whose it is.
+    assumed
+        Whether a topology's load was not measured, but assumed, shape (T,).
     rate_tps
         Trees/s of every topology as measured, 0 where there were none, shape (T,).
     begins
@@ -70,6 +72,7 @@ class Profile:
 
     problem: Problem
     layout: Layout
+    assumed: BoolArray
     rate_tps: FloatArray
     begins: FloatArray
     handled_tps: FloatArray
@@ -101,6 +104,7 @@ class Profile:
         return cls(
             problem=problem,
             layout=layout,
+            assumed=np.array([load is None for load in problem.demand.measured], dtype=bool),
             rate_tps=rate_tps,
             begins=begins,
             handled_tps=handled,

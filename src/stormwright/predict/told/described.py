@@ -16,7 +16,14 @@ from stormwright.predict.steady import Placed, Steady, limits
 from stormwright.predict.sums import ratio, sums
 from stormwright.predict.told.names import PENDING, Bottleneck, bottleneck, node_name, thread_name
 from stormwright.predict.told.notes import notes_of_all, notes_of_topology
-from stormwright.predict.told.prediction import BusyThread, Interval, NodePrediction, Prediction, TopologyPrediction
+from stormwright.predict.told.prediction import (
+    BusyThread,
+    Interval,
+    NodePrediction,
+    Prediction,
+    Sustained,
+    TopologyPrediction,
+)
 
 #: Where nothing is fuller than this while all trees are pending that may be, their number is what limits the rate.
 _CLEARLY_BELOW = 0.9
@@ -72,12 +79,14 @@ def _topology(
     mean = [state.given.ways.latency.mean for state in states]
     return TopologyPrediction(
         topology=problem.topologies[topology].id,
+        assumed=bool(profile.assumed[topology]),
         measured_tps=float(profile.rate_tps[topology]),
         rate_tps=rate,
         highest_tps=highest,
         pending_tps=pending,
         bottleneck=what,
         headroom=highest.value / rate if rate > 0 else 0.0,
+        sustained=_answer(sustained) if rate > 0 else None,
         latency_ms=_ms([float(s[topology]) if held else None for s, held in zip(mean, sustained, strict=True)]),
         p99_ms=_ms([float(s[topology]) if held else None for s, held in zip(late, sustained, strict=True)]),
         pending_latency_ms=(
@@ -91,6 +100,12 @@ def _sustained(profile: Profile, steady: Steady, topology: int) -> bool:
     """Whether nothing that a topology uses is full at the rates asked for, nor its pending trees too few."""
     rate, cycle_s = steady.given.rate_tps[topology], steady.given.ways.cycle.mean[topology]
     return bool(rate > 0 and steady.given_use[topology] < 1 and rate * cycle_s <= profile.layout.pending[topology])
+
+
+def _answer(sustained: Sequence[bool]) -> Sustained:
+    if all(sustained):
+        return "yes"
+    return "perhaps" if any(sustained) else "no"
 
 
 def _ms(seconds: Sequence[float | None]) -> Interval | None:

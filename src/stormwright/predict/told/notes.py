@@ -13,6 +13,7 @@ from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.predict.flow.measured import BYTES_PER_TUPLE
 from stormwright.predict.queue.waits import node_use
 from stormwright.predict.steady import Placed, Steady
+from stormwright.predict.told.prediction import ASSUMED
 
 
 def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: int) -> Iterator[str]:
@@ -29,8 +30,8 @@ def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: in
     """
     problem, profile, layout = placed.problem, placed.profile, placed.profile.layout
     one = problem.topologies[topology]
-    if profile.problem.demand.measured[topology] is None:
-        yield "its load was not measured: this is predicted from an assumed one, 1 tuple/s from each spout executor"
+    if profile.assumed[topology]:
+        yield ASSUMED
     missing = int(np.count_nonzero(placed.routes.scopes.slot[problem.executors_of(topology)] == UNPLACED))
     if missing:
         verb = "has" if missing == 1 else "have"

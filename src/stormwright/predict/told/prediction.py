@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, Literal
 
 from stormwright.predict.told.names import Bottleneck
+
+#: Whether a rate is sustained: ``perhaps`` where it is by a part of the interval, and by another part it is not.
+Sustained = Literal["yes", "perhaps", "no"]
+
+#: The note of a topology whose load was not measured.
+ASSUMED = "its load was not measured: this is predicted from an assumed one, 1 tuple/s from each spout executor"
+
+#: What people read of those that may not be.
+NOT_SUSTAINED: dict[Sustained, str] = {"perhaps": "perhaps not sustained", "no": "not sustained"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,8 @@ class TopologyPrediction:
     ----------
     topology
         Its id.
+    assumed
+        Whether its load was not measured, but assumed.
     measured_tps, rate_tps
         Trees/s as measured (or assumed), and those that utilisation and latency are predicted at.
     highest_tps
@@ -42,6 +53,8 @@ class TopologyPrediction:
         What limits the lower of the two.
     headroom
         `highest_tps` by `rate_tps`.
+    sustained
+        Whether `rate_tps` is sustained; None where that is 0.
     latency_ms, p99_ms
         Mean and 99th percentile of complete latency, as Storm measures it, at `rate_tps`; None where that rate is not
         sustained.
@@ -52,12 +65,14 @@ class TopologyPrediction:
     """
 
     topology: str
+    assumed: bool
     measured_tps: float
     rate_tps: float
     highest_tps: Interval
     pending_tps: Interval | None
     bottleneck: Bottleneck
     headroom: float
+    sustained: Sustained | None
     latency_ms: Interval | None
     p99_ms: Interval | None
     pending_latency_ms: Interval | None
@@ -68,17 +83,24 @@ class TopologyPrediction:
         """Trees/s that it can come to: the lower of what the placement and its pending trees allow."""
         return self.highest_tps if self.pending_tps is None else self.pending_tps
 
+    @property
+    def further_notes(self) -> tuple[str, ...]:
+        """The notes without that of an assumed load, which is told before all else."""
+        return tuple(note for note in self.notes if note != ASSUMED)
+
     def as_dict(self) -> dict[str, Any]:
         """Itself for JSON."""
         intervals = ("highest_tps", "pending_tps", "latency_ms", "p99_ms", "pending_latency_ms")
         values = {name: getattr(self, name) for name in intervals}
         return {
             "topology": self.topology,
+            "assumed": self.assumed,
             "measured_tps": self.measured_tps,
             "rate_tps": self.rate_tps,
             **{name: None if value is None else value.as_dict() for name, value in values.items()},
             "bottleneck": self.bottleneck.as_dict(),
             "headroom": self.headroom if isfinite(self.headroom) else None,
+            "sustained": self.sustained,
             "notes": list(self.notes),
         }
 
@@ -149,9 +171,11 @@ class Prediction:
 
     def __str__(self) -> str:
         lines = [self._line(topology) for topology in self.topologies]
+        first = [f"{each.topology}: {ASSUMED}" for each in self.topologies if each.assumed]
+        full = f"fullest at the rates asked for: {self.fullest}, {self.fullest_use:.0%}"
         notes = [f"note: {note}" for note in self.notes]
-        notes += [f"note: {each.topology}: {note}" for each in self.topologies for note in each.notes]
-        return "\n".join([*lines, f"fullest at the rates asked for: {self.fullest}, {self.fullest_use:.0%}", *notes])
+        notes += [f"note: {each.topology}: {note}" for each in self.topologies for note in each.further_notes]
+        return "\n".join([*first, *lines, full, *notes])
 
     def as_dict(self) -> dict[str, Any]:
         """Itself for JSON."""
@@ -169,7 +193,9 @@ class Prediction:
         rate = (
             f"{reach.value:,.0f} trees/s ({reach.low:,.0f} to {reach.high:,.0f}), then limited by {topology.bottleneck}"
         )
-        if topology.latency_ms is None or topology.p99_ms is None:
+        if topology.sustained is None:
             return f"{topology.topology}: {rate}"
-        times = f"{topology.latency_ms.value:,.1f} ms, p99 {topology.p99_ms.value:,.1f} ms"
-        return f"{topology.topology}: {rate}; at {topology.rate_tps:,.0f} trees/s {times}"
+        asked = [NOT_SUSTAINED[topology.sustained]] if topology.sustained in NOT_SUSTAINED else []
+        if topology.latency_ms is not None and topology.p99_ms is not None:
+            asked.append(f"{topology.latency_ms.value:,.1f} ms, p99 {topology.p99_ms.value:,.1f} ms")
+        return f"{topology.topology}: {rate}; at {topology.rate_tps:,.0f} trees/s {', '.join(asked)}"

@@ -1,7 +1,7 @@
 """A real Storm cluster on this machine: ZooKeeper, Nimbus, and a supervisor on each of a few nodes."""
 
-from stormwright.storm.local.cluster import LocalCluster, stop_running
-from stormwright.storm.local.config import LocalClusterConfig, link_bits_per_s
+from stormwright.storm.local.cluster import LocalCluster, stop_running, why_no_cpu_limits
+from stormwright.storm.local.config import LocalClusterConfig
 from stormwright.storm.local.cpu import NodeCpu, fitting_cores
 from stormwright.storm.local.running import LinkBytes, RunningCluster
 
@@ -12,6 +12,6 @@ __all__ = [
     "NodeCpu",
     "RunningCluster",
     "fitting_cores",
-    "link_bits_per_s",
     "stop_running",
+    "why_no_cpu_limits",
 ]

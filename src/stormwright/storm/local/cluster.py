@@ -197,6 +197,11 @@ def stop_running() -> bool:
     return True
 
 
+def why_no_cpu_limits(cores: float) -> str:
+    """Why the nodes of this user's cluster cannot be held to so many cores, and what to do; empty if they can."""
+    return cpu.why_no_limits(state.work_dir(), cores)
+
+
 def _own_the_place() -> int:
     lock = state.acquire()
     if lock is None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from stormwright.errors import Fault, InputError
+from stormwright.link_speed import link_bits_per_s
 
 Network = Literal["auto", "namespaces", "loopback"]
 CpuLimits = Literal["auto", "groups"]
-
-_RATE = re.compile(r"(\d+(?:\.\d+)?)(kbit|mbit|gbit)")
-_BITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 #: Cores that a node declares to schedulers where it is not held to any.
 UNLIMITED_CORES = 2.0
@@ -97,9 +94,3 @@ class LocalClusterConfig:
     def declared_cores(self) -> float:
         """What a node tells schedulers that it has."""
         return self.cores_per_node or UNLIMITED_CORES
-
-
-def link_bits_per_s(link: str) -> float:
-    """Bits per second of a rate such as ``40mbit``; 0 for anything that is none."""
-    match = _RATE.fullmatch(link)
-    return float(match[1]) * _BITS[match[2]] if match else 0.0

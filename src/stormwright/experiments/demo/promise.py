@@ -1,0 +1,100 @@
+"""What is predicted of the demonstration's placements, to be held against what is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stormwright.model import Problem, TopologyAssignment
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.told.prediction import Interval, NodePrediction, TopologyPrediction
+
+
+@dataclass(frozen=True)
+class TopologyPromise:
+    """What one topology will come to.
+
+    Parameters
+    ----------
+    rate_tps
+        Trees/s: what its spouts begin, or as much as the placement sustains if that is less.
+    latency_ms
+        Mean complete latency then; None where it is not known.
+    bottleneck
+        What limits it, in words.
+    """
+
+    rate_tps: Interval
+    latency_ms: Interval | None
+    bottleneck: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "acked_tps": self.rate_tps.as_dict(),
+            "mean_latency_ms": self.latency_ms.as_dict() if self.latency_ms else None,
+            "bottleneck": self.bottleneck,
+        }
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a placement will come to.
+
+    Parameters
+    ----------
+    topologies
+        By id.
+    nodes
+        How full each is then, by its name.
+    """
+
+    topologies: Mapping[str, TopologyPromise]
+    nodes: Mapping[str, NodePrediction]
+
+
+def promise(
+    problem: Problem,
+    placement: Mapping[str, TopologyAssignment],
+    begin_tps: Mapping[str, float],
+    assumptions: Assumptions | None = None,
+) -> Promise:
+    """What a placement will come to, by the load that was measured under the problem's own.
+
+    Parameters
+    ----------
+    problem
+        With speeds of links, and a load.
+    placement
+        Where everything runs.
+    begin_tps
+        Topology id → trees/s that its spouts begin; those not named begin as many as they can.
+    assumptions
+        Costs and the like.
+    """
+    assumptions = assumptions or Assumptions()
+    slots = problem.with_current(placement).current_slot
+    highest = predict(problem, slots, assumptions)
+    rates = {
+        each.topology: min(each.reachable_tps.value, begin_tps.get(each.topology, each.reachable_tps.value))
+        for each in highest.topologies
+    }
+    asked = {topology: rate for topology, rate in rates.items() if 0 < rate < float("inf")}
+    then = predict(problem, slots, replace(assumptions, rate_tps=asked))
+    return Promise(
+        {
+            most.topology: _of_topology(most, given, begin_tps.get(most.topology))
+            for most, given in zip(highest.topologies, then.topologies, strict=True)
+        },
+        {node.name: node for node in then.nodes},
+    )
+
+
+def _of_topology(most: TopologyPrediction, given: TopologyPrediction, begin_tps: float | None) -> TopologyPromise:
+    """From what is predicted of it at most, and at the rate that it comes to."""
+    reach = most.reachable_tps
+    if begin_tps is not None and begin_tps <= reach.value:
+        held = Interval(begin_tps, min(begin_tps, reach.low), min(begin_tps, reach.high))
+        return TopologyPromise(held, given.latency_ms, f"its spouts, which begin {begin_tps:,.0f} trees/s")
+    return TopologyPromise(reach, most.pending_latency_ms, str(most.bottleneck))

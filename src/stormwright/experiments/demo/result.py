@@ -1,0 +1,115 @@
+"""What came of a demonstration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stormwright.controller.move import MoveReport
+from stormwright.controller.policy import Decision
+from stormwright.experiments.demo.measure import TopologyRun
+from stormwright.experiments.demo.nodes import NodeUse
+from stormwright.experiments.demo.promise import Promise
+from stormwright.model import Problem, TopologyAssignment
+from stormwright.pipeline.run.progress import Progress
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of time in which everything was measured.
+
+    Parameters
+    ----------
+    start_ms, end_ms
+        From when to when, in ms since 1970.
+    ran_s
+        How long the youngest worker had run when it began, in seconds.
+    nodes
+        What each node used, by its name.
+    """
+
+    start_ms: float
+    end_ms: float
+    ran_s: float
+    nodes: Mapping[str, NodeUse]
+
+    @property
+    def span_ms(self) -> tuple[float, float]:
+        """From when to when."""
+        return self.start_ms, self.end_ms
+
+
+@dataclass(frozen=True)
+class TopologyResult:
+    """One topology before and after."""
+
+    id: str
+    name: str
+    before: TopologyRun
+    after: TopologyRun
+    silence_s: float
+    begun: int
+    acked: int
+    failed: int
+    lost: int
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Everything before the move, or after it.
+
+    Parameters
+    ----------
+    scheduler
+        By whom everything is placed.
+    stretch
+        When it was measured.
+    placement
+        Where it runs.
+    promise
+        What is predicted of that, by the load that was measured before the move.
+    """
+
+    scheduler: str
+    stretch: Stretch
+    placement: Mapping[str, TopologyAssignment]
+    promise: Promise
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """Everything the table and the report show; `problem_before` has the load that was measured before the move."""
+
+    topologies: Sequence[TopologyResult]
+    decision: Decision
+    moves: Sequence[MoveReport]
+    problem_before: Problem
+    before: Phase
+    after: Phase
+    records: Sequence[Any]
+    start_ms: float
+    end_ms: float
+    network: str
+    pipeline: Progress | None = None
+
+    @property
+    def lost(self) -> int:
+        """Tuple trees begun that were neither acked nor failed at the end, and failed ones."""
+        return sum(abs(topology.lost) + topology.failed for topology in self.topologies)
+
+    @property
+    def throughput_ratio(self) -> float:
+        """Summed throughput after / before."""
+        before = sum(topology.before.acked_tps for topology in self.topologies)
+        return sum(topology.after.acked_tps for topology in self.topologies) / before if before else 0.0
+
+    @property
+    def improved(self) -> bool:
+        """Whether inter-node traffic per tuple fell, and throughput or latency gained without the other losing much."""
+        before, after = (
+            sum(getattr(t, phase).inter_node_per_acked for t in self.topologies) for phase in ("before", "after")
+        )
+        latencies = [(t.before.mean_latency_ms, t.after.mean_latency_ms) for t in self.topologies]
+        faster = [late < early for early, late in latencies if early is not None and late is not None]
+        return after < before and (self.throughput_ratio > 1.05 or (bool(faster) and all(faster)))

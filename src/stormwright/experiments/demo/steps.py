@@ -1,0 +1,109 @@
+"""What a demonstration does with a cluster and a service, step by step."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from stormwright.errors import ClusterError
+from stormwright.experiments.demo.settings import DemoSettings
+from stormwright.model import Problem
+from stormwright.service.wiring import Service
+from stormwright.storm.local import RunningCluster
+
+log = logging.getLogger(__name__)
+
+#: Seconds within which all workers of a new topology report, also on a machine that is busy with other things.
+FIRST_REPORT_S = 180.0
+
+#: Seconds within which the pipeline measures a load, and within which nothing older is to be in it.
+LAST_LOAD_S, WHOLLY_S = 180.0, 45.0
+
+#: Seconds after which a tuple tree that is still pending is lost: more than twice Storm's message timeout.
+LAST_DRAIN_S = 75.0
+
+
+def submit(settings: DemoSettings, cluster: RunningCluster, service: Service) -> dict[str, str]:
+    """Submit the topologies; their names → ids, once every executor reports."""
+    for submission in settings.submissions:
+        log.info("submitting %s", submission.name)
+        args = {"name": submission.name, **submission.args}
+        conf = {
+            "stormwright.probe.service.url": cluster.service_url,
+            "stormwright.probe.interval.ms": settings.probe_interval_ms,
+        }
+        cluster.run_topology(submission.main_class, [f"{key}={value}" for key, value in args.items()], conf)
+    wanted = {submission.name for submission in settings.submissions}
+    deadline = time.monotonic() + FIRST_REPORT_S
+    while time.monotonic() < deadline:
+        snapshot = service.bridge.snapshot()
+        running = [t for t in snapshot.topologies if t.name in wanted and _reports(service, t.id)] if snapshot else []
+        if len(running) == len(wanted):
+            log.info("all workers report")
+            return {topology.name: topology.id for topology in running}
+        service.tally.wait(1.0)
+    raise ClusterError(f"not every worker of {', '.join(sorted(wanted))} reported within {FIRST_REPORT_S:g} s")
+
+
+def _reports(service: Service, topology_id: str) -> bool:
+    placement = snapshot_of(service).current.get(topology_id)
+    return placement is not None and all(
+        service.tally.reports(topology_id, slot.supervisor, slot.port, frozenset(), 0.0) for slot in placement.slots
+    )
+
+
+def measured_problem(service: Service, since_ms: float) -> Problem:
+    """The problem under a load that was measured since then; on a busy machine the pipeline may lag.
+
+    It takes one of which nothing was measured before, and after `WHOLLY_S` seconds also one that began before.
+
+    Raises
+    ------
+    ClusterError
+        There is none within `LAST_LOAD_S` seconds.
+    """
+    begin = time.monotonic()
+    while (waited_s := time.monotonic() - begin) < LAST_LOAD_S:
+        problem = service.problem()
+        if problem is not None and problem.load is not None:
+            wholly, partly = problem.load.start_ms >= since_ms, problem.load.end_ms > since_ms
+            if wholly or (partly and waited_s > WHOLLY_S):
+                return problem
+        time.sleep(0.5)
+    progress = service.stream.progress()
+    why = (
+        progress["error"] or f"its last batch took {(progress['batch_ms'] or 0) / 1000:.0f} s: is the machine too busy?"
+    )
+    raise ClusterError(f"the pipeline has measured no load within {LAST_LOAD_S:g} s: {why}")
+
+
+def snapshot_of(service: Service) -> Problem:
+    """The cluster as Nimbus showed it last.
+
+    Raises
+    ------
+    ClusterError
+        It has not yet.
+    """
+    snapshot = service.bridge.snapshot()
+    if snapshot is None:
+        raise ClusterError("Nimbus has not asked for a placement yet")
+    return snapshot
+
+
+def finish(service: Service, names: list[str]) -> None:
+    """Pause all spouts and let every tuple tree end, so that what is still pending is lost."""
+    log.info("pausing all spouts to count every tuple")
+    for name in names:
+        service.nimbus.deactivate(name)
+    begin = time.monotonic()
+    ids = [topology.id for topology in snapshot_of(service).topologies if topology.name in names]
+    while time.monotonic() < begin + LAST_DRAIN_S and any(
+        _unsettled(service, topology_id, begin) for topology_id in ids
+    ):
+        service.tally.wait(1.0)
+
+
+def _unsettled(service: Service, topology_id: str, since: float) -> bool:
+    slots = [(slot.supervisor, slot.port) for slot in snapshot_of(service).current[topology_id].slots]
+    return service.tally.pending(topology_id, slots) != 0 or not service.tally.quiet(topology_id, slots, since)

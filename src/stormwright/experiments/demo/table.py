@@ -1,0 +1,198 @@
+"""The demonstration's result as a table, as sentences and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stormwright.experiments.demo.measure import TopologyRun
+from stormwright.experiments.demo.nodes import NodeUse, fullest
+from stormwright.experiments.demo.promise import TopologyPromise
+from stormwright.experiments.demo.result import DemoResult, Phase, TopologyResult
+from stormwright.experiments.demo.settings import DemoSettings
+from stormwright.link_speed import link_bits_per_s
+from stormwright.predict.told.prediction import NodePrediction
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the before/after table."""
+
+    label: str
+    before: str
+    after: str
+    ratio: str
+    better: bool
+
+
+def table(result: DemoResult) -> list[Row]:
+    """The before/after table: sums over the topologies, each topology, what each node used, how warm workers were."""
+    rows = sums(result)
+    for topology in result.topologies:
+        rows += _topology_rows(topology, *(phase.promise.topologies.get(topology.id) for phase in _phases(result)))
+    # What a node uses is neither good nor bad by itself.
+    return [*rows, *(replace(row, better=False) for row in (*_node_rows(result), *_warmth_rows(result)))]
+
+
+def sums(result: DemoResult) -> list[Row]:
+    """Throughput and traffic over all topologies."""
+    before, after = ([getattr(t, phase) for t in result.topologies] for phase in ("before", "after"))
+    return [
+        _row("tuple trees acked / s", _sum(before, "acked_tps"), _sum(after, "acked_tps"), more_is_better=True),
+        _row("inter-node tuples / s", _sum(before, "inter_node_tps"), _sum(after, "inter_node_tps")),
+        _row("inter-node tuples per acked tree", crossing_per_tree(before), crossing_per_tree(after), digits=2),
+    ]
+
+
+def _topology_rows(
+    topology: TopologyResult, before: TopologyPromise | None, after: TopologyPromise | None
+) -> Iterator[Row]:
+    name, early, late = topology.name, topology.before, topology.after
+    yield _row(f"{name}: acked / s", early.acked_tps, late.acked_tps, more_is_better=True)
+    if before and after:
+        told = [each.rate_tps.value for each in (before, after)]
+        yield replace(_row("… predicted", *told), better=False)
+    yield _row(f"{name}: mean complete latency, ms", early.mean_latency_ms, late.mean_latency_ms, digits=1)
+    if before and after and before.latency_ms and after.latency_ms:
+        yield replace(_row("… predicted", before.latency_ms.value, after.latency_ms.value, digits=1), better=False)
+    yield _row(f"{name}: p99 complete latency, ms", early.p99_latency_ms, late.p99_latency_ms, digits=1)
+    yield _row(f"{name}: nodes used", early.nodes, late.nodes)
+
+
+def _node_rows(result: DemoResult) -> Iterator[Row]:
+    for node, before in result.before.stretch.nodes.items():
+        early, late = parts_of(before), parts_of(result.after.stretch.nodes[node])
+        for (label, share), (_, share_after) in zip(early, late, strict=True):
+            if share is not None and share_after is not None:
+                yield _row(f"{node}: {label}, %", 100 * share, 100 * share_after)
+
+
+def parts_of(use: NodeUse) -> list[tuple[str, float | None]]:
+    """What a node has, in words, and to what share it was used; None where that has no limit."""
+    cpu = "CPU" if use.limit_cores is None else f"CPU of {use.limit_cores:g} cores"
+    speed = "" if use.link_mbit_s is None else f" of {use.link_mbit_s:g} Mbit/s"
+    sent, received = use.link_shares
+    return [(cpu, use.cpu_share), (f"link out{speed}", sent), (f"link in{speed}", received)]
+
+
+def promised_parts(node: NodePrediction | None) -> list[float | None]:
+    """What is predicted of the same parts."""
+    parts = (node.cpu, node.link_out, node.link_in) if node else (None, None, None)
+    return [None if part is None else part.value for part in parts]
+
+
+def _warmth_rows(result: DemoResult) -> Iterator[Row]:
+    yield _row("youngest worker had run, s", *(phase.stretch.ran_s for phase in _phases(result)))
+    shares = [
+        [t.compiler_share for t in (getattr(each, phase) for each in result.topologies) if t.compiler_share is not None]
+        for phase in ("before", "after")
+    ]
+    if all(shares):
+        yield _row("workers' CPU that compilers took, %", *(100 * sum(each) / len(each) for each in shares))
+
+
+def limits(result: DemoResult) -> list[str]:
+    """What was full, measured and predicted, before and after."""
+    lines = []
+    for phase in _phases(result):
+        found = fullest(phase.stretch.nodes)
+        measured = f"fullest was {found}" if found else "no limit of a node's CPU or link to be held against"
+        names = {topology.id: topology.name for topology in result.topologies}
+        promised: dict[str, list[str]] = {}
+        for topology, each in phase.promise.topologies.items():
+            if topology in names:
+                promised.setdefault(each.bottleneck, []).append(names[topology])
+        told = "; ".join(f"{what} ({', '.join(of)})" for what, of in promised.items())
+        lines.append(f"under {phase.scheduler}: {measured}; predicted limit: {told}")
+    return lines
+
+
+def counts(result: DemoResult) -> list[str]:
+    """What became of every tuple tree, and how long the move took, a line a topology."""
+    return [
+        f"{t.name}: {t.begun} tuple trees begun, {t.acked} acked, {t.failed} failed, {t.lost} lost; "
+        f"longest time without an ack during the move {t.silence_s:.1f} s"
+        for t in result.topologies
+    ]
+
+
+def network_line(settings: DemoSettings) -> str:
+    """How network stands to CPU here, beside a usual cluster."""
+    link = settings.cluster.link
+    if link is None:
+        return "links are not limited: expect little gain"
+    ratio = link_bits_per_s(link) / 1e6 / settings.cluster.declared_cores
+    core = "declared core" if settings.cluster.cores_per_node is None else "core"
+    return f"{link} a node, {ratio:.0f} Mbit/s a {core} (a usual node, 1 Gbit/s for 16 cores: 62)"
+
+
+def as_dict(result: DemoResult) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "scheduler_reason": result.decision.reason,
+        "network": result.network,
+        "throughput_ratio": result.throughput_ratio,
+        "improved": result.improved,
+        "lost": result.lost,
+        "topologies": [
+            {
+                "name": t.name,
+                "before": _run_dict(t.before, result.before.promise.topologies.get(t.id)),
+                "after": _run_dict(t.after, result.after.promise.topologies.get(t.id)),
+                "begun": t.begun,
+                "acked": t.acked,
+                "failed": t.failed,
+                "lost": t.lost,
+                "longest_time_without_ack_s": t.silence_s,
+            }
+            for t in result.topologies
+        ],
+        "nodes": {
+            node: {"before": _node_dict(result.before, node), "after": _node_dict(result.after, node)}
+            for node in result.before.stretch.nodes
+        },
+        "fullest": {"before": _fullest_dict(result.before), "after": _fullest_dict(result.after)},
+        "youngest_worker_ran_s": {"before": result.before.stretch.ran_s, "after": result.after.stretch.ran_s},
+        "moves": [move.as_dict() for move in result.moves],
+        "pipeline": result.pipeline,
+    }
+
+
+def _run_dict(run: TopologyRun, promised: TopologyPromise | None) -> dict[str, Any]:
+    return {**run.as_dict(), "predicted": promised.as_dict() if promised else None}
+
+
+def _node_dict(phase: Phase, node: str) -> dict[str, Any]:
+    use, promised = phase.stretch.nodes[node], phase.promise.nodes.get(node)
+    shares = dict(zip(("cpu_share", "sent_share", "received_share"), (s for _, s in parts_of(use)), strict=True))
+    return {**use.as_dict(), **shares, "predicted": promised.as_dict() if promised else None}
+
+
+def _fullest_dict(phase: Phase) -> dict[str, Any] | None:
+    found = fullest(phase.stretch.nodes)
+    return None if found is None else {"what": found.what, "share": found.share, "is_full": found.is_full}
+
+
+def _phases(result: DemoResult) -> tuple[Phase, Phase]:
+    return result.before, result.after
+
+
+def _row(
+    label: str, before: float | None, after: float | None, *, digits: int = 0, more_is_better: bool = False
+) -> Row:
+    early, late = ("–" if value is None else f"{value:,.{digits}f}" for value in (before, after))
+    if not before or after is None:
+        return Row(label, early, late, "–", better=False)
+    ratio = after / before
+    return Row(label, early, late, f"{ratio:.2f}", better=ratio > 1.05 if more_is_better else ratio < 0.95)
+
+
+def _sum(measurements: Sequence[TopologyRun], what: str) -> float:
+    return float(sum(getattr(measurement, what) for measurement in measurements))
+
+
+def crossing_per_tree(measurements: Sequence[TopologyRun]) -> float:
+    """Inter-node tuples per completed tree, over several topologies."""
+    acked = _sum(measurements, "acked_tps")
+    return _sum(measurements, "inter_node_tps") / acked if acked else 0.0

@@ -1,0 +1,18 @@
+"""Speeds of links as people and ``tc`` write them: ``40mbit``, ``512kbit``, ``1gbit``."""
+
+from __future__ import annotations
+
+import re
+
+_SPEED = re.compile(r"(\d+(?:\.\d+)?)([kmg]?)bit", re.ASCII | re.IGNORECASE)
+_BITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
+
+#: No link comes near; numbers beyond are slips.
+_MOST = 1e15
+
+
+def link_bits_per_s(text: str) -> float:
+    """Bits per second of a speed such as ``40mbit``, in small letters or large; 0 for anything that is none."""
+    match = _SPEED.fullmatch(text)
+    speed = float(match[1]) * _BITS[match[2].lower()] if match else 0.0
+    return speed if speed <= _MOST else 0.0
