@@ -75,7 +75,7 @@ class Seats:
 
 @dataclass(frozen=True)
 class Aim:
-    """What a search is for: the kind of its score, rates of topologies in trees/s (T,), and how full anything may be."""
+    """What a search is for: its kind of score, trees/s of every topology (T,), and how full anything may be."""
 
     kind: int
     rate_tps: FloatArray

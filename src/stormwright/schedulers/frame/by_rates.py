@@ -38,9 +38,6 @@ _KINDS = {"throughput": (THROUGHPUT, LATENCY), "latency": (LATENCY, THROUGHPUT),
 #: What runs is left alone for less than this, in parts of the objective; and what need not move for less than that.
 _WORTH_IT, _SAME = 5e-3, 1e-3
 
-#: Of all CPU, what measured CPU is taken to be where it is not to limit where executors go.
-_LEFT = 0.5
-
 #: More topologies than these are not tried one by one to stay where they run.
 _MOST_TRIED = 200
 
@@ -71,21 +68,6 @@ class Wish:
     workers: str
     headroom: float
     seed: int
-
-
-def with_room_for_cpu(problem: Problem) -> Problem:
-    """`problem` with less CPU measured, so that it fits: rates follow from a placement, and CPU from rates."""
-    load = problem.load
-    if load is None or not load.topologies:
-        return problem
-    asked, there = float(problem.executor_cpu_hz.sum()), float(problem.node_cpu_hz[problem.node_usable].sum())
-    largest = float(problem.executor_cpu_hz.max(initial=0.0))
-    room = float(problem.node_cpu_hz[problem.node_usable].max(initial=0.0))
-    part = _LEFT * min(there / max(asked, 1.0), room / max(largest, 1.0))
-    if part >= 1:
-        return problem
-    less = {name: replace(of, cpu_hz=of.cpu_hz * part) for name, of in load.topologies.items()}
-    return problem.with_load(replace(load, topologies=less))
 
 
 class RateSearch:
