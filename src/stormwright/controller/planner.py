@@ -16,7 +16,6 @@ from stormwright.controller.room import Room, workers_of
 from stormwright.controller.spare import Batch, Helpers, through_spare_slots
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
-from stormwright.schedulers.kit.limits import with_room_for_cpu
 
 #: Up to this size groups are looked for that are the smallest there are; of larger ones the first found is taken.
 SMALLEST_UP_TO = 4
@@ -64,8 +63,6 @@ def plan_moves(
     target = problem.current_slot.copy()
     for index in movable:
         target[problem.executors_of(index)] = wanted.slot_of_executor[problem.executors_of(index)]
-    if wanted.cpu_follows:
-        problem = with_room_for_cpu(problem, 0.0)
     start, firm = Room(problem, target), set[int]()
     for _ in range(_PLANS):
         planner = _Planner(start.copy(), movable, budget, firm)

@@ -59,8 +59,6 @@ class Assignment(ByContent):
     num_workers
         Topology id → how many workers it should be given (``rebalance -n``), where the scheduler chose that and it is
         not what the topology asks for.
-    cpu_follows
-        Whether measured CPU was no limit, because it follows from the rates that this placement is chosen for.
     """
 
     slot_of_executor: IntArray
@@ -70,7 +68,6 @@ class Assignment(ByContent):
     parameters: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     num_workers: Mapping[str, int] = field(default_factory=dict)
-    cpu_follows: bool = False
 
     def by_topology(self, problem: Problem) -> dict[str, TopologyAssignment]:
         """The same answer by name, topology by topology; slots in the order of their first executor."""

@@ -85,7 +85,6 @@ def assignment_from_dict(document: object, problem: Problem, source: str = "assi
         parameters=header.parameters,
         seconds=header.seconds,
         num_workers=header.num_workers,
-        cpu_follows=header.cpu_follows,
     )
 
 
@@ -122,8 +121,6 @@ def assignment_to_dict(problem: Problem, assignment: Assignment, cost: Cost | No
     }
     if assignment.num_workers:
         document["num_workers"] = dict(assignment.num_workers)
-    if assignment.cpu_follows:
-        document["cpu_follows"] = True
     if cost is not None:
         document["cost"] = asdict(cost)
     return document

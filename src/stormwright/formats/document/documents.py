@@ -205,4 +205,3 @@ class AssignmentDocument(Document):
     parameters: dict[str, Any] = EMPTY_OBJECT
     seconds: Total = 0.0
     num_workers: dict[str, Positive] = EMPTY_OBJECT
-    cpu_follows: bool = False
