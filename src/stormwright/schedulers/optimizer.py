@@ -1,4 +1,4 @@
-"""A search for the placement of least cost that takes as long as it is told."""
+"""A search for the placement that is best by what an operator wants, which takes as long as it is told."""
 
 from __future__ import annotations
 
@@ -72,8 +72,14 @@ class OptimizerParams(Params):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.objective not in ("auto", "traffic") and self.prices != Prices():
-            raise InputError("scheduler parameters", [Fault("prices and limits of moves need traffic", "objective")])
+        if self.objective not in ("auto", "traffic") and self.needs_traffic:
+            fault = Fault("prices, limits of moves and bounds are those of traffic", "objective")
+            raise InputError("scheduler parameters", [fault])
+
+    @property
+    def needs_traffic(self) -> bool:
+        """Whether something is asked for that only a search for little traffic knows."""
+        return self.bound or self.prices != Prices()
 
     @property
     def prices(self) -> Prices:
@@ -89,9 +95,18 @@ class OptimizerParams(Params):
 
 
 class OptimizerScheduler:
-    """Searches for the placement of least cost, first by construction, then for as long as it may.
+    """Searches for the placement of highest throughput, least latency, fewest nodes or least traffic.
 
-    Own. Topology by topology goes onto few nodes; then simulated annealing with steps of executors, of workers and of
+    Own. What topologies take of threads, nodes and links, and how long tuples wait, is predicted for every placement
+    from what was measured (`stormwright.predict`). For throughput, simulated annealing lowers Σ u⁸ of the utilisations u
+    of all CPUs, links and busiest threads, while rates grow to what the placement sustains; for latency Σ u / (1 − u)
+    and the way of messages; for nodes their number, as long as `headroom_percent` stays free. It starts from what runs,
+    from a placement of little traffic and from topologies gathered on few nodes; what has been found is judged by the
+    whole prediction, and what runs is left where that is as good. CPU limits no rate here but is what rates come from,
+    so a node may be given more than was measured. The number of workers is a choice (`workers`), carried out by
+    ``rebalance -n``. Topologies without a measured load, with limits on components or generic resources stay.
+
+    For traffic, topology by topology goes onto few nodes; then simulated annealing with steps of executors, of workers and of
     whole topologies (ruin and recreate: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G. Dueck, "Record Breaking
     Optimization Results Using the Ruin and Recreate Principle", Journal of Computational Physics 159, 2000,
     https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled. With up to 64 executors, no flows and no price
@@ -137,13 +152,13 @@ class OptimizerScheduler:
 
     When to use
     -----------
-    Traffic is what counts: large clusters, many topologies, or what runs may move only a little (`max_moves`). With
-    more than some thousand executors give it a time budget, as `iterations` are then few for each.
+    Always where a load was measured. For traffic: large clusters, many topologies, or what runs may move only a little
+    (`max_moves`). With more than some thousand executors give it a time budget, as `iterations` are then few for each.
 
     Ignores
     -------
-    How evenly nodes are loaded, as long as none is overloaded, and how many are used, unless that has a price; streams,
-    the speed of links, and that an executor which gets more of the shuffled traffic will need more CPU.
+    For traffic: how evenly nodes are loaded, as long as none is overloaded, and how many are used, unless that has a
+    price; streams, the speed of links, and that an executor which gets more of the shuffled traffic will need more CPU.
 
     Honours
     -------
@@ -158,12 +173,12 @@ class OptimizerScheduler:
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place every topology, as a whole or not at all."""
-        for ready in (ready_search, ready_small, ready_repair, ready_rates):
+        for ready in (ready_search, ready_small, ready_repair):
             ready()
         objective = self.params.objective
         if objective == "auto":
             measured = problem.load is not None and problem.load.end_ms > problem.load.start_ms
-            objective = "throughput" if measured and self.prices == Prices() else "traffic"
+            objective = "throughput" if measured and not self.params.needs_traffic else "traffic"
         if objective == "traffic":
             return self._by_traffic(problem)
         return self._by_rates(problem, objective)
@@ -171,6 +186,7 @@ class OptimizerScheduler:
     def _by_rates(self, problem: Problem, objective: str) -> Assignment:
         """By what is predicted, from what traffic alone would have; CPU follows the rates, so it leaves nothing out."""
         given, begun_s = self.params, time.perf_counter()
+        ready_rates()
         traffic = replace(
             given,
             objective="traffic",

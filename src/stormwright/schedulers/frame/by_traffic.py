@@ -1,4 +1,4 @@
-"""The frame of a search for little traffic: construction, search, and what runs left alone where moving does not pay."""
+"""The frame of a search for little traffic: construction, search, and what runs left where moving does not pay."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from stormwright.model import Problem, Topology
 from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 
-
 #: Of all CPU, what is taken to be used where that is to limit nothing.
 _USED = 0.5
 
