@@ -86,8 +86,8 @@ class FakeStorm:
         self.calls.append(f"release {topology_id} {supervisor.id}")
         return True
 
-    def rebalance(self, name: str, wait_s: int) -> None:
-        self._call(f"rebalance {name}")
+    def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None:
+        self._call(f"rebalance {name}" + (f" on {num_workers}" if num_workers else ""))
         self.paused_at_rebalance = json.loads(self._paused.read_text())
         if not self.asks:
             return

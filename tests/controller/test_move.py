@@ -54,8 +54,8 @@ class FakeStorm:
             acked = 10 - self._pending if seq == 1 else 0
             self._tally.add([record("t-1-0", "n0", seq, tasks=(1, 4), length_ms=20, acked=acked)])
 
-    def rebalance(self, name: str, wait_s: int) -> None:
-        self.calls.append(f"rebalance {name} {wait_s}")
+    def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None:
+        self.calls.append(f"rebalance {name} {wait_s}" + (f" on {num_workers}" if num_workers else ""))
         if self._refuse:
             raise NimbusError(self._refuse)
         if self.asks:
@@ -127,6 +127,12 @@ def test_pause_drain_swap_resume(
     assert report.moved_executors == 4
 
 
+def test_nimbus_is_told_how_many_workers_were_chosen(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
+    storm = FakeStorm(tally)
+    assert run(move.with_workers({T.id: 3}), storm, bridge, tally, pauses).complete
+    assert storm.calls[1] == "rebalance t 0 on 3"
+
+
 def test_a_supervisor_that_cannot_be_told_delays_nothing_else(
     move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -163,7 +169,7 @@ def test_once_it_is_active_again_no_late_question_moves_it(
 ) -> None:
     """Nimbus has taken the rebalance and stood still since: its first questions may still show what ran."""
     storm = FakeStorm(tally)
-    storm.rebalance = lambda name, wait_s: None
+    storm.rebalance = lambda name, wait_s, num_workers=None: None
     with pytest.raises(MoveError, match=r"t-1-0: Nimbus has not asked in 0\.3 s; active, not moved"):
         run(move, storm, bridge, tally, pauses, MoveLimits(drain_s=1, swap_s=0.3))
     assert storm.calls[-1] == "activate t"

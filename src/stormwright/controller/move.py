@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.plan import Leg, Step, TopologyMove
-from stormwright.controller.tally import Tally, WorkerId
+from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError
 from stormwright.model import Supervisor, Topology, TopologyAssignment, WorkerSlot
 from stormwright.storm.bridge import Bridge
@@ -44,7 +44,7 @@ class Nimbus(Protocol):
 
     def deactivate(self, name: str) -> None: ...
 
-    def rebalance(self, name: str, wait_s: int) -> None: ...
+    def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None: ...
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool: ...
 
@@ -205,7 +205,8 @@ class Mover:
         while time.monotonic() < since + self._limits.swap_s:
             time.sleep(_PAUSE_S)
             left = [(topology, supervisor) for topology, supervisor in left if not self._released(topology, supervisor)]
-            if not left and self._ended(old) and all(self._may_go_on(move, leg, since) for move, leg in legs):
+            ended = not left and all(map(self._tally.silent, old))
+            if ended and all(self._may_go_on(move, leg, since) for move, leg in legs):
                 return True
             self._tally.wait(_POLL_S)
         self._require_placed(legs, since)
@@ -217,8 +218,10 @@ class Mover:
         orders = {move.topology.id: Order(leg.after, reason, together, _before(move, leg)) for move, leg in legs}
         self._bridge.order_all(orders)
         try:
-            # Of those that change places one is enough: the others leave their slots in the same answer.
-            self._nimbus.rebalance(legs[0][0].topology.name, wait_s=0)
+            for move, _ in legs:
+                # One is enough, the others leave their slots in the same answer; but each is told of other workers.
+                if move is legs[0][0] or move.num_workers is not None:
+                    self._nimbus.rebalance(move.topology.name, 0, move.num_workers)
         except NimbusError:
             self._bridge.turn_back(ids)  # it may have taken the call and not been able to say so
             raise
@@ -241,9 +244,6 @@ class Mover:
         elsewhere = [m.topology.id for m, leg in legs if asked.current.get(m.topology.id) != leg.after]
         if elsewhere:
             raise MoveError(f"{', '.join(elsewhere)}: not placed as ordered, slots could not be had; active again")
-
-    def _ended(self, workers: Sequence[WorkerId]) -> bool:
-        return all(self._tally.silent(worker) for worker in workers)
 
     def _may_go_on(self, move: TopologyMove, leg: Leg, since: float) -> bool:
         return not leg.kept_workers or self._all_report(move.topology, leg, since)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from stormwright.model import Supervisor, Topology, TopologyAssignment, WorkerSlot
@@ -42,6 +42,7 @@ class TopologyMove:
     """One topology from where it runs to where it shall run, in one leg or, by way of free slots, in two.
 
     `arrives` is False where it only makes room for others, in a place of which it goes on to its own later.
+    `num_workers` is what Nimbus is told of how many workers it has from now on; None for what it has been.
     """
 
     topology: Topology
@@ -53,6 +54,7 @@ class TopologyMove:
     kept_workers: tuple[WorkerSlot, ...]
     legs: tuple[Leg, ...]
     arrives: bool = True
+    num_workers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ class Step:
 
     moves: tuple[TopologyMove, ...]
     after: frozenset[str] = frozenset()
+
+    def with_workers(self, chosen: Mapping[str, int]) -> Step:
+        """The same, by which topologies that arrive get as many workers as were chosen for them (by id)."""
+        moves = (replace(m, num_workers=chosen.get(m.topology.id)) if m.arrives else m for m in self.moves)
+        return replace(self, moves=tuple(moves)) if chosen else self
 
 
 @dataclass(frozen=True)

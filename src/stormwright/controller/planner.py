@@ -77,7 +77,7 @@ def plan_moves(
         if not planner.stranded:
             break
         firm = set(movable) if firm else planner.stranded
-    return MovePlan(tuple(planner.steps), {**left, **planner.left})
+    return MovePlan(tuple(step.with_workers(wanted.num_workers) for step in planner.steps), {**left, **planner.left})
 
 
 def _movable(problem: Problem, wanted: Assignment, stay: Mapping[str, str]) -> tuple[dict[int, float], dict[str, Left]]:

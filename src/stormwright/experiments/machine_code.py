@@ -15,7 +15,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 from stormwright import optimize
-from stormwright.optimize.ahead import ready_greedy, ready_search, ready_small
+from stormwright.optimize.ahead import ready_greedy, ready_rates, ready_search, ready_small
 from stormwright.optimize.kernel.compiled import ENTRIES
 from stormwright.optimize.kernel.kept import BROUGHT, FILED_AS, LEVEL, Making, is_able
 from stormwright.schedulers.mend.repair import ready_repair
@@ -27,6 +27,7 @@ def _rest() -> None:
     ready_small()
     ready_repair()
     ready_greedy()
+    ready_rates()
     ready_bound()
 
 

@@ -56,6 +56,9 @@ class Assignment(ByContent):
         Topology id → the text that Storm's UI shows for it.
     scheduler, parameters, seconds
         Who answered, with what parameters, after how long.
+    num_workers
+        Topology id → how many workers it should be given (``rebalance -n``), where the scheduler chose that and it is
+        not what the topology asks for.
     """
 
     slot_of_executor: IntArray
@@ -64,6 +67,7 @@ class Assignment(ByContent):
     scheduler: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    num_workers: Mapping[str, int] = field(default_factory=dict)
 
     def by_topology(self, problem: Problem) -> dict[str, TopologyAssignment]:
         """The same answer by name, topology by topology; slots in the order of their first executor."""

@@ -18,10 +18,15 @@ from stormwright.optimize.layout.coarsen import coarsen, find_large
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.regions import cut_into_regions
 from stormwright.optimize.layout.start import Workers, make_layout
+from stormwright.optimize.rates.score import THROUGHPUT, add_up, fullest
+from stormwright.optimize.rates.search import keep
+from stormwright.optimize.rates.search import search as search_rates
+from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sustained
 from stormwright.optimize.search.refine import refine, relieve
 from stormwright.optimize.small.dense import Dense
 from stormwright.optimize.small.tabu import search
 from stormwright.optimize.small.workers import settle_workers
+from stormwright.predict.flow.profile import Profile
 
 
 def _nothing() -> Layout:
@@ -53,6 +58,19 @@ def ready_small() -> None:
     dense = Dense.of(_nothing())
     search(dense, 0)
     settle_workers(dense)
+
+
+@cache
+def ready_rates() -> None:
+    """The search by rates."""
+    nothing, none, no_bool = Problem((), ()), np.empty(0, np.int64), np.empty(0, np.bool_)
+    aim = Aim(THROUGHPUT, np.empty(0))
+    load = MeasuredLoad(Profile.of(nothing))
+    of = make_sustained(nothing, load, Seats(none, none, none, none, no_bool, no_bool, none), aim)
+    add_up(of)
+    fullest(of)
+    search_rates(of, 0, 0.0, 1.0)
+    keep(of, none, none)
 
 
 @cache

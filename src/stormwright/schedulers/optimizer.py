@@ -1,43 +1,32 @@
-"""A search for the placement of least cost that takes as long as it is told."""
+"""A search for the placement that is best by what an operator wants, which takes as long as it is told."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import time
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from stormwright.model import (
-    UNPLACED,
-    Assignment,
-    CostWeights,
-    Problem,
-    Traffic,
-    measured_traffic,
-    traffic_under,
-    violations,
-)
-from stormwright.model.arrays import BoolArray, IndexArray, IntArray
-from stormwright.model.limits.limit import RELATIVE_TOLERANCE
-from stormwright.optimize.ahead import ready_search, ready_small
-from stormwright.optimize.construct.topologies import construct
-from stormwright.optimize.kernel.records import Layout
-from stormwright.optimize.layout.links import Links
+from stormwright.errors import Fault, InputError
+from stormwright.model import Assignment, Problem
+from stormwright.optimize.ahead import ready_rates, ready_search, ready_small
 from stormwright.optimize.layout.objective import Prices
-from stormwright.optimize.search.anneal import Placed
+from stormwright.optimize.rates.improve import Effort
+from stormwright.optimize.rates.start import MeasuredLoad
 from stormwright.optimize.search.budget import Budget
-from stormwright.optimize.small.dense import MOST_DENSE
-from stormwright.schedulers.draft.draft import Draft
-from stormwright.schedulers.frame.layouts import layout_of, limited_workers, take_over
-from stormwright.schedulers.frame.search import draft_of
-from stormwright.schedulers.frame.waiting import Plan, answer, plan_with_last_resort
+from stormwright.predict.flow.profile import Profile
+from stormwright.schedulers.frame.by_rates import WORKERS, WORKERS_KEY, RateSearch, Wish
+from stormwright.schedulers.frame.by_traffic import WEIGHTS, TrafficSearch
+from stormwright.schedulers.frame.waiting import answer
+from stormwright.schedulers.kit.limits import with_room_for_cpu
 from stormwright.schedulers.kit.params import MOST_SECONDS, MOST_SEED, Params, param
-from stormwright.schedulers.mend.repair import make_room, ready_repair
-from stormwright.schedulers.placing.admission import admit, densest_first, find_wanted
-from stormwright.schedulers.placing.staying import choose_slots, keep_slots, restore_cheaper, swap_nodes
-from stormwright.schedulers.traffic.rates import Rates
+from stormwright.schedulers.mend.repair import ready_repair
+from stormwright.schedulers.traffic.task import Task
 
-_WEIGHTS = CostWeights()
+OBJECTIVES = ("auto", "traffic", "throughput", "latency", "nodes")
+
+#: Where rates count: steps and part of the time of the search for little traffic that comes before, and steps for each
+#: executor of those that follow.
+_FIRST_STEPS, _FIRST_PART, _STEPS_PER_EXECUTOR = 100_000, 0.3, 3_000
 
 #: Beyond it rounding would hide what traffic costs.
 _MOST_PRICE = 1e12
@@ -54,6 +43,15 @@ def _price(text: str) -> Any:
 class OptimizerParams(Params):
     """Parameters of the scheduler."""
 
+    objective: str = param(
+        "auto", "what is wanted; auto: throughput where the load was measured, else traffic", choices=OBJECTIVES
+    )
+    workers: str = param(
+        "free", f"how many, for all objectives but traffic; a topology's {WORKERS_KEY} goes first", choices=WORKERS
+    )
+    headroom_percent: float = param(
+        20.0, "what is to stay free of all nodes and links, for objective nodes", low=0, high=99
+    )
     iterations: int = param(1_000_000, "steps of each search, whatever time they take", low=0, high=10**15)
     time_budget_s: float = param(
         0.0, "instead of `iterations`: seconds from the problem to the answer; 0: none", low=0, high=MOST_SECONDS
@@ -72,41 +70,43 @@ class OptimizerParams(Params):
     bound: bool = param(False, "whether to prove how little any placement costs; takes more time")
     bound_budget_s: float = param(10.0, "seconds for that proof, at most", low=0, high=MOST_SECONDS)
 
-
-@dataclass(frozen=True)
-class _Task:
-    """A problem, and what the search takes its traffic for: `fixed`, or what each placement makes of it."""
-
-    problem: Problem
-    links: Links
-    fixed: Traffic | None
-
-    @classmethod
-    def of(cls, problem: Problem, follow_flows: bool) -> _Task:
-        if follow_flows and any(len(load.flow_source) for load in problem.loads):
-            return cls(problem, Links.following(problem), None)
-        fixed = measured_traffic(problem)
-        return cls(problem, Links.fixed(problem, fixed), fixed)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.objective not in ("auto", "traffic") and self.needs_traffic:
+            fault = Fault("prices, limits of moves and bounds are those of traffic", "objective")
+            raise InputError("scheduler parameters", [fault])
 
     @property
-    def runs(self) -> bool:
-        """Whether anything runs now."""
-        return bool(np.any(self.problem.current_slot != UNPLACED))
+    def needs_traffic(self) -> bool:
+        """Whether something is asked for that only a search for little traffic knows."""
+        return self.bound or self.prices != Prices()
 
     @property
-    def begins_small(self) -> bool:
-        """Whether nothing runs yet, and there are so few executors that an answer may be looked at again."""
-        return not self.runs and self.problem.num_executors <= MOST_DENSE
-
-    def traffic(self, slots: IntArray) -> Traffic:
-        """That of a placement."""
-        return self.fixed or traffic_under(self.problem, slots)
+    def prices(self) -> Prices:
+        """What counts besides traffic."""
+        return Prices(
+            move=self.move_price,
+            max_moves=self.max_moves,
+            restart=self.restart_price,
+            max_restarts=self.max_restarts,
+            node=self.node_price,
+            imbalance=self.imbalance_price,
+        )
 
 
 class OptimizerScheduler:
-    """Searches for the placement of least cost, first by construction, then for as long as it may.
+    """Searches for the placement of highest throughput, least latency, fewest nodes or least traffic.
 
-    Own. Topology by topology goes onto few nodes; then simulated annealing with steps of executors, of workers and of
+    Own. What topologies take of threads, nodes and links, and how long tuples wait, is predicted for every placement
+    from what was measured (`stormwright.predict`). For throughput, simulated annealing lowers Σ u⁸ of the utilisations u
+    of all CPUs, links and busiest threads, while rates grow to what the placement sustains; for latency Σ u / (1 − u)
+    and the way of messages; for nodes their number, as long as `headroom_percent` stays free. It starts from what runs,
+    from a placement of little traffic and from topologies gathered on few nodes; what has been found is judged by the
+    whole prediction, and what runs is left where that is as good. CPU limits no rate here but is what rates come from,
+    so a node may be given more than was measured. The number of workers is a choice (`workers`), carried out by
+    ``rebalance -n``. Topologies without a measured load, with limits on components or generic resources stay.
+
+    For traffic, topology by topology goes onto few nodes; then simulated annealing with steps of executors, of workers and of
     whole topologies (ruin and recreate: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G. Dueck, "Record Breaking
     Optimization Results Using the Ruin and Recreate Principle", Journal of Computational Physics 159, 2000,
     https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled. With up to 64 executors, no flows and no price
@@ -128,7 +128,7 @@ class OptimizerScheduler:
     3. `imbalance_price` is that of Σ B_k / B (u_k - u)² over nodes, where u_k is the part that node k uses of its CPU
        B_k, u the same of all nodes together, and B what a node has on average. So a cluster of equal nodes of which
        half are idle and half are full costs a quarter of their number times this price. With `node_price`, few nodes
-       are used. The `objective` that the answer then gives is cost and all prices.
+       are used. The `priced_cost` that the answer then gives is cost and all prices.
     4. Where nothing runs and there are up to 64 executors, the answer is decided upon again as if it ran, until it
        stays: given back as what runs, it needs no change.
 
@@ -152,13 +152,13 @@ class OptimizerScheduler:
 
     When to use
     -----------
-    Traffic is what counts: large clusters, many topologies, or what runs may move only a little (`max_moves`). With
-    more than some thousand executors give it a time budget, as `iterations` are then few for each.
+    Always where a load was measured. For traffic: large clusters, many topologies, or what runs may move only a little
+    (`max_moves`). With more than some thousand executors give it a time budget, as `iterations` are then few for each.
 
     Ignores
     -------
-    How evenly nodes are loaded, as long as none is overloaded, and how many are used, unless that has a price; streams,
-    the speed of links, and that an executor which gets more of the shuffled traffic will need more CPU.
+    For traffic: how evenly nodes are loaded, as long as none is overloaded, and how many are used, unless that has a
+    price; streams, the speed of links, and that an executor which gets more of the shuffled traffic will need more CPU.
 
     Honours
     -------
@@ -168,133 +168,58 @@ class OptimizerScheduler:
     params_type = OptimizerParams
 
     def __init__(self, params: OptimizerParams | None = None) -> None:
-        self.params = given = params or OptimizerParams()
-        self.prices = Prices(
-            move=given.move_price,
-            max_moves=given.max_moves,
-            restart=given.restart_price,
-            max_restarts=given.max_restarts,
-            node=given.node_price,
-            imbalance=given.imbalance_price,
-        )
+        self.params = params or OptimizerParams()
+        self.prices = self.params.prices
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place every topology, as a whole or not at all."""
         for ready in (ready_search, ready_small, ready_repair):
             ready()
+        objective = self.params.objective
+        if objective == "auto":
+            measured = problem.load is not None and problem.load.end_ms > problem.load.start_ms
+            objective = "throughput" if measured and not self.params.needs_traffic else "traffic"
+        if objective == "traffic":
+            return self._by_traffic(problem)
+        return self._by_rates(problem, objective)
+
+    def _by_rates(self, problem: Problem, objective: str) -> Assignment:
+        """By what is predicted, from what traffic alone would have; CPU follows the rates, so it leaves nothing out."""
+        given, begun_s = self.params, time.perf_counter()
+        ready_rates()
+        traffic = replace(
+            given,
+            objective="traffic",
+            iterations=min(given.iterations, _FIRST_STEPS),
+            time_budget_s=given.time_budget_s * _FIRST_PART,
+        )
+        first = OptimizerScheduler(traffic).schedule(with_room_for_cpu(problem))
+        load = MeasuredLoad(Profile.of(problem))
+        search = RateSearch(problem, load, Wish(objective, given.workers, given.headroom_percent / 100, given.seed))
+        steps = 0 if given.time_budget_s else min(given.iterations, _STEPS_PER_EXECUTOR * problem.num_executors)
+        left_s = max(given.time_budget_s - (time.perf_counter() - begun_s), 0.0)
+        slots = search.improved(first.slot_of_executor, Effort(steps, left_s))
+        made = first.parameters["iterations_made"] + search.steps
+        return replace(
+            first,
+            slot_of_executor=slots,
+            num_workers=search.chosen_workers(slots),
+            parameters={**asdict(given), "objective": objective, "iterations_made": made},
+        )
+
+    def _by_traffic(self, problem: Problem) -> Assignment:
         iterations = 0 if self.params.time_budget_s else self.params.iterations
         budget = Budget(self.params.time_budget_s, iterations, self.params.threads)
-        task = _Task.of(problem, self.params.follow_flows)
-        plan = self._settled(task, self._decided(task, budget), budget)
+        task = Task.of(problem, self.params.follow_flows)
+        plan = TrafficSearch(self.prices, self.params.seed).plan(task, budget)
         found = answer(problem, "optimizer", self.params, plan)
         reported: dict[str, Any] = {"iterations_made": budget.made}
         if self.prices != Prices():
             slots = found.slot_of_executor
-            reported["objective"] = self.prices.objective(problem, slots, task.traffic(slots), _WEIGHTS)
+            reported["priced_cost"] = self.prices.objective(problem, slots, task.traffic(slots), WEIGHTS)
         if self.params.bound:
             from stormwright.optimize.bound.prove import bound_cost  # brings the solvers of SciPy, which takes a while
 
             slots = found.slot_of_executor
-            reported["proof"] = bound_cost(problem, slots, self.params.bound_budget_s, _WEIGHTS).figures(problem, slots)
+            reported["proof"] = bound_cost(problem, slots, self.params.bound_budget_s, WEIGHTS).figures(problem, slots)
         return replace(found, parameters={**found.parameters, **reported})
-
-    def _decided(self, task: _Task, budget: Budget) -> Plan:
-        """What runs kept, rearranged or moved, as the prices say, and the rest placed."""
-        if task.runs and self.prices.stays_near:
-            return self._rearranged(task, budget)
-        share = 0.5 if task.runs or (task.begins_small and self.prices.stays_near) else 1.0
-        draft = self._constructed(task, budget, keep_running=True)
-        self._improve(draft, task.links, budget, share)
-        plan = Plan(choose_slots(draft), draft.reasons)
-        if task.runs and self._is_better(task, anew := self._moved(task, budget), plan):
-            return anew
-        return plan
-
-    def _settled(self, task: _Task, plan: Plan, budget: Budget) -> Plan:
-        """What is placed where nothing runs, decided upon again as if it ran, until it stays (4).
-
-        Each time more is placed or it costs less, so this ends. Without a price or limit of changes the same is decided
-        again, unless topologies are left out: these then wait behind those that run.
-        """
-        if not (task.begins_small and (self.prices.stays_near or plan.reasons)):
-            return plan
-        while True:
-            current = answer(task.problem, "optimizer", self.params, plan).by_topology(task.problem)
-            again = self._decided(replace(task, problem=task.problem.with_current(current)), budget)
-            if np.array_equal(again.slots, plan.slots):
-                return plan
-            plan = again
-
-    def _moved(self, task: _Task, budget: Budget) -> Plan:
-        """Everything placed anew, but back to where it runs where that costs no more."""
-        draft = self._constructed(task, budget, keep_running=False)
-        self._improve(draft, task.links, budget)
-        anew = Plan(choose_slots(draft), dict(draft.reasons))
-        now, new = (task.traffic(slots) for slots in (task.problem.current_slot, anew.slots))
-        restore_cheaper(draft, Rates.of(task.problem, now), _WEIGHTS, Rates.of(task.problem, new))
-        swap_nodes(draft)
-        restored = Plan(choose_slots(draft), draft.reasons)
-        # What goes back costs no more traffic, but may use nodes otherwise.
-        worse = self.prices.looks_at_nodes and self._rank(task, anew) < self._rank(task, restored)
-        return anew if worse else restored
-
-    def _rearranged(self, task: _Task, budget: Budget) -> Plan:
-        """What runs, and what is placed beside it, improved within what may move and restart."""
-        draft = self._constructed(task, budget, keep_running=True)
-        make_room(draft, is_late=budget.is_late)
-        slots = choose_slots(draft)
-        arranged = draft_of(draft.problem, slots)
-        held = limited_workers(arranged)
-        layout, order = self._layout(arranged, task.links, held)
-        take_over(arranged, order, budget.improve(layout))
-        return Plan(keep_slots(arranged, slots), draft.reasons)
-
-    def _constructed(self, task: _Task, budget: Budget, *, keep_running: bool) -> Draft:
-        """A placement of what the cluster as a whole has room for; nodes may be overloaded."""
-        problem, links = task.problem, task.links
-
-        def draft_on(usable: BoolArray) -> Draft:
-            draft = Draft.empty(problem, usable)
-            wanted = admit(draft, find_wanted(draft, keep_running))
-            for group in wanted:
-                for _ in range(group.workers):
-                    draft.add_worker(group.topology, group.executors[:0])
-            layout, order = self._layout(draft, links, draft.fixed)
-            construct(layout, densest_first(problem, links.pull_of_executors(), wanted))
-            take_over(draft, order, Placed.of(layout))
-            if problem.greylisted_supervisors or any(limited_workers(draft)):
-                # What is left out decides whether they are used; the search keeps nothing apart.
-                make_room(draft, is_late=budget.is_late)
-            return draft
-
-        return plan_with_last_resort(problem, draft_on)
-
-    def _improve(self, draft: Draft, links: Links, budget: Budget, share: float = 1.0) -> None:
-        """Search for a share of the time left, what is fixed staying; then leave out what still overloads nodes.
-
-        What is left out leaves room to others, so these are then searched once more.
-        """
-        for _ in range(2):
-            held = [fixed or limited for fixed, limited in zip(draft.fixed, limited_workers(draft), strict=True)]
-            layout, order = self._layout(draft, links, held)
-            take_over(draft, order, budget.improve(layout, share))
-            left_out = len(draft.reasons)
-            make_room(draft, is_late=budget.is_late)
-            if len(draft.reasons) == left_out or budget.is_late():
-                return
-
-    def _is_better(self, task: _Task, moved: Plan, stay: Plan) -> bool:
-        """Whether moving pays: more executors placed, else fewer limits broken, else less cost; what runs goes on."""
-        if np.any((moved.slots == UNPLACED) & (task.problem.current_slot != UNPLACED)):
-            return False
-        unplaced, broken, cost = self._rank(task, stay)
-        return self._rank(task, moved) < (unplaced, broken, cost * (1 - RELATIVE_TOLERANCE))
-
-    def _rank(self, task: _Task, plan: Plan) -> tuple[int, int, float]:
-        """Executors that are left out, limits broken, cost with all prices."""
-        unplaced = int(np.count_nonzero(plan.slots == UNPLACED))
-        cost = self.prices.objective(task.problem, plan.slots, task.traffic(plan.slots), _WEIGHTS)
-        return unplaced, len(violations(task.problem, plan.slots)), cost
-
-    def _layout(self, draft: Draft, links: Links, held: list[bool]) -> tuple[Layout, IndexArray]:
-        return layout_of(draft, links, held, _WEIGHTS, self.prices, self.params.seed)

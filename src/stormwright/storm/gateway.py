@@ -72,9 +72,13 @@ class NimbusGateway(HelperJvm):
         """Pause the spouts of a topology."""
         self._call("deactivate", name=name)
 
-    def rebalance(self, name: str, wait_s: int) -> None:
-        """Drop a topology's assignment after `wait_s` seconds and have it scheduled again."""
-        self._call("rebalance", name=name, wait_s=wait_s)
+    def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None:
+        """Drop a topology's assignment after `wait_s` seconds and have it scheduled again.
+
+        With another number of workers, if one is given.
+        """
+        workers = {} if num_workers is None else {"num_workers": num_workers}
+        self._call("rebalance", name=name, wait_s=wait_s, **workers)
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:
         """Tell a supervisor that a topology has left it; False as long as Nimbus has it there.

@@ -84,6 +84,7 @@ def assignment_from_dict(document: object, problem: Problem, source: str = "assi
         scheduler=header.scheduler,
         parameters=header.parameters,
         seconds=header.seconds,
+        num_workers=header.num_workers,
     )
 
 
@@ -118,6 +119,8 @@ def assignment_to_dict(problem: Problem, assignment: Assignment, cost: Cost | No
         "parameters": dict(assignment.parameters),
         "seconds": assignment.seconds,
     }
+    if assignment.num_workers:
+        document["num_workers"] = dict(assignment.num_workers)
     if cost is not None:
         document["cost"] = asdict(cost)
     return document

@@ -250,3 +250,4 @@ class AssignmentDocument(Document):
     scheduler: str = ""
     parameters: dict[str, Any] = EMPTY_OBJECT
     seconds: Total = 0.0
+    num_workers: dict[str, Positive] = EMPTY_OBJECT

@@ -49,6 +49,9 @@ final class NimbusCalls {
             case "rebalance":
                 RebalanceOptions rebalance = new RebalanceOptions();
                 rebalance.set_wait_secs(number(args, "wait_s"));
+                if (args.containsKey("num_workers")) {
+                    rebalance.set_num_workers(number(args, "num_workers"));
+                }
                 nimbus.rebalance(text(args, "name"), rebalance);
                 return null;
             case "release":

@@ -1,0 +1,100 @@
+"""What topologies take of threads, nodes and links under a placement, as arrays of records.
+
+As in `stormwright.optimize.kernel.records`, things are known by number and what belongs together is a range of them:
+executors of a topology, its workers, its components in the order in which tuples come by, and what each component is
+sent. A place is a node with a topology: a topology has at most as many as executors, so its places are kept at the
+numbers of these.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.model.arrays import IndexArray
+from stormwright.optimize.kernel.records import Records
+
+
+def _record(floats: str, counts: str, flags: str = "") -> np.dtype[np.void]:
+    kinds = ((floats, np.float64), (counts, np.int64), (flags, np.bool_))
+    return np.dtype([(name, kind) for names, kind in kinds for name in names.split()], align=True)
+
+
+#: `work_s` of a tuple at a core of the reference speed; `begins` of a tree.
+EXECUTOR = _record("work_s begins memory_mb handled busy_s", "topology worker")
+COMPONENT = _record("", "first last first_flow last_flow first_pair last_pair")
+#: What is sent to a component, shuffled, and to an executor: `tuples` for each that the source handles, bytes of one.
+FLOW = _record("tuples size", "source", "local")
+PAIR = _record("tuples size", "source target")
+#: `rate` in trees/s is what the score is made for, `dearer` a factor of what messages take; `rounds` is 1 where no
+#: tuple circles.
+TOPOLOGY = _record(
+    "rate dearer busiest_s messages tried_busiest_s tried_messages",
+    "first last first_component last_component first_worker last_worker most rounds places tried_places",
+    "movable may_be_empty",
+)
+WORKER = _record("near send_s receive_s", "topology node size count")
+#: `base` in cores that depend on no rate; `link_s` of a byte, 0 where its speed is not known.
+NODE = _record(
+    "cores speed link_s memory_left base cpu out into term cpu_by out_by into_by tuples bytes from_tuples from_bytes",
+    "rack ports used workers count place workers_by",
+    "touched",
+)
+RACK = _record("tuples bytes", "count")
+#: Of 1 tree/s: cores, and parts of the link in either direction.
+PLACE = _record("cpu out into", "node workers")
+#: Seconds at a core of the reference speed, of a message and of each byte of it.
+COST = _record(
+    "serialise_s serialise_byte_s send_s send_byte_s receive_s receive_byte_s overhead worker_cores hop_s", ""
+)
+STATE = _record("score rise short scale limit", "kind touched logged")
+#: What a step changed: an executor and the worker that it left, or a worker (as -1 - its number) and the node.
+CHANGE = _record("", "what before")
+
+
+#: A port that is not there counts as so much memory that is not.
+PORT_MB = 1e9
+
+
+class Sustained(NamedTuple):
+    """A placement under way, and what its topologies take.
+
+    Parameters
+    ----------
+    executors, components, flows, pairs, topologies, workers, nodes, racks
+        Records of each; flows and pairs stand by the component that they go to.
+    members
+        Executors by component, shape (E,).
+    places, tried
+        Of the placement, and of what a topology would come to after a step, shape (E,).
+    touched
+        Nodes that a step touches, shape (N,).
+    changes
+        What the step under way has changed, shape (2 E + W,).
+    free
+        Executors that may move.
+    cost, state
+        One record each.
+    random
+        State of the random numbers, shape (1,).
+    """
+
+    executors: Records
+    components: Records
+    flows: Records
+    pairs: Records
+    topologies: Records
+    workers: Records
+    nodes: Records
+    racks: Records
+    members: IndexArray
+    places: Records
+    tried: Records
+    touched: IndexArray
+    changes: Records
+    free: IndexArray
+    cost: Records
+    state: Records
+    random: NDArray[np.uint64]

@@ -1,0 +1,251 @@
+"""From a problem, what was measured of it and a placement to the records that a search works on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.optimize.kernel.records import Records
+from stormwright.optimize.rates.records import (
+    CHANGE,
+    COMPONENT,
+    COST,
+    EXECUTOR,
+    FLOW,
+    NODE,
+    PAIR,
+    PLACE,
+    PORT_MB,
+    RACK,
+    STATE,
+    TOPOLOGY,
+    WORKER,
+    Sustained,
+)
+from stormwright.predict.costs import Correction, Costs
+from stormwright.predict.demand import nodes_of
+from stormwright.predict.flow.profile import Profile, correction_factors
+
+#: Tuples that circle are followed for so many rounds.
+_ROUNDS = 30
+
+#: A node without CPU or ports takes nothing.
+_NO_CORES = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredLoad:
+    """What was measured, and what messages cost."""
+
+    profile: Profile
+    costs: Costs = field(default_factory=Costs)
+    corrections: Mapping[str, Correction] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Seats:
+    """Where executors are, and what may move.
+
+    Parameters
+    ----------
+    worker
+        Of every executor, -1 for none, shape (E,).
+    topology, node
+        Of every worker, shape (W,); by topology. An empty one may have any node.
+    most
+        Executors that a worker of each topology may hold, shape (T,).
+    movable, may_be_empty
+        Whether its executors may move, and whether it may have workers less; shape (T,).
+    ports
+        Of every node that may be used, 0 of others, shape (N,).
+    """
+
+    worker: IndexArray
+    topology: IndexArray
+    node: IndexArray
+    most: IndexArray
+    movable: BoolArray
+    may_be_empty: BoolArray
+    ports: IndexArray
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a search is for: its kind of score, trees/s of every topology (T,), and how full anything may be."""
+
+    kind: int
+    rate_tps: FloatArray
+    limit: float = 1.0
+
+
+def make_sustained(problem: Problem, load: MeasuredLoad, seats: Seats, aim: Aim, seed: int = 0) -> Sustained:
+    """The records of a placement; `stormwright.optimize.rates.score.add_up` makes their sums.
+
+    Parameters
+    ----------
+    problem
+        Has the nodes; executors are those of the load's problem.
+    load
+        What was measured.
+    seats
+        The placement.
+    aim
+        What the score is for.
+    seed
+        Of the random numbers.
+    """
+    count, layout = problem.num_executors, load.profile.layout
+    order, rounds = _order(load.profile)
+    placed = np.bincount(problem.executor_topology, seats.worker == UNPLACED, len(seats.most)) == 0
+    topologies = _topologies(problem, load, seats, aim, placed)
+    topologies["rounds"] = rounds
+    sorted_by = np.argsort(layout.topology[order], kind="stable")
+    order = order[sorted_by]
+    first = np.searchsorted(layout.topology[order], np.arange(len(topologies) + 1))
+    topologies["first_component"] = np.where(placed, first[:-1], 0)
+    topologies["last_component"] = np.where(placed, first[1:], 0)
+    components, flows, pairs = _sent(load.profile, order)
+    state = np.zeros(1, STATE)
+    state["limit"], state["scale"], state["kind"] = aim.limit, 1.0, aim.kind
+    nodes = _nodes(problem, seats)
+    lack_mb = np.maximum(-nodes["memory_left"], 0.0)
+    state["short"] = np.sum(lack_mb + PORT_MB * np.maximum(nodes["used"] - nodes["ports"], 0))
+    movable = (placed & seats.movable)[problem.executor_topology]
+    return Sustained(
+        executors=_executors(problem, load, seats),
+        components=components,
+        flows=flows,
+        pairs=pairs,
+        topologies=topologies,
+        workers=_workers(seats),
+        nodes=nodes,
+        racks=np.zeros(max(int(problem.node_rack.max(initial=0)) + 1, 1), RACK),
+        members=layout.members.astype(np.int64),
+        places=np.zeros(count, PLACE),
+        tried=np.zeros(count, PLACE),
+        touched=np.zeros(len(problem.supervisors), np.int64),
+        changes=np.zeros(2 * count + len(seats.topology) + 4, CHANGE),
+        free=np.flatnonzero(movable).astype(np.int64),
+        cost=_cost(load.costs),
+        state=state,
+        random=np.array([seed], np.uint64),
+    )
+
+
+def _executors(problem: Problem, load: MeasuredLoad, seats: Seats) -> Records:
+    profile = load.profile
+    executors = np.zeros(problem.num_executors, EXECUTOR)
+    idle_s = profile.idle_hz() / problem.core_hz
+    cycles = profile.work_cycles(load.costs, load.corrections)
+    # What a silent topology burns is a tree of its own, one a second.
+    executors["work_s"] = np.where(idle_s > 0, idle_s, cycles / problem.core_hz)
+    executors["begins"] = np.where(idle_s > 0, 1.0, profile.begins)
+    executors["memory_mb"] = problem.executor_demand[1]
+    executors["topology"], executors["worker"] = problem.executor_topology, seats.worker
+    return executors
+
+
+def _topologies(problem: Problem, load: MeasuredLoad, seats: Seats, aim: Aim, placed: BoolArray) -> Records:
+    topologies = np.zeros(len(problem.topologies), TOPOLOGY)
+    begin = np.searchsorted(problem.executor_topology, np.arange(len(topologies) + 1))
+    worker = np.searchsorted(seats.topology, np.arange(len(topologies) + 1))
+    topologies["first"], topologies["last"] = begin[:-1], np.where(placed, begin[1:], begin[:-1])
+    topologies["first_worker"], topologies["last_worker"] = worker[:-1], np.where(placed, worker[1:], worker[:-1])
+    topologies["rate"] = np.where(load.profile.rate_tps > 0, aim.rate_tps, 1.0)
+    topologies["dearer"] = correction_factors(problem, load.corrections)[1]
+    topologies["most"] = seats.most
+    topologies["movable"], topologies["may_be_empty"] = seats.movable, seats.may_be_empty
+    return topologies
+
+
+def _workers(seats: Seats) -> Records:
+    workers = np.zeros(len(seats.topology), WORKER)
+    workers["topology"], workers["node"] = seats.topology, seats.node
+    workers["size"] = np.bincount(seats.worker[seats.worker != UNPLACED], minlength=len(workers))
+    return workers
+
+
+def _nodes(problem: Problem, seats: Seats) -> Records:
+    of = nodes_of(problem)
+    nodes = np.zeros(len(problem.supervisors), NODE)
+    nodes["cores"] = np.maximum(of.cores, _NO_CORES)
+    nodes["speed"] = of.core_hz / problem.core_hz
+    nodes["link_s"] = 1.0 / of.link_bytes_per_s
+    nodes["rack"], nodes["ports"] = problem.node_rack, seats.ports
+    on = np.append(seats.node, UNPLACED)[seats.worker]
+    here = on != UNPLACED
+    taken = np.bincount(on[here], problem.executor_demand[1][here], len(nodes))
+    nodes["memory_left"] = problem.node_capacity[1] - taken
+    in_use = np.unique(seats.worker[here])
+    nodes["used"] = np.bincount(seats.node[in_use], minlength=len(nodes))
+    return nodes
+
+
+def _cost(costs: Costs) -> Records:
+    cost = np.zeros(1, COST)
+    for end in ("serialise", "send", "receive"):
+        cost[f"{end}_s"] = getattr(costs, f"{end}_us") * 1e-6
+        cost[f"{end}_byte_s"] = getattr(costs, f"{end}_us_per_kb") * 1e-9
+    cost["overhead"], cost["worker_cores"] = costs.overhead_bytes, costs.worker_cores
+    cost["hop_s"] = costs.remote_hop_us * 1e-6
+    return cost
+
+
+def _sent(profile: Profile, order: IndexArray) -> tuple[Records, Records, Records]:
+    """Components in `order`, and what they are sent: flows and pairs, by component."""
+    layout, count = profile.layout, len(order)
+    rank = np.empty(count, np.int64)
+    rank[order] = np.arange(count)
+    components = np.zeros(count, COMPONENT)
+    components["first"], components["last"] = layout.first[:-1][order], layout.first[1:][order]
+    found = []
+    for kind, dtype, to in (
+        (profile.flows, FLOW, profile.flows.target),
+        (profile.pairs, PAIR, layout.executor_component[profile.pairs.target]),
+    ):
+        by = np.argsort(rank[to], kind="stable")
+        records = np.zeros(len(by), dtype)
+        for name in dtype.names or ():
+            records[name] = getattr(kind, name)[by]
+        begin = np.searchsorted(rank[to][by], np.arange(count + 1))
+        name = "flow" if dtype is FLOW else "pair"
+        components[f"first_{name}"], components[f"last_{name}"] = begin[:-1], begin[1:]
+        found.append(records)
+    return components, found[0], found[1]
+
+
+def _order(profile: Profile) -> tuple[IndexArray, IndexArray]:
+    """Components so that each comes after all that it gets tuples from, and how often that must be gone through, (T,).
+
+    What begins trees comes last: what it gets does not make it handle more. Components of a cycle follow in any order,
+    and their topology is gone through again and again.
+    """
+    layout = profile.layout
+    count = len(layout.size)
+    begins = np.zeros(count, bool)
+    np.logical_or.at(begins, layout.executor_component, profile.begins > 0)
+    source = layout.executor_component[np.concatenate([profile.pairs.source, profile.flows.source])]
+    target = np.concatenate([layout.executor_component[profile.pairs.target], profile.flows.target])
+    keep = ~begins[target] & ~begins[source]
+    edges = np.unique(source[keep] * np.int64(max(count, 1)) + target[keep])
+    waits = np.bincount(edges % max(count, 1), minlength=count)
+    onward: dict[int, list[int]] = {}
+    for edge in edges.tolist():
+        onward.setdefault(edge // count, []).append(edge % count)
+    ready = [component for component in range(count) if waits[component] == 0 and not begins[component]]
+    for component in ready:  # grows meanwhile
+        for after in onward.get(component, ()):
+            waits[after] -= 1
+            if waits[after] == 0:
+                ready.append(after)
+    seen = np.zeros(count, bool)
+    seen[ready] = True
+    circling = ~seen & ~begins
+    order = np.concatenate([np.array(ready, np.int64), np.flatnonzero(circling), np.flatnonzero(begins)])
+    rounds = np.ones(len(layout.pending), np.int64)
+    rounds[layout.topology[circling]] = _ROUNDS
+    return order, rounds

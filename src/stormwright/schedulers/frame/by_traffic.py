@@ -1,0 +1,157 @@
+"""The frame of a search for little traffic: construction, search, and what runs left where moving does not pay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Assignment, CostWeights, violations
+from stormwright.model.arrays import BoolArray, IndexArray
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE
+from stormwright.optimize.construct.topologies import construct
+from stormwright.optimize.kernel.records import Layout
+from stormwright.optimize.layout.links import Links
+from stormwright.optimize.layout.objective import Prices
+from stormwright.optimize.search.anneal import Placed
+from stormwright.optimize.search.budget import Budget
+from stormwright.schedulers.draft.draft import Draft
+from stormwright.schedulers.frame.layouts import layout_of, limited_workers, take_over
+from stormwright.schedulers.frame.search import draft_of
+from stormwright.schedulers.frame.waiting import Plan, plan_with_last_resort
+from stormwright.schedulers.mend.repair import make_room
+from stormwright.schedulers.placing.admission import admit, densest_first, find_wanted
+from stormwright.schedulers.placing.staying import choose_slots, keep_slots, restore_cheaper, swap_nodes
+from stormwright.schedulers.traffic.rates import Rates
+from stormwright.schedulers.traffic.task import Task
+
+#: Cost of a tuple by how far it goes.
+WEIGHTS = CostWeights()
+
+
+class TrafficSearch:
+    """Searches for the placement of least cost: traffic weighted by distance, and prices.
+
+    Parameters
+    ----------
+    prices
+        What counts besides traffic.
+    seed
+        Of the random numbers.
+    """
+
+    def __init__(self, prices: Prices, seed: int) -> None:
+        self._prices, self._seed = prices, seed
+
+    def plan(self, task: Task, budget: Budget) -> Plan:
+        """Place every topology of a problem, as a whole or not at all.
+
+        Parameters
+        ----------
+        task
+            The problem, with what its traffic is taken for.
+        budget
+            Of all searches together; counts their steps.
+        """
+        return self._settled(task, self._decided(task, budget), budget)
+
+    def _decided(self, task: Task, budget: Budget) -> Plan:
+        """What runs kept, rearranged or moved, as the prices say, and the rest placed."""
+        if task.runs and self._prices.stays_near:
+            return self._rearranged(task, budget)
+        share = 0.5 if task.runs or (task.begins_small and self._prices.stays_near) else 1.0
+        draft = self._constructed(task, budget, keep_running=True)
+        self._improve(draft, task.links, budget, share)
+        plan = Plan(choose_slots(draft), draft.reasons)
+        if task.runs and self._is_better(task, anew := self._moved(task, budget), plan):
+            return anew
+        return plan
+
+    def _settled(self, task: Task, plan: Plan, budget: Budget) -> Plan:
+        """What is placed where nothing runs, decided upon again as if it ran, until it stays (4).
+
+        Each time more is placed or it costs less, so this ends. Without a price or limit of changes the same is decided
+        again, unless topologies are left out: these then wait behind those that run.
+        """
+        if not (task.begins_small and (self._prices.stays_near or plan.reasons)):
+            return plan
+        while True:
+            current = Assignment(plan.slots).by_topology(task.problem)
+            again = self._decided(replace(task, problem=task.problem.with_current(current)), budget)
+            if np.array_equal(again.slots, plan.slots):
+                return plan
+            plan = again
+
+    def _moved(self, task: Task, budget: Budget) -> Plan:
+        """Everything placed anew, but back to where it runs where that costs no more."""
+        draft = self._constructed(task, budget, keep_running=False)
+        self._improve(draft, task.links, budget)
+        anew = Plan(choose_slots(draft), dict(draft.reasons))
+        now, new = (task.traffic(slots) for slots in (task.problem.current_slot, anew.slots))
+        restore_cheaper(draft, Rates.of(task.problem, now), WEIGHTS, Rates.of(task.problem, new))
+        swap_nodes(draft)
+        restored = Plan(choose_slots(draft), draft.reasons)
+        # What goes back costs no more traffic, but may use nodes otherwise.
+        worse = self._prices.looks_at_nodes and self._rank(task, anew) < self._rank(task, restored)
+        return anew if worse else restored
+
+    def _rearranged(self, task: Task, budget: Budget) -> Plan:
+        """What runs, and what is placed beside it, improved within what may move and restart."""
+        draft = self._constructed(task, budget, keep_running=True)
+        make_room(draft, is_late=budget.is_late)
+        slots = choose_slots(draft)
+        arranged = draft_of(draft.problem, slots)
+        held = limited_workers(arranged)
+        layout, order = self._layout(arranged, task.links, held)
+        take_over(arranged, order, budget.improve(layout))
+        return Plan(keep_slots(arranged, slots), draft.reasons)
+
+    def _constructed(self, task: Task, budget: Budget, *, keep_running: bool) -> Draft:
+        """A placement of what the cluster as a whole has room for; nodes may be overloaded."""
+        problem, links = task.problem, task.links
+
+        def draft_on(usable: BoolArray) -> Draft:
+            draft = Draft.empty(problem, usable)
+            wanted = admit(draft, find_wanted(draft, keep_running))
+            for group in wanted:
+                for _ in range(group.workers):
+                    draft.add_worker(group.topology, group.executors[:0])
+            layout, order = self._layout(draft, links, draft.fixed)
+            construct(layout, densest_first(problem, links.pull_of_executors(), wanted))
+            take_over(draft, order, Placed.of(layout))
+            if problem.greylisted_supervisors or any(limited_workers(draft)):
+                # What is left out decides whether they are used; the search keeps nothing apart.
+                make_room(draft, is_late=budget.is_late)
+            return draft
+
+        return plan_with_last_resort(problem, draft_on)
+
+    def _improve(self, draft: Draft, links: Links, budget: Budget, share: float = 1.0) -> None:
+        """Search for a share of the time left, what is fixed staying; then leave out what still overloads nodes.
+
+        What is left out leaves room to others, so these are then searched once more.
+        """
+        for _ in range(2):
+            held = [fixed or limited for fixed, limited in zip(draft.fixed, limited_workers(draft), strict=True)]
+            layout, order = self._layout(draft, links, held)
+            take_over(draft, order, budget.improve(layout, share))
+            left_out = len(draft.reasons)
+            make_room(draft, is_late=budget.is_late)
+            if len(draft.reasons) == left_out or budget.is_late():
+                return
+
+    def _is_better(self, task: Task, moved: Plan, stay: Plan) -> bool:
+        """Whether moving pays: more executors placed, else fewer limits broken, else less cost; what runs goes on."""
+        if np.any((moved.slots == UNPLACED) & (task.problem.current_slot != UNPLACED)):
+            return False
+        unplaced, broken, cost = self._rank(task, stay)
+        return self._rank(task, moved) < (unplaced, broken, cost * (1 - RELATIVE_TOLERANCE))
+
+    def _rank(self, task: Task, plan: Plan) -> tuple[int, int, float]:
+        """Executors that are left out, limits broken, cost with all prices."""
+        unplaced = int(np.count_nonzero(plan.slots == UNPLACED))
+        cost = self._prices.objective(task.problem, plan.slots, task.traffic(plan.slots), WEIGHTS)
+        return unplaced, len(violations(task.problem, plan.slots)), cost
+
+    def _layout(self, draft: Draft, links: Links, held: list[bool]) -> tuple[Layout, IndexArray]:
+        return layout_of(draft, links, held, WEIGHTS, self._prices, self._seed)

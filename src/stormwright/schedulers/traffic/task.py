@@ -1,0 +1,42 @@
+"""A problem, and what a search takes its traffic for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem, Traffic, measured_traffic, traffic_under
+from stormwright.model.arrays import IntArray
+from stormwright.optimize.layout.links import Links
+from stormwright.optimize.small.dense import MOST_DENSE
+
+
+@dataclass(frozen=True)
+class Task:
+    """A problem, and what the search takes its traffic for: `fixed`, or what each placement makes of it."""
+
+    problem: Problem
+    links: Links
+    fixed: Traffic | None
+
+    @classmethod
+    def of(cls, problem: Problem, follow_flows: bool) -> Task:
+        if follow_flows and any(len(load.flow_source) for load in problem.loads):
+            return cls(problem, Links.following(problem), None)
+        fixed = measured_traffic(problem)
+        return cls(problem, Links.fixed(problem, fixed), fixed)
+
+    @property
+    def runs(self) -> bool:
+        """Whether anything runs now."""
+        return bool(np.any(self.problem.current_slot != UNPLACED))
+
+    @property
+    def begins_small(self) -> bool:
+        """Whether nothing runs yet, and there are so few executors that an answer may be looked at again."""
+        return not self.runs and self.problem.num_executors <= MOST_DENSE
+
+    def traffic(self, slots: IntArray) -> Traffic:
+        """That of a placement."""
+        return self.fixed or traffic_under(self.problem, slots)
