@@ -13,6 +13,7 @@ from stormwright.optimize.layout.objective import Prices
 from stormwright.optimize.rates.improve import Effort
 from stormwright.optimize.rates.start import MeasuredLoad
 from stormwright.optimize.search.budget import Budget
+from stormwright.predict.fit.file import costs_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.frame.by_rates import WORKERS, WORKERS_KEY, RateSearch, Wish
 from stormwright.schedulers.frame.by_traffic import WEIGHTS, TrafficSearch
@@ -98,17 +99,17 @@ class OptimizerScheduler:
     """Searches for the placement of highest throughput, least latency, fewest nodes or least traffic.
 
     Own. What topologies take of threads, nodes and links, and how long tuples wait, is predicted for every placement
-    from what was measured (`stormwright.predict`). For throughput, simulated annealing lowers Σ u⁸ of the utilisations u
-    of all CPUs, links and busiest threads, while rates grow to what the placement sustains; for latency Σ u / (1 − u)
+    from what was measured (`stormwright.predict`). For throughput, simulated annealing lowers Σ u⁸ of the utilisations
+    u of all CPUs, links and busiest threads, while rates grow to what the placement sustains; for latency Σ u / (1 − u)
     and the way of messages; for nodes their number, as long as `headroom_percent` stays free. It starts from what runs,
     from a placement of little traffic and from topologies gathered on few nodes; what has been found is judged by the
     whole prediction, and what runs is left where that is as good. CPU limits no rate here but is what rates come from,
     so a node may be given more than was measured. The number of workers is a choice (`workers`), carried out by
     ``rebalance -n``. Topologies without a measured load, with limits on components or generic resources stay.
 
-    For traffic, topology by topology goes onto few nodes; then simulated annealing with steps of executors, of workers and of
-    whole topologies (ruin and recreate: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G. Dueck, "Record Breaking
-    Optimization Results Using the Ruin and Recreate Principle", Journal of Computational Physics 159, 2000,
+    For traffic, topology by topology goes onto few nodes; then simulated annealing with steps of executors, of workers
+    and of whole topologies (ruin and recreate: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G. Dueck, "Record
+    Breaking Optimization Results Using the Ruin and Recreate Principle", Journal of Computational Physics 159, 2000,
     https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled. With up to 64 executors, no flows and no price
     or limit, tabu search instead (F. Glover, "Tabu Search, Part I", ORSA Journal on Computing 1, 1989,
     https://doi.org/10.1287/ijoc.1.3.190).
@@ -194,7 +195,7 @@ class OptimizerScheduler:
             time_budget_s=given.time_budget_s * _FIRST_PART,
         )
         first = OptimizerScheduler(traffic).schedule(with_room_for_cpu(problem))
-        load = MeasuredLoad(Profile.of(problem))
+        load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
         search = RateSearch(problem, load, Wish(objective, given.workers, given.headroom_percent / 100, given.seed))
         steps = 0 if given.time_budget_s else min(given.iterations, _STEPS_PER_EXECUTOR * problem.num_executors)
         left_s = max(given.time_budget_s - (time.perf_counter() - begun_s), 0.0)
