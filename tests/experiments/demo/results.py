@@ -26,7 +26,7 @@ def trees(start_s: int, end_s: int, rate: int) -> list[dict[str, object]]:
 def use(cores: float, sent: float, received: float, limits: bool) -> NodeUse:
     """One node, of 0.4 cores and 25 Mbit/s if it has limits."""
     if not limits:
-        return NodeUse(None, None, None, None)
+        return NodeUse(cores, None, None, None)
     return NodeUse(cores, 0.5, sent, received, limit_cores=0.4, link_mbit_s=25.0)
 
 

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from stormwright.experiments.demo import nodes
-from stormwright.experiments.demo.nodes import NodeMeter, NodeUse, fullest
+from stormwright.experiments.demo.nodes import NodeMeter, NodeUse, fullest, with_worker_cores
 from stormwright.storm.local import LinkBytes, NodeCpu
+from tests.controller.builders import record
 
 
 class Cluster:
@@ -55,6 +56,20 @@ def test_nodes_without_limits_and_links():
     assert used == NodeUse(None, None, None, None, None, 5.0)
     assert (used.cpu_share, used.link_shares) == (None, (None, None))
     assert fullest({"node1": used}) is None
+
+
+def test_workers_tell_what_no_control_group_counts():
+    records = [record("t", node, 0, port=port, start_ms=at) for node, port, at in CASES]
+    records = [each | {"process_cpu_ns": 5e8} for each in records]
+    none, held = NodeUse(None, None, None, None), NodeUse(0.3, 0.1, None, None, limit_cores=0.4)
+    used = {"node1": none, "node2": none, "node3": held}
+    hosts = {"node1": "a", "node2": "b", "node3": "c"}
+    found = with_worker_cores(used, hosts, records, 1_000, 3_000)
+    assert {node: use.cores for node, use in found.items()} == {"node1": 0.75, "node2": 0.0, "node3": 0.3}
+
+
+#: Host, port and start of records of 0.5 CPU seconds: three of the first node are within 2 s.
+CASES = [("a", 6700, 1_000), ("a", 6700, 2_000), ("a", 6701, 2_500), ("a", 6700, 3_000), ("c", 6700, 1_000)]
 
 
 def test_what_is_fullest_is_named_and_full_only_near_its_limit():

@@ -31,6 +31,12 @@ def test_measured_and_predicted_stand_beside_each_other():
     assert not rows["n0: CPU of 0.4 cores, %"].better, "what a node uses is neither good nor bad"
 
 
+def test_nodes_without_limits_show_what_their_workers_used():
+    rows = {row.label: row for row in table(demo_result(limits=False))}
+    assert rows["n0: cores used by its workers"].before == "0.38"
+    assert not any("%" in label and label.startswith("n0") for label in rows)
+
+
 def test_the_bottleneck_is_named_as_measured_and_as_predicted():
     before, after = limits(demo_result())
     assert before == "under even: fullest was the CPU of node n0, 95%; predicted limit: the CPU of node n0 (words)"

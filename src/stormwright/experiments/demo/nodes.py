@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
+from stormwright.experiments.demo.measure import Record
 from stormwright.link_speed import link_bits_per_s
 from stormwright.storm.local import RunningCluster
 
@@ -21,7 +23,8 @@ class NodeUse:
     Parameters
     ----------
     cores, throttled_share
-        Mean cores used, and the share of periods in which it had to wait for more; None where it is not held to any.
+        Mean cores used, and the share of periods in which it had to wait for more; where it is not held to any, what
+        its workers used, and None.
     sent_mbit_s, received_mbit_s
         Over its link; None where it has none.
     limit_cores, link_mbit_s
@@ -84,6 +87,32 @@ class NodeMeter:
                 link_mbit_s=link_bits_per_s(speed) / 1e6 if speed else None,
             )
         return used
+
+
+def with_worker_cores(
+    used: Mapping[str, NodeUse], hosts: Mapping[str, str], records: Iterable[Record], start_ms: float, end_ms: float
+) -> dict[str, NodeUse]:
+    """What nodes used, with what their workers tell in place of what no control group counts.
+
+    Parameters
+    ----------
+    used
+        By the nodes' names.
+    hosts
+        Node → the host that its workers report.
+    records
+        Of all workers; those count that begin in the stretch of time.
+    start_ms, end_ms
+        From when to when, in ms since 1970.
+    """
+    spent_ns: Counter[str] = Counter()
+    for record in records:
+        if start_ms <= record["start_ms"] < end_ms:
+            spent_ns[record["worker"]["host"]] += record["process_cpu_ns"]
+    return {
+        node: use if use.cores is not None else replace(use, cores=spent_ns[hosts[node]] / 1e6 / (end_ms - start_ms))
+        for node, use in used.items()
+    }
 
 
 class Fullest(NamedTuple):

@@ -15,7 +15,7 @@ from stormwright.controller.move import MoveLimits
 from stormwright.controller.tally import Tally
 from stormwright.defaults import STORMS_OWN
 from stormwright.experiments.demo.measure import compiler_share, longest_silence_s, measure
-from stormwright.experiments.demo.nodes import NodeMeter
+from stormwright.experiments.demo.nodes import NodeMeter, with_worker_cores
 from stormwright.experiments.demo.promise import Promise, promise
 from stormwright.experiments.demo.result import DemoResult, Phase, Stretch, TopologyResult
 from stormwright.experiments.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings
@@ -156,7 +156,10 @@ def _measured(
     start_ms, meter = _now_ms(), NodeMeter(cluster)
     ran = ran_s(service.tally.records(), _slots(service, ids), start_ms)
     time.sleep(settings.measure_s)
-    return Stretch(start_ms, _now_ms(), ran, meter.use())
+    end_ms, used = _now_ms(), meter.use()
+    hosts = {node.name: node.address for node in cluster.plan.nodes}
+    nodes = with_worker_cores(used, hosts, service.tally.records(), start_ms, end_ms)
+    return Stretch(start_ms, end_ms, ran, nodes)
 
 
 def _slots(service: Service, ids: Collection[str]) -> Mapping[str, tuple[WorkerSlot, ...]]:

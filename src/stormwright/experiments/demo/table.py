@@ -62,7 +62,10 @@ def _topology_rows(
 
 def _node_rows(result: DemoResult) -> Iterator[Row]:
     for node, before in result.before.stretch.nodes.items():
-        early, late = parts_of(before), parts_of(result.after.stretch.nodes[node])
+        after = result.after.stretch.nodes[node]
+        if before.limit_cores is None:
+            yield _row(f"{node}: cores used by its workers", before.cores, after.cores, digits=2)
+        early, late = parts_of(before), parts_of(after)
         for (label, share), (_, share_after) in zip(early, late, strict=True):
             if share is not None and share_after is not None:
                 yield _row(f"{node}: {label}, %", 100 * share, 100 * share_after)
