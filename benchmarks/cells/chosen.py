@@ -46,6 +46,13 @@ class Limit:
 
 LIMITS = (Limit(0.4, "25mbit"), Limit(0.4, "100mbit"), Limit(0.25, "25mbit"))
 
+#: Bolts that have nothing to do sleep for 1 ms at once. The topologies' own setting, 25 shorter waits before that, has
+#: threads that get tuples now and then look for more all the time: they use up a quota that others need for work.
+CONF: Mapping[str, int] = {
+    "topology.bolt.wait.progressive.level2.count": 0,
+    "topology.backpressure.wait.progressive.level2.count": 0,
+}
+
 #: Part of the highest measured rate at which latency is measured.
 LIMITED = 0.7
 
@@ -121,6 +128,12 @@ class Start:
     def submission(self) -> str:
         """What is submitted."""
         return TOPOLOGIES.get(self.topology, CALIBRATION)
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """In the order in which they are measured: none is always the one with the oldest JVMs."""
+        turn = list(PLACEMENTS).index(self.placement) % len(LIMITS)
+        return LIMITS[turn:] + LIMITS[:turn]
 
 
 #: Started five times each, for how far two measurements of the same are apart.

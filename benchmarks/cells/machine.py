@@ -85,10 +85,7 @@ def between(first: dict[str, Any], last: dict[str, Any], quota: float) -> dict[s
         "other_cores": max(busy - own, 0.0),
         "idle_cores": idle,
         "stolen_cores": stolen,
-        # The machine was full while a node had to wait for it and not for its quota.
+        # A node that used up its quota time and again did not get what its quota allows.
         "disturbed": stolen > 0.05
-        or (
-            idle < 0.03
-            and any(node["throttled_share"] > 0.2 and node["cores"] < 0.95 * quota for node in nodes.values())
-        ),
+        or any(node["throttled_share"] > 0.5 and node["cores"] < 0.85 * quota for node in nodes.values()),
     }

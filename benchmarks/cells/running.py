@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cells.chosen import LIMITED, LIMITS, NODES, PLACEMENTS, SLOTS, Limit, Placement, Start
+from cells.chosen import CONF, LIMITED, NODES, PLACEMENTS, SLOTS, Limit, Placement, Start
 from cells.machine import Reading, between
 
 from stormwright.errors import StormwrightError
@@ -41,8 +41,10 @@ WIDE = Limit(0.62, "200mbit")
 #: Of the machine where it has too little, against all that else runs on it.
 WEIGHT = 100
 
-#: Seconds: all workers report at the latest; then until they are warm; then of each stretch, before and while measured.
-REPORT_S, WARM_S, SETTLE_S, MEASURE_S = 90.0, 9.0, 2.5, 10.0
+#: Seconds: all workers report at the latest; then until they are warm; and until each stretch is.
+REPORT_S, WARM_S, SETTLE_S = 90.0, 11.0, 2.0
+#: What goes through with all trees pending varies from second to second.
+MEASURE_S, MEASURE_LIMITED_S = 14.0, 8.0
 
 
 class Watch:
@@ -140,13 +142,14 @@ def _run_start(start: Start, cluster: RunningCluster, watch: Watch, nimbus: Nimb
         "stormwright.probe.service.url": cluster.service_url,
         "stormwright.probe.interval.ms": 1000,
         "stormwright.rate.file": str(rate),
+        **CONF,
     }
     cluster.run_topology(submission.main_class, [f"{key}={value}" for key, value in args.items()], conf)
     try:
         topology, problem = _reporting(watch, name)
         time.sleep(WARM_S)
         stretches = []
-        for limit in LIMITS:
+        for limit in start.limits:
             cluster.limit_nodes(limit.cores, limit.link, WEIGHT)
             for part in (None, LIMITED):
                 asked = 0.0 if part is None else part * stretches[-1]["measured"]["acked_tps"]
@@ -164,7 +167,7 @@ def _stretch(topology: str, limit: Limit, asked_tps: float, cluster: RunningClus
     """Measure for a while under one limit at one rate."""
     time.sleep(SETTLE_S)
     first = Reading.of(cluster).as_dict()
-    time.sleep(MEASURE_S)
+    time.sleep(MEASURE_LIMITED_S if asked_tps else MEASURE_S)
     last = Reading.of(cluster).as_dict()
     time.sleep(0.3)  # what was written by now arrives
     records = [r for r in watch.of(topology) if first["at_ms"] <= r["start_ms"] <= last["at_ms"]]
