@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from cells.chosen import CONF, LIMITED, NODES, PLACEMENTS, SLOTS, Limit, Placement, Start
 from cells.machine import Reading, between
-
+from cells.speed import loop_ms, watched
 from stormwright.errors import StormwrightError
 from stormwright.experiments.demo.measure import measure
 from stormwright.experiments.demo.run import demo_cluster
@@ -24,6 +25,7 @@ from stormwright.formats import problem_to_dict
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.perflog.records import Rejected, parse_lines
+from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
@@ -53,6 +55,7 @@ class Watch:
     def __init__(self, cluster: RunningCluster, placement: Placement) -> None:
         self.placement = placement
         self.records: list[dict[str, Any]] = []
+        make_scheduler("even")  # imported before Nimbus waits for it
         self.bridge = Bridge(self, "cells")
         self.http = HttpServer(make_app(self.bridge, self._take, dict), cluster.service_host, cluster.service_port)
 
@@ -101,7 +104,7 @@ def run(starts: Sequence[Start], directory: Path) -> None:
         )
         with LocalCluster(config) as cluster, cluster.gateway() as nimbus:
             watch = Watch(cluster, PLACEMENTS[left[0].placement])
-            with watch.http:
+            with watch.http, watched(_speed(cluster)):
                 while left:
                     log.info("%s, %d more", left[0].name, len(left) - 1)
                     try:
@@ -114,6 +117,10 @@ def run(starts: Sequence[Start], directory: Path) -> None:
                             failed.add(left[0])
                         break
                     _keep(found, file_of(directory, left.pop(0)))
+
+
+def _speed(cluster: RunningCluster) -> Path:
+    return cluster.plan.work / "speed"
 
 
 def file_of(directory: Path, start: Start) -> Path:
@@ -186,6 +193,7 @@ def _stretch(topology: str, limit: Limit, asked_tps: float, cluster: RunningClus
         "first": first,
         "last": last,
         "load_average": os.getloadavg()[0],
+        "loop_ms": loop_ms(_speed(cluster), first["at_ms"], last["at_ms"]),
         "measured": found.as_dict(),
         "machine": machine,
         "records": records,
@@ -201,10 +209,16 @@ def _reporting(watch: Watch, name: str) -> tuple[str, Problem]:
         if snapshot and topology is not None:
             told = {(r["worker"]["supervisor"], r["worker"]["port"]) for r in watch.of(topology.id) if r["seq"] > 0}
             if len(told) == watch.placement.workers:
-                return topology.id, replace(
-                    snapshot,
-                    topologies=(topology,),
-                    current={t: a for t, a in snapshot.current.items() if t == topology.id},
-                )
+                current = {topology.id: snapshot.current[topology.id]}
+                return topology.id, _as_placed(replace(snapshot, topologies=(topology,), current=current), watch)
         time.sleep(0.2)
     raise StormwrightError(f"{name}: not all workers reported within {REPORT_S:g} s")
+
+
+def _as_placed(problem: Problem, watch: Watch) -> Problem:
+    """The problem, if the topology runs where it should: Nimbus does not wait for a late answer for long."""
+    wanted = watch.placement.rule(replace(problem, current={}, load=None))
+    nodes = problem.slot_node[problem.current_slot], problem.slot_node[wanted]
+    if not np.array_equal(*nodes):
+        raise StormwrightError("Nimbus has placed it in its own way")
+    return problem
