@@ -116,7 +116,7 @@ class Measured:
         return replace(self.problem, supervisors=nodes, load=LoadProfile({topology.id: load}))
 
     def slots_in(self, other: Problem) -> IntArray:
-        """Its placement in the slots of another start's problem: nodes in order of their hosts, workers of their ports."""
+        """Its placement in the slots of another start's problem: nodes in order of hosts, workers of ports."""
         result = np.empty(self.problem.num_executors, np.int32)
         for node, there in zip(_by_host(self.problem), _by_host(other), strict=True):
             slots = np.flatnonzero(other.slot_node == there)
