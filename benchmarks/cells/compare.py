@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from cells.chosen import Limit
+from cells.fitted import Fitted, at_speed, usable_cores
 from cells.measured import Measured, Stretch
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.predict.answer import Assumptions, predict
-from stormwright.predict.costs import Costs
+from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.demand import Demand
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
@@ -21,8 +22,8 @@ from stormwright.predict.flow.routes import Routes
 from stormwright.predict.sums import sums
 from stormwright.storm.local import link_bits_per_s
 
-#: Costs of messages and workers for what is predicted from a start under a limit.
-CostsOf = Callable[[Measured, Limit], Costs]
+#: Costs of messages, workers and idle threads, from the start and stretch that is predicted from.
+Fit = Callable[[Measured, Stretch], Fitted]
 
 #: A node or link is full where it is used at least so far, a node also where it used up its quota in most periods.
 FULL, HELD_BACK = 0.93, 0.9
@@ -92,34 +93,58 @@ class Cell:
         }
 
 
-def cells(starts: Sequence[Measured], sources: Sequence[str], costs_of: CostsOf) -> Iterator[Cell]:
-    """Every placement of each topology and limit, predicted from each of the source placements but itself."""
+def cells(starts: Sequence[Measured], sources: Sequence[str], fit: Fit, by_speed: bool = False) -> Iterator[Cell]:
+    """Every placement of each topology and limit, predicted from each of the source placements but itself.
+
+    Parameters
+    ----------
+    starts
+        Of which the first ones of each placement count.
+    sources
+        Placements that are predicted from.
+    fit
+        Gives the costs.
+    by_speed
+        Whether predictions are told how fast the machine was when each cell was measured.
+    """
     first = [start for start in starts if start.start.repeat == 0]
     for source in first:
         if source.start.placement not in sources:
             continue
         for limit in source.start.limits:
-            costs, problem = costs_of(source, limit), source.under(limit)
+            at_most = source.at(limit)
+            known = fit(source, at_most)
+            problem = source.under(limit, usable_cores(at_most), known.spin)
             for target in first:
                 if target.start.topology == source.start.topology and target is not source:
-                    yield _cell(source, target, problem, limit, costs)
+                    yield _cell(source, target, problem, limit, known, by_speed)
 
 
-def _cell(source: Measured, target: Measured, problem: Problem, limit: Limit, costs: Costs) -> Cell:
+def _assumed(source: Measured, limit: Limit, target: Stretch, known: Fitted, by_speed: bool) -> Assumptions:
+    """What is taken for given at the rate of a stretch, and at the speed that the machine had in it."""
+    slower = target.loop_ms / source.at(limit).loop_ms if by_speed else 1.0
+    fixed = source.fixed_share(limit)
+    return Assumptions(
+        costs=at_speed(known, slower).costs,
+        corrections={source.topology: Correction(work=fixed + (1 - fixed) * slower)},
+        rate_tps={source.topology: target.acked_tps},
+    )
+
+
+def _cell(source: Measured, target: Measured, problem: Problem, limit: Limit, known: Fitted, by_speed: bool) -> Cell:
     full, limited = target.at(limit), target.at(limit, limited=True)
     slots = target.slots_in(problem)
-    at_most = predict(problem, slots, Assumptions(costs=costs, rate_tps={source.topology: full.acked_tps}))
+    at_most = predict(problem, slots, _assumed(source, limit, full, known, by_speed))
     (topology,) = at_most.topologies
-    (at_less,) = predict(
-        problem, slots, Assumptions(costs=costs, rate_tps={source.topology: limited.acked_tps})
-    ).topologies
+    (at_less,) = predict(problem, slots, _assumed(source, limit, limited, known, by_speed)).topologies
     latency = (at_less.latency_ms, at_less.p99_ms)
     order = sorted(range(len(problem.supervisors)), key=lambda node: problem.supervisors[node].host)
     hosts = sorted(full.nodes)
     cores = [
-        [at_most.nodes[node].cpu.value * limit.cores, full.nodes[host]["cores"]] for node, host in _zip(order, hosts)
+        [at_most.nodes[node].cpu.value * _cores(problem, node), full.nodes[host]["cores"]]
+        for node, host in _zip(order, hosts)
     ]
-    sent = _sent(problem, slots, costs) * full.acked_tps
+    sent = _sent(problem, slots, known.costs) * full.acked_tps
     measured = full.sent_tps()
     own = {host: node for node, host in target.host_of.items()}
     links = [[sent[node], measured.get(own[host], 0.0)] for node, host in _zip(order, hosts)]
@@ -138,6 +163,10 @@ def _cell(source: Measured, target: Measured, problem: Problem, limit: Limit, co
         predicted_limit=" of ".join(filter(None, (topology.bottleneck.kind, names.get(topology.bottleneck.node, "")))),
         measured_limits=tuple(_full(full, hosts)),
     )
+
+
+def _cores(problem: Problem, node: int) -> float:
+    return problem.supervisors[node].cpu_hz / problem.core_hz
 
 
 def _zip(order: Sequence[int], hosts: Sequence[str]) -> Iterator[tuple[int, str]]:

@@ -60,6 +60,11 @@ class Stretch:
         return nodes
 
     @property
+    def loop_ms(self) -> float:
+        """CPU ms that a fixed loop took meanwhile: how slow the machine was."""
+        return float(self.found["loop_ms"])
+
+    @property
     def disturbed(self) -> bool:
         """Whether nodes did not get what their quota allows."""
         return bool(self.found["machine"]["disturbed"])
@@ -97,21 +102,32 @@ class Measured:
         """The stretch under a limit."""
         return next(s for s in self.stretches if s.limit == limit and bool(s.asked_tps) == limited)
 
+    def fixed_share(self, limit: Limit) -> float:
+        """Part of the CPU of executors that bolts work by the clock: it is the same on a slower machine."""
+        _, _, arguments = self.start.submission.partition(":")
+        work_us = float(dict(each.split("=") for each in arguments.split(",")).get("work_us", 0))
+        executors = [each for record in self.at(limit).records for each in record["executors"]]
+        handled = sum(e["received"] for e in executors if e["type"] == "bolt" and not e["component"].startswith("__"))
+        return work_us * 1e3 * handled / sum(each["cpu_ns"] for each in executors)
+
     @cached_property
     def host_of(self) -> Mapping[str, str]:
         """Supervisor id → host."""
         return {supervisor.id: supervisor.host for supervisor in self.problem.supervisors}
 
-    def under(self, limit: Limit, limited: bool = False) -> Problem:
-        """The problem with the load of a stretch, and nodes as they were then."""
-        cores, link = limit.cores, link_bits_per_s(limit.link)
+    def under(self, limit: Limit, cores: float, spin: float = 0.0) -> Problem:
+        """The problem with the load of the stretch with as many trees as can be, and nodes of so many cores.
+
+        `spin` is CPU of idle threads in parts of the time for which they are idle: it is no load.
+        """
+        link = link_bits_per_s(limit.link)
         core_hz = self.problem.core_hz
         nodes = tuple(
             replace(node, cpu_hz=cores * core_hz, link_bps=link, resources={**node.resources, CPU: 100 * cores})
             for node in self.problem.supervisors
         )
         (topology,) = self.problem.topologies
-        facts = _facts(self.at(limit, limited).records)
+        facts = _facts(self.at(limit).records, spin)
         load = topology_load(topology, facts, StreamSettings(), core_hz)
         return replace(self.problem, supervisors=nodes, load=LoadProfile({topology.id: load}))
 
@@ -131,14 +147,20 @@ def _by_host(problem: Problem) -> list[int]:
     return sorted(range(len(hosts)), key=hosts.__getitem__)
 
 
-def _facts(records: Iterable[Record]) -> pa.Table:
+def idle_ns(executor: Mapping[str, Any], length_ns: int) -> int:
+    """For how long an executor's thread wanted no CPU."""
+    return max(length_ns - executor["cpu_ns"] - (executor["waited_ns"] or 0), 0)
+
+
+def _facts(records: Iterable[Record], spin: float) -> pa.Table:
     """Records as the facts that loads are made of, as `stormwright.pipeline.panes.derive` describes them."""
     rows: list[dict[str, Any]] = []
     for record in records:
         worker, length = record["worker"], record["length_ns"]
         of = {"topology": worker["topology"], "supervisor": worker["supervisor"]}
         for each in record["executors"]:
-            executor = {name: each[name] for name in ("component", "cpu_ns", "received", "execute_ns")}
+            executor = {name: each[name] for name in ("component", "received", "execute_ns")}
+            executor["cpu_ns"] = max(each["cpu_ns"] - round(spin * idle_ns(each, length)), 0)
             place = {"first": each["first_task"], "second": each["last_task"], "length_ns": length}
             rows.append({"kind": "executor", **of, **place, **executor})
         for source, target, stream, tuples, size in record["pairs"]:
