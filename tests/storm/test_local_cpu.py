@@ -74,6 +74,9 @@ def test_version_1_in_two_hierarchies(kernel, tmp_path):
     assert group.name == next(counts.iterdir()).name
     quota, period = (int((group / f"cpu.cfs_{what}_us").read_text()) for what in ("quota", "period"))
     assert quota / period == pytest.approx(0.4)
+    cpu.hold_group(tmp_path, "node1", 0.25, weight=100)
+    assert int((group / "cpu.cfs_quota_us").read_text()) / period == pytest.approx(0.25)
+    assert (group / "cpu.shares").read_text() == "102400"
     joining = subprocess.run(
         [*cpu.in_group(tmp_path, "node1"), "echo", "started in it"], capture_output=True, text=True, check=True
     )
@@ -99,6 +102,9 @@ def test_version_2(kernel, tmp_path):
     (group,) = (path for path in mount.iterdir() if path.is_dir())
     quota, period = map(int, (group / "cpu.max").read_text().split())
     assert quota / period == pytest.approx(0.4)
+    cpu.hold_group(tmp_path, "node1", 0.25, weight=100)
+    assert (group / "cpu.max").read_text() == f"{period // 4} {period}"
+    assert (group / "cpu.weight").read_text() == "10000"
     (group / "cpu.stat").write_text(_STAT_V2)
     _assert_read(tmp_path)
     cpu.remove_groups(tmp_path)
@@ -122,6 +128,8 @@ def test_clusters_beside_each_other_leave_each_other_alone(kernel, tmp_path):
     assert len(list(mount.iterdir())) == 1
     with pytest.raises(ClusterError, match="has ended"):
         cpu.read_group(tmp_path / "one", "node1", 1.0)
+    with pytest.raises(ClusterError, match="has ended"):
+        cpu.hold_group(tmp_path / "one", "node1", 1.0)
     with pytest.raises(ClusterError, match=r"node1: its control group cannot be made: .*exists"):
         cpu.make_group(tmp_path / "other", "node1", 1.0)
 

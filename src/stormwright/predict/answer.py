@@ -15,6 +15,7 @@ from stormwright.predict.fit.file import costs_of
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
+from stormwright.predict.shares import with_shares
 from stormwright.predict.spill import with_spill
 from stormwright.predict.steady import Placed, steady_state
 from stormwright.predict.told.described import described
@@ -90,6 +91,7 @@ def predict(
     rates = _named(problem, assumptions.rate_tps, profile.rate_tps)
     weights = _named(problem, assumptions.weights, np.ones(len(rates))) * rates
     placed = with_spill(placed, slot_of_executor, weights, assumptions.costs, assumptions.corrections)
+    placed = with_shares(placed, slot_of_executor, assumptions.costs, assumptions.corrections)
     states = [
         steady_state(placed, rates, weights, costs, corrections) for costs, corrections in _varied(problem, assumptions)
     ]

@@ -36,8 +36,8 @@ class Placed:
     routes
         Under the placement.
     full_routes, spills
-        The same at highest rates, where shuffled tuples of some topologies spill over to executors further away, and
-        of which, shape (T,); None where they do not.
+        The same at highest rates, where shuffled tuples of some topologies spill over to executors further away, or
+        executors of spouts begin unlike many trees; and which topologies spill, shape (T,). None where it is the same.
     """
 
     profile: Profile
@@ -100,16 +100,18 @@ def steady_state(
     shares, free = limits(demand)
     there = demand.running & (profile.rate_tps > 0)
     weights, full_demand = np.where(there, weights, 0.0), demand
-    highest = near = highest_rates(shares, free, weights)
+    network = full = Network.of(demand, placed.routes, placed.graph, profile.layout, costs)
+    full_shares, full_free = shares, free
     if placed.full_routes is not None:
         full_demand = Demand.of(profile, placed.full_routes, placed.problem, costs, corrections)
-        highest = highest_rates(*limits(full_demand), weights)
-    network = Network.of(demand, placed.routes, placed.graph, profile.layout, costs)
+        full_shares, full_free = limits(full_demand)
+        full = Network.of(full_demand, placed.full_routes, placed.graph, profile.layout, costs)
+    highest = highest_rates(full_shares, full_free, weights)
     rate_tps = np.where(there, rate_tps, 0.0)
-    begin = np.where(np.isfinite(profile.layout.pending), np.nan_to_num(near.rate_tps, posinf=0.0), rate_tps)
-    pending = closed(network, begin)
+    begin = np.where(np.isfinite(profile.layout.pending), np.nan_to_num(highest.rate_tps, posinf=0.0), rate_tps)
+    pending = closed(full, begin)
     # Times in queues are approximations; what the resources can do is none.
-    too_much = np.maximum(fullest_use(shares, free, pending.rate_tps), 1.0)
+    too_much = np.maximum(fullest_use(full_shares, full_free, pending.rate_tps), 1.0)
     pending = pending._replace(rate_tps=pending.rate_tps / too_much)
     return Steady(
         demand=demand,
@@ -119,7 +121,7 @@ def steady_state(
         given=at_rates(network, rate_tps),
         pending=pending,
         given_use=fullest_use(shares, free, rate_tps),
-        pending_use=fullest_use(shares, free, pending.rate_tps),
+        pending_use=fullest_use(full_shares, full_free, pending.rate_tps),
     )
 
 

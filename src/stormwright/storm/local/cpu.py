@@ -105,12 +105,23 @@ class Hierarchies:
             (self.limits / "cgroup.subtree_control").write_text("+cpu", encoding="ascii")
         for group in self.groups(name):
             group.mkdir()
+        self.hold(name, cores)
+
+    def hold(self, name: str, cores: float) -> None:
+        """Let a group use so many cores from now on."""
         quota_us = round(cores * PERIOD_US)
         if self.version == 2:
             (self.limits / name / "cpu.max").write_text(f"{quota_us} {PERIOD_US}", encoding="ascii")
         else:
             (self.limits / name / "cpu.cfs_period_us").write_text(str(PERIOD_US), encoding="ascii")
             (self.limits / name / "cpu.cfs_quota_us").write_text(str(quota_us), encoding="ascii")
+
+    def weigh(self, name: str, times: int) -> None:
+        """Let a group have so many times the CPU of what else wants it."""
+        if self.version == 2:
+            (self.limits / name / "cpu.weight").write_text(str(100 * times), encoding="ascii")
+        else:
+            (self.limits / name / "cpu.shares").write_text(str(1024 * times), encoding="ascii")
 
     def read(self, name: str, cores: float) -> NodeCpu:
         """What a group of so many cores has used."""
@@ -154,6 +165,22 @@ def make_group(work: Path, node: str, cores: float) -> None:
         _found().make(_name(work, node), cores)
     except OSError as error:
         raise ClusterError(f"{node}: its control group cannot be made: {error}") from None
+
+
+def hold_group(work: Path, node: str, cores: float, weight: int = 1) -> None:
+    """Hold the group of a node to so many cores from now on, with so many times the CPU of what else wants it (≤ 100).
+
+    Raises
+    ------
+    ClusterError
+        It has no group: the cluster has ended.
+    """
+    hierarchies, name = _found(), _name(work, node)
+    try:
+        hierarchies.hold(name, cores)
+        hierarchies.weigh(name, weight)
+    except FileNotFoundError:
+        raise ClusterError("the local cluster has ended") from None
 
 
 def in_group(work: Path, node: str) -> tuple[str, ...]:

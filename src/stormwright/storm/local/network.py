@@ -136,6 +136,27 @@ def lay_node(name: str, address: str, pid: int, link: str | None) -> None:
     run("ip", "link", "set", name, "master", "switch", "up")
 
 
+def limit_node(name: str, cluster: int, holder: int, link: str) -> None:
+    """From outside: give the link to a node another rate limit; what is under way on it arrives.
+
+    Parameters
+    ----------
+    name
+        Of the node.
+    cluster, holder
+        Processes in the cluster's namespace, and in the node's.
+    link
+        Rate limit of both ways in the words of ``tc``.
+
+    Raises
+    ------
+    ClusterError
+        It has no limit that could be changed.
+    """
+    for pid, end in ((cluster, name), (holder, "eth0")):
+        run(*in_namespace(pid), "tc", "qdisc", "change", "dev", end, "root", *_limit(link))
+
+
 def lay_host(host_link: str, address: str, pid: int) -> None:
     """On the host: its link into the cluster, whose namespace process `pid` is in."""
     run("ip", "link", "add", host_link, "type", "veth", "peer", "name", "host", "netns", str(pid))

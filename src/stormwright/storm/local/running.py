@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
@@ -13,7 +14,7 @@ from urllib.parse import quote
 from stormwright.errors import ClusterError
 from stormwright.storm.gateway import NimbusGateway
 from stormwright.storm.jvm import STORMWRIGHT_JAR
-from stormwright.storm.local import cpu, daemons, state
+from stormwright.storm.local import cpu, daemons, network, state
 from stormwright.storm.local.cpu import NodeCpu
 from stormwright.storm.local.events import daemon_pids, exit_codes, namespace_holders, read_events
 from stormwright.storm.local.plan import ClusterPlan
@@ -118,10 +119,40 @@ class RunningCluster:
         in_group = () if self.plan.cores is None else cpu.in_group(self.plan.work, node)
         if not self.plan.namespaces:
             return in_group
-        holder = pids_seen_from_here(self.warden_pid())[namespace_holders(read_events(self.plan))[node]]
+        holder = self._holders()[node]
         # The namespace of the node, but processes and mounts of the warden: a node has none of its own.
         inside = (f"--target={self.warden_pid()}", f"--net=/proc/{holder}/ns/net", "--pid", "--mount")
         return ("nsenter", *inside, "--", *in_group)
+
+    def _holders(self) -> dict[str, int]:
+        """Node → process in its network namespace."""
+        here = pids_seen_from_here(self.warden_pid())
+        return {node: here[pid] for node, pid in namespace_holders(read_events(self.plan)).items()}
+
+    def limit_nodes(self, cores: float, link: str, weight: int = 1) -> None:
+        """Hold every node to other cores and another link while all goes on; what nodes declare stays as it was.
+
+        Parameters
+        ----------
+        cores
+            Of each node, at least 0.05.
+        link
+            Of each node, both ways, in the words of ``tc``.
+        weight
+            How many times the CPU of another process nodes get where the machine has too little, 1 to 100.
+
+        Raises
+        ------
+        ClusterError
+            The cluster has ended, or was started without limits.
+        """
+        if self.plan.cores is None or self.plan.link is None:
+            raise ClusterError("nodes without limits of CPU and link cannot be given others")
+        for node, holder in self._holders().items():
+            cpu.hold_group(self.plan.work, node, cores, weight)
+            network.limit_node(node, self.warden_pid(), holder, link)
+        self.plan = replace(self.plan, config=replace(self.plan.config, cores_per_node=cores, link=link))
+        self.plan.save()
 
     def gateway_command(self) -> list[str]:
         """Argument vector that starts the Nimbus gateway for this cluster."""

@@ -1,5 +1,6 @@
 package stormwright.topologies;
 
+import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.Map;
 import org.apache.storm.spout.SpoutOutputCollector;
@@ -9,15 +10,14 @@ import org.apache.storm.tuple.Values;
 
 /** Begins tuple trees at a rate, that of all tasks together, or as fast as it can; what fails is emitted again. */
 abstract class PacedSpout extends BaseRichSpout {
-    /** After a pause at most this much of what was missed is made up for. */
-    private static final long LONGEST_BACKLOG_NS = 100_000_000L;
+    /** Names a file, there on every node, with the rate of all spouts of the topology together: it wins. */
+    static final String RATE_FILE = "stormwright.rate.file";
 
     private final double rate;
     private transient SpoutOutputCollector collector;
     private transient ArrayDeque<Long> failed;
     private transient long next;
-    private transient long intervalNs;
-    private transient long dueNs;
+    private transient Pace pace;
 
     PacedSpout(double rate) {
         this.rate = rate;
@@ -29,8 +29,15 @@ abstract class PacedSpout extends BaseRichSpout {
         int tasks = context.getComponentTasks(context.getThisComponentId()).size();
         failed = new ArrayDeque<>();
         next = first(context.getThisTaskIndex(), tasks);
-        intervalNs = rate > 0 ? (long) (1e9 * tasks / rate) : 0;
-        dueNs = System.nanoTime();
+        Object file = conf.get(RATE_FILE);
+        pace = file == null
+                ? Pace.of(rate, tasks, System.nanoTime())
+                : Pace.from(Path.of(file.toString()), spoutTasks(context), System.nanoTime());
+    }
+
+    private static int spoutTasks(TopologyContext context) {
+        return context.getRawTopology().get_spouts().keySet().stream()
+                .mapToInt(spout -> context.getComponentTasks(spout).size()).sum();
     }
 
     /** Number of a task's first tuple; the others are counted from there. */
@@ -42,12 +49,8 @@ abstract class PacedSpout extends BaseRichSpout {
     /** Returns without a tuple before one is due: Storm's wait strategy then puts the thread to sleep. */
     @Override
     public void nextTuple() {
-        if (intervalNs > 0) {
-            long now = System.nanoTime();
-            if (now < dueNs) {
-                return;
-            }
-            dueNs = Math.max(dueNs + intervalNs, now - LONGEST_BACKLOG_NS);
+        if (!pace.due(System.nanoTime())) {
+            return;
         }
         Long again = failed.poll();
         long number = again != null ? again : next++;

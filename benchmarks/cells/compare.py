@@ -1,0 +1,193 @@
+"""Each cell as predicted from another placement of the same topology under the same limit, beside what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cells.chosen import Limit
+from cells.fitted import Fitted, at_speed, usable_cores
+from cells.measured import Measured, Stretch
+from stormwright.model import Problem
+from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.costs import Correction, Costs
+from stormwright.predict.demand import Demand
+from stormwright.predict.flow.graph import Graph
+from stormwright.predict.flow.profile import Profile
+from stormwright.predict.flow.routes import Routes
+from stormwright.predict.sums import sums
+from stormwright.storm.local import link_bits_per_s
+
+#: Costs of messages, workers and idle threads, from the start and stretch that is predicted from.
+Fit = Callable[[Measured, Stretch], Fitted]
+
+#: A node or link is full where it is used at least so far, a node also where it used up its quota in most periods.
+FULL, HELD_BACK = 0.93, 0.9
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What was predicted and measured of one placement under one limit.
+
+    Parameters
+    ----------
+    predicted_tps, measured_tps
+        Trees/s with as many as can be.
+    predicted_ms, measured_ms
+        Mean and 99th percentile of complete latency at the limited rate; None where it was not predicted to be
+        sustained, or not measured.
+    node_cores
+        Predicted and measured cores of every node at the highest measured rate, shape (N, 2).
+    link_tps
+        Predicted and measured tuples/s out of every node then, shape (N, 2).
+    predicted_limit, measured_limits
+        What limits it by name, as predicted; and all that was full.
+    """
+
+    topology: str
+    placement: str
+    source: str
+    limit: Limit
+    predicted_tps: float
+    measured_tps: float
+    predicted_ms: tuple[float, float] | None
+    measured_ms: tuple[float, float] | None
+    node_cores: FloatArray
+    link_tps: FloatArray
+    predicted_limit: str
+    measured_limits: tuple[str, ...]
+
+    @property
+    def rate_error(self) -> float:
+        """In parts of what was measured, with its sign."""
+        return self.predicted_tps / self.measured_tps - 1
+
+    @property
+    def q_error(self) -> float:
+        """The larger of the two rates by the smaller."""
+        return max(self.predicted_tps / self.measured_tps, self.measured_tps / self.predicted_tps)
+
+    @property
+    def latency_error(self) -> float | None:
+        """Of the mean, in parts of what was measured, with its sign; infinite where it was not predicted."""
+        if self.measured_ms is None:
+            return None
+        return np.inf if self.predicted_ms is None else self.predicted_ms[0] / self.measured_ms[0] - 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "topology": self.topology,
+            "placement": self.placement,
+            "source": self.source,
+            "limit": str(self.limit),
+            "trees_per_s": [round(self.predicted_tps, 1), round(self.measured_tps, 1)],
+            "latency_ms": [self.predicted_ms, self.measured_ms],
+            "node_cores": np.round(self.node_cores, 3).tolist(),
+            "sent_tuples_per_s": np.round(self.link_tps, 1).tolist(),
+            "limited_by": [self.predicted_limit, list(self.measured_limits)],
+        }
+
+
+def cells(starts: Sequence[Measured], sources: Sequence[str], fit: Fit, by_speed: bool = False) -> Iterator[Cell]:
+    """Every placement of each topology and limit, predicted from each of the source placements but itself.
+
+    Parameters
+    ----------
+    starts
+        Of which the first ones of each placement count.
+    sources
+        Placements that are predicted from.
+    fit
+        Gives the costs.
+    by_speed
+        Whether predictions are told how fast the machine was when each cell was measured.
+    """
+    first = [start for start in starts if start.start.repeat == 0]
+    for source in first:
+        if source.start.placement not in sources:
+            continue
+        for limit in source.start.limits:
+            at_most = source.at(limit)
+            known = fit(source, at_most)
+            problem = source.under(limit, usable_cores(at_most), known.spin)
+            for target in first:
+                if target.start.topology == source.start.topology and target is not source:
+                    yield _cell(source, target, problem, limit, known, by_speed)
+
+
+def _assumed(source: Measured, limit: Limit, target: Stretch, known: Fitted, by_speed: bool) -> Assumptions:
+    """What is taken for given at the rate of a stretch, and at the speed that the machine had in it."""
+    slower = target.loop_ms / source.at(limit).loop_ms if by_speed else 1.0
+    fixed = source.fixed_share(limit)
+    return Assumptions(
+        costs=at_speed(known, slower).costs,
+        corrections={source.topology: Correction(work=fixed + (1 - fixed) * slower)},
+        rate_tps={source.topology: target.acked_tps},
+    )
+
+
+def _cell(source: Measured, target: Measured, problem: Problem, limit: Limit, known: Fitted, by_speed: bool) -> Cell:
+    full, limited = target.at(limit), target.at(limit, limited=True)
+    slots = target.slots_in(problem)
+    at_most = predict(problem, slots, _assumed(source, limit, full, known, by_speed))
+    (topology,) = at_most.topologies
+    (at_less,) = predict(problem, slots, _assumed(source, limit, limited, known, by_speed)).topologies
+    latency = (at_less.latency_ms, at_less.p99_ms)
+    order = sorted(range(len(problem.supervisors)), key=lambda node: problem.supervisors[node].host)
+    hosts = sorted(full.nodes)
+    cores = [
+        [at_most.nodes[node].cpu.value * _cores(problem, node), full.nodes[host]["cores"]]
+        for node, host in _zip(order, hosts)
+    ]
+    sent = _sent(problem, slots, known.costs) * full.acked_tps
+    measured = full.sent_tps()
+    own = {host: node for node, host in target.host_of.items()}
+    links = [[sent[node], measured.get(own[host], 0.0)] for node, host in _zip(order, hosts)]
+    names = {problem.supervisors[node].id: f"node {number}" for number, node in enumerate(order)}
+    return Cell(
+        topology=target.start.topology,
+        placement=target.start.placement,
+        source=source.start.placement,
+        limit=limit,
+        predicted_tps=topology.reachable_tps.value,
+        measured_tps=full.acked_tps,
+        predicted_ms=None if latency[0] is None or latency[1] is None else (latency[0].value, latency[1].value),
+        measured_ms=limited.latency_ms,
+        node_cores=np.array(cores),
+        link_tps=np.array(links),
+        predicted_limit=" of ".join(filter(None, (topology.bottleneck.kind, names.get(topology.bottleneck.node, "")))),
+        measured_limits=tuple(_full(full, hosts)),
+    )
+
+
+def _cores(problem: Problem, node: int) -> float:
+    return problem.supervisors[node].cpu_hz / problem.core_hz
+
+
+def _zip(order: Sequence[int], hosts: Sequence[str]) -> Iterator[tuple[int, str]]:
+    return zip(order, hosts, strict=True)
+
+
+def _sent(problem: Problem, slots: IntArray, costs: Costs) -> FloatArray:
+    """Tuples that leave each node for others, for each tree; shape (N,)."""
+    profile = Profile.of(problem)
+    routes = Routes.under(profile, Graph.of(profile), problem, slots)
+    demand = Demand.of(profile, routes, problem, costs)
+    return sums(demand.worker_node, demand.link_messages[0], len(problem.supervisors))
+
+
+def _full(stretch: Stretch, hosts: Sequence[str]) -> Iterator[str]:
+    """What was full; nothing of it where the trees that may be pending were too few."""
+    bytes_per_s = link_bits_per_s(stretch.limit.link) / 8
+    for number, host in enumerate(hosts):
+        node = stretch.nodes[host]
+        if node["cores"] >= FULL * stretch.limit.cores or node["throttled_share"] >= HELD_BACK:
+            yield f"cpu of node {number}"
+        for name, way in (("sent", "link out"), ("received", "link in")):
+            if node[f"{name}_bytes_per_s"] >= FULL * bytes_per_s:
+                yield f"{way} of node {number}"

@@ -1,0 +1,87 @@
+"""Figures over cells: errors, choices, and how far two measurements of the same are apart."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy.stats import kendalltau
+
+from cells.compare import Cell
+from cells.measured import Measured
+
+#: Of what there is of a node or link, uses below are no figure to compare by parts.
+_LITTLE = 0.02
+
+
+def spread(values: Iterable[float]) -> str:
+    """Median, 95th percentile and worst."""
+    found = np.array(list(values))
+    if not len(found):
+        return "none"
+    return f"median {np.median(found):.1%}, p95 {np.percentile(found, 95):.1%}, worst {found.max():.1%}"
+
+
+def of_cells(cells: Sequence[Cell]) -> dict[str, str]:
+    """What is asked of predictions."""
+    latencies = [abs(c.latency_error) for c in cells if c.latency_error is not None]
+    known = [error for error in latencies if np.isfinite(error)]
+    cores = np.concatenate([c.node_cores for c in cells])
+    links = np.concatenate([c.link_tps for c in cells])
+    regrets, taus = _choices(cells)
+    named = [c for c in cells if c.measured_limits]
+    right = sum(c.predicted_limit in c.measured_limits for c in named)
+    return {
+        "throughput error": spread(abs(c.rate_error) for c in cells),
+        "throughput q-error": f"median {np.median([c.q_error for c in cells]):.2f}",
+        "mean latency error at the limited rate": f"{spread(known)}; {len(latencies) - len(known)} of {len(latencies)} "
+        "predicted not to be sustained",
+        "CPU per node": spread(_parts(cores, _LITTLE)),
+        "tuples per link": spread(_parts(links, 1.0)),
+        "bottleneck right": f"{right} of {len(named)}; in {len(cells) - len(named)} more nothing was full",
+        "regret": f"{spread(regrets)}, {len(regrets)} choices",
+        "Kendall tau": f"median {np.median(taus):.2f}, lowest {min(taus):.2f}" if taus else "none",
+    }
+
+
+def _parts(pairs: np.ndarray, least: float) -> np.ndarray:
+    """Errors in parts of what was measured, where that is something."""
+    some = pairs[pairs[:, 1] > least]
+    return np.abs(some[:, 0] / some[:, 1] - 1)
+
+
+def _choices(cells: Sequence[Cell]) -> tuple[list[float], list[float]]:
+    """Regret and Kendall's tau of every topology, limit and source with at least three placements."""
+    groups: dict[Any, list[Cell]] = defaultdict(list)
+    for cell in cells:
+        groups[cell.topology, cell.source, cell.limit].append(cell)
+    regrets, taus = [], []
+    for group in groups.values():
+        if len(group) >= 3:
+            predicted, measured = ([getattr(c, name) for c in group] for name in ("predicted_tps", "measured_tps"))
+            regrets.append(1 - measured[int(np.argmax(predicted))] / max(measured))
+            taus.append(float(kendalltau(predicted, measured).statistic))
+    return regrets, taus
+
+
+def noise(starts: Sequence[Measured]) -> dict[str, str]:
+    """How far two starts of the same are apart: of each pair, in parts of the second."""
+    groups: dict[Any, list[Measured]] = defaultdict(list)
+    for start in starts:
+        groups[start.start.topology, start.start.placement].append(start)
+    rates, latencies, count = [], [], 0
+    for group in (group for group in groups.values() if len(group) > 1):
+        count += len(group)
+        for one, other in combinations(group, 2):
+            for limit in one.start.limits:
+                rates.append(abs(one.at(limit).acked_tps / other.at(limit).acked_tps - 1))
+                both = one.at(limit, limited=True).latency_ms, other.at(limit, limited=True).latency_ms
+                if both[0] and both[1]:
+                    latencies.append(abs(both[0][0] / both[1][0] - 1))
+    return {
+        "throughput of two starts of the same": f"{spread(rates)} ({count} starts)",
+        "mean latency of two starts of the same": spread(latencies),
+    }

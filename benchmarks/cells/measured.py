@@ -1,0 +1,186 @@
+"""Starts as they were measured: their records as a load, and what nodes and links did."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cells.chosen import Limit, Start
+from stormwright.formats import problem_from_dict
+from stormwright.model import LoadProfile, Problem
+from stormwright.model.arrays import IntArray
+from stormwright.model.conf.requests import CPU
+from stormwright.model.topology import PLACEMENT_FOLLOWING
+from stormwright.perflog.crossing import tasks_on_nodes
+from stormwright.pipeline.measure.profile import topology_load
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.storm.local import link_bits_per_s
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What was measured under one limit at one rate; `asked_tps` is 0 where as many trees as can be were begun."""
+
+    limit: Limit
+    asked_tps: float
+    found: Mapping[str, Any]
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """The raw ones."""
+        records: Sequence[Record] = self.found["records"]
+        return records
+
+    @property
+    def acked_tps(self) -> float:
+        """Trees/s that were completed."""
+        return float(self.found["measured"]["acked_tps"])
+
+    @property
+    def latency_ms(self) -> tuple[float, float] | None:
+        """Mean and 99th percentile."""
+        mean, late = (self.found["measured"][name] for name in ("mean_latency_ms", "p99_latency_ms"))
+        return None if mean is None else (mean, late)
+
+    @property
+    def nodes(self) -> Mapping[str, Mapping[str, float]]:
+        """Host → cores, bytes/s and how often it was held back."""
+        nodes: Mapping[str, Mapping[str, float]] = self.found["machine"]["nodes"]
+        return nodes
+
+    @property
+    def loop_ms(self) -> float:
+        """CPU ms that a fixed loop took meanwhile: how slow the machine was."""
+        return float(self.found["loop_ms"])
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether nodes did not get what their quota allows."""
+        return bool(self.found["machine"]["disturbed"])
+
+    def sent_tps(self) -> dict[str, float]:
+        """Supervisor id → tuples/s that left it for other nodes."""
+        node_of, sent, covered_s = tasks_on_nodes(self.records), Counter[str](), Counter[tuple[str, int]]()
+        for record in self.records:
+            here = record["worker"]["supervisor"]
+            covered_s[here, record["worker"]["port"]] += record["length_ns"] / 1e9
+            for _, target, _, tuples, _ in record["pairs"]:
+                if node_of.of(target) not in (None, here):
+                    sent[here] += tuples
+        seconds = {node: s for (node, _), s in covered_s.items()}
+        return {node: tuples / seconds[node] for node, tuples in sent.items()}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A start, the problem that it was, and its stretches."""
+
+    start: Start
+    topology: str
+    problem: Problem
+    stretches: Sequence[Stretch]
+
+    @classmethod
+    def read(cls, file: Path) -> Measured:
+        """A file of `running.run`."""
+        found = json.loads(gzip.decompress(file.read_bytes()))
+        stretches = [Stretch(Limit(**each["limit"]), each["asked_tps"], each) for each in found["stretches"]]
+        return cls(Start(**found["start"]), found["topology"], problem_from_dict(found["problem"]), stretches)
+
+    def at(self, limit: Limit, limited: bool = False) -> Stretch:
+        """The stretch under a limit."""
+        return next(s for s in self.stretches if s.limit == limit and bool(s.asked_tps) == limited)
+
+    def fixed_share(self, limit: Limit) -> float:
+        """Part of the CPU of executors that bolts work by the clock: it is the same on a slower machine."""
+        _, _, arguments = self.start.submission.partition(":")
+        work_us = float(dict(each.split("=") for each in arguments.split(",")).get("work_us", 0))
+        executors = [each for record in self.at(limit).records for each in record["executors"]]
+        handled = sum(e["received"] for e in executors if e["type"] == "bolt" and not e["component"].startswith("__"))
+        return work_us * 1e3 * handled / sum(each["cpu_ns"] for each in executors)
+
+    @cached_property
+    def host_of(self) -> Mapping[str, str]:
+        """Supervisor id → host."""
+        return {supervisor.id: supervisor.host for supervisor in self.problem.supervisors}
+
+    def under(self, limit: Limit, cores: float, spin: float = 0.0) -> Problem:
+        """The problem with the load of the stretch with as many trees as can be, and nodes of so many cores.
+
+        `spin` is CPU of idle threads in parts of the time for which they are idle: it is no load.
+        """
+        link = link_bits_per_s(limit.link)
+        core_hz = self.problem.core_hz
+        nodes = tuple(
+            replace(node, cpu_hz=cores * core_hz, link_bps=link, resources={**node.resources, CPU: 100 * cores})
+            for node in self.problem.supervisors
+        )
+        (topology,) = self.problem.topologies
+        facts = _facts(self.at(limit).records, spin)
+        load = topology_load(topology, facts, StreamSettings(), core_hz)
+        return replace(self.problem, supervisors=nodes, load=LoadProfile({topology.id: load}))
+
+    def slots_in(self, other: Problem) -> IntArray:
+        """Its placement in the slots of another start's problem: nodes in order of hosts, workers of ports."""
+        result = np.empty(self.problem.num_executors, np.int32)
+        for node, there in zip(_by_host(self.problem), _by_host(other), strict=True):
+            slots = np.flatnonzero(other.slot_node == there)
+            on_node = self.problem.slot_node[self.problem.current_slot] == node
+            _, worker = np.unique(self.problem.current_slot[on_node], return_inverse=True)
+            result[on_node] = slots[worker]
+        return result
+
+
+def _by_host(problem: Problem) -> list[int]:
+    hosts = [supervisor.host for supervisor in problem.supervisors]
+    return sorted(range(len(hosts)), key=hosts.__getitem__)
+
+
+def idle_ns(executor: Mapping[str, Any], length_ns: int) -> int:
+    """For how long an executor's thread wanted no CPU."""
+    return max(length_ns - executor["cpu_ns"] - (executor["waited_ns"] or 0), 0)
+
+
+def _facts(records: Iterable[Record], spin: float) -> pa.Table:
+    """Records as the facts that loads are made of, as `stormwright.pipeline.panes.derive` describes them."""
+    rows: list[dict[str, Any]] = []
+    for record in records:
+        worker, length = record["worker"], record["length_ns"]
+        of = {"topology": worker["topology"], "supervisor": worker["supervisor"]}
+        for each in record["executors"]:
+            executor = {name: each[name] for name in ("component", "received", "execute_ns")}
+            executor["cpu_ns"] = max(each["cpu_ns"] - round(spin * idle_ns(each, length)), 0)
+            place = {"first": each["first_task"], "second": each["last_task"], "length_ns": length}
+            rows.append({"kind": "executor", **of, **place, **executor})
+        for source, target, stream, tuples, size in record["pairs"]:
+            _, name, component, grouping = record["streams"][stream]
+            follows = grouping in PLACEMENT_FOLLOWING
+            rows.append(
+                {
+                    "kind": "flow" if follows else "pair",
+                    **of,
+                    "component": component,
+                    "stream": name,
+                    "grouping": grouping,
+                    "first": source,
+                    "second": None if follows else target,
+                    "tuples": tuples,
+                    "bytes": size,
+                    "sampled": tuples if size else 0,
+                }
+            )
+    names = ("length_ns", "cpu_ns", "received", "execute_ns", "first", "second", "tuples", "bytes", "sampled")
+    texts = ("kind", "topology", "supervisor", "component", "stream", "grouping")
+    schema = pa.schema([*((name, pa.string()) for name in texts), *((name, pa.int64()) for name in names)])
+    return pa.Table.from_pylist(rows, schema=schema)
