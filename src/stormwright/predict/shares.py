@@ -2,14 +2,14 @@
 
 With a limit on pending trees each has as many of its own under way as it may, all the time: executors of spouts are the
 classes of a closed network. With many trees pending its rates X are those that are proportionally fair: they maximise
-Σ K log X, K being what each may have pending, within what there is of every resource. N. S. Walton, Proportional fairness
-and its relationship with multi-class queueing networks, Annals of Applied Probability 19(6), 2009,
+Σ K log X, K being what each may have pending, within what there is of every resource. N. S. Walton, Proportional
+fairness and its relationship with multi-class queueing networks, Annals of Applied Probability 19(6), 2009,
 https://doi.org/10.1214/09-AAP612. Executors whose trees all wait at the same place come to the same rate; those whose
 trees find more room elsewhere begin more of them.
 
 The prices p of the resources, which are the parts of all trees that wait for each, maximise Σ K log Σ p U, U being what
-a tree of each class takes: the likelihood of a mixture, whose known steps lead up without fail. T. M. Cover, An algorithm
-for maximizing expected log investment return, IEEE Transactions on Information Theory 30(2), 1984,
+a tree of each class takes: the likelihood of a mixture, whose known steps lead up without fail. T. M. Cover, An
+algorithm for maximizing expected log investment return, IEEE Transactions on Information Theory 30(2), 1984,
 https://doi.org/10.1109/TIT.1984.1056869.
 """
 

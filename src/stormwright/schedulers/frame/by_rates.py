@@ -26,6 +26,7 @@ from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sust
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
+from stormwright.predict.shares import with_shares
 from stormwright.predict.spill import with_spill
 from stormwright.predict.steady import Placed, Steady, steady_state
 from stormwright.schedulers.draft.draft import Draft
@@ -250,6 +251,7 @@ class RateSearch:
         rates = profile.rate_tps
         placed = Placed(profile, self._graph, self.problem, Routes.under(profile, self._graph, self.problem, slots))
         placed = with_spill(placed, slots, rates, load.costs, load.corrections)
+        placed = with_shares(placed, slots, load.costs, load.corrections)
         return steady_state(placed, rates, rates, load.costs, load.corrections)
 
     def _moved_back(self, slots: IntArray, badness: float) -> IntArray:

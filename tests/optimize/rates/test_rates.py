@@ -1,0 +1,127 @@
+"""Searches by rates: what they count is what a prediction says, and what they find is the best there is."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import IntArray
+from stormwright.optimize.rates.improve import Effort, improve
+from stormwright.optimize.rates.score import LATENCY, NODES, THROUGHPUT, add_up, fullest
+from stormwright.optimize.rates.search import search
+from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sustained
+from stormwright.predict.costs import Costs
+from stormwright.predict.demand import Demand
+from stormwright.predict.flow.graph import Graph
+from stormwright.predict.flow.profile import Profile
+from stormwright.predict.flow.routes import Routes
+from stormwright.predict.steady import limits
+from stormwright.testing.strategies import problems
+from stormwright.testing.word_counts import WordCount
+
+COSTS = Costs(serialise_us=2.0, send_us=1.5, send_us_per_kb=0.7, receive_us=3.0, receive_us_per_kb=1.1)
+
+
+def seats_of(problem: Problem, slots: IntArray, *, free: bool = False) -> Seats:
+    """The workers of a placement that is complete; with `free` each topology has one more for each node."""
+    used, first, worker = np.unique(slots, return_index=True, return_inverse=True)
+    topology = problem.executor_topology[first].astype(np.int64)
+    node = problem.slot_node[used].astype(np.int64)
+    count, more = len(problem.topologies), len(problem.supervisors) if free else 0
+    topology = np.concatenate([topology, np.repeat(np.arange(count), more)])
+    node = np.concatenate([node, np.tile(np.arange(len(problem.supervisors)), count)[: count * more]])
+    order = np.argsort(topology, kind="stable")
+    number = np.argsort(order)
+    return Seats(
+        worker=number[worker],
+        topology=topology[order],
+        node=node[order],
+        most=np.full(count, problem.num_executors),
+        movable=np.ones(count, bool),
+        may_be_empty=np.full(count, free),
+        ports=np.array([len(node.ports) for node in problem.supervisors]),
+    )
+
+
+def use_of(problem: Problem, profile: Profile, slots: IntArray) -> np.ndarray:
+    """How full every resource and busiest thread is at the measured rates, as a prediction has it."""
+    demand = Demand.of(profile, Routes.under(profile, Graph.of(profile), problem, slots), problem, COSTS)
+    shares, free = limits(demand)
+    silent = np.where(demand.running & (profile.rate_tps > 0), profile.rate_tps, 0.0)
+    return np.asarray(shares @ silent) + (1 - free)
+
+
+@given(data=st.data())
+def test_what_is_counted_is_what_a_prediction_says(data):
+    problem = data.draw(problems(max_topologies=2))
+    assume(problem.slots and problem.topologies)
+    owner = data.draw(st.lists(st.integers(0, len(problem.topologies) - 1), min_size=len(problem.slots)))
+    slots = np.empty(problem.num_executors, np.int32)
+    for executor, topology in enumerate(problem.executor_topology.tolist()):
+        own = [slot for slot in range(len(problem.slots)) if owner[slot] == topology]
+        assume(own)
+        slots[executor] = data.draw(st.sampled_from(own))
+    profile = Profile.of(problem)
+    assume(np.all(profile.rate_tps > 0))  # what silent topologies burn is no tree in a prediction
+    of = make_sustained(
+        problem, MeasuredLoad(profile, COSTS), seats_of(problem, slots), Aim(THROUGHPUT, profile.rate_tps)
+    )
+    add_up(of)
+    count, expected = len(problem.supervisors), use_of(problem, profile, slots)
+    nodes = of.nodes
+    base = nodes["base"] + nodes["workers"] * COSTS.worker_cores
+    there = problem.node_cpu_hz > 0
+    counted = np.concatenate([(base + nodes["cpu"]) / nodes["cores"], nodes["out"], nodes["into"]])
+    known = np.concatenate([there, np.ones(2 * count, bool)])
+    assert counted[known] == pytest.approx(expected[: 3 * count][known], rel=1e-6, abs=1e-12)
+    threads = of.topologies["rate"] * of.topologies["busiest_s"]
+    assert threads == pytest.approx(expected[3 * count :], rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("kind", [THROUGHPUT, LATENCY, NODES])
+def test_sums_are_right_after_many_steps(kind, free):
+    problem = WordCount(nodes=4, cores=0.5).problem()
+    profile = Profile.of(problem)
+    slots = np.array([0, 2, 4, 6, 0, 2, 4, 6, 0, 2, 4, 6], np.int32)
+    aim = Aim(kind, profile.rate_tps * 20, 0.8)
+    of = make_sustained(problem, MeasuredLoad(profile, COSTS), seats_of(problem, slots, free=free), aim)
+    add_up(of)
+    search(of, 20_000, 0.05, 1.0)
+    before = {name: of.nodes[name].copy() for name in ("cpu", "out", "into", "workers")}
+    score = of.state["score"][0]
+    used = np.bincount(of.workers["node"][of.workers["size"] > 0], minlength=4)
+    assert np.array_equal(of.nodes["used"], used)
+    assert np.all(used <= of.nodes["ports"])
+    assert np.array_equal(of.workers["size"], np.bincount(of.executors["worker"], minlength=len(of.workers)))
+    if not free:
+        assert of.workers["size"].min() >= 1
+    add_up(of)
+    assert of.state["score"][0] == pytest.approx(score)
+    for name, was in before.items():
+        assert of.nodes[name] == pytest.approx(was, abs=1e-9)
+
+
+def test_nothing_sustains_more_than_what_is_found():
+    """Of all ways to put splits and counts on two nodes, the rest being where it is best."""
+    problem = WordCount(nodes=2, cores=0.4, link_bps=None).problem()
+    profile = Profile.of(problem)
+    best = np.inf
+    for nodes in product((0, 2), repeat=11):  # the other way round is the same
+        slots = np.array((0, *nodes), np.int32)
+        best = min(best, use_of(problem, profile, slots).max())
+    start = np.array([0, 2] * 6, np.int32)
+    of = make_sustained(
+        problem, MeasuredLoad(profile, COSTS), seats_of(problem, start, free=True), Aim(THROUGHPUT, profile.rate_tps)
+    )
+    found = improve(of, Effort(40_000))
+    add_up(of)
+    slots = np.array([0, 2], np.int32)[found.node[found.worker]]
+    assert use_of(problem, profile, slots).max() <= best * (1 + 1e-3)
+    assert fullest(of) <= 1 + 1e-6
+    assert UNPLACED not in found.worker

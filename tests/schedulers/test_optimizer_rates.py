@@ -1,0 +1,107 @@
+"""The optimizer by throughput, latency and nodes: judged by predictions, and by what may not be broken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stormwright.errors import InputError
+from stormwright.formats import assignment_from_dict, assignment_to_dict
+from stormwright.model import UNPLACED, Assignment, Problem, violations
+from stormwright.model.limits.violations import broken_limits
+from stormwright.predict.answer import predict
+from stormwright.schedulers.kit.registry import make_scheduler
+from stormwright.testing.word_counts import WordCount
+
+EVEN = np.array([0, 2, 4] * 4, np.int32)
+STEPS = {"iterations": 30_000}
+
+
+def spread(problem: Problem, slots: np.ndarray = EVEN) -> Problem:
+    return problem.with_current(Assignment(slots).by_topology(problem))
+
+
+def placed(problem: Problem, **settings: object) -> Assignment:
+    return make_scheduler("optimizer", {**STEPS, **settings}).schedule(problem)
+
+
+def reached(problem: Problem, slots: np.ndarray) -> float:
+    return min(one.reachable_tps.value / one.measured_tps for one in predict(problem, slots).topologies)
+
+
+def test_where_messages_cost_more_than_work_one_node_is_better_than_three():
+    """As was measured: a third of the hardware does more work, in less time."""
+    problem = spread(WordCount(nodes=3, cores=0.4).problem())
+    found = placed(problem, objective="throughput")
+    before, after = (predict(problem, slots).topologies[0] for slots in (EVEN, found.slot_of_executor))
+    assert after.reachable_tps.value >= 1.3 * before.reachable_tps.value
+    few = placed(problem, objective="nodes")
+    assert len(set(problem.slot_node[few.slot_of_executor])) == 1
+    quick = placed(problem, objective="latency")
+    latency = {name: predict(problem, of.slot_of_executor).topologies[0].latency_ms for name, of in
+               (("quick", quick), ("few", few), ("even", Assignment(EVEN)))}  # fmt: skip
+    assert latency["quick"].value <= min(latency["few"].value, latency["even"].value) * 1.01
+
+
+@pytest.mark.parametrize("objective", ["throughput", "latency", "nodes"])
+def test_how_many_workers_is_a_choice(objective):
+    problem = spread(WordCount(nodes=3, cores=0.4).problem())
+    few = np.array([0, 0, 4] * 4, np.int32)
+    for workers, allowed in (("exactly", {3}), ("at_most", {1, 2, 3}), ("free", {1, 2, 3})):
+        found = placed(problem, objective=objective, workers=workers)
+        used = len(set(found.slot_of_executor.tolist()))
+        assert used in allowed
+        assert found.num_workers == ({} if used == 3 else {"words-1-0": used})
+        assert broken_limits(with_little_cpu(problem), found.slot_of_executor) == []
+        again = assignment_from_dict(assignment_to_dict(problem, found), problem)
+        assert again.num_workers == found.num_workers
+    own = replace(problem.topologies[0], conf={**problem.topologies[0].conf, "stormwright.workers": "exactly"})
+    kept = placed(spread(replace(problem, topologies=(own,)), few), objective=objective)
+    assert len(set(kept.slot_of_executor.tolist())) == 3
+
+
+def with_little_cpu(problem: Problem) -> Problem:
+    """CPU follows the rates, and is no limit of where executors go."""
+    load = problem.load
+    assert load is not None
+    less = {name: replace(of, cpu_hz=of.cpu_hz * 0) for name, of in load.topologies.items()}
+    return problem.with_load(replace(load, topologies=less))
+
+
+def test_what_runs_as_well_as_can_be_stays():
+    problem = spread(WordCount(nodes=3, cores=0.4).problem())
+    first = placed(problem, objective="throughput")
+    runs = spread(problem, first.slot_of_executor)
+    runs = replace(runs, topologies=(replace(runs.topologies[0], num_workers=len(set(first.slot_of_executor))),))
+    assert np.array_equal(placed(runs, objective="throughput").slot_of_executor, first.slot_of_executor)
+
+
+def test_a_measured_load_is_placed_by_throughput_and_an_assumed_one_by_traffic():
+    problem = spread(WordCount(nodes=3, cores=0.4).problem())
+    assert placed(problem).parameters["objective"] == "auto"
+    assert problem.load is not None
+    measured = problem.with_load(replace(problem.load, start_ms=1, end_ms=60_001))
+    found = placed(measured)
+    assert found.parameters["objective"] == "throughput"
+    assert reached(problem, found.slot_of_executor) >= reached(problem, placed(problem).slot_of_executor)
+    assert placed(measured, max_moves=3).parameters["objective"] == "auto"
+    assert violations(measured, placed(measured, objective="traffic").slot_of_executor) == []
+
+
+@pytest.mark.parametrize("settings", [{"bound": True}, {"max_moves": 2}, {"node_price": 1.0}])
+def test_what_is_known_of_traffic_only_is_refused_with_other_objectives(settings):
+    with pytest.raises(InputError, match="those of traffic"):
+        make_scheduler("optimizer", {"objective": "nodes", **settings})
+
+
+def test_memory_and_ports_are_kept_and_a_full_node_is_not_gathered_on():
+    problem = WordCount(nodes=3, cores=0.4).problem()
+    small = tuple(replace(node, resources={**node.resources, "memory.mb": 1024.0}) for node in problem.supervisors)
+    problem = spread(replace(problem, supervisors=small, current={}))
+    for objective in ("throughput", "latency", "nodes"):
+        slots = placed(problem, objective=objective).slot_of_executor
+        assert UNPLACED not in slots
+        assert broken_limits(with_little_cpu(problem), slots) == []
+        assert len(set(problem.slot_node[slots])) >= 2
