@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,6 @@ from stormwright.model import (
     Supervisor,
     Topology,
     TopologyAssignment,
-    TopologyLoad,
     WorkerSlot,
     default_executor_runs,
 )
@@ -34,25 +35,42 @@ from stormwright.model.limits.components import (
     SPREAD_COMPONENTS,
 )
 from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
+from stormwright.testing.loads import loads, numbers
 
 GROUPINGS = ("shuffle", "fields", "all", "global", "none", "direct", "local_or_shuffle")
 GHZ = 1e9
 
 
+# The contract draws a hundred thousand problems: what is the same every time is made once.
+_GROUPING = st.sampled_from(GROUPINGS)
+_WANTED_WORKERS = st.integers(1, 5)
+_CONF = st.sampled_from([{}, {MAX_EXECUTORS_PER_WORKER: 2}, {MAX_EXECUTORS_PER_WORKER: 4}])
+_ASKED = st.sampled_from(
+    [{"cpu.pcore.percent": 10.0 * cpu} | generic for generic in ({}, {}, {}, {"gpu.count": 1.0}) for cpu in range(6)]
+)
+
+
 @st.composite
 def supervisors(draw: st.DrawFn, max_nodes: int = 5) -> tuple[Supervisor, ...]:
     """Nodes of up to three racks, some without a slot."""
+    drawn = numbers(draw, draw(st.integers(1, max_nodes)), 5).tolist()
     return tuple(
         Supervisor(
             id=f"sup-{n}",
             host=f"host-{n}",
-            ports=tuple(range(6700, 6700 + draw(st.integers(0, 4)))),
-            cpu_hz=draw(st.integers(1, 12)) * GHZ,
-            rack=f"rack-{draw(st.integers(0, 2))}",
-            resources={"memory.mb": draw(st.integers(2, 40)) * 128.0, "gpu.count": float(draw(st.integers(0, 3)))},
+            ports=tuple(range(6700, 6700 + ports % 5)),
+            cpu_hz=(1 + cpu % 12) * GHZ,
+            rack=f"rack-{rack % 3}",
+            resources={"memory.mb": (2 + memory % 39) * 128.0, "gpu.count": float(gpus % 4)},
         )
-        for n in range(draw(st.integers(1, max_nodes)))
+        for n, (ports, cpu, rack, memory, gpus) in enumerate(drawn)
     )
+
+
+@cache
+def _sources(count: int) -> st.SearchStrategy[tuple[int, ...]]:
+    """Up to two of so many components."""
+    return st.sampled_from([chosen for size in range(3) for chosen in permutations(range(count), size)])
 
 
 @st.composite
@@ -68,27 +86,24 @@ def topologies(draw: st.DrawFn, number: int, max_components: int = 4, max_parall
     max_components, max_parallelism
         The most components, and executors of one; a bolt may have none.
     """
-    components: list[Component] = []
-    generic = st.sampled_from([{}, {}, {}, {"gpu.count": 1.0}])
-    for c in range(draw(st.integers(1, max_components))):
-        sources = draw(st.lists(st.integers(0, c - 1), max_size=2, unique=True)) if c else []
-        components.append(
-            Component(
-                id=f"c{c}",
-                type="bolt" if c else "spout",
-                parallelism=draw(st.integers(0 if c else 1, max_parallelism)),
-                inputs=tuple(Grouping(f"c{s}", kind=draw(st.sampled_from(GROUPINGS))) for s in sources),
-                resources={"cpu.pcore.percent": 10.0 * draw(st.integers(0, 5))} | draw(generic),
-            )
+    components = tuple(
+        Component(
+            id=f"c{c}",
+            type="bolt" if c else "spout",
+            parallelism=draw(st.integers(0 if c else 1, max_parallelism)),
+            inputs=tuple(Grouping(f"c{s}", kind=draw(_GROUPING)) for s in (draw(_sources(c)) if c else ())),
+            resources=draw(_ASKED),
         )
-    conf = draw(st.sampled_from([{}, {MAX_EXECUTORS_PER_WORKER: 2}, {MAX_EXECUTORS_PER_WORKER: 4}]))
+        for c in range(draw(st.integers(1, max_components)))
+    )
+    conf = draw(_CONF)
     if draw(st.booleans()):
         conf = conf | draw(component_limits([component.id for component in components]))
     return Topology(
         id=f"t{number}-{number}-1600000000",
         name=f"t{number}",
-        num_workers=draw(st.integers(1, 5)),
-        components=tuple(components),
+        num_workers=draw(_WANTED_WORKERS),
+        components=components,
         executor_runs=tuple(run for run in default_executor_runs(components) if run.count),
         conf=conf,
     )
@@ -107,53 +122,6 @@ def component_limits(draw: st.DrawFn, components: list[str]) -> dict[str, Any]:
         return draw(st.fixed_dictionaries({ONE_COMPONENT: st.booleans()}, optional={ONE_EXECUTOR: st.just(True)}))
     rules = {MAX_ON_NODE: st.integers(1, 3), INCOMPATIBLE: some if form == 1 else a_component}
     return {RAS_CONSTRAINTS: draw(st.dictionaries(a_component, st.fixed_dictionaries({}, optional=rules), max_size=3))}
-
-
-@st.composite
-def loads(draw: st.DrawFn, topology: Topology, flows: bool = True, limited: bool = True) -> TopologyLoad:
-    """A measured load of `topology`: any pairs, and flows if asked for, with limits if wanted.
-
-    Parameters
-    ----------
-    draw
-        Hypothesis's; not given by who calls.
-    topology
-        Whose executors and components.
-    flows
-        Whether there may be flows.
-    limited
-        Whether flows may have limits.
-    """
-    executors = topology.num_executors
-    amounts = st.integers(0, 3000)
-    an_executor = st.integers(0, executors - 1)
-    pairs = draw(st.lists(st.tuples(an_executor, an_executor, amounts), max_size=2 * executors))
-    a_component = st.integers(0, len(topology.components) - 1)
-    a_flow = st.tuples(an_executor, a_component, st.sampled_from(["shuffle", "none", "local_or_shuffle"]), amounts)
-    flowing = draw(st.lists(a_flow, max_size=executors)) if flows else []
-    # Sums of thirds depend on the order in which they are added up.
-    part = draw(st.sampled_from([1, 3]))
-    cpu_mhz = np.array(draw(st.lists(amounts, min_size=executors, max_size=executors)), np.float64) / part
-    memory_mb = draw(st.lists(st.integers(0, 400), min_size=executors, max_size=executors))
-    components = len(topology.components)
-    limits = st.lists(st.just(np.inf) | amounts, min_size=components, max_size=components)
-    limit = draw(limits) if flowing and limited and draw(st.booleans()) else None
-    in_bytes = draw(st.booleans())
-    return TopologyLoad(
-        cpu_hz=cpu_mhz * 1e6,
-        memory_mb=np.array(memory_mb, np.float64) / part,
-        pair_source=np.array([p[0] for p in pairs], np.int32),
-        pair_target=np.array([p[1] for p in pairs], np.int32),
-        pair_tps=np.array([p[2] / 10 for p in pairs], np.float64),
-        flow_source=np.array([f[0] for f in flowing], np.int32),
-        flow_component=np.array([f[1] for f in flowing], np.int32),
-        flow_grouping=tuple(f[2] for f in flowing),
-        flow_tps=np.array([f[3] / 10 for f in flowing], np.float64),
-        flow_limit_tps=np.array(limit, np.float64) / 10 if limit and np.isfinite(limit).any() else None,
-        pair_bytes_per_s=np.array([p[2] * 8.0 for p in pairs]) if in_bytes else None,
-        flow_bytes_per_s=np.array([f[3] * 8.0 for f in flowing]) if in_bytes else None,
-        forecast_cpu_hz=cpu_mhz * 2e6 if draw(st.booleans()) else None,
-    )
 
 
 @st.composite
@@ -202,8 +170,8 @@ def problems(
     nodes = draw(supervisors(max_nodes))
     number = draw(st.integers(0, max_topologies))
     placed = tuple(draw(topologies(k, max_components, max_parallelism)) for k in range(number))
-    blacklisted = draw(st.lists(st.sampled_from(nodes), max_size=1))
-    greylisted = draw(st.lists(st.sampled_from(nodes), max_size=1))
+    one_or_none = st.sampled_from([*([()] * len(nodes)), *((node,) for node in nodes)])
+    blacklisted, greylisted = draw(one_or_none), draw(one_or_none)
     problem = Problem(
         supervisors=nodes,
         topologies=placed,
