@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +23,34 @@ from tests.pipeline.generator import dice
 
 TOPOLOGY = "t-1-0"
 MOVED_MS = 600_000
+APART = (("n0", 6700), ("n1", 6700))
 
 
-def seconds(start_s: int, end_s: int, trees_per_s: float, per_tree: float, seed: int = 1) -> list[dict[str, Any]]:
-    """Records of two workers: one with the spout, whose tuples go to a bolt on the other node or on its own."""
-    rng, found = dice(seed), []
+def seconds(
+    start_s: int, end_s: int, trees_per_s: float, per_tree: float, at: Sequence[tuple[str, int]] = APART
+) -> list[dict[str, Any]]:
+    """Records of two workers: one with the spout, whose tuples go to a bolt in the other worker or in its own."""
+    rng, found = dice(1), []
+    (spout_node, spout_port), (bolt_node, bolt_port) = at
     for second in range(start_s, end_s):
         trees = round(trees_per_s * rng.uniform(0.9, 1.1))
         crossing = round(trees * per_tree * rng.uniform(0.97, 1.03))
         pairs = [[1, 2, 0, crossing, 0], [1, 3, 0, 10 * trees - crossing, 0]]
         of_spout = record(
-            TOPOLOGY, "n0", second, tasks=(1, 1), acked=trees, start_ms=second * 1000, pairs=pairs, trees=trees
+            TOPOLOGY,
+            spout_node,
+            second,
+            port=spout_port,
+            tasks=(1, 1),
+            acked=trees,
+            start_ms=second * 1000,
+            pairs=pairs,
+            trees=trees,
         )
         of_spout["executors"].append(
             of_spout["executors"][0] | {"type": "bolt", "first_task": 3, "last_task": 3, "acked": 9}
         )
-        of_bolt = record(TOPOLOGY, "n1", second, tasks=(2, 2), kind="bolt", start_ms=second * 1000)
+        of_bolt = record(TOPOLOGY, bolt_node, second, port=bolt_port, tasks=(2, 2), kind="bolt", start_ms=second * 1000)
         of_bolt["executors"][0] |= {"received": crossing, "acked": crossing}
         found += [of_bolt, of_spout]
     return found

@@ -62,7 +62,10 @@ def wait_for(reached: Callable[[], bool]) -> None:
 def test_a_look_its_move_and_what_came_of_it_are_staged(history: History, tmp_path: Path, said: list[str]) -> None:
     seen = cluster(1, START_MS)
     decision = look(seen)
-    assert [move.topology.id for move in decision.plan.moves] == [TOPOLOGY]
+    (move,) = decision.plan.moves
+    assert move.topology.id == TOPOLOGY
+    there = [(slot.supervisor, slot.port) for slot in move.after.slots]
+    assert len({node for node, _ in there}) == 1
     history.start(lambda: None)
     try:
         begin_s = 1000
@@ -73,7 +76,7 @@ def test_a_look_its_move_and_what_came_of_it_are_staged(history: History, tmp_pa
         history.move(TOPOLOGY, report(begin_s + 300))
         history.move("silent-1-0", None, "it did not drain")
         assert history.judged()["pending"] == [TOPOLOGY]
-        history.count(of_topology(seconds(begin_s + 330, begin_s + 500, 400, 3)))
+        history.count(of_topology(seconds(begin_s + 330, begin_s + 500, 400, 3, there)))
         history.observe(seen)
     finally:
         history.stop()
@@ -88,7 +91,7 @@ def test_a_look_its_move_and_what_came_of_it_are_staged(history: History, tmp_pa
     assert {judgement["quantity"]: judgement["verdict"] for judgement in judgements}["throughput"] == "as predicted"
     assert {judgement["decision_ms"] for judgement in judgements} == {row["at_ms"]}
     measured = {judgement["quantity"]: judgement["measured"] for judgement in judgements}
-    assert measured["inter-node tuples per tree"] == pytest.approx(0.5, rel=0.02)
+    assert measured["inter-node tuples per tree"] == 0
     assert history.judged()["calibration"] is not None
     assert len(said) == 2
     assert len(staged(tmp_path, "snapshots")) == len(staged(tmp_path, "profiles")) == 1

@@ -67,7 +67,8 @@ def worse(
     number of looks and questions, which holds however these depend on each other (Bonferroni). Neighbouring windows do
     depend on each other: variances are those of the number of independent windows that ones with this correlation are
     worth, n (1 − ρ) / (1 + ρ) (G. V. Bayley, J. M. Hammersley, JRSS Supplement 8(2), 1946,
-    https://doi.org/10.2307/2983560).
+    https://doi.org/10.2307/2983560), ρ being estimated without bias (F. H. C. Marriott, J. A. Pope, Biometrika 41(3–4),
+    1954, https://doi.org/10.1093/biomet/41.3-4.390).
 
     JVMs that warm up are compared with such only: warm windows with warm ones; and those of young workers with what the
     old ones did when they were as young, if the load since then has become no harder: later they did no worse.
@@ -166,7 +167,9 @@ def _inflation(values: FloatArray) -> float:
     total = float(off @ off)
     if len(values) < _ENOUGH_FOR_DEPENDENCE or not total:
         return 1.0
-    alike = min(max(float(off[1:] @ off[:-1]) / total, 0.0), 0.9)
+    seen = max(float(off[1:] @ off[:-1]) / total, 0.0)
+    # From few windows it is estimated too low, by (1 + 3 ρ) / n.
+    alike = min(seen + (1 + 3 * seen) / len(values), 0.95) if seen else 0.0
     return (1 + alike) / (1 - alike)
 
 

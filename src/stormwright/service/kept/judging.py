@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -104,9 +105,11 @@ class Judging:
             return
         self._kept_s, kept = now_s, self._measured.kept()
         if kept != self._kept:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self._file, orjson.dumps(kept))
-            self._kept = kept
+            # On a full disk rows of the history, which go to the same place, tell of it.
+            with suppress(OSError):
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(self._file, orjson.dumps(kept))
+                self._kept = kept
 
 
 def _unless_damaged(path: Path, begin: Callable[[], _T]) -> _T:
