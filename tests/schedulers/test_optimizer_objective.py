@@ -59,7 +59,7 @@ def test_nodes_and_balance_on_tiny_problems_against_the_optimum(node, imbalanced
     def answer(of: Problem):
         found = schedule(of, node_price=node, imbalance_price=imbalanced)
         if not found.unplaced:
-            assert found.parameters["objective"] == pytest.approx(objective(of, found.slot_of_executor.tolist()))
+            assert found.parameters["priced_cost"] == pytest.approx(objective(of, found.slot_of_executor.tolist()))
         return found
 
     assert part_optimal(answer, objective) >= 0.95
@@ -114,7 +114,7 @@ def test_restarts_on_tiny_problems_against_the_optimum(prices):
             assert oracles.is_valid(now, found)
             assert restarted(before, found) <= most
             assert moved(before, found) <= may_move
-            assert answer.parameters["objective"] == pytest.approx(objective(found))
+            assert answer.parameters["priced_cost"] == pytest.approx(objective(found))
             assert objective(found) >= optimum - 1e-9
             reached.append(objective(found) <= optimum + 1e-9)
     assert np.mean(reached) >= 0.95

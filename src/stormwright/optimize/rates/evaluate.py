@@ -27,29 +27,34 @@ def evaluate(of: Sustained, topology: int) -> None:
 @inner
 def _send(of: Sustained, topology: int) -> None:
     """Let every component get what is sent to it, and send on; once, or once more where tuples circle."""
-    it = of.topologies[topology]
-    of.topologies[topology].tried_messages, of.topologies[topology].tried_places = 0.0, 0
-    for worker in range(it.first_worker, it.last_worker):
-        of.workers[worker].send_s, of.workers[worker].receive_s = 0.0, 0.0
-        node = of.workers[worker].node
-        if of.workers[worker].size > 0:
-            of.nodes[node].place = NOWHERE
-    for worker in range(it.first_worker, it.last_worker):
-        if of.workers[worker].size > 0:
-            _open_place(of, topology, of.workers[worker].node)
-    for executor in range(it.first, it.last):
+    _open_places(of, topology)
+    for executor in range(of.topologies[topology].first, of.topologies[topology].last):
         of.executors[executor].busy_s = 0.0
-    for component in range(it.first_component, it.last_component):
+    for component in range(of.topologies[topology].first_component, of.topologies[topology].last_component):
         _receive_pairs(of, topology, component)
-        if of.components[component].first_flow < of.components[component].last_flow:
+        it = of.components[component]
+        if it.first < it.last and it.first_flow < it.last_flow:
             _count_members(of, component)
             _receive_flows(of, topology, component)
             _hand_out(of, component)
             _forget_members(of, component)
-        for at in range(of.components[component].first, of.components[component].last):
+        for at in range(it.first, it.last):
             executor = of.members[at]
             one = of.executors[executor]
             of.executors[executor].busy_s += one.work_s * one.handled
+
+
+@inner
+def _open_places(of: Sustained, topology: int) -> None:
+    it = of.topologies[topology]
+    of.topologies[topology].tried_messages, of.topologies[topology].tried_places = 0.0, 0
+    for worker in range(it.first_worker, it.last_worker):
+        of.workers[worker].send_s, of.workers[worker].receive_s = 0.0, 0.0
+        if of.workers[worker].size > 0:
+            of.nodes[of.workers[worker].node].place = NOWHERE
+    for worker in range(it.first_worker, it.last_worker):
+        if of.workers[worker].size > 0:
+            _open_place(of, topology, of.workers[worker].node)
 
 
 @inner
