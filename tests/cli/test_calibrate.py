@@ -16,7 +16,7 @@ from tests.predict.fit.log import SPREAD, Log
 @pytest.fixture
 def log(tmp_path):
     path = tmp_path / "log.jsonl"
-    path.write_bytes(b"\n".join(encode(record) for record in Log(SPREAD, send_us=2.0).records(1)))
+    path.write_bytes(b"\n".join(encode(record) for record in Log(SPREAD, serialise_us=4.0).records(1)))
     return path
 
 
@@ -40,7 +40,7 @@ def test_predictions_go_by_costs_that_were_written(run, log, problem, tmp_path):
     assert run("calibrate", log, "-o", costs)[0] == 0
     document = orjson.loads(costs.read_bytes())
     jsonschema.validate(document, orjson.loads(schema_text("stormwright-calibration-1.json")))
-    assert document["costs"]["send_us"] == pytest.approx(2.0, rel=0.1)
+    assert document["costs"]["serialise_us"] == pytest.approx(4.0, rel=0.1)
     before = run("predict", problem)[1]
     code, after, _ = run("predict", problem, "--costs", costs)
     assert code == 0

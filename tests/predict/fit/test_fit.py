@@ -26,11 +26,11 @@ NAMES = (
     "overhead_bytes",
 )
 
-#: All in one, another kind of cluster, idle threads that spin.
+#: As was measured before, cores half as fast, and others with idle threads that spin.
 OTHERS = (
     {},
-    {"send_us": 3.0, "receive_us": 4.0, "serialise_us": 4.0, "worker_cores": 0.06, "overhead_bytes": 40.0},
-    {"spin_share": 0.05, "send_us": 0.5, "receive_us": 1.2, "serialise_us": 1.5},
+    {"send_us": 2.0, "receive_us": 3.8, "serialise_us": 4.0, "worker_cores": 0.06, "overhead_bytes": 40.0},
+    {"spin_share": 0.05, "send_us": 0.7, "receive_us": 1.4, "serialise_us": 1.5},
 )
 
 
@@ -54,29 +54,32 @@ def test_a_minute_of_one_placement_tells_costs_within_their_intervals(costs):
     held = dict.fromkeys((*NAMES, "message"), 0)
     for seed in range(seeds):
         found = fitted(log.records(seed))
+        # What messaging threads take whatever they carry is counted to the worker.
+        true = {name: getattr(log, name) for name in NAMES}
+        true["worker_cores"] += log.messaging_cores
         for name in NAMES:
-            held[name] += found.figures[name].low <= getattr(log, name) <= found.figures[name].high
+            held[name] += found.figures[name].low <= true[name] <= found.figures[name].high
         message = sum(getattr(found.costs, f"{part}_us") for part in ("send", "receive", "serialise"))
-        true = log.send_us + log.receive_us + log.serialise_us
-        held["message"] += abs(message / true - 1) <= found.costs.message_error
+        whole = log.send_us + log.receive_us + log.serialise_us
+        held["message"] += abs(message / whole - 1) <= found.costs.message_error
     assert min(held.values()) >= 0.9 * seeds, held
 
 
 def test_it_is_known_well_after_a_minute():
-    found = fitted(Log(SPREAD, send_us=2.0, receive_us=3.0).records(1))
-    assert found.costs.send_us == pytest.approx(2.0, rel=0.1)
-    assert found.costs.receive_us == pytest.approx(3.0, rel=0.1)
+    found = fitted(Log(SPREAD, serialise_us=4.0).records(1))
+    assert found.costs.receive_us == pytest.approx(1.9, rel=0.1)
+    assert found.costs.serialise_us == pytest.approx(4.0, rel=0.1)
     assert found.costs.overhead_bytes == pytest.approx(17.0, rel=0.1)
     assert found.costs.message_error < 0.1
-    assert found.figures["send_us"].learned > 0.5
-    assert found.costs.fitted_in.rate_tps["words-1-0"].holds(2_000)
-    assert found.costs.fitted_in.node_utilisation.most < 0.2
+    assert found.figures["receive_us"].learned > 0.5
+    assert found.costs.fitted_in.rate_tps["words-1-0"].holds(8_000)
+    assert found.costs.fitted_in.node_utilisation.most < 0.3
 
 
 def test_without_messages_nothing_is_learned_of_them():
     found, default = fitted(Log(TOGETHER, worker_cores=0.06).records(1)), Costs()
     for name in ("send_us", "receive_us", "serialise_us", "overhead_bytes"):
-        assert getattr(found.costs, name) == pytest.approx(getattr(default, name), rel=1e-3)
+        assert getattr(found.costs, name) == pytest.approx(getattr(default, name), rel=1e-2)
         assert found.figures[name].learned < 0.01
         assert found.figures[name].high > 1.2 * getattr(default, name)
     assert found.costs.message_error > 0.2
@@ -96,31 +99,40 @@ def test_another_placement_tells_more():
 
 
 def test_costs_that_change_are_followed():
-    found = fitted(
-        *(Log(SPREAD, send_us=1.0).records(s) for s in range(3)),
-        *(Log(SPREAD, send_us=3.0).records(s) for s in range(25)),
-    )
-    assert found.costs.send_us == pytest.approx(3.0, rel=0.1)
+    before, after = Log(SPREAD, serialise_us=2.0), Log(SPREAD, serialise_us=5.0)
+    found = fitted(*(before.records(s) for s in range(3)), *(after.records(s) for s in range(25)))
+    assert found.costs.serialise_us == pytest.approx(5.0, rel=0.1)
+
+
+def test_minutes_of_high_rates_count():
+    """Of few messages each costs more; what they cost where many come is what a highest rate goes by."""
+    high, low = Log(SPREAD, receive_us=1.5), Log(SPREAD, receive_us=4.0, rate_tps=2_000.0)
+    for minutes in ((high, low, low, low), (low, low, low, high)):
+        found = fitted(*(log.records(seed) for seed, log in enumerate(minutes)))
+        assert found.costs.receive_us == pytest.approx(1.5, rel=0.15)
 
 
 def test_slow_cores_take_longer_for_the_same():
     """Costs are in the time of the core that most nodes have."""
-    log = Log(SPREAD, core_hz={"n2": 1.25e9}, send_us=2.0)
+    log = Log(SPREAD, core_hz={"n2": 1.25e9}, serialise_us=4.0)
     found = fitted(log.records(1))
     assert found.reference_hz == 2.5e9
     assert found.speeds == {"n0": 1.0, "n1": 1.0, "n2": 0.5}
-    assert found.costs.send_us == pytest.approx(2.0, rel=0.1)
+    assert found.costs.serialise_us == pytest.approx(4.0, rel=0.05)
+    assert found.costs.receive_us == pytest.approx(1.9, rel=0.1)
 
 
 def test_topologies_that_are_gone_leave_what_they_told_of_messages():
     known, windows = Known(), Windows()
-    windows.add(Log(SPREAD, send_us=3.0).records(1))
+    windows.add(Log(SPREAD, serialise_us=4.0).records(1))
     learn(known, windows.closed(all_of_them=True))
     before = calibrated(known)
     known.forget(())
     after = calibrated(known)
     assert not after.corrections
-    assert after.costs.send_us == pytest.approx(before.costs.send_us, rel=0.05)
+    for name in ("send_us", "receive_us", "serialise_us"):
+        assert getattr(after.costs, name) == pytest.approx(getattr(before.costs, name), rel=0.05)
+    assert after.costs.serialise_us == pytest.approx(4.0, rel=0.1)
 
 
 def test_what_is_known_survives_as_json():
@@ -183,17 +195,17 @@ def test_workers_that_are_not_warm_are_left_out():
 
 
 def test_two_workers_on_one_node_tell_of_messages_but_not_of_links():
-    log = Log(dealt(("n0", 6700), ("n0", 6701), ("n1", 6700)), send_us=2.0)
+    log = Log(dealt(("n0", 6700), ("n0", 6701), ("n1", 6700)), serialise_us=4.0)
     found = fitted(log.records(1))
-    assert found.figures["send_us"].low <= 2.0 <= found.figures["send_us"].high
+    assert found.costs.serialise_us == pytest.approx(4.0, rel=0.1)
     assert found.costs.overhead_bytes == pytest.approx(17.0, rel=0.1)  # by the other node
 
 
 def test_two_topologies_share_what_messages_cost():
-    one, other = Log(SPREAD, send_us=2.0), Log(dealt(("n1", 6701), ("n0", 6701)), send_us=2.0, topology="other-2-0")
+    one, other = Log(SPREAD), Log(dealt(("n1", 6701), ("n0", 6701)), topology="other-2-0")
     alone, both = fitted(one.records(1)), fitted([*one.records(1), *without_links(other.records(2))])
-    width = [c.figures["send_us"].high - c.figures["send_us"].low for c in (alone, both)]
-    assert both.figures["send_us"].low <= 2.0 <= both.figures["send_us"].high
+    width = [c.figures["receive_us"].high - c.figures["receive_us"].low for c in (alone, both)]
+    assert both.figures["receive_us"].low <= 1.9 <= both.figures["receive_us"].high
     assert width[1] < width[0]
     assert set(both.corrections) == {"words-1-0", "other-2-0"}
 

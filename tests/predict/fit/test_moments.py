@@ -22,7 +22,7 @@ def moments(x, y, prior, noise=1.0, cluster=None):
     return Moments.of(x, y, np.full(len(y), noise), cluster, prior)
 
 
-WIDE = Prior.of(np.zeros(3), np.full(3, 1e6))
+WIDE = Prior(np.zeros(3), np.full(3, 1e6))
 
 
 def test_without_a_prior_it_is_least_squares():
@@ -37,7 +37,7 @@ def test_without_a_prior_it_is_least_squares():
 
 def test_with_a_prior_it_is_least_squares_with_rows_of_the_prior():
     x, y = rows(5)
-    prior = Prior.of(np.array([1.1, 1.9, 0.5]), np.array([0.3, 0.3, 0.3]), common=0.1)
+    prior = Prior(np.array([1.1, 1.9, 0.5]), np.array([0.3, 0.3, 0.3]), common=0.1)
     found = posterior(moments(x, y, prior), prior)
     root = np.linalg.cholesky(np.linalg.inv(prior.covariance)).T
     stacked = np.vstack([x / found.noise**0.5, root])
@@ -55,7 +55,7 @@ def test_nothing_is_below_zero():
 def test_what_rows_do_not_tell_is_as_before():
     x, y = rows()
     x[:, 2] = 0.0
-    prior = Prior.of(np.array([1.0, 1.0, 7.0]), np.array([1.0, 1.0, 2.0]))
+    prior = Prior(np.array([1.0, 1.0, 7.0]), np.array([1.0, 1.0, 2.0]))
     found = posterior(moments(x, y, prior), prior)
     assert found.value[2] == pytest.approx(7.0)
     assert found.covariance[2, 2] == pytest.approx(4.0)
@@ -63,7 +63,7 @@ def test_what_rows_do_not_tell_is_as_before():
 
 def test_a_prior_that_is_wrong_gives_way():
     x, y = rows()
-    prior = Prior.of(np.array([0.1, 20.0, 5.0]), np.array([0.01, 0.1, 0.1]))
+    prior = Prior(np.array([0.1, 20.0, 5.0]), np.array([0.01, 0.1, 0.1]))
     found = posterior(moments(x, y, prior), prior)
     assert np.all(np.abs(found.value - TRUTH) <= found.half_width() + 1e-9)
 
@@ -79,7 +79,7 @@ def test_minutes_add_up():
 
 def test_coefficients_can_be_left_out_of_account():
     x, y = rows()
-    prior = Prior.of(np.zeros(1), np.array([1e6]))
+    prior = Prior(np.zeros(1), np.array([1e6]))
     rest = posterior(moments(x, y, WIDE).without(2, np.full(2, 1e-12)), prior)
     assert rest.value[0] == pytest.approx(np.linalg.lstsq(x, y, rcond=None)[0][2], rel=1e-3)
 
@@ -94,6 +94,6 @@ def test_rows_that_are_off_together_count_for_fewer():
 
 
 def test_without_rows_it_is_the_prior():
-    prior = Prior.of(np.array([1.0, 2.0]), np.array([0.1, 0.2]))
+    prior = Prior(np.array([1.0, 2.0]), np.array([0.1, 0.2]))
     empty = Moments.of(np.empty((0, 2)), np.empty(0), np.empty(0), np.empty(0), prior)
     assert posterior(empty, prior).value == pytest.approx(prior.mean)

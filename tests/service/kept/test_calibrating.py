@@ -39,22 +39,22 @@ def test_a_minute_after_the_first_record_costs_come_with_the_load(tmp_path: Path
     fresh.refresh(problem)
     assert fresh.added_to(LoadProfile({})).costs == {}
     assert fresh.status()["minutes"] == 0
-    calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, send_us=2.0))
+    calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, serialise_us=4.0))
     load = calibrating.added_to(problem.load or LoadProfile({}))
     known = Assumptions.of(problem.with_load(load))
-    assert known.costs.send_us == pytest.approx(2.0, rel=0.1)
+    assert known.costs.serialise_us == pytest.approx(4.0, rel=0.1)
     assert known.costs.fitted_in is not None
     assert set(known.corrections) == {"words-1-0"}
     status = calibrating.status()
     assert status["minutes"] == 1
     assert status["errors"]["messages"] < 0.1
-    assert status["figures"]["send_us"]["low"] < 2.0 < status["figures"]["send_us"]["high"]
+    assert status["figures"]["serialise_us"]["low"] < 4.0 < status["figures"]["serialise_us"]["high"]
     assert status["error"] is None
     orjson.dumps(status)
 
 
 def test_a_problem_takes_its_costs_along(tmp_path: Path, problem: Problem) -> None:
-    calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, send_us=2.0))
+    calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, serialise_us=4.0))
     problem = problem.with_load(calibrating.added_to(problem.load or LoadProfile({})))
     document = orjson.loads(orjson.dumps(problem_to_dict(problem)))
     again = problem_from_dict(document)
@@ -63,7 +63,7 @@ def test_a_problem_takes_its_costs_along(tmp_path: Path, problem: Problem) -> No
 
 
 def test_what_is_known_outlives_the_service(tmp_path: Path, problem: Problem) -> None:
-    before = taught(tmp_path / "costs.json", problem, Log(SPREAD, send_us=2.0))
+    before = taught(tmp_path / "costs.json", problem, Log(SPREAD, serialise_us=4.0))
     again = Calibrating(tmp_path / "costs.json")
     assert again.status() == before.status()
     assert again.added_to(LoadProfile({})).costs == before.added_to(LoadProfile({})).costs

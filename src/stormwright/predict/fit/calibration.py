@@ -21,6 +21,9 @@ _DEVIATIONS = 1.96
 #: serialised by the tuple and of all costs by the kB, of being there. Together a message is known to some 30 %.
 _COMMON, _MESSAGE, _SERIALISE, _BY_SIZE, _THERE = 0.12, 0.12, 0.25, 0.5, 0.3
 
+#: What messaging threads take besides, by being there, in cores, and its deviation.
+_MESSAGING_THERE = (0.015, 0.01)
+
 #: Deviation of the time that idle threads spin, in parts of it; of bytes that a message adds, in parts, and of what
 #: goes over links without messages, in bytes/s; of the factor of a topology's messages.
 _SPIN, _OVERHEAD, _LINK_BYTES, _OF_TOPOLOGY = 0.02, 0.3, 2e4, 0.1
@@ -90,16 +93,15 @@ class Calibration:
 def priors(costs: Costs | None = None) -> Priors:
     """What is likely before anything was seen: the default costs, with their errors."""
     costs = costs or Costs()
-    of_messages = np.array([getattr(costs, name) for name in _MESSAGING])
+    of_messages = np.array([*(getattr(costs, name) for name in _MESSAGING), _MESSAGING_THERE[0]])
     of_executors = np.array([getattr(costs, name) for name in _EXECUTORS])
-    by = np.array([_MESSAGE, _BY_SIZE, _MESSAGE, _BY_SIZE])
+    by = np.array([_MESSAGE, _BY_SIZE, _MESSAGE, _BY_SIZE, 0.0]) * of_messages
+    by[-1] = _MESSAGING_THERE[1]
     return Priors(
-        messaging=Prior.of(of_messages, by * of_messages, _COMMON),
-        others=Prior.of(
-            np.array([0.0, costs.worker_cores]), np.array([GARBAGE_DEVIATION, _THERE * costs.worker_cores])
-        ),
-        executors=Prior.of(of_executors, np.array([_SERIALISE * of_executors[0], _BY_SIZE * of_executors[1], _SPIN])),
-        wire=Prior.of(np.array([costs.overhead_bytes, 0.0]), np.array([_OVERHEAD * costs.overhead_bytes, _LINK_BYTES])),
+        messaging=Prior(of_messages, by, _COMMON),
+        others=Prior(np.array([0.0, costs.worker_cores]), np.array([GARBAGE_DEVIATION, _THERE * costs.worker_cores])),
+        executors=Prior(of_executors, np.array([_SERIALISE * of_executors[0], _BY_SIZE * of_executors[1], _SPIN])),
+        wire=Prior(np.array([costs.overhead_bytes, 0.0]), np.array([_OVERHEAD * costs.overhead_bytes, _LINK_BYTES])),
     )
 
 
@@ -108,7 +110,7 @@ def calibrated(known: Known) -> Calibration:
     if not known.workers:
         return Calibration()
     before, default = priors(), Costs()
-    there = Prior(before.others.mean[1:], before.others.covariance[1:, 1:])
+    there = Prior(before.others.mean[1:], before.others.deviation[1:])
     pooled = [
         sum((told[of] for told in [one.of_cluster() for one in known.topologies.values()]), known.of_gone[of])
         for of in range(3)
@@ -120,7 +122,7 @@ def calibrated(known: Known) -> Calibration:
     wire = posterior(known.wire, before.wire)
     figures = {
         **_figures(_MESSAGING, messaging, before.messaging),
-        **_figures(("worker_cores",), others, there),
+        "worker_cores": _of_worker(known, others, there, messaging),
         **_figures(_EXECUTORS, executors, before.executors),
         **_figures(("overhead_bytes",), wire, before.wire),
     }
@@ -166,6 +168,16 @@ def _figures(names: tuple[str, ...], estimate: Estimate, prior: Prior) -> dict[s
     }
 
 
+def _of_worker(known: Known, others: Estimate, prior: Prior, messaging: Estimate) -> Figure:
+    """What a worker takes by being there; where messages were seen, with what its messaging threads do for them."""
+    (alone,) = _figures(("",), others, prior).values()
+    if not any(one.messages for one in known.topologies.values()):
+        return alone
+    half = hypot(alone.high - alone.value, float(messaging.half_width()[-1]))
+    value = alone.value + float(messaging.value[-1])
+    return Figure(value, max(value - half, 0.0), value + half, alone.learned)
+
+
 def _times(figure: Figure, factor: float) -> Figure:
     return Figure(figure.value * factor, figure.low * factor, figure.high * factor, figure.learned)
 
@@ -174,7 +186,7 @@ def _message_error(known: Known, messaging: Estimate, executors: Estimate, wire:
     """Half-width of all that a message of the size that was seen costs, in parts of it: of CPU or bytes on the wire."""
     sampled = sum(one.messages for one in known.topologies.values())
     size = sum(one.message_bytes for one in known.topologies.values()) / sampled / 1e3 if sampled else _KILOBYTES
-    carried, serialised = np.array([1.0, size, 1.0, size]), np.array([1.0, size, 0.0])
+    carried, serialised = np.array([1.0, size, 1.0, size, 0.0]), np.array([1.0, size, 0.0])
     cost = carried @ messaging.value + serialised @ executors.value
     half = hypot(messaging.half_width(carried), executors.half_width(serialised))
     on_wire = 1e3 * size + wire.value[0]
@@ -186,8 +198,10 @@ def _message_error(known: Known, messaging: Estimate, executors: Estimate, wire:
 def _correction(one: TopologyKnown, messaging: Estimate, others: Estimate, executors: Estimate) -> Correction:
     """What a topology has of its own: garbage that its work leaves, how its messages differ, the noise of its work."""
     garbage = _own(one.others, others)
-    carried = one.messaging.xtx @ messaging.value @ messaging.value / messaging.noise
-    matched = one.messaging.xty @ messaging.value / messaging.noise
+    by_message = np.array([1.0, 1.0, 1.0, 1.0, 0.0]) * messaging.value
+    carried = one.messaging.xtx @ by_message @ by_message / messaging.noise
+    rest = one.messaging.xty - one.messaging.xtx @ (messaging.value - by_message)
+    matched = rest @ by_message / messaging.noise
     tight = _OF_TOPOLOGY**-2
     noise = _noise_of_work(one, executors)
     error = _DEVIATIONS * _WORK_NOISE * noise**0.5

@@ -21,8 +21,12 @@ from stormwright.predict.fit.rows import Rows, TopologyRows
 #: one comes; and placements that are remembered of a topology.
 KEPT_OF_MINUTE, KEPT_OF_PLACEMENT, PLACEMENTS = 0.9, 0.9, 8
 
-#: Coefficients of an executor that belong to no component: a message, a kB of it, idle time.
-COMMON = 3
+#: Coefficients of messaging threads, and those of an executor that belong to no component: a message, a kB of it, idle
+#: time.
+MESSAGING, COMMON = 5, 3
+
+#: The power of the rate by which a minute counts: of few messages each costs more, and how high rates can be is asked.
+_FULLEST = 4
 
 #: Precision that a component's own work has before anything is seen: next to none.
 _NO_PRECISION = 1e-12
@@ -33,10 +37,11 @@ GARBAGE_DEVIATION = 0.05
 
 @dataclass
 class TopologyKnown:
-    """What is known of one topology: by placement what rows added up to, oldest first."""
+    """What is known of one topology: by placement what rows added up to, oldest first, and the highest rate there."""
 
     components: tuple[str, ...] = ()
     placements: dict[str, list[Moments]] = field(default_factory=dict)
+    fullest_tps: dict[str, float] = field(default_factory=dict)
     rate_tps: Range = field(default_factory=lambda: Range(inf, 0.0))
     message_bytes: float = 0.0
     messages: float = 0.0
@@ -55,16 +60,22 @@ class TopologyKnown:
                 for name, moments in list(self.placements.items())[1 - PLACEMENTS :]
             }
         else:
-            new = [old.scaled(KEPT_OF_MINUTE) + more for old, more in zip(before, new, strict=True)]
+            highest, rate = self.fullest_tps.get(rows.placement, 0.0), rows.rate_tps.most
+            fullest = max(highest, rate) or 1.0
+            old_part, new_part = KEPT_OF_MINUTE * (highest / fullest) ** _FULLEST, (rate / fullest) ** _FULLEST
+            new = [old.scaled(old_part) + more.scaled(new_part) for old, more in zip(before, new, strict=True)]
         self.placements[rows.placement] = new
+        there = {rows.placement: rows.rate_tps.most, **self.fullest_tps}
+        there[rows.placement] = max(there[rows.placement], rows.rate_tps.most)
+        self.fullest_tps = {name: there[name] for name in self.placements}
         self.rate_tps = _both(self.rate_tps, rows.rate_tps)
         self.message_bytes = KEPT_OF_MINUTE * self.message_bytes + rows.message_bytes
         self.messages = KEPT_OF_MINUTE * self.messages + rows.messages
 
     @property
     def messaging(self) -> Moments:
-        """Of tuples sent, kB sent, tuples received, kB received."""
-        return _sum([moments[0] for moments in self.placements.values()], 4)
+        """Of tuples sent, kB sent, tuples received, kB received, and being there."""
+        return _sum([moments[0] for moments in self.placements.values()], MESSAGING)
 
     @property
     def others(self) -> Moments:
@@ -111,7 +122,7 @@ class Known:
 
     reference_hz: float | None = None
     topologies: dict[str, TopologyKnown] = field(default_factory=dict)
-    of_gone: list[Moments] = field(default_factory=lambda: [Moments.none(size) for size in (4, 1, COMMON)])
+    of_gone: list[Moments] = field(default_factory=lambda: [Moments.none(size) for size in (MESSAGING, 1, COMMON)])
     wire: Moments = field(default_factory=lambda: Moments.none(2))
     utilisation: Range | None = None
     core_hz: dict[str, float] = field(default_factory=dict)
@@ -144,6 +155,7 @@ class Known:
                 name: {
                     "components": list(one.components),
                     "placements": {key: [_told(m) for m in moments] for key, moments in one.placements.items()},
+                    "fullest_tps": one.fullest_tps,
                     "rate_tps": [one.rate_tps.least, one.rate_tps.most],
                     "message_bytes": one.message_bytes,
                     "messages": one.messages,
@@ -170,10 +182,11 @@ class Known:
         topologies = {}
         for name, one in told["topologies"].items():
             components = tuple(one["components"])
-            sizes = (4, 2, len(components) + COMMON)
+            sizes = (MESSAGING, 2, len(components) + COMMON)
             topologies[name] = TopologyKnown(
                 components,
                 {key: _heard(moments, sizes) for key, moments in one["placements"].items()},
+                {str(key): float(rate) for key, rate in one["fullest_tps"].items()},
                 Range(*one["rate_tps"]),
                 one["message_bytes"],
                 one["messages"],
@@ -181,7 +194,7 @@ class Known:
         return cls(
             reference_hz=told["reference_hz"],
             topologies=topologies,
-            of_gone=_heard(told["of_gone"], (4, 1, COMMON)),
+            of_gone=_heard(told["of_gone"], (MESSAGING, 1, COMMON)),
             wire=_heard([told["wire"]], (2,))[0],
             utilisation=Range(*told["utilisation"]) if told["utilisation"] else None,
             core_hz={str(node): float(hz) for node, hz in told["core_hz"].items()},

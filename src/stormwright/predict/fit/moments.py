@@ -14,6 +14,7 @@ many fewer (the design effect of clusters, 1 + (m − 1) ρ, ρ the correlation 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -101,15 +102,24 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What is taken for likely before anything was seen: normal, shapes (p,) and (p, p)."""
+    """What is taken for likely before anything was seen: normal.
+
+    Parameters
+    ----------
+    mean, deviation
+        Of every coefficient by itself, shape (p,).
+    common
+        Deviation of a factor that all have in common, in parts: cores may be slower, and all costs higher.
+    """
 
     mean: FloatArray
-    covariance: FloatArray
+    deviation: FloatArray
+    common: float = 0.0
 
-    @classmethod
-    def of(cls, mean: FloatArray, deviation: FloatArray, common: float = 0.0) -> Prior:
-        """Independent deviations, and one that all have in common, in parts of each mean: cores may all be slower."""
-        return cls(mean, np.diag(deviation**2) + np.outer(mean, mean) * common**2)
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Of all, shape (p, p)."""
+        return np.diag(self.deviation**2) + np.outer(self.mean, self.mean) * self.common**2
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,15 +152,15 @@ def posterior(moments: Moments, prior: Prior) -> Estimate:
     """
     from scipy.optimize import nnls  # takes longer to import than the rest
 
-    noise, value = 1.0, np.maximum(prior.mean, 0.0)
-    deviation, wide = np.sqrt(np.diag(prior.covariance)), np.ones(len(prior.mean))
-    precision = prior.covariance
+    noise, wide, value = 1.0, 1.0, np.maximum(prior.mean, 0.0)
+    before = precision = np.linalg.inv(prior.covariance)
     for _ in range(_ROUNDS):
-        tight = np.linalg.inv(prior.covariance * np.outer(wide, wide))
+        tight = before / wide
         precision = moments.xtx / noise + tight
         factor = np.linalg.cholesky(precision)
         value = nnls(factor.T, np.linalg.solve(factor, moments.xty / noise + tight @ prior.mean))[0]
-        wide = np.maximum(np.abs(value - prior.mean) / deviation, 1.0)
+        off = value - prior.mean
+        wide = max(1.0, float(off @ before @ off) / len(off))
         used = float(np.trace(np.linalg.solve(precision, moments.xtx / noise)))
         freedom = max(moments.rows - used, 0.0)
         noise = (moments.squares(value) + _ASSUMED_ROWS) / (freedom + _ASSUMED_ROWS)

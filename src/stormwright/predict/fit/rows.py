@@ -2,7 +2,8 @@
 
 CPU is in µs/s of a core of the reference speed, so coefficients are in µs. With rates in tuples/s and sizes in kB:
 
-- messaging threads of a worker: what it sent and received, by the tuple and by the kB;
+- messaging threads of a worker: what it sent and received, by the tuple and by the kB, and being there, if it sent or
+  received anything;
 - its other threads (garbage collection, compiler, timers, heartbeats): the CPU of its executors, for what they leave
   behind is collected, and being there;
 - executors of a component in a worker: the tuples that they handled, what they sent to other workers, for they
@@ -25,7 +26,14 @@ from stormwright.predict.fit.moments import Moments, Prior
 from stormwright.predict.fit.windows import Window, WorkerId, WorkerSums
 
 #: Noise of a row that is assumed: a constant part, and one in parts of the row.
-_MESSAGING_NOISE, _OTHERS_NOISE, _EXECUTORS_NOISE, _WIRE_NOISE = (1e3, 0.03), (3e3, 0.1), (2e3, 0.03), (3e3, 0.03)
+_MESSAGING_NOISE, _OTHERS_NOISE, _EXECUTORS_NOISE, _WIRE_NOISE = (1e3, 0.15), (3e3, 0.1), (2e3, 0.03), (3e3, 0.03)
+
+#: Where no thread has to wait for a core, messages come few at a time, and each costs what waking a thread does: such
+#: rows tell less of a node that is full. The part of noise that comes in then.
+_NOISE_WHEN_FREE = 0.1
+
+#: Deviation of the work of a tuple of which nothing is known.
+_ANY_US = 1e6
 
 #: What µs in a second are.
 _US = 1e6
@@ -54,7 +62,7 @@ class TopologyRows:
     components
         In the order of the coefficients of `executors`.
     messaging
-        Of tuples sent, kB sent, tuples received, kB received.
+        Of tuples sent, kB sent, tuples received, kB received, and being there.
     others
         Of the executors' CPU, and of being there.
     executors
@@ -132,14 +140,16 @@ def _of_topology(windows: list[dict[WorkerId, WorkerSums]], reference_hz: float,
     size = _size(everyone)
     components = sorted({name for workers in windows for sums in workers.values() for name in _working(sums)})
     column = {name: number for number, name in enumerate(components)}
-    messaging, others, executors = _Collected(4), _Collected(2), _Collected(len(components) + 3)
+    messaging, others, executors = _Collected(5), _Collected(2), _Collected(len(components) + 3)
     rates = []
     for workers in windows:
         rates.append(sum(sums.trees / sums.length_s for sums in workers.values()))
         for life, sums in workers.items():
             speed = (sums.core_hz or reference_hz) / reference_hz
             in_us = _US * speed / sums.length_s
-            messaging.add(life, _messages(sums, size) / sums.length_s, sums.messaging_s * in_us)
+            carried = _messages(sums, size) / sums.length_s
+            there = _US * speed if carried.any() else 0.0
+            messaging.add(life, np.array([*carried, there]), sums.messaging_s * in_us, _free(sums))
             rest_s = sums.gc_s + sums.compiler_s + sums.other_s
             others.add(life, np.array([sums.executors_s * in_us, _US * speed]), rest_s * in_us)
             for name in _working(sums):
@@ -148,7 +158,7 @@ def _of_topology(windows: list[dict[WorkerId, WorkerSums]], reference_hz: float,
                 free_s = max(part.covered_s - part.waited_s, 0.0)
                 row[-3:] = part.left / sums.length_s, part.left_bytes / 1e3 / sums.length_s, free_s * in_us
                 executors.add((life, name), row, part.cpu_s * in_us)
-    flat = Prior(np.zeros(len(components)), np.diag(np.full(len(components), 1e12)))
+    flat = Prior(np.zeros(len(components)), np.full(len(components), _ANY_US))
     return TopologyRows(
         placement=_placement(windows[-1]),
         components=tuple(components),
@@ -169,17 +179,20 @@ class _Collected:
         self._x: list[np.ndarray] = []
         self._y: list[float] = []
         self._cluster: list[str] = []
+        self._free: list[float] = []
 
-    def add(self, cluster: object, x: np.ndarray, y: float) -> None:
+    def add(self, cluster: object, x: np.ndarray, y: float, free: float = 0.0) -> None:
         self._x.append(x)
         self._y.append(y)
         self._cluster.append(str(cluster))
+        self._free.append(free)
 
     def moments(self, noise: tuple[float, float], prior: Prior, level: Sequence[float] | None = None) -> Moments:
         if not self._y:
             return Moments.none(self._size)
         y = np.array(self._y)
-        assumed = noise[0] + noise[1] * np.abs(y if level is None else np.array(level))
+        share = noise[1] + _NOISE_WHEN_FREE * np.array(self._free) ** 2
+        assumed = noise[0] + share * np.abs(y if level is None else np.array(level))
         return Moments.of(np.array(self._x), y, assumed, np.array(self._cluster), prior)
 
 
@@ -188,6 +201,13 @@ def _messages(sums: WorkerSums, size: Mapping[str, float]) -> np.ndarray:
     received = {name: max(part.received - part.local, 0.0) for name, part in sums.parts.items() if name in size}
     kilobytes = sum(tuples * size[name] for name, tuples in received.items()) / 1e3
     return np.array([sum(sums.sent.values()), sum(sums.sent_bytes.values()) / 1e3, sum(received.values()), kilobytes])
+
+
+def _free(sums: WorkerSums) -> float:
+    """Part of the time in which a worker's executors did not have to wait for a core."""
+    covered_s = sum(part.covered_s for part in sums.parts.values())
+    waited_s = sum(part.waited_s for part in sums.parts.values())
+    return max(1.0 - waited_s / covered_s, 0.0) if covered_s > 0 else 1.0
 
 
 def _working(sums: WorkerSums) -> list[str]:
@@ -209,10 +229,7 @@ def _added_up(workers: Iterable[WorkerSums], name: str) -> dict[str, float]:
 
 
 def _joined(one: Prior, other: Prior) -> Prior:
-    size = len(one.mean)
-    covariance = np.zeros((size + len(other.mean),) * 2)
-    covariance[:size, :size], covariance[size:, size:] = one.covariance, other.covariance
-    return Prior(np.concatenate([one.mean, other.mean]), covariance)
+    return Prior(np.concatenate([one.mean, other.mean]), np.concatenate([one.deviation, other.deviation]))
 
 
 def _placement(workers: Mapping[WorkerId, WorkerSums]) -> str:
