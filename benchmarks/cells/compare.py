@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from cells.chosen import Limit
+from cells.chosen import TOPOLOGIES, Limit
 from cells.fitted import Fitted, at_speed, usable_cores
 from cells.measured import Measured, Stretch
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.predict.answer import Assumptions, predict
-from stormwright.predict.costs import Correction, Costs
+from stormwright.predict.costs import Correction
 from stormwright.predict.demand import Demand
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
+from stormwright.predict.shares import with_shares
+from stormwright.predict.steady import Placed
 from stormwright.predict.sums import sums
 from stormwright.storm.local import link_bits_per_s
 
@@ -107,7 +109,7 @@ def cells(starts: Sequence[Measured], sources: Sequence[str], fit: Fit, by_speed
     by_speed
         Whether predictions are told how fast the machine was when each cell was measured.
     """
-    first = [start for start in starts if start.start.repeat == 0]
+    first = [start for start in starts if start.start.repeat == 0 and start.start.topology in TOPOLOGIES]
     for source in first:
         if source.start.placement not in sources:
             continue
@@ -134,20 +136,18 @@ def _assumed(source: Measured, limit: Limit, target: Stretch, known: Fitted, by_
 def _cell(source: Measured, target: Measured, problem: Problem, limit: Limit, known: Fitted, by_speed: bool) -> Cell:
     full, limited = target.at(limit), target.at(limit, limited=True)
     slots = target.slots_in(problem)
-    at_most = predict(problem, slots, _assumed(source, limit, full, known, by_speed))
-    (topology,) = at_most.topologies
+    assumed = _assumed(source, limit, full, known, by_speed)
+    (topology,) = predict(problem, slots, assumed).topologies
     (at_less,) = predict(problem, slots, _assumed(source, limit, limited, known, by_speed)).topologies
     latency = (at_less.latency_ms, at_less.p99_ms)
     order = sorted(range(len(problem.supervisors)), key=lambda node: problem.supervisors[node].host)
     hosts = sorted(full.nodes)
-    cores = [
-        [at_most.nodes[node].cpu.value * _cores(problem, node), full.nodes[host]["cores"]]
-        for node, host in _zip(order, hosts)
-    ]
-    sent = _sent(problem, slots, known.costs) * full.acked_tps
+    taken, sent = _at_most(problem, slots, assumed)
+    used = taken @ [full.acked_tps, 1.0]
+    cores = [[used[node], full.nodes[host]["cores"]] for node, host in _zip(order, hosts)]
     measured = full.sent_tps()
     own = {host: node for node, host in target.host_of.items()}
-    links = [[sent[node], measured.get(own[host], 0.0)] for node, host in _zip(order, hosts)]
+    links = [[sent[node] * full.acked_tps, measured.get(own[host], 0.0)] for node, host in _zip(order, hosts)]
     names = {problem.supervisors[node].id: f"node {number}" for number, node in enumerate(order)}
     return Cell(
         topology=target.start.topology,
@@ -165,20 +165,27 @@ def _cell(source: Measured, target: Measured, problem: Problem, limit: Limit, kn
     )
 
 
-def _cores(problem: Problem, node: int) -> float:
-    return problem.supervisors[node].cpu_hz / problem.core_hz
-
-
 def _zip(order: Sequence[int], hosts: Sequence[str]) -> Iterator[tuple[int, str]]:
     return zip(order, hosts, strict=True)
 
 
-def _sent(problem: Problem, slots: IntArray, costs: Costs) -> FloatArray:
-    """Tuples that leave each node for others, for each tree; shape (N,)."""
+def _at_most(problem: Problem, slots: IntArray, assumed: Assumptions) -> tuple[FloatArray, FloatArray]:
+    """Cores of nodes that 1 tree/s takes at highest rates and that none takes; and tuples that leave nodes for others.
+
+    Returns
+    -------
+    cores, tuples
+        Shapes (N, 2) and (N,).
+    """
     profile = Profile.of(problem)
-    routes = Routes.under(profile, Graph.of(profile), problem, slots)
-    demand = Demand.of(profile, routes, problem, costs)
-    return sums(demand.worker_node, demand.link_messages[0], len(problem.supervisors))
+    graph = Graph.of(profile)
+    placed = Placed(profile, graph, problem, Routes.under(profile, graph, problem, slots))
+    placed = with_shares(placed, slots, assumed.costs, assumed.corrections)
+    demand = Demand.of(profile, placed.full_routes or placed.routes, problem, assumed.costs, assumed.corrections)
+    nodes = len(problem.supervisors)
+    by_rate = demand.shared.toarray()[:nodes].sum(axis=1) * demand.nodes.cores
+    tuples = sums(demand.worker_node, demand.link_messages[0], nodes)
+    return np.stack([by_rate, demand.base_cores], axis=1), tuples
 
 
 def _full(stretch: Stretch, hosts: Sequence[str]) -> Iterator[str]:

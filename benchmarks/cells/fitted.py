@@ -6,13 +6,14 @@ Nothing that is predicted is looked at.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
 
+from cells.chosen import TOPOLOGIES
 from cells.measured import Measured, Record, Stretch, idle_ns
 from stormwright.predict.costs import Costs
 
@@ -33,6 +34,9 @@ _UNSURE, _NOISE = 0.5, (0.003, 0.05)
 #: A node that had to wait in so many of its periods has used all that it can have.
 _ALL_PERIODS = 0.9
 
+#: Costs that are higher where messages come one by one and CPU is left over.
+_ELASTIC = ("send_us", "send_us_per_kb", "receive_us", "receive_us_per_kb", "worker_cores", "overhead_bytes")
+
 _ACKER, _SYSTEM = "__acker", "__"
 
 
@@ -44,19 +48,33 @@ class Fitted:
     spin: float
 
 
+def fitting(starts: Sequence[Measured]) -> Callable[[Measured, Stretch], Fitted]:
+    """What fits costs: to the source, and where that has CPU to spare everywhere, to the topology for calibration."""
+    calibration = [start for start in starts if start.start.topology not in TOPOLOGIES]
+
+    def fit(source: Measured, at: Stretch) -> Fitted:
+        own = fitted(source, at)
+        if is_full(at) or not calibration:
+            return own
+        costs = [fitted(start, start.at(at.limit)).costs for start in calibration]
+        means = {name: float(np.mean([getattr(each, name) for each in costs])) for name in _ELASTIC}
+        return replace(own, costs=replace(own.costs, **means))
+
+    return fit
+
+
 def fitted(source: Measured, at: Stretch) -> Fitted:
     """Costs of messages and workers as under the limit of one stretch; of serialising and idling, under all limits."""
     at_most = [stretch for stretch in source.stretches if not stretch.asked_tps]
     serialise_us, spin = _of_executors(at_most)
     factor = _messaging(at)
-    of_messages = ("send_us", "send_us_per_kb", "receive_us", "receive_us_per_kb")
     costs = replace(
         BEFORE,
         serialise_us=serialise_us,
         serialise_us_per_kb=0.0,
         worker_cores=_of_workers(at) + spin * _idle_where_full(at),
         overhead_bytes=_on_wire(at),
-        **{name: getattr(BEFORE, name) * factor for name in of_messages},
+        **{name: getattr(BEFORE, name) * factor for name in _ELASTIC[:4]},
     )
     return Fitted(costs, spin)
 
@@ -72,6 +90,11 @@ def at_speed(known: Fitted, slower: float) -> Fitted:
         "worker_cores",
     )
     return replace(known, costs=replace(known.costs, **{n: getattr(known.costs, n) * slower for n in names}))
+
+
+def is_full(stretch: Stretch) -> bool:
+    """Whether a node had no CPU to spare."""
+    return any(node["throttled_share"] >= _ALL_PERIODS for node in stretch.nodes.values())
 
 
 def usable_cores(stretch: Stretch) -> float:
@@ -114,20 +137,14 @@ def _idle_where_full(stretch: Stretch) -> float:
 
     However many executors there are, they look for tuples only while their node may run.
     """
-    idle_ns_of: Counter[tuple[str, int]] = Counter()
-    length_ns: Counter[tuple[str, int]] = Counter()
-    full = set()
-    for record in stretch.records:
-        worker = record["worker"]["host"], record["worker"]["port"]
-        length_ns[worker] += record["length_ns"]
-        idle_ns_of[worker] += sum(
-            idle_ns(each, record["length_ns"])
-            for each in record["executors"]
-            if each["component"] == _ACKER or not each["component"].startswith(_SYSTEM)
-        )
-        if stretch.nodes[worker[0]]["throttled_share"] >= _ALL_PERIODS:
-            full.add(worker)
-    return float(np.mean([idle_ns_of[worker] / length_ns[worker] for worker in full or length_ns]))
+    records = _where_full(stretch)
+    idle = sum(
+        idle_ns(each, record["length_ns"])
+        for record in records
+        for each in record["executors"]
+        if each["component"] == _ACKER or not each["component"].startswith(_SYSTEM)
+    )
+    return idle / sum(record["length_ns"] for record in records)
 
 
 def _work(records: Iterable[Record]) -> list[_Work]:
@@ -207,15 +224,11 @@ def _messaging(stretch: Stretch) -> float:
 
     Elsewhere messages come one by one and cost more, but only CPU that nobody else wants.
     """
-    likely = _likely_us(stretch)
-    used: Counter[str] = Counter()
-    for record in stretch.records:
+    likely, used = _likely_us(stretch), Counter[str]()
+    for record in _where_full(stretch):
         used[record["worker"]["supervisor"]] += record["threads"]["messaging_ns"] / 1e3
-    host_of = {record["worker"]["supervisor"]: record["worker"]["host"] for record in stretch.records}
-    full = {node for node in used if stretch.nodes[host_of[node]]["throttled_share"] >= _ALL_PERIODS and likely[node]}
-    chosen = full or used.keys()
-    by_costs = sum(likely[node] for node in chosen)
-    return sum(used[node] for node in chosen) / by_costs if by_costs else 1.0
+    by_costs = sum(likely[node] for node in used)
+    return sum(used.values()) / by_costs if by_costs else 1.0
 
 
 def _likely_us(stretch: Stretch) -> Counter[str]:
@@ -233,10 +246,17 @@ def _likely_us(stretch: Stretch) -> Counter[str]:
 
 def _of_workers(stretch: Stretch) -> float:
     """Cores that a worker takes by being there, with its part of what its node's supervisor takes."""
-    covered_s = sum(record["length_ns"] for record in stretch.records) / 1e9
+    records = _where_full(stretch)
+    covered_s = sum(record["length_ns"] for record in records) / 1e9
+    there_s = sum(r["threads"][name] for r in records for name in ("gc_ns", "compiler_ns", "other_ns")) / 1e9
+    length_s = sum(record["length_ns"] for record in stretch.records) / 1e9
     workers = {(r["worker"]["supervisor"], r["worker"]["port"]) for r in stretch.records}
-    threads = [record["threads"] for record in stretch.records]
-    there_s = sum(of["gc_ns"] + of["compiler_ns"] + of["other_ns"] for of in threads) / 1e9
-    in_workers = sum(record["process_cpu_ns"] for record in stretch.records) / 1e9 / covered_s * len(workers)
+    in_workers = sum(record["process_cpu_ns"] for record in stretch.records) / 1e9 / length_s * len(workers)
     used = sum(node["cores"] for node in stretch.nodes.values())
     return there_s / covered_s + max(used - in_workers, 0.0) / len(stretch.nodes)
+
+
+def _where_full(stretch: Stretch) -> list[Record]:
+    """Records of workers on nodes without CPU to spare; all where there are none."""
+    full = [r for r in stretch.records if stretch.nodes[r["worker"]["host"]]["throttled_share"] >= _ALL_PERIODS]
+    return full or list(stretch.records)

@@ -61,7 +61,19 @@ def of_node(of: Sustained, node: int) -> float:
 
 @inner
 def of_topology(of: Sustained, rate: float, busiest_s: float, messages: float) -> float:
-    """The term of a topology by itself: its busiest thread, and the way of its messages."""
+    """The term of a topology by itself.
+
+    Parameters
+    ----------
+    of
+        The placement under way.
+    rate
+        Trees/s.
+    busiest_s
+        Seconds of a tree in that of its threads that has most to do.
+    messages
+        Of a tree, whose way takes time.
+    """
     state, busy = of.state[0], rate * busiest_s / of.state[0].limit
     if state.kind == THROUGHPUT:
         return _eighth(state.scale * busy)

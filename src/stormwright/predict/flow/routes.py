@@ -101,7 +101,9 @@ class Routes:
 
 def _handled(profile: Profile, source: IndexArray, target: IndexArray, each: FloatArray) -> FloatArray:
     """Tuples of a tree that every executor handles: what it begins, and what it is sent of what others handle."""
-    sent_to = profile.begins[target] == 0
+    layout = profile.layout
+    # Spouts are answered by ackers, and handle only what they begin.
+    sent_to = (profile.begins[target] == 0) & ~layout.is_spout[layout.executor_component[target]]
     source, target, each = source[sent_to], target[sent_to], each[sent_to]
     handled = profile.begins
     for _ in range(_MOST_ROUNDS):

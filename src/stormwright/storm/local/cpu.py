@@ -168,7 +168,18 @@ def make_group(work: Path, node: str, cores: float) -> None:
 
 
 def hold_group(work: Path, node: str, cores: float, weight: int = 1) -> None:
-    """Hold the group of a node to so many cores from now on, with so many times the CPU of what else wants it (≤ 100).
+    """Hold the group of a node to so many cores from now on.
+
+    Parameters
+    ----------
+    work
+        Directory of the cluster.
+    node
+        Its name.
+    cores
+        What all of its processes may use together.
+    weight
+        How many times the CPU of what else wants it they get, up to 100.
 
     Raises
     ------
