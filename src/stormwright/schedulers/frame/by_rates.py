@@ -113,7 +113,7 @@ class RateSearch:
             Of all searches together.
         """
         now = self.problem.current_slot
-        runs = bool(np.all(now[slots != UNPLACED] != UNPLACED))
+        runs = bool(np.all(now[slots != UNPLACED] != UNPLACED)) and all(map(self._may_stay, range(len(self._free))))
         starts = [slots, now] if runs and not np.array_equal(slots, now) else [slots]
         found = [*starts, *self._searched(starts, effort)]
         badness = [self.badness(each) for each in found]
@@ -123,6 +123,12 @@ class RateSearch:
         if self.badness(now) <= badness[best] + _WORTH_IT:
             return now
         return self._moved_back(found[best], badness[best])
+
+    def _may_stay(self, topology: int) -> bool:
+        """Whether a topology runs on a number of workers that it may have."""
+        used = len(set(self.problem.current_slot[self.problem.executors_of(topology)].tolist()) - {UNPLACED})
+        choice, wanted = self._choice(topology), num_workers(self.problem.topologies[topology])
+        return not self._free[topology] or choice == "free" or used == wanted or (choice == "at_most" and used < wanted)
 
     def _searched(self, starts: list[IntArray], effort: Effort) -> Iterator[IntArray]:
         kinds, end = _KINDS[self._wish.objective], time.perf_counter() + effort.seconds
