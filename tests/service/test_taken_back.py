@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from stormwright.controller.aims.refused import FIRST_S
 from stormwright.model import TopologyAssignment
+from stormwright.schedulers.kit.triggers import TriggerParams
 from tests.controller.builders import on
 from tests.service.virtual import START_S, AllOn, Deciding, Place, T, VirtualStorm
 
@@ -139,3 +141,18 @@ def test_somebody_elses_move_is_not_taken_back(monkeypatch: pytest.MonkeyPatch, 
     storm.runs, storm.born_s = on("n0", "n2"), storm.now_s
     decisions = [service.run(1, lambda d: bool(d.takes_back)) for _ in range(100)]
     assert decisions == [None] * 100
+
+
+def test_where_it_cannot_go_back_it_is_tried_each_minute_only(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+    storm = VirtualStorm(monkeypatch, half_as_good)
+    service = begin(storm, triggers=TriggerParams(period_s=10, cool_down_s=300))
+    service.moved(300)
+    whole = service.looking._view.problem  # noqa: SLF001
+    lost = lambda: replace(whole(), supervisors=whole().supervisors[1:])  # noqa: E731
+    monkeypatch.setattr(service.looking._view, "problem", lost)  # noqa: SLF001
+    looks = service.memory.counts.looks
+    assert service.run(200) is None
+    assert service.memory.counts.looks - looks in (2, 3)
+    assert service.memory.decision is not None
+    assert service.memory.decision.reason.endswith("but it stays, as a node that it was on is gone")
+    assert nodes(storm.runs) == {"n2"}

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from stormwright.model.arrays import FloatArray
 
 #: Windows that there have to be on either side.
 MIN_WINDOWS = 4
+
+#: Independent values that those on either side have to be worth.
+MIN_WORTH = 2.0
 
 CONFIDENCE = 0.95
 
@@ -86,7 +89,9 @@ def judge(quantity: str, predicted: float, before: Sequence[float], after: Seque
 def ratio_interval(
     before: FloatArray, after: FloatArray, ratio: float, confidence: float = CONFIDENCE, inflation: float = 1.0
 ) -> tuple[float | None, float | None]:
-    """Limits of the ratio of means of `after` and `before`, as `judge` tells; None for both where `before` may be 0.
+    """Limits of the ratio of means of `after` and `before`, as `judge` tells.
+
+    None for both where `before` may be 0, or where either is worth less than two independent values.
 
     Parameters
     ----------
@@ -99,15 +104,14 @@ def ratio_interval(
     inflation
         By how much the variance of a mean is greater than that of independent values.
     """
+    worth = np.array([len(before), len(after)]) / inflation
+    if worth.min() < MIN_WORTH:
+        return None, None
     mean_x, mean_y = float(before.mean()), float(after.mean())
-    variance_x = inflation * float(before.var(ddof=1)) / len(before)
-    variance_y = inflation * float(after.var(ddof=1)) / len(after)
+    variance_x, variance_y = float(before.var(ddof=1)) / worth[0], float(after.var(ddof=1)) / worth[1]
     parts = np.array([ratio**2 * variance_x, variance_y])
-    if not parts.sum():
-        freedom = float(len(before) + len(after) - 2)
-    else:
-        freedom = float(parts.sum() ** 2 / (parts**2 / np.array([len(before) - 1, len(after) - 1])).sum())
-    t = float(student_t.ppf((1 + confidence) / 2, freedom))
+    freedom = parts.sum() ** 2 / (parts**2 / (worth - 1)).sum() if parts.sum() else worth.sum() - 2
+    t = float(stdtrit(freedom, (1 + confidence) / 2))
     a, b, c = mean_x**2 - t**2 * variance_x, mean_x * mean_y, mean_y**2 - t**2 * variance_y
     if a <= 0:
         return None, None

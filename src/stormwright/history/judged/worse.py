@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
-from stormwright.history.judged.judging import MIN_WINDOWS, ratio_interval
+from stormwright.history.judged.judging import MIN_WINDOWS, MIN_WORTH, ratio_interval
 from stormwright.history.judged.warm import of_like_age, warm
 from stormwright.history.judged.window import Sample
 from stormwright.model.arrays import FloatArray
@@ -156,8 +156,11 @@ def _more_fail(before: Sequence[Sample], after: Sequence[Sample], level: float) 
     x, y = (np.array([s.failed / (s.acked + s.failed) for s in each if s.acked + s.failed]) for each in (before, after))
     if min(len(x), len(y)) < MIN_WINDOWS:
         return None
-    error = sqrt(_inflation(x) * (float(x.var(ddof=1)) / len(x) + float(y.var(ddof=1)) / len(y)))
-    t = float(student_t.ppf((1 + level) / 2, min(len(x), len(y)) - 1))
+    worth = np.array([len(x), len(y)]) / _inflation(x)
+    if worth.min() < MIN_WORTH:
+        return None
+    error = sqrt(float(x.var(ddof=1)) / worth[0] + float(y.var(ddof=1)) / worth[1])
+    t = float(stdtrit(worth.min() - 1, (1 + level) / 2))
     return float(y.mean()) if y.mean() - x.mean() - t * error > LEAST_FAILING else None
 
 
