@@ -50,7 +50,7 @@ def test_a_minute_after_the_first_record_costs_come_with_the_load(tmp_path: Path
     assert set(known.corrections) == {"words-1-0"}
     status = calibrating.status()
     assert status["minutes"] == 1
-    assert status["errors"]["messages"] < 0.1
+    assert status["errors"]["messages"] < 0.15
     assert status["figures"]["serialise_us"]["low"] < 4.0 < status["figures"]["serialise_us"]["high"]
     assert status["error"] is None
     orjson.dumps(status)
