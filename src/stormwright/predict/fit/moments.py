@@ -156,7 +156,7 @@ def posterior(moments: Moments, prior: Prior, rounds: int = _ROUNDS) -> Estimate
     from scipy.optimize import nnls  # takes longer to import than the rest
 
     noise, wide, value = 1.0, 1.0, np.maximum(prior.mean, 0.0)
-    before = precision = np.linalg.inv(prior.covariance)
+    before = tight = precision = np.linalg.inv(prior.covariance)
     for _ in range(rounds):
         tight = before / wide
         precision = moments.xtx / noise + tight
@@ -167,7 +167,10 @@ def posterior(moments: Moments, prior: Prior, rounds: int = _ROUNDS) -> Estimate
         used = float(np.trace(np.linalg.solve(precision, moments.xtx / noise)))
         freedom = max(moments.rows - used, 0.0)
         noise = (moments.squares(value) + _ASSUMED_ROWS) / (freedom + _ASSUMED_ROWS)
-    return Estimate(value, np.linalg.inv(precision).astype(np.float64), noise, freedom + _ASSUMED_ROWS)
+    covariance = np.linalg.inv(precision).astype(np.float64)
+    # What rows contradict is still drawn towards the prior, by about this much.
+    drawn = covariance @ tight @ (value - prior.mean)
+    return Estimate(value, covariance + np.outer(drawn, drawn), noise, freedom + _ASSUMED_ROWS)
 
 
 def _design_effect(residuals: FloatArray, cluster: NDArray[Any]) -> float:
