@@ -17,7 +17,7 @@ class View:
     bridge, stream
         Have Nimbus's last snapshot, and the newest load.
     calibrating
-        Adds to a load what messages and workers cost.
+        Adds to a load what messages and workers cost, and to nodes how fast their cores are.
     forecasting
         For a scheduler that uses forecasts; else None.
     """
@@ -35,6 +35,7 @@ class View:
         snapshot = self._bridge.snapshot()
         if snapshot is None:
             return None
+        snapshot = self._calibrating.with_speeds(snapshot)
         load: LoadProfile | None = self._stream.latest(snapshot)
         if load is None:
             return snapshot

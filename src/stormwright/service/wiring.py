@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +21,7 @@ from stormwright.history.tables.panes import ClosedPanes
 from stormwright.model import Problem
 from stormwright.perflog.landing import Landing
 from stormwright.pipeline.run.stream import LoadStream
+from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.watch.alarm_log import Alarm
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.resolve import keeping_what_runs
@@ -77,18 +79,18 @@ class Service:
         tell_failures = self._failure_hook.update if self._failure_hook else None
         self.bridge = Bridge(keeping_what_runs(settings.initial), settings.initial, tell_failures, status_texts)
         self._history = History(settings.history, state, scheduler_name)
+        self._calibrating = Calibrating(state / "costs.json")
         landing = Landing(state / "landing")
         self.stream = LoadStream(
             landing.directory,
             state / "stream",
-            settings.stream,
+            self._stream_settings(),
             history=ClosedPanes(self._history.staging),
             tell_alarm=self._hear_alarm,
         )
         self._scheduler_name = scheduler_name
         forecasts = getattr(scheduler, "uses_forecast", False)
         forecasting = Forecasting(state / "minutes.arrow", settings.forecast_min) if forecasts else None
-        self._calibrating = Calibrating(state / "costs.json")
         self._view = View(self.bridge, self.stream, self._calibrating, forecasting)
         self._pauses = Pauses(state / "paused.json")
         self._refused = Refused(state / "refused.json")
@@ -160,6 +162,11 @@ class Service:
             waits=memory.waits,
             refused=self._refused.told(time.time() * 1000),
         )
+
+    def _stream_settings(self) -> StreamSettings:
+        """As told; speeds of cores are those that are learned, unless they are told too."""
+        stream = self.settings.stream
+        return stream if stream.core_hz_of else replace(stream, core_hz_of=self._calibrating.core_hz)
 
     def _move(self, step: Step, reason: str, stop: threading.Event | None) -> list[MoveReport]:
         mover = Mover(self.nimbus, self.bridge, self.tally, self._pauses, self.settings.limits)

@@ -70,7 +70,7 @@ def test_it_is_known_well_after_a_minute():
     assert found.costs.receive_us == pytest.approx(1.9, rel=0.1)
     assert found.costs.serialise_us == pytest.approx(4.0, rel=0.1)
     assert found.costs.overhead_bytes == pytest.approx(17.0, rel=0.1)
-    assert found.costs.message_error < 0.1
+    assert found.costs.message_error < 0.15
     assert found.figures["receive_us"].learned > 0.5
     assert found.costs.fitted_in.rate_tps["words-1-0"].holds(8_000)
     assert found.costs.fitted_in.node_utilisation.most < 0.3

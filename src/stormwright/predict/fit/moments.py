@@ -26,7 +26,7 @@ from stormwright.model.arrays import FloatArray
 _ASSUMED_ROWS = 4.0
 
 #: Rounds in which noise, prior and solution settle.
-_ROUNDS = 12
+_ROUNDS, _ROUNDS_NEAR = 12, 3
 
 #: Of its own size, what is added to the precision of what nothing is known of, so that it can be inverted.
 _TINY = 1e-10
@@ -65,7 +65,8 @@ class Moments:
         found = cls(x.T @ x, x.T @ y, float(y @ y), float(len(y)))
         if not len(y):
             return found
-        return found.scaled(1.0 / _design_effect(y - x @ posterior(found, prior).value, cluster))
+        near = posterior(found, prior, _ROUNDS_NEAR).value
+        return found.scaled(1.0 / _design_effect(y - x @ near, cluster))
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.xtx + other.xtx, self.xty + other.xty, self.yty + other.yty, self.rows + other.rows)
@@ -140,7 +141,7 @@ class Estimate:
         return stdtrit(self.freedom, 0.975) * np.sqrt(np.maximum(variance, 0.0))
 
 
-def posterior(moments: Moments, prior: Prior) -> Estimate:
+def posterior(moments: Moments, prior: Prior, rounds: int = _ROUNDS) -> Estimate:
     """What is likely after rows were seen; a prior that they contradict is widened until it allows for them.
 
     Parameters
@@ -149,12 +150,14 @@ def posterior(moments: Moments, prior: Prior) -> Estimate:
         Of the rows.
     prior
         Of the coefficients.
+    rounds
+        In which noise and prior settle.
     """
     from scipy.optimize import nnls  # takes longer to import than the rest
 
     noise, wide, value = 1.0, 1.0, np.maximum(prior.mean, 0.0)
-    before = precision = np.linalg.inv(prior.covariance)
-    for _ in range(_ROUNDS):
+    before = tight = precision = np.linalg.inv(prior.covariance)
+    for _ in range(rounds):
         tight = before / wide
         precision = moments.xtx / noise + tight
         factor = np.linalg.cholesky(precision)
@@ -164,7 +167,10 @@ def posterior(moments: Moments, prior: Prior) -> Estimate:
         used = float(np.trace(np.linalg.solve(precision, moments.xtx / noise)))
         freedom = max(moments.rows - used, 0.0)
         noise = (moments.squares(value) + _ASSUMED_ROWS) / (freedom + _ASSUMED_ROWS)
-    return Estimate(value, np.linalg.inv(precision).astype(np.float64), noise, freedom + _ASSUMED_ROWS)
+    covariance = np.linalg.inv(precision).astype(np.float64)
+    # What rows contradict is still drawn towards the prior, by about this much.
+    drawn = covariance @ tight @ (value - prior.mean)
+    return Estimate(value, covariance + np.outer(drawn, drawn), noise, freedom + _ASSUMED_ROWS)
 
 
 def _design_effect(residuals: FloatArray, cluster: NDArray[Any]) -> float:

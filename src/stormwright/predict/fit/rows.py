@@ -123,8 +123,11 @@ def rows_of(windows: Sequence[Window], reference_hz: float, priors: Priors) -> R
     usable = [window.usable() for window in windows]
     by_topology: dict[str, list[dict[WorkerId, WorkerSums]]] = defaultdict(list)
     for workers in usable:
-        for topology in sorted({life.topology for life in workers}):
-            by_topology[topology].append({life: sums for life, sums in workers.items() if life.topology == topology})
+        of_window: dict[str, dict[WorkerId, WorkerSums]] = defaultdict(dict)
+        for life, sums in workers.items():
+            of_window[life.topology][life] = sums
+        for topology, own in of_window.items():
+            by_topology[topology].append(own)
     each = [sums for workers in usable for sums in workers.items()]
     return Rows(
         topologies={name: _of_topology(workers, reference_hz, priors) for name, workers in sorted(by_topology.items())},

@@ -1,4 +1,7 @@
-"""What messages and workers of the cluster cost, fitted each minute to the records as they arrive, and kept."""
+"""What messages and workers of the cluster cost, fitted each minute to the records as they arrive, and kept.
+
+Cores of most nodes count as the problem says, whatever their speed is called; those that differ count by it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
+from math import inf, isclose
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -14,7 +18,8 @@ from zlib import crc32
 import orjson
 
 from stormwright.files import write_whole
-from stormwright.model import LoadProfile, Problem
+from stormwright.model import LoadProfile, Problem, Supervisor
+from stormwright.model.conf.requests import CPU
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 from stormwright.predict.fit.calibration import calibrated
 from stormwright.predict.fit.file import costs_to_dict
@@ -31,6 +36,9 @@ MINUTE = round(60 / WINDOW_S)
 #: Records of a window that are looked at, about: of more, those of some nodes, of which all count.
 MOST_RECORDS = 3_000
 
+#: Cores that differ less from those of most nodes, in parts, are as fast.
+SAME_SPEED = 0.05
+
 #: Of what is kept; what another version wrote is left alone.
 _VERSION = 1
 
@@ -42,6 +50,12 @@ class Calibrating:
     ----------
     path
         File that keeps what is known. One that is damaged is set aside, and learning begins anew.
+
+    Attributes
+    ----------
+    core_hz
+        Supervisor id → speed of a core in Hz, of those whose cores differ: for `StreamSettings.core_hz_of`, and kept up
+        to date.
     """
 
     def __init__(self, path: Path) -> None:
@@ -55,6 +69,8 @@ class Calibrating:
         self._known = self._read()
         self._calibration = calibrated(self._known)
         self._document = self._described()
+        self.core_hz: dict[str, float] = {}
+        self._faster: tuple[Problem, dict[str, float], Problem] | None = None
 
     def count(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Take records that have not come before; those of a clock that is ahead would close windows too soon."""
@@ -87,12 +103,34 @@ class Calibrating:
         """A load with the costs, once something is known of them."""
         return replace(load, costs=self._document) if self._document else load
 
+    def with_speeds(self, problem: Problem) -> Problem:
+        """A problem whose nodes have the CPU that comes with the speed of their cores; the same where all are alike.
+
+        Where a node's CPU was told in Hz other than so many cores of `Problem.core_hz`, that is right already.
+        """
+        different = {node: speed for node, speed in self._calibration.speeds.items() if abs(speed - 1.0) > SAME_SPEED}
+        told = [one for one in problem.supervisors if one.id in different and _tells_cores(one, problem.core_hz)]
+        speeds = {one.id: different[one.id] for one in told}
+        hz = {node: speed * problem.core_hz for node, speed in speeds.items()}
+        if hz != self.core_hz:
+            self.core_hz.update(hz)
+            for gone in self.core_hz.keys() - hz.keys():
+                del self.core_hz[gone]
+        if not speeds:
+            return problem
+        known = self._faster
+        if known is None or known[0] is not problem or known[1] != speeds:
+            nodes = [replace(one, cpu_hz=one.cpu_hz * speeds.get(one.id, 1.0)) for one in problem.supervisors]
+            self._faster = known = (problem, speeds, replace(problem, supervisors=tuple(nodes)))
+        return known[2]
+
     def status(self) -> dict[str, Any]:
         """For the status endpoint.
 
         ``minutes`` and ``workers`` that it is fitted to, ``errors`` of ``work``, ``messages`` and ``delays`` in parts,
         ``figures`` (each cost with its interval, and which part of what was uncertain is settled), ``corrections`` of
-        topologies, ``error``: why the last minute is not among it.
+        topologies, ``speeds`` of nodes' cores as multiples of that of most, ``error``: why the last minute is not among
+        it.
         """
         found = self._calibration
         return {
@@ -105,6 +143,7 @@ class Calibrating:
             },
             "figures": {name: asdict(figure) for name, figure in found.figures.items()},
             "corrections": {name: asdict(one) for name, one in found.corrections.items()},
+            "speeds": dict(found.speeds),
             "error": self._error,
         }
 
@@ -138,3 +177,8 @@ class Calibrating:
             except OSError:
                 log.debug("it stays where it is", exc_info=True)
             return Known()
+
+
+def _tells_cores(node: Supervisor, core_hz: float) -> bool:
+    """Whether a node's CPU is as many cores as it tells, of the problem's speed."""
+    return isclose(node.cpu_hz, node.resources.get(CPU, inf) / 100 * core_hz, rel_tol=1e-6)
