@@ -153,6 +153,16 @@ def test_the_assignment_that_is_predicted_is_written(run, file, tmp_path):
     assert b'"n1"' in out.read_bytes()
 
 
+def test_who_finds_no_slot_is_told_by_the_exit_code(run, tmp_path):
+    path = tmp_path / "small.json"
+    problem = WordCount().problem()
+    nodes = tuple(replace(node, cpu_hz=1e6) for node in problem.supervisors)
+    write_problem(path, replace(problem, supervisors=nodes))
+    code, out, _ = run("whatif", path, "--kill-node", "n0")
+    assert code == 1
+    assert "no slot for 12 executors of words-1-0: " in out
+
+
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
 
@@ -59,7 +58,9 @@ from stormwright.printable import printable
     help="Where report.html and result.json go.",
 )
 @options.as_json("Print the result as JSON; progress goes to standard error.")
+@click.pass_context
 def command(
+    ctx: click.Context,
     scheduler_name: str | None,
     assignments: tuple[str, ...],
     specs: tuple[str, ...],
@@ -123,4 +124,4 @@ def command(
         progress.print(escape(printable(f"report: {output / 'report.html'}")), soft_wrap=True)
     if result.lost or not result.improved:
         progress.print("tuples were lost" if result.lost else "nothing improved")
-        sys.exit(1)
+        ctx.exit(1)

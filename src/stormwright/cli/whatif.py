@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +41,9 @@ _PARALLELISM = re.compile(r"(?:(?P<topology>.+)/)?(?P<component>[^/=]+)=(?P<coun
 @options.costs
 @options.output("Write the assignment that this is predicted of here, gzipped for *.gz.")
 @options.as_json("Print it as JSON.")
+@click.pass_context
 def command(
+    ctx: click.Context,
     file: Path,
     assignment: Path | None,
     rates: tuple[str, ...],
@@ -92,7 +93,7 @@ def command(
     else:
         _print(problem, found)
     if found.assignment.unplaced:
-        sys.exit(1)
+        ctx.exit(1)
 
 
 def _print(problem: Problem, found: WhatIf) -> None:

@@ -1,0 +1,58 @@
+"""``stormwright demo``, but for the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import orjson
+import pytest
+
+from stormwright.defaults import DEMONSTRATED
+from stormwright.experiments.demo import run as running
+from tests.experiments.demo.results import demo_result
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The settings that a demonstration was run with."""
+    found = []
+    monkeypatch.setattr(running, "run_demo", lambda settings: found.append(settings) or better())
+    monkeypatch.setattr(running, "why_no_cpu_limits", lambda cores: "only root can make control groups")
+    return found
+
+
+def better():
+    result = demo_result()
+    (topology,) = result.topologies
+    before = replace(topology.before, inter_node_per_acked=15.0)
+    return replace(result, topologies=[replace(topology, before=before)])
+
+
+def test_all_that_it_found_is_printed_and_written(run, asked, tmp_path):
+    code, out, _ = run("demo", "--output", tmp_path / "new")
+    assert code == 0
+    assert "nodes share the machine's cores: only root can make control groups" in out
+    assert "under even: fullest was the CPU of node n0, 95%; predicted limit: the CPU of node n0 (words)" in out
+    assert (asked[0].scheduler_name, asked[0].cluster.link) == (DEMONSTRATED, "40mbit")
+    assert (tmp_path / "new" / "report.html").exists()
+    code, out, _ = run("demo", "--output", tmp_path, "--scheduler", "even", "--link", "1mbit", "--json")
+    assert code == 0
+    assert orjson.loads(out) == orjson.loads((tmp_path / "result.json").read_bytes())
+    assert (asked[1].scheduler_name, asked[1].cluster.link) == ("even", "1mbit")
+
+
+@pytest.mark.parametrize(("lost", "said"), [(0, "nothing improved"), (3, "tuples were lost")])
+def test_what_went_wrong_is_told_by_the_exit_code(run, asked, monkeypatch, tmp_path, lost, said):
+    result = demo_result()
+    topologies = [replace(result.topologies[0], lost=lost)]
+    monkeypatch.setattr(running, "run_demo", lambda settings: replace(result, topologies=topologies))
+    code, out, _ = run("demo", "--output", tmp_path)
+    assert code == 1
+    assert said in out
+
+
+def test_bad_sizes_are_told(run, asked):
+    code, _, err = run("demo", "--nodes", 0, "--link", "fast")
+    assert code == 2
+    assert "$.nodes" in err
+    assert "must be a rate such as 40mbit" in err
