@@ -72,16 +72,20 @@ def noise(starts: Sequence[Measured]) -> dict[str, str]:
     groups: dict[Any, list[Measured]] = defaultdict(list)
     for start in starts:
         groups[start.start.topology, start.start.placement].append(start)
-    rates, latencies, count = [], [], 0
+    rates, by_speed, latencies, count = [], [], [], 0
     for group in (group for group in groups.values() if len(group) > 1):
         count += len(group)
         for one, other in combinations(group, 2):
             for limit in one.start.limits:
-                rates.append(abs(one.at(limit).acked_tps / other.at(limit).acked_tps - 1))
+                first, second = one.at(limit), other.at(limit)
+                ratio = first.acked_tps / second.acked_tps
+                rates.append(abs(ratio - 1))
+                by_speed.append(abs(ratio * first.loop_ms / second.loop_ms - 1))
                 both = one.at(limit, limited=True).latency_ms, other.at(limit, limited=True).latency_ms
                 if both[0] and both[1]:
                     latencies.append(abs(both[0][0] / both[1][0] - 1))
     return {
         "throughput of two starts of the same": f"{spread(rates)} ({count} starts)",
+        "the same at the same speed of the machine": spread(by_speed),
         "mean latency of two starts of the same": spread(latencies),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -101,6 +101,22 @@ class Measured:
     def at(self, limit: Limit, limited: bool = False) -> Stretch:
         """The stretch under a limit."""
         return next(s for s in self.stretches if s.limit == limit and bool(s.asked_tps) == limited)
+
+    def summaries(self) -> Iterator[dict[str, Any]]:
+        """Each stretch without its records, for JSON."""
+        for stretch in self.stretches:
+            nodes = {host: {name: round(value, 3) for name, value in of.items()} for host, of in stretch.nodes.items()}
+            yield {
+                "start": self.start.name,
+                "limit": str(stretch.limit),
+                "asked_tps": round(stretch.asked_tps, 1),
+                **{name: round(v, 3) if v else v for name, v in stretch.found["measured"].items()},
+                "nodes": nodes,
+                "loop_ms": stretch.loop_ms,
+                "load_average": stretch.found["load_average"],
+                **{n: round(stretch.found["machine"][n], 3) for n in ("other_cores", "idle_cores", "stolen_cores")},
+                "disturbed": stretch.disturbed,
+            }
 
     def fixed_share(self, limit: Limit) -> float:
         """Part of the CPU of executors that bolts work by the clock: it is the same on a slower machine."""

@@ -12,7 +12,7 @@ from stormwright.errors import InputError
 from stormwright.model import UNPLACED
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.costs import Correction, Costs, FittedIn, Range
-from stormwright.testing.word_counts import WordCount
+from stormwright.testing.word_counts import SPOUTS, WordCount
 
 APART = np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)
 
@@ -62,7 +62,15 @@ def test_utilisation_is_proportional_to_the_rate():
         assert two.cpu.value == pytest.approx(2 * one.cpu.value)
         assert two.link_out.value == pytest.approx(2 * one.link_out.value)
     assert only(once).headroom == pytest.approx(2 * only(twice).headroom)
-    assert twice.fullest_use == pytest.approx(1 / only(twice).headroom)
+    # At highest rates the spouts, on nodes of their own, find room for unlike shares; at given ones they are even.
+    assert twice.fullest_use > 1 / only(twice).headroom
+
+
+def test_spouts_that_share_alike_have_headroom_by_what_is_fullest():
+    problem = WordCount(cores=0.4).problem()
+    together = np.where(np.isin(np.arange(12), SPOUTS), APART[SPOUTS[0]], APART).astype(np.int32)
+    found = predict(problem, together, Assumptions(Costs(worker_cores=0.0), {}, {problem.topologies[0].id: 1000}))
+    assert found.fullest_use == pytest.approx(1 / only(found).headroom)
 
 
 def test_a_rate_that_is_not_sustained_has_no_latency():

@@ -91,9 +91,9 @@ def predict(
     rates = _named(problem, assumptions.rate_tps, profile.rate_tps)
     weights = _named(problem, assumptions.weights, np.ones(len(rates))) * rates
     placed = with_spill(placed, slot_of_executor, weights, assumptions.costs, assumptions.corrections)
-    placed = with_shares(placed, slot_of_executor, assumptions.costs, assumptions.corrections)
     states = [
-        steady_state(placed, rates, weights, costs, corrections) for costs, corrections in _varied(problem, assumptions)
+        steady_state(with_shares(placed, slot_of_executor, *known), rates, weights, *known)
+        for known in _varied(problem, assumptions)
     ]
     return described(placed, states, assumptions.costs)
 

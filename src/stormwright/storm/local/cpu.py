@@ -168,18 +168,16 @@ def make_group(work: Path, node: str, cores: float) -> None:
 
 
 def hold_group(work: Path, node: str, cores: float, weight: int = 1) -> None:
-    """Hold the group of a node to so many cores from now on.
+    """Hold the group of a node to other cores from now on.
 
     Parameters
     ----------
-    work
-        Directory of the cluster.
-    node
-        Its name.
+    work, node
+        Work directory of the cluster, and the node.
     cores
-        What all of its processes may use together.
+        That it may use.
     weight
-        How many times the CPU of what else wants it they get, up to 100.
+        How many times the CPU of another process it gets where the machine has too little, 1 to 100.
 
     Raises
     ------

@@ -1,0 +1,109 @@
+"""Executors of one topology's spouts share what there is: against an optimiser, and against queueing theory."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.costs import Costs
+from stormwright.predict.flow.graph import Graph
+from stormwright.predict.flow.profile import Profile
+from stormwright.predict.flow.routes import Routes
+from stormwright.predict.shares import fair_rates, with_shares
+from stormwright.predict.steady import Placed
+from stormwright.testing.word_counts import SPLITS, SPOUTS, WordCount
+
+NO_COSTS = Costs(serialise_us=0, serialise_us_per_kb=0, send_us=0, send_us_per_kb=0, receive_us=0, receive_us_per_kb=0)
+
+uses = st.lists(st.lists(st.integers(1, 30), min_size=3, max_size=3), min_size=1, max_size=5)
+
+
+@given(uses)
+def test_fair_rates_are_those_of_an_optimiser(use):
+    use = np.array(use) / 10
+    found = fair_rates(use, use)
+    best = minimize(
+        lambda x: -np.sum(np.log(x)),
+        np.full(3, 0.01),
+        jac=lambda x: -1 / x,
+        bounds=[(1e-9, None)] * 3,
+        constraints={"type": "ineq", "fun": lambda x: 1 - use @ x, "jac": lambda _: -use},
+        method="SLSQP",
+        options={"ftol": 1e-12, "maxiter": 1000},
+    )
+    # Rates are not unique to the optimiser's last digit: what they are worth is.
+    assert np.sum(np.log(found / np.max(use @ found))) == pytest.approx(np.sum(np.log(best.x)), abs=2e-3)
+
+
+def exact_rates(use, pending):
+    """Exact mean value analysis of two classes with equally many trees pending (Reiser and Lavenberg 1980)."""
+    queues = {(0, 0): np.zeros(len(use))}
+    rates = {}
+    for many in sorted(product(range(pending + 1), repeat=2), key=sum)[1:]:
+        queue = np.zeros(len(use))
+        for kind in (k for k in range(2) if many[k]):
+            fewer = tuple(n - (k == kind) for k, n in enumerate(many))
+            stay = use[:, kind] * (1 + queues[fewer])
+            rates[many, kind] = many[kind] / stay.sum()
+            queue += rates[many, kind] * stay
+        queues[many] = queue
+    return np.array([rates[(pending, pending), kind] for kind in range(2)])
+
+
+def test_a_closed_network_with_many_trees_pending_comes_to_fair_rates():
+    """The first class uses mostly the first queue, the second mostly the second, and both a little of the other."""
+    use = np.array([[1.0, 0.1], [0.2, 0.6], [0.3, 0.3]])
+    found = fair_rates(use, use)
+    exact = exact_rates(use, 120)
+    assert found / found.sum() == pytest.approx(exact / exact.sum(), rel=0.01)
+
+
+def test_at_a_link_small_messages_wait_as_long_as_large_ones():
+    """By bytes the second class would come to 100 times the rate of the first."""
+    use, waits = np.array([[1.0, 0.01]]), np.array([[1.0, 1.0]])
+    one, other = fair_rates(use, waits)
+    assert one == pytest.approx(other)
+
+
+def shares_of(word_count, slots, costs=NO_COSTS):
+    problem = word_count.problem()
+    profile = Profile.of(problem)
+    graph = Graph.of(profile)
+    placed = Placed(profile, graph, problem, Routes.under(profile, graph, problem, slots))
+    full = with_shares(placed, slots, costs).full_routes
+    return None if full is None else full.handled[list(SPOUTS)]
+
+
+def test_a_spout_alone_on_its_node_begins_more_than_one_that_shares_it():
+    """Both spouts have splits beside them; the first one's node has all the counts to do as well."""
+    slots = np.zeros(12, np.int32)
+    slots[[SPOUTS[1], SPLITS[1], SPLITS[3]]] = 2
+    slow, quick = shares_of(WordCount(cores=0.4, link_bps=None), slots)
+    assert quick > 1.2 * slow
+    assert slow + quick == pytest.approx(1)
+
+
+def test_spouts_in_one_worker_begin_equally_many():
+    even = shares_of(WordCount(cores=0.4), np.zeros(12, np.int32))
+    assert even is None or even == pytest.approx([0.5, 0.5])
+
+
+def test_without_a_limit_of_pending_trees_nothing_changes():
+    slots = np.zeros(12, np.int32)
+    slots[[SPOUTS[1], SPLITS[1]]] = 2
+    assert shares_of(WordCount(cores=0.4, pending=None), slots) is None
+
+
+def test_what_is_predicted_is_never_less_than_with_equal_shares(monkeypatch):
+    slots = np.zeros(12, np.int32)
+    slots[[SPOUTS[1], SPLITS[1], SPLITS[3]]] = 2
+    problem = WordCount(cores=0.4, link_bps=None).problem()
+    fair = predict(problem, slots, Assumptions(NO_COSTS)).topologies[0].highest_tps.value
+    monkeypatch.setattr("stormwright.predict.answer.with_shares", lambda placed, *_: placed)
+    assert fair > predict(problem, slots, Assumptions(NO_COSTS)).topologies[0].highest_tps.value
