@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from stormwright.cli import options
 from stormwright.cli.progress import shown
@@ -112,9 +112,8 @@ def command(
     if as_json:
         click.echo(json.dumps(document))
     else:
-        table = Table("", f"under {STORMS_OWN}", f"under {scheduler_name}", "after / before")
-        for column in table.columns[1:]:
-            column.justify = "right"
+        figures = (f"under {STORMS_OWN}", f"under {scheduler_name}", "after / before")
+        table = Table("", *(Column(figure, justify="right") for figure in figures))
         for row in demo_table.table(result):
             ratio = f"[green]{row.ratio}[/green]" if row.better else row.ratio
             table.add_row(escape(printable(row.label)), row.before, row.after, ratio)

@@ -33,6 +33,9 @@ from stormwright.predict.flow.profile import Profile, correction_factors
 #: Tuples that circle are followed for so many rounds.
 _ROUNDS = 30
 
+#: And if some executors of a component begin trees and others handle what that one is sent.
+_MIXED = 3
+
 #: A node without CPU or ports takes nothing.
 _NO_CORES = 1e-9
 
@@ -226,8 +229,8 @@ def _order(profile: Profile) -> tuple[IndexArray, IndexArray]:
     """
     layout = profile.layout
     count = len(layout.size)
-    begins = np.zeros(count, bool)
-    np.logical_or.at(begins, layout.executor_component, profile.begins > 0)
+    beginning = np.bincount(layout.executor_component, profile.begins > 0, count)
+    begins = beginning > 0
     source = layout.executor_component[np.concatenate([profile.pairs.source, profile.flows.source])]
     target = np.concatenate([layout.executor_component[profile.pairs.target], profile.flows.target])
     keep = ~begins[target] & ~begins[source]
@@ -247,5 +250,6 @@ def _order(profile: Profile) -> tuple[IndexArray, IndexArray]:
     circling = ~seen & ~begins
     order = np.concatenate([np.array(ready, np.int64), np.flatnonzero(circling), np.flatnonzero(begins)])
     rounds = np.ones(len(layout.pending), np.int64)
+    rounds[layout.topology[begins & (beginning < layout.size)]] = _MIXED
     rounds[layout.topology[circling]] = _ROUNDS
     return order, rounds
