@@ -81,6 +81,7 @@ def compare(found: Sequence[Measured], of: int, options: argparse.Namespace) -> 
     rows += [(name, "", value) for name, value in noise(found).items()]
     rows.append(("starts that were measured, of those chosen", str(of), str(len(found))))
     rows.append(("cells that were measured, of those chosen", str(_chosen()), str(_measured(found))))
+    rows.append(("error of a learned peer (gradient boosting on flat features)", "above ours", "not measured"))
     title = "Predictions of placements against a real cluster, JVMs with the first compiler only"
     details: dict[str, Any] = {
         "raw records": str(

@@ -211,5 +211,16 @@ def test_a_busy_node_gets_its_cores(place, monkeypatch):
     assert node["cpu_limit_cores"] == 0.3
     assert 0 < node["cpu_used_cores"] < 0.35
     assert " of 0.3, throttled in " in place.command("status").stdout
+    cluster.limit_nodes(0.15, "10mbit")
+    before, begun = cluster.node_cpu()["node1"], time.monotonic()
+    subprocess.run([*cluster.command_on_node("node1"), sys.executable, "-c", _BUSY], check=True)
+    used_s = cluster.node_cpu()["node1"].since(before).used_s
+    assert used_s / (time.monotonic() - begun) == pytest.approx(0.15, rel=0.15)
+    link = subprocess.run(
+        [*cluster.command_on_node("node1"), "tc", "qdisc", "show", "dev", "eth0"], capture_output=True, text=True
+    )
+    assert " rate 10Mbit " in link.stdout
+    (node,) = json.loads(place.command("status", "--json").stdout)["nodes"]
+    assert node["cpu_limit_cores"] == 0.15
     assert groups_of(cluster.plan.work)
     assert place.command("down").returncode == 0
