@@ -28,7 +28,9 @@ def way_back(problem: Problem, worse: Worse) -> Decision:
     wanted[problem.executors_of(index)] = [known[before.slots[slot]] for slot in before.slot_of_executor]
     # There it did better, whatever CPU it seems to take.
     budget = MoveBudget(max_topologies=1, max_executors=len(wanted))
-    plan = plan_moves(problem, Assignment(wanted), budget, cpu_limits=False)
+    had = len(before.slots)
+    workers = {topology: had} if had != problem.topologies[index].num_workers else {}
+    plan = plan_moves(problem, Assignment(wanted, num_workers=workers), budget, cpu_limits=False)
     if not plan.moves:
         return Decision(True, f"{reason}; but it stays, {plan.left.get(topology, 'as it is there')}", plan, now)
     promise = Promise(predicted_ratio(problem, index, planned_slots(problem, plan.moves)))

@@ -73,7 +73,7 @@ def promise(
     assumptions
         Costs and the like.
     """
-    assumptions = assumptions or Assumptions()
+    assumptions = assumptions or Assumptions.of(problem)
     slots = problem.with_current(placement).current_slot
     highest = predict(problem, slots, assumptions)
     rates = {
