@@ -98,8 +98,15 @@ class OptimizerParams(Params):
 class OptimizerScheduler:
     """Searches for the placement of highest throughput, least latency, fewest nodes or least traffic.
 
-    Own. What topologies take of threads, nodes and links, and how long tuples wait, is predicted for every placement
-    from what was measured (`stormwright.predict`). For throughput, simulated annealing lowers Σ u⁸ of the utilisations
+    Own. For little traffic, topology by topology goes onto few nodes; then simulated annealing with steps of executors,
+    of workers and of whole topologies (ruin and recreate: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G. Dueck,
+    "Record Breaking Optimization Results Using the Ruin and Recreate Principle", Journal of Computational Physics 159,
+    2000, https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled. With up to 64 executors, no flows and no price
+    or limit, tabu search instead (F. Glover, "Tabu Search, Part I", ORSA Journal on Computing 1, 1989,
+    https://doi.org/10.1287/ijoc.1.3.190).
+
+    What topologies take of threads, nodes and links, and how long tuples wait, is predicted for every placement from
+    what was measured (`stormwright.predict`). For throughput, simulated annealing lowers Σ u⁸ of the utilisations
     u of all CPUs, links and busiest threads, while rates grow to what the placement sustains; for latency Σ u / (1 − u)
     and the way of messages; for nodes their number, as long as `headroom_percent` stays free. It starts from what runs,
     from a placement of little traffic and from topologies gathered on few nodes; what has been found is judged by the
@@ -107,14 +114,7 @@ class OptimizerScheduler:
     so a node may be given more than was measured. The number of workers is a choice (`workers`), carried out by
     ``rebalance -n``. Topologies without a measured load, with limits on components or generic resources stay.
 
-    For traffic, topology by topology goes onto few nodes; then simulated annealing with steps of executors, of workers
-    and of whole topologies (ruin and recreate: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G. Dueck, "Record
-    Breaking Optimization Results Using the Ruin and Recreate Principle", Journal of Computational Physics 159, 2000,
-    https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled. With up to 64 executors, no flows and no price
-    or limit, tabu search instead (F. Glover, "Tabu Search, Part I", ORSA Journal on Computing 1, 1989,
-    https://doi.org/10.1287/ijoc.1.3.190).
-
-    It lowers the cost of a placement, traffic weighted by distance, and whatever has a price beside it. Shuffled
+    For traffic it lowers the cost of a placement, weighted by distance, and whatever has a price beside it. Shuffled
     traffic follows each placement that is tried, as Storm's locality-aware shuffle will: it stays where executors of
     the component are near, as long as these can take it (`flow_limits` of the load). CPU, memory, slots, the number of
     workers and executors per worker are limits in every step; topologies with limits on components, and those that ask
