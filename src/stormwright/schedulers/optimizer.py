@@ -101,8 +101,8 @@ class OptimizerScheduler:
     Own. For little traffic, topology by topology goes onto few nodes; then simulated annealing with steps of executors,
     of workers and of whole topologies (ruin and recreate: G. Schrimpf, J. Schneider, H. Stamm-Wilbrandt, G. Dueck,
     "Record Breaking Optimization Results Using the Ruin and Recreate Principle", Journal of Computational Physics 159,
-    2000, https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled. With up to 64 executors, no flows and no price
-    or limit, tabu search instead (F. Glover, "Tabu Search, Part I", ORSA Journal on Computing 1, 1989,
+    2000, https://doi.org/10.1006/jcph.1999.6413), all on arrays and compiled. With up to 64 executors, no flows and no
+    price or limit, tabu search instead (F. Glover, "Tabu Search, Part I", ORSA Journal on Computing 1, 1989,
     https://doi.org/10.1287/ijoc.1.3.190).
 
     What topologies take of threads, nodes and links, and how long tuples wait, is predicted for every placement from
