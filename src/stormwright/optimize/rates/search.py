@@ -70,16 +70,15 @@ def _step(of: Sustained, heat: float) -> None:
         take_back(of)
         return
     begin(of)
-    try_topology(of, topology)
-    if other != NOWHERE:
-        try_topology(of, other)
+    changed = 1 if other == NOWHERE else 2
+    for number in range(changed):  # one call, as each would be compiled
+        try_topology(of, topology if number == 0 else other)
     if not _accepts(of, rise(of), heat):
         settle(of, False)
         take_back(of)
         return
-    take(of, topology)
-    if other != NOWHERE:
-        take(of, other)
+    for number in range(changed):
+        take(of, topology if number == 0 else other)
     settle(of, True)
 
 
