@@ -28,9 +28,9 @@ from cells.figures import noise, of_cells
 from cells.fitted import fitting
 from cells.measured import Measured
 from cells.running import file_of, run
-from results import ROOT, write_results
+from results import DIRECTORY, ROOT, write_results
 
-RECORDS = ROOT / "build" / "prediction-cells"
+RECORDS = DIRECTORY / "prediction-cells"
 
 ASKED = {
     "throughput error": "median ≤ 5 %, p95 ≤ 15 %, worst ≤ 25 %",

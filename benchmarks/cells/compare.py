@@ -11,6 +11,7 @@ import numpy as np
 from cells.chosen import TOPOLOGIES, Limit
 from cells.fitted import Fitted, at_speed, usable_cores
 from cells.measured import Measured, Stretch
+from stormwright.link_speed import link_bits_per_s
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.predict.answer import Assumptions, predict
@@ -22,7 +23,6 @@ from stormwright.predict.flow.routes import Routes
 from stormwright.predict.shares import with_shares
 from stormwright.predict.steady import Placed
 from stormwright.predict.sums import sums
-from stormwright.storm.local import link_bits_per_s
 
 #: Costs of messages, workers and idle threads, from the start and stretch that is predicted from.
 Fit = Callable[[Measured, Stretch], Fitted]

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from cells.chosen import Limit, Start
 from stormwright.formats import problem_from_dict
+from stormwright.link_speed import link_bits_per_s
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.conf.requests import CPU
@@ -23,7 +24,6 @@ from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.perflog.crossing import tasks_on_nodes
 from stormwright.pipeline.measure.profile import topology_load
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.storm.local import link_bits_per_s
 
 Record = Mapping[str, Any]
 

@@ -62,8 +62,15 @@ def test_utilisation_is_proportional_to_the_rate():
         assert two.cpu.value == pytest.approx(2 * one.cpu.value)
         assert two.link_out.value == pytest.approx(2 * one.link_out.value)
     assert only(once).headroom == pytest.approx(2 * only(twice).headroom)
-    # At highest rates the spouts, on nodes of their own, find room for unlike shares; at given ones they are even.
-    assert twice.fullest_use > 1 / only(twice).headroom
+    assert twice.fullest_use == pytest.approx(1 / only(twice).headroom)
+
+
+def test_spouts_that_find_unlike_room_have_more_headroom_than_what_is_fullest_tells():
+    """At highest rates they begin unlike shares; at a rate that is asked for they are even."""
+    problem = WordCount(cores=0.4).problem()
+    costs = Costs(send_us=2.5, receive_us=4.0, overhead_bytes=30.0, worker_cores=0.0)
+    found = predict(problem, APART, Assumptions(costs, {}, {problem.topologies[0].id: 1000}))
+    assert found.fullest_use > 1.001 / only(found).headroom
 
 
 def test_spouts_that_share_alike_have_headroom_by_what_is_fullest():
