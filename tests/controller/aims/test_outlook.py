@@ -29,6 +29,13 @@ CHEAP = Assumptions(
 )
 
 
+#: Messages and workers that take more than by default.
+DEAR = Costs(
+    serialise_us=2.5, serialise_us_per_kb=1.0, send_us=2.5, send_us_per_kb=0.5, receive_us=4.0, receive_us_per_kb=1.5,
+    worker_cores=0.02, overhead_bytes=30.0,
+)  # fmt: skip
+
+
 def running(word_count: WordCount, slots: np.ndarray) -> Problem:
     """With its load as measured in that place."""
     problem = word_count.problem()
@@ -141,7 +148,7 @@ def test_one_node_may_do_what_by_the_measured_cpu_needs_two() -> None:
     heavy = problem.with_load(LoadProfile({"words-1-0": replace(load, cpu_hz=3 * load.cpu_hz)}))
     assert heavy.executor_cpu_hz.sum() > 1.3 * heavy.supervisors[0].cpu_hz
     assert str(decided(heavy, TOGETHER, TRAFFIC).plan.left["words-1-0"]).startswith("no room")
-    decision = decided(heavy, TOGETHER, THROUGHPUT, assumptions=Assumptions())
+    decision = decided(heavy, TOGETHER, THROUGHPUT, assumptions=Assumptions(DEAR))
     (move,) = decision.plan.moves
     assert [slot.supervisor for slot in move.after.slots] == ["n0"]
     sustained = decision.promises["words-1-0"].sustained

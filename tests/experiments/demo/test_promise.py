@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stormwright.experiments.demo.promise import promise
-from stormwright.predict.answer import predict
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.costs import Costs
 from stormwright.testing.word_counts import WordCount
 
 PROBLEM = WordCount(cores=0.4).problem()
@@ -24,7 +25,7 @@ def test_spouts_without_a_rate_come_to_what_the_placement_sustains():
 
 
 def test_spouts_with_a_rate_come_to_that_if_it_is_sustained():
-    found = promise(PROBLEM, PROBLEM.current, {TOPOLOGY: 500.0})
+    found = promise(PROBLEM, PROBLEM.current, {TOPOLOGY: 500.0}, Assumptions(Costs(worker_cores=0.02)))
     held = found.topologies[TOPOLOGY]
     assert (held.rate_tps.value, held.rate_tps.low, held.rate_tps.high) == (500, 500, 500)
     assert held.bottleneck == "its spouts, which begin 500 trees/s"
