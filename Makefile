@@ -10,9 +10,9 @@ MAKEFLAGS += --jobs=2
 
 BIN := .venv/bin
 
-# Tests that share a Storm cluster run in one process, those that share a Spark session in another, from the start; the
-# others in a third, and in whichever is free. Those of Storm mostly wait, so two cores are enough.
-JOBS := 3
+# Tests that share a Storm cluster or a Spark session run in one process, the others in whichever is free. A third process
+# is a fifth quicker on two cores, but then tests that measure a cluster are short of CPU.
+JOBS := 2
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/stormwright/__init__.py)
 JAR := java/target/stormwright-storm-$(VERSION).jar
