@@ -120,15 +120,19 @@ class RateSearch:
         best = int(np.argmin(badness))
         if not runs:
             return found[best]
-        if self.badness(now) <= badness[best] + _WORTH_IT:
+        if badness[len(starts) - 1] <= badness[best] + _WORTH_IT:  # the last start is what runs
             return now
         return self._moved_back(found[best], badness[best])
 
     def _may_stay(self, topology: int) -> bool:
         """Whether a topology runs on a number of workers that it may have."""
-        used = len(set(self.problem.current_slot[self.problem.executors_of(topology)].tolist()) - {UNPLACED})
+        used = self._used_by(topology, self.problem.current_slot)
         choice, wanted = self._choice(topology), num_workers(self.problem.topologies[topology])
         return not self._free[topology] or choice == "free" or used == wanted or (choice == "at_most" and used < wanted)
+
+    def _used_by(self, topology: int, slots: IntArray) -> int:
+        """How many workers a topology has."""
+        return len(set(slots[self.problem.executors_of(topology)].tolist()) - {UNPLACED})
 
     def _searched(self, starts: list[IntArray], effort: Effort) -> Iterator[IntArray]:
         kinds, end = _KINDS[self._wish.objective], time.perf_counter() + effort.seconds
@@ -189,7 +193,7 @@ class RateSearch:
         """Starts with every free topology in one worker, on 1, 2, 4, … nodes and on all; the fullest first."""
         seats = self._seats(slots)
         usable = np.flatnonzero(seats.ports > 0)
-        if not np.any(seats.may_be_empty) or np.any(seats.most[seats.may_be_empty] == 0):
+        if not np.any(seats.may_be_empty):
             return
         cpu_hz = np.bincount(self.problem.executor_topology, self.problem.executor_cpu_hz, len(seats.movable))
         largest = usable[np.argsort(-self.problem.node_cpu_hz[usable], kind="stable")]
@@ -219,7 +223,7 @@ class RateSearch:
         """Topology id → how many workers it should be given, of those that get another number than they ask for."""
         problem, chosen = self.problem, {}
         for index, topology in enumerate(problem.topologies):
-            used = len(set(slots[problem.executors_of(index)].tolist()) - {UNPLACED})
+            used = self._used_by(index, slots)
             if used and used != num_workers(topology) and self._free[index] and self._choice(index) != "exactly":
                 chosen[topology.id] = used
         return chosen
@@ -264,15 +268,16 @@ class RateSearch:
         """Without moves that bring nothing: topology by topology, what may as well stay where it runs."""
         problem, now = self.problem, self.problem.current_slot
         moved = [t for t in range(len(problem.topologies)) if np.any((slots != now)[problem.executors_of(t)])]
+        most_broken = len(broken_limits(problem, slots))
         for topology in moved if len(moved) <= _MOST_TRIED else ():
             members = problem.executors_of(topology)
             back = slots.copy()
             back[members] = now[members]
             taken = np.setdiff1d(np.delete(back, members), [UNPLACED])
-            if np.isin(now[members], taken).any() or len(broken_limits(problem, back)) > len(
-                broken_limits(problem, slots)
-            ):
+            broken = len(broken_limits(problem, back))
+            if np.isin(now[members], taken).any() or broken > most_broken:
                 continue
-            if self.badness(back) <= badness + _SAME:
-                slots, badness = back, max(badness, self.badness(back))
+            there = self.badness(back)
+            if there <= badness + _SAME:
+                slots, badness, most_broken = back, max(badness, there), broken
         return slots
