@@ -8,13 +8,13 @@ from scipy.optimize import lsq_linear
 
 from stormwright.predict.fit.moments import Moments, Prior, posterior
 
-RANDOM = np.random.default_rng(7)
 TRUTH = np.array([1.0, 2.0, 0.5])
 
 
-def rows(count: int = 60, truth: np.ndarray = TRUTH, noise: float = 1.0):
-    x = RANDOM.uniform(0, 100, (count, len(truth)))
-    return x, x @ truth + noise * RANDOM.standard_normal(count)
+def rows(count: int = 60, truth: np.ndarray = TRUTH, noise: float = 1.0, seed: int = 7):
+    random = np.random.default_rng(seed)
+    x = random.uniform(0, 100, (count, len(truth)))
+    return x, x @ truth + noise * random.standard_normal(count)
 
 
 def moments(x, y, prior, noise=1.0, cluster=None):
@@ -62,10 +62,13 @@ def test_what_rows_do_not_tell_is_as_before():
 
 
 def test_a_prior_that_is_wrong_gives_way():
-    x, y = rows()
-    prior = Prior(np.array([0.1, 20.0, 5.0]), np.array([0.01, 0.1, 0.1]))
-    found = posterior(moments(x, y, prior), prior)
-    assert np.all(np.abs(found.value - TRUTH) <= found.half_width() + 1e-9)
+    prior, inside = Prior(np.array([0.1, 20.0, 5.0]), np.array([0.01, 0.1, 0.1])), []
+    for seed in range(200):
+        x, y = rows(seed=seed)
+        found = posterior(moments(x, y, prior), prior)
+        inside.append(np.abs(found.value - TRUTH) <= found.half_width())
+    # Intervals of 95 %: of 600 some 30 do not hold the truth.
+    assert 0.91 <= np.mean(inside) <= 0.99
 
 
 def test_minutes_add_up():
@@ -87,7 +90,7 @@ def test_coefficients_can_be_left_out_of_account():
 def test_rows_that_are_off_together_count_for_fewer():
     x, y = rows(60)
     cluster = np.arange(60) // 10
-    off = y + 20 * RANDOM.standard_normal(6)[cluster]
+    off = y + 20 * np.random.default_rng(8).standard_normal(6)[cluster]
     apart, together = moments(x, off, WIDE), moments(x, off, WIDE, cluster=cluster)
     assert apart.rows == 60
     assert 6 <= together.rows < 15

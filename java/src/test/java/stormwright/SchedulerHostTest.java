@@ -25,6 +25,7 @@ import org.apache.storm.scheduler.multitenant.MultitenantScheduler;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
 import org.apache.storm.scheduler.resource.normalization.NormalizedResourceRequest;
 import org.apache.storm.shade.net.minidev.json.JSONValue;
+import org.apache.storm.utils.Time;
 import org.apache.storm.utils.Utils;
 import org.junit.jupiter.api.Test;
 import stormwright.bridge.Snapshot;
@@ -306,6 +307,28 @@ class SchedulerHostTest {
         @Override
         public void schedule(Topologies topologies, Cluster cluster) {
             cluster.setStatus("t", String.valueOf(topologies.getById("t").getLaunchTime()));
+        }
+    }
+
+    @Test
+    void topologiesDoNotAgeWhileTheyAreSorted() throws Exception {
+        String problem = """
+                {"supervisors": [], "topologies": [{"id": "t", "name": "t", "num_workers": 1, "launch_time": 1700000000,
+                 "components": [], "executor_runs": []}]}""";
+        assertEquals("0", ((Map<?, ?>) ask(Ages.class, JSONValue.parse(problem)).get("status")).get("t"));
+    }
+
+    /** Writes into the status how many seconds older a topology is in another second. */
+    public static final class Ages extends EvenScheduler {
+        @Override
+        public void schedule(Topologies topologies, Cluster cluster) {
+            int before = topologies.getById("t").getUpTime();
+            Time.SimulatedTime other = new Time.SimulatedTime();
+            try {
+                cluster.setStatus("t", String.valueOf(topologies.getById("t").getUpTime() - before));
+            } finally {
+                other.close();
+            }
         }
     }
 

@@ -18,6 +18,7 @@ import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.scheduler.resource.normalization.NormalizedResources;
 import org.apache.storm.scheduler.resource.normalization.ResourceMetrics;
+import org.apache.storm.utils.Time;
 import org.apache.storm.utils.Utils;
 
 /** A {@code stormwright-problem/1} as the objects that Nimbus hands to a scheduler. */
@@ -28,6 +29,7 @@ final class ProblemCluster {
     private static final Map<String, Object> DEFAULTS = Utils.readDefaultConfig();
 
     private final Map<String, Object> conf = new HashMap<>(DEFAULTS);
+    private final int now = Time.currentTimeSecs();
     private final Map<String, SupervisorDetails> supervisors = new LinkedHashMap<>();
     private final Map<String, TopologyDetails> details = new LinkedHashMap<>();
     private final Map<String, List<ExecutorDetails>> order = new LinkedHashMap<>();
@@ -123,8 +125,8 @@ final class ProblemCluster {
         }
         order.put(id, executors);
         String owner = topology.text("owner", "");
-        return new TopologyDetails(id, own, Structure.of(components, tasks, own), workers, componentOf,
-                topology.nearestInteger("launch_time", 0), owner.isEmpty() ? NOBODY : owner);
+        return new StillTopology(id, own, Structure.of(components, tasks, own), workers, componentOf,
+                topology.nearestInteger("launch_time", 0), owner.isEmpty() ? NOBODY : owner, now);
     }
 
     /** What lives: as Nimbus does, without what runs in slots that are gone. */
