@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-#: Who decides.
-DECIDING = "online"
+#: Who decides: by predicted throughput where a load was measured, else by traffic.
+DECIDING = "optimizer"
+
+#: Who finds places for what has lost its own, while all else stays where it runs.
+KEEPING = "online"
 
 #: Storm's own: what others are set against, and what places at once where nothing better is known yet.
 STORMS_OWN = "even"
-
-#: Who is asked for the best that a search finds.
-SEARCHING = "optimizer"
-
-#: Who decides in the demonstration, and the parameters (``KEY=VALUE``) that it has there.
-DEMONSTRATED, DEMONSTRATED_WITH = DECIDING, ()

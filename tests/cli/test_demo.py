@@ -7,7 +7,7 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from stormwright.defaults import DEMONSTRATED
+from stormwright.defaults import DECIDING
 from stormwright.experiments.demo import run as running
 from tests.experiments.demo.results import demo_result
 
@@ -33,7 +33,7 @@ def test_all_that_it_found_is_printed_and_written(run, asked, tmp_path):
     assert code == 0
     assert "nodes share the machine's cores: only root can make control groups" in out
     assert "under even: fullest was the CPU of node n0, 95%; predicted limit: the CPU of node n0 (words)" in out
-    assert (asked[0].scheduler_name, asked[0].cluster.link) == (DEMONSTRATED, "40mbit")
+    assert (asked[0].scheduler_name, asked[0].cluster.link) == (DECIDING, "40mbit")
     assert (tmp_path / "new" / "report.html").exists()
     code, out, _ = run("demo", "--output", tmp_path, "--scheduler", "even", "--link", "1mbit", "--json")
     assert code == 0
@@ -44,7 +44,8 @@ def test_all_that_it_found_is_printed_and_written(run, asked, tmp_path):
 @pytest.mark.parametrize(("lost", "said"), [(0, "nothing improved"), (3, "tuples were lost")])
 def test_what_went_wrong_is_told_by_the_exit_code(run, asked, monkeypatch, tmp_path, lost, said):
     result = demo_result()
-    topologies = [replace(result.topologies[0], lost=lost)]
+    first = result.topologies[0]
+    topologies = [replace(first, after=first.before, lost=lost)]
     monkeypatch.setattr(running, "run_demo", lambda settings: replace(result, topologies=topologies))
     code, out, _ = run("demo", "--output", tmp_path)
     assert code == 1

@@ -192,7 +192,7 @@ def test_hosts_with_several_supervisors_are_told_apart(run, tmp_path):
 
 @pytest.mark.parametrize("name", ["out.json", "out.json.gz"])
 def test_output_is_an_assignment(run, tmp_path, name):
-    code, _, _ = run("schedule", PLACEABLE, "--output", tmp_path / name)
+    code, _, _ = run("schedule", PLACEABLE, "--scheduler", "online", "--output", tmp_path / name)
     problem = read_problem(CASES["m03_5topo100_n12_r2"])
     answer = read_assignment(tmp_path / name, problem)
     assert code == 0
@@ -211,7 +211,7 @@ def test_json_is_one_document_for_programs(run):
 
 
 def test_parameters_reach_the_scheduler(run):
-    _, out, _ = run("schedule", PLACEABLE, "--json", "--set", "alpha=0", "--set", "gamma=1.25")
+    _, out, _ = run("schedule", PLACEABLE, "--scheduler", "online", "--json", "--set", "alpha=0", "--set", "gamma=1.25")
     parameters = json.loads(out)["parameters"]
     assert (parameters["alpha"], parameters["gamma"]) == (0.0, 1.25)
 
@@ -219,7 +219,7 @@ def test_parameters_reach_the_scheduler(run):
 def test_problem_file_alone(run, small_file):
     code, out, _ = run("schedule", small_file)
     assert code == 0
-    assert out.startswith("small: 1 topology, 4 executors, 2 nodes, 3 slots; online took")
+    assert out.startswith("small: 1 topology, 4 executors, 2 nodes, 3 slots; optimizer took")
 
 
 # The group ---------------------------------------------------------------------------------------

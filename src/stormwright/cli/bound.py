@@ -10,7 +10,7 @@ import click
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
-from stormwright.defaults import SEARCHING
+from stormwright.defaults import DECIDING
 from stormwright.experiments.ready import read_problem
 from stormwright.model.texts import proof_text, size_of
 
@@ -32,7 +32,7 @@ def command(file: Path, search: float, seconds: float, seed: int, as_json: bool)
     from stormwright.schedulers.kit.warm_up import warm_up
 
     problem = read_problem(file)
-    scheduler = make_scheduler(SEARCHING, {"time_budget_s": search, "seed": seed})
+    scheduler = make_scheduler(DECIDING, {"time_budget_s": search, "seed": seed})
     warm_up(scheduler)
     answer = scheduler.schedule(problem)
     begin = time.perf_counter()

@@ -13,15 +13,13 @@ from rich.table import Column, Table
 
 from stormwright.cli import options
 from stormwright.cli.progress import shown
-from stormwright.defaults import DEMONSTRATED, DEMONSTRATED_WITH, STORMS_OWN
+from stormwright.defaults import STORMS_OWN
 from stormwright.experiments.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings
 from stormwright.printable import printable
 
 
 @click.command()
-@click.option(
-    "--scheduler", "scheduler_name", help=f"Who decides. [default: {' '.join((DEMONSTRATED, *DEMONSTRATED_WITH))}]"
-)
+@options.scheduler
 @options.parameters
 @click.option(
     "--topology",
@@ -61,7 +59,7 @@ from stormwright.printable import printable
 @click.pass_context
 def command(
     ctx: click.Context,
-    scheduler_name: str | None,
+    scheduler_name: str,
     assignments: tuple[str, ...],
     specs: tuple[str, ...],
     nodes: int,
@@ -79,6 +77,7 @@ def command(
     beside what is measured. Exits with 1 when tuples were lost or nothing improved.
     """
     # Imported here: `stormwright demo --help` needs neither Spark nor a web server.
+    from stormwright.controller.aims.outlook import THROUGHPUT
     from stormwright.experiments.demo import table as demo_table
     from stormwright.experiments.demo.report import write_html
     from stormwright.experiments.demo.run import fair_cluster, run_demo
@@ -86,8 +85,6 @@ def command(
     from stormwright.formats.files.json_files import write_bytes
     from stormwright.schedulers import make_scheduler
 
-    if scheduler_name is None:
-        scheduler_name, assignments = DEMONSTRATED, (*DEMONSTRATED_WITH, *assignments)
     progress = Console(stderr=as_json, highlight=False)
     begin = time.monotonic()
 
@@ -98,7 +95,7 @@ def command(
         settings = DemoSettings(
             cluster=fair_cluster(nodes, slots, link, cores_per_node),
             submissions=parse_submissions(list(specs or ("word-count", "word-count"))),
-            scheduler=make_scheduler(scheduler_name, assignments),
+            scheduler=make_scheduler(scheduler_name, assignments, objective=THROUGHPUT),
             scheduler_name=scheduler_name,
             warm_up_s=warm_up_s,
             measure_s=measure_s,

@@ -195,7 +195,7 @@ def command(
         stream=StreamSettings(keep_raw_s=round(keep_raw_h * 3600), alarm_after_s=alarm_after_s),
     )
     stop = threading.Event()
-    scheduler = make_scheduler(scheduler_name, assignments)
+    scheduler = make_scheduler(scheduler_name, assignments, objective=objective)
     with (
         alone(state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK),
         shown(),

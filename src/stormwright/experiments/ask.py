@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stormwright.defaults import SEARCHING
+from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
 from stormwright.experiments import ready
 from stormwright.experiments import what_if as changed
@@ -37,7 +37,7 @@ def read_problem(path: str | Path) -> Problem:
 
 
 def place(
-    problem: Problem, scheduler: str | Scheduler = SEARCHING, *, seed: int | None = None, **settings: Any
+    problem: Problem, scheduler: str | Scheduler = DECIDING, *, seed: int | None = None, **settings: Any
 ) -> Placement:
     """Where a scheduler puts every executor.
 
@@ -120,7 +120,7 @@ def bound(problem: Problem, placement: Placement | None = None, *, seconds: floa
     from stormwright.optimize.bound.prove import bound_cost
 
     _check_problem(problem)
-    placement = placement or place(problem, SEARCHING, time_budget_s=2.0)
+    placement = placement or place(problem, DECIDING, time_budget_s=2.0)
     slots = placement.slot_of_executor
     figures = bound_cost(problem, slots, seconds).figures(problem, slots)
     return {**figures, "text": proof_text(figures)}

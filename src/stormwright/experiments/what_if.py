@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.defaults import DECIDING
+from stormwright.defaults import KEEPING
 from stormwright.errors import Fault, InputError, nearest
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
@@ -165,7 +165,7 @@ def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignm
     if isinstance(asked, str):
         name, scheduler = asked, resolve_scheduler(asked, changes.settings, None)
     else:
-        name, scheduler = (type(asked).__name__, asked) if asked else (DECIDING, keeping_what_runs(DECIDING))
+        name, scheduler = (type(asked).__name__, asked) if asked else (KEEPING, keeping_what_runs(KEEPING))
     warm_up(scheduler)
     return replace(checked(problem, scheduler.schedule(with_rates(problem, np.array(factors))), name), scheduler=name)
 

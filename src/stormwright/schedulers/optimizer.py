@@ -74,7 +74,7 @@ class OptimizerParams(Params):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.objective not in ("auto", "traffic") and self.needs_traffic:
-            fault = Fault("prices, limits of moves and bounds are those of traffic", "objective")
+            fault = Fault("prices, limits of moves and bounds need objective=traffic", "objective")
             raise InputError("scheduler parameters", [fault])
 
     @property

@@ -125,6 +125,12 @@ def test_of_others_it_is_not_known_whether_they_heed_tags(plugins):
     assert traits_of("dice") == traits_of("broken") == traits_of("no such") == Traits(heeds_tags=True)
 
 
+def test_an_objective_reaches_those_that_have_a_choice():
+    assert make_scheduler("optimizer", objective="nodes").params.objective == "nodes"
+    assert make_scheduler("optimizer", ["objective=latency"], objective="nodes").params.objective == "latency"
+    assert make_scheduler("even", objective="nodes").params is not None
+
+
 def test_seed_reaches_those_that_draw(plugins):
     assert make_scheduler("dice", seed=7).params.seed == 7
     assert make_scheduler("even", seed=7).params is not None

@@ -14,6 +14,9 @@ from stormwright.experiments.demo.promise import Promise
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.pipeline.run.progress import Progress
 
+#: Parts of a figure before from which it counts as kept, and beyond which as more.
+_AS_MUCH, _MORE = 0.95, 1.05
+
 
 @dataclass(frozen=True)
 class Stretch:
@@ -106,10 +109,19 @@ class DemoResult:
 
     @property
     def improved(self) -> bool:
-        """Whether inter-node traffic per tuple fell, and throughput or latency gained without the other losing much."""
-        before, after = (
-            sum(getattr(t, phase).inter_node_per_acked for t in self.topologies) for phase in ("before", "after")
-        )
+        """Whether throughput rose; or latencies, nodes or traffic between nodes of a tree fell and it did not."""
         latencies = [(t.before.mean_latency_ms, t.after.mean_latency_ms) for t in self.topologies]
         faster = [late < early for early, late in latencies if early is not None and late is not None]
-        return after < before and (self.throughput_ratio > 1.05 or (bool(faster) and all(faster)))
+        fewer = (self._sum("nodes"), self._sum("inter_node_per_acked"))
+        if self.throughput_ratio < _AS_MUCH:
+            return False
+        return (
+            self.throughput_ratio > _MORE
+            or (bool(faster) and all(faster))
+            or any(after < _AS_MUCH * before for before, after in fewer)
+        )
+
+    def _sum(self, figure: str) -> tuple[float, float]:
+        """Of a figure over all topologies, before and after."""
+        before, after = (sum(getattr(getattr(t, p), figure) for t in self.topologies) for p in ("before", "after"))
+        return before, after

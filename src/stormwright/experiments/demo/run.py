@@ -103,7 +103,12 @@ def run_demo_on(cluster: RunningCluster, settings: DemoSettings) -> DemoResult:
     """Run the demonstration on a cluster that is up; it raises what `run_demo` raises."""
     with tempfile.TemporaryDirectory(prefix="stormwright-demo-") as state:
         service_settings = ServiceSettings(
-            Path(state), cluster.service_host, cluster.service_port, keep_records=True, limits=LIMITS
+            Path(state),
+            cluster.service_host,
+            cluster.service_port,
+            keep_records=True,
+            objective=settings.objective,
+            limits=LIMITS,
         )
         gateway = cluster.gateway_command()
         with Service(service_settings, settings.scheduler, settings.scheduler_name, gateway) as service:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stormwright.controller.aims.outlook import THROUGHPUT, TRAFFIC
 from stormwright.experiments.demo.topologies import Submission
 from stormwright.schedulers import Scheduler
 from stormwright.storm.local import LocalClusterConfig
@@ -29,3 +30,9 @@ class DemoSettings:
     warm_up_s: float = 30.0
     measure_s: float = 30.0
     probe_interval_ms: int = 250
+
+    @property
+    def objective(self) -> str:
+        """What a move has to gain: what the scheduler aims at where it has a choice, else less traffic."""
+        chosen = getattr(getattr(self.scheduler, "params", None), "objective", TRAFFIC)
+        return THROUGHPUT if chosen == "auto" else str(chosen)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.defaults import SEARCHING
+from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Problem, cost_of, diff, violations
 from stormwright.model.arrays import IntArray
@@ -208,7 +208,7 @@ def tradeoff(
 
 
 def _point(problem: Problem, limits: Limits, seconds: float, seed: int) -> Point:
-    scheduler = make_scheduler(SEARCHING, {"time_budget_s": seconds, "seed": seed, **limits.settings()})
+    scheduler = make_scheduler(DECIDING, {"time_budget_s": seconds, "seed": seed, **limits.settings()})
     warm_up(scheduler)
     begin = time.perf_counter()
     slots: IntArray = scheduler.schedule(problem).slot_of_executor

@@ -97,7 +97,10 @@ def traits_of(name: str) -> Traits:
 
 
 def make_scheduler(
-    name: str, settings: Mapping[str, object] | Sequence[str] = (), seed: int | None = None
+    name: str,
+    settings: Mapping[str, object] | Sequence[str] = (),
+    seed: int | None = None,
+    objective: str | None = None,
 ) -> Scheduler:
     """The scheduler `name`.
 
@@ -110,6 +113,8 @@ def make_scheduler(
         Parameters by name, or as ``key=value`` texts.
     seed
         The parameter `seed` of a scheduler that draws random numbers; others have no use for it.
+    objective
+        The parameter `objective` of a scheduler that has one, unless `settings` name another.
 
     Raises
     ------
@@ -124,6 +129,8 @@ def make_scheduler(
     values = dict(settings) if isinstance(settings, Mapping) else parse_settings(settings)
     if seed is not None and any(field.name == "seed" for field in fields(kind.params_type)):
         values["seed"] = seed
+    if objective is not None and any(field.name == "objective" for field in fields(kind.params_type)):
+        values.setdefault("objective", objective)
     if name in SCHEDULERS:
         params = kind.params_type.from_settings(values)
         scheduler, traits = kind(params), declared(kind)
