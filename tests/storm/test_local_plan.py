@@ -69,6 +69,13 @@ def test_storm_yaml_is_read_as_meant(tmp_path, monkeypatch):
     assert read["storm.scheduler"] == "stormwright.PlacementScheduler"
 
 
+@pytest.mark.parametrize(("cores", "quick"), [(None, False), (0.4, True), (1.0, False)])
+def test_workers_on_less_than_a_core_compile_quickly(tmp_path, cores, quick):
+    """The second compiler took 20 to 39 % of the CPU of workers on 0.4 cores that had run for a minute."""
+    plan = make_plan(LocalClusterConfig(cores_per_node=cores), tmp_path, "java", "")
+    assert ("-XX:TieredStopAtLevel=1" in storm_conf(plan, "node1")["worker.childopts"]) is quick
+
+
 def test_storms_own_scheduler_can_be_kept(tmp_path):
     plan = make_plan(LocalClusterConfig(scheduler=False), tmp_path, "java", "asked for")
     assert "storm.scheduler" not in storm_conf(plan, "nimbus")

@@ -63,7 +63,7 @@ def storm_conf(plan: ClusterPlan, daemon: str) -> dict[str, Any]:
         "storm.local.hostname": plan.nimbus_host,
         **_TIMING,
         "worker.heap.memory.mb": 384,
-        "worker.childopts": [*FULL, *_archive(), "-Xmx%HEAP-MEM%m"],
+        "worker.childopts": [*_worker_flags(config.cores_per_node), *_archive(), "-Xmx%HEAP-MEM%m"],
         "topology.worker.max.heap.size.mb": 384.0,
         "stormwright.service.url": f"http://{plan.service_host}:{config.service_port}",
         "stormwright.probe.service.url": f"http://{plan.service_host}:{config.service_port}",
@@ -74,6 +74,11 @@ def storm_conf(plan: ClusterPlan, daemon: str) -> dict[str, Any]:
         if node.name == daemon:
             conf |= _supervisor_conf(plan, node)
     return conf | dict(config.storm_conf)
+
+
+def _worker_flags(cores: float | None) -> Sequence[str]:
+    """On less than a core the second compiler takes a large part of it for minutes, and all the while gains little."""
+    return LIGHT if cores is not None and cores < 1 else FULL
 
 
 def _archive() -> list[str]:
