@@ -60,7 +60,7 @@ def main() -> None:
             print(start.name, "" if file_of(options.records, start).exists() else "to do")
     elif options.what == "run":
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-        run(chosen, options.records)
+        run({start: PLACEMENTS[start.placement] for start in chosen}, options.records)
     else:
         files = [file_of(options.records, start) for start in chosen]
         compare([Measured.read(file) for file in files if file.exists()], len(files), options)

@@ -113,16 +113,21 @@ PLACEMENTS: Mapping[str, Placement] = {
 
 @dataclass(frozen=True)
 class Start:
-    """One start of a topology under a placement; all limits are measured in it, each at two rates."""
+    """One start of a topology under a placement.
+
+    All limits are measured in it, each at two rates; or those with the numbers in `only`, with as many trees as can be.
+    """
 
     topology: str
     placement: str
     repeat: int = 0
+    only: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
         """For a file."""
-        return f"{self.topology}.{self.placement}.{self.repeat}"
+        under = "".join(f"-{number}" for number in self.only)
+        return f"{self.topology}.{self.placement}{under}.{self.repeat}"
 
     @property
     def submission(self) -> str:
@@ -132,6 +137,8 @@ class Start:
     @property
     def limits(self) -> tuple[Limit, ...]:
         """In the order in which they are measured: none is always the one with the oldest JVMs."""
+        if self.only:
+            return tuple(LIMITS[number] for number in self.only)
         turn = list(PLACEMENTS).index(self.placement) % len(LIMITS)
         return LIMITS[turn:] + LIMITS[:turn]
 

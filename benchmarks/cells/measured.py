@@ -69,6 +69,18 @@ class Stretch:
         """Whether nodes did not get what their quota allows."""
         return bool(self.found["machine"]["disturbed"])
 
+    def worker_cores(self) -> dict[str, float]:
+        """Supervisor id → cores that its workers took, as they tell it themselves."""
+        used, covered_s = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+        for record in self.records:
+            worker = record["worker"]["supervisor"], record["worker"]["port"]
+            used[worker] += record["process_cpu_ns"] / 1e9
+            covered_s[worker] += record["length_ns"] / 1e9
+        cores = Counter[str]()
+        for worker, seconds in used.items():
+            cores[worker[0]] += seconds / covered_s[worker]
+        return dict(cores)
+
     def sent_tps(self) -> dict[str, float]:
         """Supervisor id → tuples/s that left it for other nodes."""
         node_of, sent, covered_s = tasks_on_nodes(self.records), Counter[str](), Counter[tuple[str, int]]()
@@ -96,7 +108,8 @@ class Measured:
         """A file of `running.run`."""
         found = json.loads(gzip.decompress(file.read_bytes()))
         stretches = [Stretch(Limit(**each["limit"]), each["asked_tps"], each) for each in found["stretches"]]
-        return cls(Start(**found["start"]), found["topology"], problem_from_dict(found["problem"]), stretches)
+        start = Start(**{**found["start"], "only": tuple(found["start"].get("only", ()))})
+        return cls(start, found["topology"], problem_from_dict(found["problem"]), stretches)
 
     def at(self, limit: Limit, limited: bool = False) -> Stretch:
         """The stretch under a limit."""
@@ -145,7 +158,8 @@ class Measured:
         (topology,) = self.problem.topologies
         facts = _facts(self.at(limit).records, spin)
         load = topology_load(topology, facts, StreamSettings(), core_hz)
-        return replace(self.problem, supervisors=nodes, load=LoadProfile({topology.id: load}))
+        by_workers = {node: cores * core_hz for node, cores in self.at(limit).worker_cores().items()}
+        return replace(self.problem, supervisors=nodes, load=LoadProfile({topology.id: load}, by_workers))
 
     def slots_in(self, other: Problem) -> IntArray:
         """Its placement in the slots of another start's problem: nodes in order of hosts, workers of ports."""

@@ -7,14 +7,14 @@ import json
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cells.chosen import CONF, LIMITED, NODES, PLACEMENTS, SLOTS, Limit, Placement, Start
+from cells.chosen import CONF, LIMITED, NODES, SLOTS, Limit, Placement, Start
 from cells.machine import Reading, between
 from cells.speed import loop_ms, watched
 from stormwright.errors import StormwrightError
@@ -89,7 +89,7 @@ def _free_slots(problem: Problem, taken: IntArray, wanted: IntArray) -> IntArray
     return result
 
 
-def run(starts: Sequence[Start], directory: Path) -> None:
+def run(starts: Mapping[Start, Placement], directory: Path) -> None:
     """Run starts whose file is not there yet; one that fails is tried once more on a cluster of its own."""
     directory.mkdir(parents=True, exist_ok=True)
     left = [start for start in starts if not file_of(directory, start).exists()]
@@ -103,10 +103,11 @@ def run(starts: Sequence[Start], directory: Path) -> None:
             storm_conf={"worker.childopts": WORKER, "nimbus.monitor.freq.secs": 2},
         )
         with LocalCluster(config) as cluster, cluster.gateway() as nimbus:
-            watch = Watch(cluster, PLACEMENTS[left[0].placement])
+            watch = Watch(cluster, starts[left[0]])
             with watch.http, watched(_speed(cluster)):
                 while left:
                     log.info("%s, %d more", left[0].name, len(left) - 1)
+                    watch.placement = starts[left[0]]
                     try:
                         found = _run_start(left[0], cluster, watch, nimbus)
                     except StormwrightError as error:
@@ -137,7 +138,6 @@ def _keep(found: dict[str, Any], file: Path) -> None:
 def _run_start(start: Start, cluster: RunningCluster, watch: Watch, nimbus: NimbusGateway) -> dict[str, Any]:
     """Submit, warm up, measure under all limits at two rates each, kill."""
     begun = time.monotonic()
-    watch.placement = PLACEMENTS[start.placement]
     watch.records.clear()
     rate = cluster.plan.work / "rate"
     rate.write_text("0", encoding="ascii")
@@ -158,7 +158,7 @@ def _run_start(start: Start, cluster: RunningCluster, watch: Watch, nimbus: Nimb
         stretches = []
         for limit in start.limits:
             cluster.limit_nodes(limit.cores, limit.link, WEIGHT)
-            for part in (None, LIMITED):
+            for part in (None,) if start.only else (None, LIMITED):
                 asked = 0.0 if part is None else part * stretches[-1]["measured"]["acked_tps"]
                 rate.write_text(f"{asked:.6g}", encoding="ascii")
                 stretches.append(_stretch(topology, limit, asked, cluster, watch))

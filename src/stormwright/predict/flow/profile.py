@@ -24,8 +24,9 @@ from stormwright.predict.sums import ratio, sums
 #: Of its CPU, the least that is taken to be an executor's own work, whatever its messages are thought to cost.
 _LEAST_WORK = 0.1
 
-#: Of its CPU, what a node uses that has nothing left for threads to spin with.
-_NEARLY_FULL = 0.95
+#: Of its CPU, what a node uses that has nothing left for threads to spin with: a quota is dealt out in slices, of which
+#: up to 8 % were seen to go unused.
+_NEARLY_FULL = 0.9
 
 
 class Streams(NamedTuple):
@@ -157,7 +158,10 @@ class Profile:
         """
         problem, cpu_hz = self.problem, self.problem.executor_cpu_hz
         node = scopes_of(problem, problem.current_slot).node
-        used = sums(node[node != UNPLACED], cpu_hz[node != UNPLACED], len(problem.supervisors))
+        by_executors = sums(node[node != UNPLACED], cpu_hz[node != UNPLACED], len(problem.supervisors))
+        told = problem.load.node_cpu_hz if problem.load else {}
+        by_workers = np.array([told.get(supervisor.id, 0.0) for supervisor in problem.supervisors])
+        used = np.maximum(by_executors, by_workers)
         had_some_left = np.append(used < _NEARLY_FULL * problem.node_cpu_hz, False)[node]
         working_hz = (cpu_hz - spin_share * problem.core_hz) / (1 - spin_share)
         return np.where(had_some_left, np.maximum(working_hz, _LEAST_WORK * cpu_hz), cpu_hz)

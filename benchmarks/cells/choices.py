@@ -1,0 +1,132 @@
+"""What schedulers choose from what Even showed of a topology under a limit, and which of it was measured already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from cells.chosen import NODES, PLACEMENTS, TOPOLOGIES, Limit, Placement
+from cells.fitted import usable_cores
+from cells.measured import Measured
+from stormwright.model import LoadProfile, Problem
+from stormwright.model.arrays import IntArray
+from stormwright.predict.answer import predict
+from stormwright.predict.changed import with_rates
+from stormwright.predict.fit.calibration import calibrated
+from stormwright.predict.fit.file import costs_to_dict
+from stormwright.predict.fit.known import Known
+from stormwright.predict.fit.learn import learn
+from stormwright.predict.fit.windows import Windows
+from stormwright.schedulers import make_scheduler
+
+
+class Asked(NamedTuple):
+    """Who is asked, with which parameters, and at which part of the rate that Even reached."""
+
+    scheduler: str
+    settings: Mapping[str, Any]
+    rate: float = 1.0
+
+
+#: Each is asked as by a service, while everything runs as Even has placed it.
+ASKED: Mapping[str, Asked] = {
+    "throughput": Asked("optimizer", {"objective": "throughput"}),
+    "nodes": Asked("optimizer", {"objective": "nodes", "headroom_percent": 5.0}, 0.4),
+    "online": Asked("online", {}),
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen.
+
+    Parameters
+    ----------
+    topology, limit, asked
+        Of what, under which limit, and by whom.
+    slots
+        Slot of every executor.
+    placement
+        Name: of a placement by hand where that is the same but for the numbers of nodes, else made of what it is.
+    nodes
+        On how many it is.
+    predicted_tps, even_tps
+        Highest rate of it and of Even's placement, as predicted from what Even showed.
+    wanted_tps
+        Trees/s that it has to hold.
+    """
+
+    topology: str
+    limit: Limit
+    asked: str
+    slots: tuple[int, ...]
+    placement: str
+    nodes: int
+    predicted_tps: float
+    even_tps: float
+    wanted_tps: float
+
+    def as_placement(self) -> Placement:
+        """For a start."""
+        return Placement(lambda _: np.array(self.slots, np.int32), len(set(self.slots)))
+
+
+def choices(found: Sequence[Measured]) -> Iterator[Choice]:
+    """All of them, for every topology that was measured under Even."""
+    for even in (each for each in found if each.start.topology in TOPOLOGIES):
+        problem = replace(even.problem, load=None, current={})
+        by_hand = {_key(problem, each.rule(problem)): name for name, each in PLACEMENTS.items()}
+        costs = product_costs(even)
+        for limit in even.start.limits:
+            known = shown(even, limit, costs)
+            for name, asked in ASKED.items():
+                at = with_rates(known, np.full(1, asked.rate))
+                slots = make_scheduler(asked.scheduler, asked.settings).schedule(at)
+                key = _key(problem, slots.slot_of_executor)
+                placement = by_hand.get(key, f"chosen-{crc32(repr(key).encode()):08x}")
+                then, now = (predict(known, each).topologies[0] for each in (slots.slot_of_executor, None))
+                yield Choice(
+                    topology=even.start.topology,
+                    limit=limit,
+                    asked=name,
+                    slots=tuple(slots.slot_of_executor.tolist()),
+                    placement=placement,
+                    nodes=len(set(problem.slot_node[slots.slot_of_executor].tolist())),
+                    predicted_tps=then.reachable_tps.value,
+                    even_tps=now.reachable_tps.value,
+                    wanted_tps=asked.rate * even.at(limit).acked_tps,
+                )
+
+
+def shown(even: Measured, limit: Limit, costs: Mapping[str, Any]) -> Problem:
+    """What a service would know after the stretch with as many trees as can be."""
+    problem = even.under(limit, usable_cores(even.at(limit)))
+    load = problem.load or LoadProfile({})
+    return problem.with_load(replace(load, costs=costs, start_ms=0, end_ms=1))
+
+
+def product_costs(even: Measured) -> Mapping[str, Any]:
+    """Costs as a service fits them to the records of this start, and of no other one."""
+    windows, known = Windows(), Known()
+    for stretch in even.stretches:
+        windows.add(stretch.records)
+    learn(known, windows.closed(all_of_them=True))
+    return costs_to_dict(calibrated(known))
+
+
+def _key(problem: Problem, slots: IntArray) -> tuple[tuple[int, ...], ...]:
+    """How many executors of each component every worker has, by node; the same whatever nodes are called."""
+    component = problem.topologies[0].executor_component
+    workers: dict[int, tuple[int, ...]] = {
+        int(slot): tuple(np.bincount(component[slots == slot], minlength=int(component.max()) + 1).tolist())
+        for slot in np.unique(slots)
+    }
+    return min(
+        tuple(sorted((order[problem.slot_node[slot]], *counts) for slot, counts in workers.items()))
+        for order in permutations(range(NODES))
+    )
