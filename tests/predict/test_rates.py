@@ -253,3 +253,15 @@ def test_what_idle_threads_burn_is_no_work():
     costs = Costs(spin_share=spins)
     found = steady_of(word_count, SPREAD, costs, Profile.of(measured))
     assert found.highest_tps == pytest.approx(steady_of(word_count, SPREAD, Costs()).highest_tps)
+
+
+def test_threads_do_not_burn_what_workers_have_used_up():
+    """Messages and collecting garbage fill a node, too."""
+    word_count = WordCount(cores=16.0)
+    problem = word_count.problem()
+    full = {node.id: 0.93 * node.cpu_hz for node in problem.supervisors}
+    measured = replace(problem, load=replace(problem.load, node_cpu_hz=full))
+    spinning = Costs(spin_share=0.03)
+    found = steady_of(word_count, SPREAD, spinning, Profile.of(measured))
+    assert found.highest_tps == pytest.approx(steady_of(word_count, SPREAD, Costs()).highest_tps)
+    assert found.highest_tps < 0.95 * steady_of(word_count, SPREAD, spinning).highest_tps
