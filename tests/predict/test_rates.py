@@ -257,7 +257,7 @@ def test_what_idle_threads_burn_is_no_work():
 
 def test_threads_do_not_burn_what_workers_have_used_up():
     """Messages and collecting garbage fill a node, too."""
-    word_count = WordCount(cores=16.0)
+    word_count = WordCount(cores=0.4, link_bps=1e9)
     problem = word_count.problem()
     full = {node.id: 0.93 * node.cpu_hz for node in problem.supervisors}
     measured = replace(problem, load=replace(problem.load, node_cpu_hz=full))
