@@ -29,6 +29,8 @@ from cells.measured import Measured, Stretch
 from cells.running import file_of, run
 from results import DIRECTORY, write_results
 
+from stormwright.controller.aims.outlook import least_gain_percent
+
 CELLS, RECORDS = DIRECTORY / "prediction-cells", DIRECTORY / "storm-choices"
 CHOSEN = RECORDS / "chosen.json"
 
@@ -90,7 +92,7 @@ def compare(found: Sequence[Choice]) -> None:
         }
         rates |= {name: tps for name, choice in own.items() if (tps := _rate(choice, rates, even)) is not None}
         cells.append({"topology": topology, "limit": str(limit), "rates": rates, "choices": own})
-    rows = [*_of_throughput(cells), *_of_nodes(cells)]
+    rows = [*_of_throughput(cells), *_of_service(cells), *_of_nodes(cells)]
     details: dict[str, Any] = {
         "cells": [{**cell, "choices": {n: _told(c) for n, c in cell["choices"].items()}} for cell in cells]
     }
@@ -129,6 +131,23 @@ def _of_throughput(cells: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, s
         ("cells not below 0.97 of the best", "all", _count(best)),
         ("throughput / online, geometric mean", "", f"{geometric_mean(online):.2f}, {len(online)} cells"),
         ("gain over Even against what was promised, median, worst", "", f"{median(off):.1%}, {max(off):.1%}"),
+    ]
+
+
+def _of_service(cells: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
+    """The same where Even's placement stays unless at least as much is promised as a service asks for."""
+    gains, best = {}, {}
+    for cell in (cell for cell in cells if "throughput" in cell["rates"]):
+        choice, rates = cell["choices"]["throughput"], cell["rates"]
+        moves = choice.predicted_tps >= (1 + least_gain_percent("throughput") / 100) * choice.even_tps
+        tps = rates["throughput"] if moves else rates["even"]
+        gains[_name(cell)], best[_name(cell)] = tps / rates["even"], tps / _best_other(rates)
+    moved = sum(gain != 1.0 for gain in gains.values())
+    return [
+        ("as a service moves: throughput / Even, geometric mean", "≥ 1.5", f"{geometric_mean(gains.values()):.2f}"),
+        ("as a service moves: least", "≥ 0.97", _least(gains)),
+        ("as a service moves: cells not below 0.97 of Even", "all", f"{_count(gains)}, {moved} moved"),
+        ("as a service moves: cells not below 0.97 of the best", "all", _count(best)),
     ]
 
 

@@ -178,6 +178,9 @@ def _stretch(topology: str, limit: Limit, asked_tps: float, cluster: RunningClus
     last = Reading.of(cluster).as_dict()
     time.sleep(0.3)  # what was written by now arrives
     records = [r for r in watch.of(topology) if first["at_ms"] <= r["start_ms"] <= last["at_ms"]]
+    heard = {(record["worker"]["supervisor"], record["worker"]["port"]) for record in records}
+    if len(heard) < watch.placement.workers:
+        raise StormwrightError(f"{topology}: only {len(heard)} of {watch.placement.workers} workers reported")
     found = measure(records, topology, first["at_ms"], last["at_ms"])
     machine = between(first, last, limit.cores)
     log.info(
