@@ -139,3 +139,16 @@ def test_costs_that_are_none(run, problem, tmp_path, document, said):
     code, _, err = run("predict", problem, "--costs", path)
     assert code == 2
     assert said in err
+
+
+def test_either_records_or_a_cluster_are_asked_for(run, tmp_path):
+    for given in ((), (tmp_path / "records.jsonl", "--storm-home", tmp_path)):
+        code, _, err = run("calibrate", *given)
+        assert code == 2
+        assert "give either RECORDS or --storm-home" in err
+
+
+def test_a_directory_that_is_no_storm_is_told(run, tmp_path):
+    code, _, err = run("calibrate", "--storm-home", tmp_path)
+    assert code == 2
+    assert "is no Storm installation" in err

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
+from stormwright.cli.progress import shown
 from stormwright.errors import Fault, InputError
 from stormwright.formats import write_json
 
@@ -22,15 +24,49 @@ _MAX_TOPOLOGIES = 20
 
 
 @click.command()
-@click.argument("records", nargs=-1, required=True, type=options.PATH, metavar="RECORDS...")
+@click.argument("records", nargs=-1, type=options.PATH, metavar="[RECORDS]...")
+@click.option(
+    "--storm-home",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="In place of RECORDS: run a word count of ours on the cluster that storm.yaml of this Storm names, "
+    "for a minute and a half, and kill it.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address of this machine that its workers reach.")
+@click.option("--port", default=7071, show_default=True, type=click.IntRange(1, 65535), help="Its port.")
+@click.option(
+    "--rate",
+    "rate_tps",
+    default=1000.0,
+    show_default=True,
+    type=options.FiniteRange(1, 1e6),
+    help="Tuple trees/s of that word count. Messages cost less by the tuple where there are many: the more, the "
+    "nearer to what they cost on a full node.",
+)
+@click.option(
+    "--measure",
+    "measure_s",
+    default=45.0,
+    show_default=True,
+    type=options.FiniteRange(10, 3600),
+    help="Seconds that it is measured, from when its workers are warm.",
+)
 @click.option(
     "-o", "--output", type=options.OUTPUT_PATH, help="Write the costs here, for --costs of predict and whatif."
 )
 @options.as_json("Print them as JSON.")
-def command(records: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
+def command(
+    records: tuple[Path, ...],
+    storm_home: Path | None,
+    host: str,
+    port: int,
+    rate_tps: float,
+    measure_s: float,
+    output: Path | None,
+    as_json: bool,
+) -> None:
     """Fit what messages and workers cost to the performance log in RECORDS: files of it, or directories that hold such
     (*.jsonl), as where records land or the state directory of a service. A minute of one placement is enough; more
-    placements tell more.
+    placements tell more. Before anything of yours was measured, `--storm-home` has a topology of ours tell.
 
     What the records do not tell stays what it is taken to be without them, and its interval says so. Intervals hold a
     cost 19 times in 20.
@@ -38,9 +74,17 @@ def command(records: tuple[Path, ...], output: Path | None, as_json: bool) -> No
     from stormwright.predict.fit.file import costs_to_dict
     from stormwright.predict.fit.from_files import from_files
 
+    if bool(records) == (storm_home is not None):
+        raise InputError("calibrate", [Fault("give either RECORDS or --storm-home", "RECORDS")])
     files = list(_files(records))
     prepare_output(output, *files)
-    found = from_files(files)
+    if storm_home is None:
+        found = from_files(files)
+    else:
+        with TemporaryDirectory(prefix="stormwright-calibrate-") as directory, shown(err=True):
+            file = Path(directory) / "records.jsonl"
+            _run(storm_home, (host, port), file, rate_tps=rate_tps, seconds=measure_s)
+            found = from_files([file])
     document = costs_to_dict(found.calibration)
     if output:
         write_json(output, document)
@@ -49,6 +93,21 @@ def command(records: tuple[Path, ...], output: Path | None, as_json: bool) -> No
     elif not output:
         _print(found.calibration)
     _tell_rest(found)
+
+
+def _run(storm_home: Path, address: tuple[str, int], file: Path, *, rate_tps: float, seconds: float) -> None:
+    from stormwright.experiments.calibration_run import run_calibration
+    from stormwright.storm.gateway import NimbusGateway, gateway_command
+    from stormwright.storm.installation import our_jar, storm_command
+    from stormwright.storm.submitting import submission_properties, submit
+
+    def submitted(class_name: str, args: Sequence[str], conf: Mapping[str, Any]) -> None:
+        properties = submission_properties(our_jar(storm_home), conf)
+        flags = ("-Xmx256m", *(f"-D{name}={value}" for name, value in properties.items()))
+        submit(storm_command(storm_home, class_name, *args, flags=flags), class_name)
+
+    with NimbusGateway(gateway_command(storm_home)) as nimbus:
+        run_calibration(submitted, nimbus, address, file, rate_tps=rate_tps, seconds=seconds)
 
 
 def _files(given: Sequence[Path]) -> Iterator[Path]:

@@ -37,6 +37,24 @@ def find_storm_home(given: Path | None = None) -> Path:
     raise MissingDependencyError("no Storm installation: give --storm-home DIR, or set STORM_HOME")
 
 
+def our_jar(storm_home: Path) -> Path:
+    """Our jar in a Storm installation, or that of the clone.
+
+    Raises
+    ------
+    MissingDependencyError
+        There is none.
+    """
+    jars = chain.from_iterable((storm_home / part).glob(STORMWRIGHT_JAR.name) for part in _PARTS)
+    ours = next(jars, STORMWRIGHT_JAR)
+    if not ours.exists():
+        raise MissingDependencyError(
+            f"{STORMWRIGHT_JAR.name} is missing in {storm_home}: copy it into {storm_home / 'extlib-daemon'} "
+            "(`make setup` in a clone builds it, in java/target)"
+        )
+    return ours
+
+
 def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] = _FLAGS) -> list[str]:
     """Argument vector that starts one of our Java classes on a Storm installation.
 
@@ -59,13 +77,7 @@ def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] 
     java = find_java("Storm")
     if not any((storm_home / "lib").glob("storm-*.jar")):
         raise MissingDependencyError(f"{storm_home} is no Storm installation: there is no lib/storm-….jar in it")
-    jars = chain.from_iterable((storm_home / part).glob(STORMWRIGHT_JAR.name) for part in _PARTS)
-    ours = next(jars, STORMWRIGHT_JAR)
-    if not ours.exists():
-        raise MissingDependencyError(
-            f"{STORMWRIGHT_JAR.name} is missing in {storm_home}: copy it into {storm_home / 'extlib-daemon'} "
-            "(`make setup` in a clone builds it, in java/target)"
-        )
+    ours = our_jar(storm_home)
     conf = os.environ.get("STORM_CONF_DIR", str(storm_home / "conf"))  # as bin/storm
     class_path = ":".join([str(ours), *(f"{storm_home / part}/*" for part in _PARTS), conf])
     return [java, *flags, f"-Dstorm.home={storm_home}", "-cp", class_path, main, *args]

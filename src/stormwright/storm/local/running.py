@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
-from urllib.parse import quote
 
 from stormwright.errors import ClusterError
 from stormwright.storm.gateway import NimbusGateway
@@ -19,9 +15,7 @@ from stormwright.storm.local.cpu import NodeCpu
 from stormwright.storm.local.events import daemon_pids, exit_codes, namespace_holders, read_events
 from stormwright.storm.local.plan import ClusterPlan
 from stormwright.storm.local.processes import MARK, only_child, pids_seen_from_here
-
-#: A topology's main builds it, uploads the jar and returns; this long even on a machine that is very busy.
-_SUBMIT_S = 120.0
+from stormwright.storm.submitting import submission_properties, submit
 
 
 class LinkBytes(NamedTuple):
@@ -180,27 +174,9 @@ class RunningCluster:
         ClusterError
             If it fails, with Java's message.
         """
-        options = ",".join(quote(f"{key}={json.dumps(value)}", safe="") for key, value in (conf or {}).items())
-        command = daemons.client_command(
-            self.plan,
-            class_name,
-            tuple(args),
-            **{"storm.jar": self.plan.lib / STORMWRIGHT_JAR.name, "storm.options": options},
-        )
-        try:
-            done = subprocess.run(
-                [*self.command_beside_nimbus(), *command],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=_SUBMIT_S,
-                env={**os.environ, MARK: str(self.plan.work)},
-            )
-        except subprocess.TimeoutExpired:
-            raise ClusterError(f"{class_name}: not submitted within {_SUBMIT_S:.0f} s") from None
-        if done.returncode != 0:
-            raise ClusterError(f"{class_name}: not submitted: {_java_message(done.stdout + done.stderr)}")
+        properties = submission_properties(self.plan.lib / STORMWRIGHT_JAR.name, conf or {})
+        command = daemons.client_command(self.plan, class_name, tuple(args), **properties)
+        submit([*self.command_beside_nimbus(), *command], class_name, {MARK: str(self.plan.work)})
 
     def node_cpu(self) -> dict[str, NodeCpu]:
         """CPU of every node since the cluster came up; empty where nodes are not held to cores.
@@ -228,10 +204,3 @@ class RunningCluster:
             node.name: LinkBytes(sent=int(counters[node.name][0]), received=int(counters[node.name][8]))
             for node in self.plan.nodes
         }
-
-
-def _java_message(output: str) -> str:
-    """The line of a Java program's output that says why it failed."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith(("Caused by:", "Exception in thread"))]
-    return (causes or lines or ["it printed nothing"])[-1]

@@ -1,0 +1,106 @@
+"""A calibration on a cluster: a topology of ours runs for a while, and its records tell what messages cost there."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from starlette.applications import Starlette
+
+from stormwright.errors import ClusterError
+from stormwright.predict.fit.windows import WARM_S
+from stormwright.service.http.app import Endpoints
+from stormwright.service.http.deliveries import Deliveries
+from stormwright.service.http.server import HttpServer
+
+log = logging.getLogger(__name__)
+
+#: A word count sends to other workers whatever the placement, as words go by fields.
+_TOPOLOGY = "stormwright.topologies.WordCount"
+_SIZES = {"spouts": 2, "split": 4, "count": 4}
+
+#: Seconds until the first record at the latest, and between looks.
+_REPORT_S, _LOOK_S = 120.0, 0.5
+
+
+class Nimbus(Protocol):
+    """The call to Nimbus that a calibration makes."""
+
+    def kill(self, name: str, wait_s: int) -> None: ...
+
+
+#: Class of a topology, arguments of its ``main``, and configuration that wins over its own.
+Submit = Callable[[str, Sequence[str], Mapping[str, Any]], None]
+
+
+class _Records:
+    """Keeps deliveries in a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.first: float | None = None
+
+    def take(self, bodies: Sequence[bytes]) -> None:
+        with self._file.open("ab") as file:
+            for body in bodies:
+                file.write(body if body.endswith(b"\n") else body + b"\n")
+        self.first = self.first or time.monotonic()
+
+
+def run_calibration(
+    submit: Submit, nimbus: Nimbus, address: tuple[str, int], file: Path, *, rate_tps: float, seconds: float
+) -> None:
+    """Run the topology, and keep its records in `file`; the topology is killed whatever happens.
+
+    Parameters
+    ----------
+    submit
+        Submits a topology of our jar to the cluster.
+    nimbus
+        Kills it.
+    address
+        Host and port of this machine that workers reach.
+    file
+        Gets the records, a line each.
+    rate_tps
+        Trees/s, so that what else runs there is left its CPU.
+    seconds
+        How long it is measured, from when its workers are warm.
+
+    Raises
+    ------
+    ClusterError
+        The address cannot be had, the topology could not be submitted, or no worker reported.
+    NimbusError
+        It could not be killed.
+    """
+    host, port = address
+    records = _Records(file)
+    name = f"stormwright-calibration-{int(time.time())}"
+    args = {"name": name, **_SIZES, "workers": 3, "rate": f"{rate_tps:g}"}
+    conf = {"stormwright.probe.service.url": f"http://{host}:{port}", "stormwright.probe.interval.ms": 1000}
+    with HttpServer(Endpoints(Starlette(), Deliveries(records.take)), host, port):
+        log.info("submitting %s, %g tuple trees/s", name, rate_tps)
+        submit(_TOPOLOGY, [f"{key}={value}" for key, value in args.items()], conf)
+        try:
+            _wait(records, name, seconds)
+        finally:
+            log.info("%s: killed", name)
+            nimbus.kill(name, 0)
+
+
+def _wait(records: _Records, name: str, seconds: float) -> None:
+    """Return when workers that were warm have been measured for so many seconds."""
+    begin = time.monotonic()
+    while records.first is None:
+        if time.monotonic() - begin > _REPORT_S:
+            raise ClusterError(
+                f"{name}: no worker reported within {_REPORT_S:g} s; do workers reach this address (--host, --port), "
+                "and is our jar in extlib of every supervisor?"
+            )
+        time.sleep(_LOOK_S)
+    log.info("its workers report; measuring for %g s once they are warm, %g s from now", seconds, WARM_S)
+    time.sleep(max(records.first + WARM_S + seconds - time.monotonic(), 0.0))

@@ -1,0 +1,49 @@
+"""A calibration's topology on a real cluster: it reports, and is gone afterwards."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from stormwright.errors import ClusterError
+from stormwright.experiments import calibration_run
+from stormwright.experiments.calibration_run import run_calibration
+from stormwright.perflog.records import Rejected, parse_lines
+
+pytestmark = pytest.mark.storm
+
+
+def free_port(host: str) -> int:
+    with socket.socket() as probing:
+        probing.bind((host, 0))
+        return int(probing.getsockname()[1])
+
+
+def test_records_are_kept_and_the_topology_is_killed(storm_cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(calibration_run, "WARM_S", 1.0)
+    file, host = tmp_path / "records.jsonl", storm_cluster.service_host
+    with storm_cluster.gateway() as nimbus:
+        run_calibration(storm_cluster.run_topology, nimbus, (host, free_port(host)), file, rate_tps=200, seconds=4)
+        left = [each["name"] for each in nimbus.cluster()["topologies"] if each["status"] != "KILLED"]
+    assert not [name for name in left if name.startswith("stormwright-calibration")]
+    with file.open("rb") as lines:
+        records = list(parse_lines(lines))
+    assert not [record for record in records if isinstance(record, Rejected)]
+    assert {record["worker"]["topology"].rsplit("-", 3)[0] for record in records} == {"stormwright-calibration"}
+
+
+def test_an_address_that_nobody_reaches_is_told(tmp_path, monkeypatch):
+    """The topology is killed all the same."""
+    monkeypatch.setattr(calibration_run, "_REPORT_S", 0.1)
+    killed = []
+
+    class Nimbus:
+        def kill(self, name: str, wait_s: int) -> None:
+            killed.append(name)
+
+    with pytest.raises(ClusterError, match="no worker reported within"):
+        run_calibration(
+            lambda *_: None, Nimbus(), ("127.0.0.1", free_port("127.0.0.1")), tmp_path / "r", rate_tps=1, seconds=1
+        )
+    assert len(killed) == 1
