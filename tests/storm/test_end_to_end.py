@@ -27,8 +27,8 @@ def settings(storm_cluster) -> DemoSettings:
     return DemoSettings(
         cluster=storm_cluster.plan.config,
         submissions=parse_submissions([TOPOLOGY]),
-        scheduler=make_scheduler("online"),
-        scheduler_name="online",
+        scheduler=make_scheduler("optimizer", objective="nodes"),
+        scheduler_name="optimizer",
         warm_up_s=15,
         measure_s=10,
     )
@@ -53,6 +53,13 @@ def test_the_topology_runs_where_the_decision_put_it(result):
     (move,) = result.decision.plan.moves
     assert result.after.placement[move.topology.id] == move.after
     assert result.moves[0].complete
+
+
+def test_the_topology_has_as_many_workers_as_were_chosen(result):
+    """Fewer than it asks for: it is on one node, and Nimbus was told by the rebalance."""
+    (move,) = result.decision.plan.moves
+    assert len(move.before.slots) == 3
+    assert len(move.after.slots) == move.num_workers < 3
 
 
 def test_tuples_stay_on_their_node_after_the_move(result):

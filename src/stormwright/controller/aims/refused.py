@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from stormwright.files import write_whole
+from stormwright.kept_files import unless_damaged
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IntArray
 
@@ -66,13 +67,8 @@ class Refused:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._of: dict[str, list[Refusal]] = {}
-        if path.exists():
-            try:
-                self._of = _read(path)
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
-                path.replace(path.with_suffix(".damaged"))
-                log.warning("%s is damaged (%s): placements that were taken back may be tried again", path, error)
+        lost = "placements that were taken back may be tried again"
+        self._of: dict[str, list[Refusal]] = unless_damaged(path, lambda: _read(path), dict, lost)
 
     def note(self, topology: str, refusal: Refusal) -> None:
         """A placement of a topology was taken back; it is refused even where that cannot be written down.

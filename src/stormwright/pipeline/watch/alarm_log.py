@@ -11,6 +11,7 @@ import orjson
 from pyspark.sql import DataFrame
 
 from stormwright.files import write_whole
+from stormwright.kept_files import unless_damaged
 
 #: What happens to an episode.
 RAISED, ENDED = "raised", "ended"
@@ -56,11 +57,7 @@ class AlarmLog:
         self._batch, self.raised = -1, 0
         self.up: dict[str, Alarm] = {}
         self.ended: list[Alarm] = []
-        if path.exists():
-            try:
-                self._load(orjson.loads(path.read_bytes()))
-            except (orjson.JSONDecodeError, KeyError, TypeError):
-                path.replace(path.with_suffix(".damaged"))
+        unless_damaged(path, self._load, lambda: None, "alarms before now are forgotten")
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Take one batch of `events`."""
@@ -96,7 +93,8 @@ class AlarmLog:
             "raised": self.raised,
         }
 
-    def _load(self, known: Mapping[str, Any]) -> None:
+    def _load(self) -> None:
+        known = orjson.loads(self._path.read_bytes())
         up = [Alarm(**alarm) for alarm in known["up"]]
         ended = [Alarm(**alarm) for alarm in known["ended"]]
         self._batch, self.raised = known["batch"], known["raised"]

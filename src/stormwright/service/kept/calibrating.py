@@ -18,6 +18,7 @@ from zlib import crc32
 import orjson
 
 from stormwright.files import write_whole
+from stormwright.kept_files import unless_damaged
 from stormwright.model import LoadProfile, Problem, Supervisor
 from stormwright.model.conf.requests import CPU
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
@@ -163,20 +164,11 @@ class Calibrating:
         return costs_to_dict(self._calibration) if self._calibration.minutes else {}
 
     def _read(self) -> Known:
-        if not self._path.exists():
-            return Known()
-        try:
+        def read() -> Known:
             told = orjson.loads(self._path.read_bytes())
-            if told["version"] != _VERSION:
-                return Known()
-            return Known.from_dict(told["known"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            log.warning("%s is damaged (%s): what messages cost is learnt again", self._path, error)
-            try:
-                self._path.replace(self._path.with_suffix(".damaged"))
-            except OSError:
-                log.debug("it stays where it is", exc_info=True)
-            return Known()
+            return Known.from_dict(told["known"]) if told["version"] == _VERSION else Known()
+
+        return unless_damaged(self._path, read, Known, "what messages cost is learnt again")
 
 
 def _tells_cores(node: Supervisor, core_hz: float) -> bool:

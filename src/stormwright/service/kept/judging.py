@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
@@ -16,17 +15,14 @@ from stormwright.history.judged.evaluation import Evaluation, Judged, Worse
 from stormwright.history.judged.measured import Measured
 from stormwright.history.judged.observed import ObservedTraffic, Record
 from stormwright.history.judged.waiting import Moved
+from stormwright.kept_files import unless_damaged
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
-
-log = logging.getLogger(__name__)
 
 #: Length of the windows that topologies are looked at in, and from one writing down of what was measured to the next.
 WINDOW_S, KEEP_EVERY_S = 5.0, 10.0
 
 #: So long after a move, in ms, Nimbus has certainly told where the topology is.
 STALE_MS = 60_000
-
-_T = TypeVar("_T")
 
 
 class Judging:
@@ -48,8 +44,10 @@ class Judging:
 
     def begin(self) -> None:
         """Go on with what an earlier service wrote down; what is damaged is put aside, and begun anew."""
-        self._evaluation = _unless_damaged(self._moves, lambda: Evaluation(self._moves, self.observed))
-        self._measured = _unless_damaged(self._file, self._known)
+        evaluation, lost = (lambda: Evaluation(self._moves, self.observed)), "moves before now are not judged"
+        self._evaluation = unless_damaged(self._moves, evaluation, evaluation, lost)
+        lost = "all topologies are measured for long enough again before they move"
+        self._measured = unless_damaged(self._file, self._known, self._known, lost)
 
     def count(self, records: Iterable[Record]) -> None:
         """Count records that have not come before."""
@@ -110,16 +108,6 @@ class Judging:
                 self._file.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(self._file, orjson.dumps(kept))
                 self._kept = kept
-
-
-def _unless_damaged(path: Path, begin: Callable[[], _T]) -> _T:
-    try:
-        return begin()
-    except (ValueError, KeyError, TypeError) as error:
-        aside = path.with_suffix(".damaged")
-        path.replace(aside)
-        log.warning("%s is damaged (%s): it is now %s, and begun anew", path, error, aside.name)
-        return begin()
 
 
 def _where(placement: TopologyAssignment | None) -> list[WorkerSlot | None]:
