@@ -78,8 +78,8 @@ class Costs:
         CPU that an executor's thread takes on such a node to look for tuples, in parts of the time for which the node
         runs. It uses up the quota, but work goes before: it limits no rate.
     asleep_us
-        What is left on average of the sleep of a thread that found no tuples, when one comes: half of Storm's 1 ms. Of
-        that only what a tuple loses by stops of its node meanwhile is counted.
+        Time until a thread that found no tuples looks again, once one has come: half of the 1 ms for which Storm's
+        threads sleep, and what it takes to have a core. Of that only what a tuple loses by stops of its node counts.
     work_error, message_error, delay_error
         Relative errors of the work of executors, of the costs of messages, and of delays: half-widths.
     fitted_in
@@ -106,7 +106,7 @@ class Costs:
     quota_piece_ms: float = 5.0
     machine_cores: float = 64.0
     polling_share: float = 0.017
-    asleep_us: float = 500.0
+    asleep_us: float = 600.0
     work_error: float = _WORK_ERROR
     message_error: float = _MESSAGE_ERROR
     delay_error: float = _DELAY_ERROR

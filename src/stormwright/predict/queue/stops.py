@@ -15,11 +15,11 @@ Breakdown, Operations Research 11(3), 1963, https://doi.org/10.1287/opre.11.3.30
 their node runs; most do, as what sends them to each other is on it. How much it varies is taken to be as with stops at
 random: by the clock they would vary less, and measured latencies vary like that.
 
-At each executor δ is how long its thread still sleeps, which found no tuples before. Where a message goes to another
-worker, the thread that sends and the one that receives take half of that each. The kernel deals out a quota to cores
-in pieces of s. If that is fewer pieces than cores, m = c P / s < d, cores take turns, and a tuple that is handed from
-one to another waits for that too: δ is d / m times as long. These two are no theory: they came nearest to what was
-measured on nodes of 0.25 and 0.4 cores.
+At each executor δ is how long it takes until its thread looks, which found no tuples before and sleeps. Where a message
+goes to another worker, the thread that sends and the one that receives take half of that each. The kernel deals out a
+quota to cores in pieces of s. If that is fewer pieces than cores, m = c P / s < d, cores take turns, and a tuple that
+is handed from one to another waits for that too: δ is d / m times as long. These two are no theory: they came nearest
+to what was measured on nodes of 0.25 and 0.4 cores.
 """
 
 from __future__ import annotations
