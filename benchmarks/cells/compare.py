@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from stormwright.link_speed import link_bits_per_s
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.predict.answer import Assumptions, predict
-from stormwright.predict.costs import Correction
+from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.demand import Demand
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
@@ -29,6 +29,9 @@ Fit = Callable[[Measured, Stretch], Fitted]
 
 #: A node or link is full where it is used at least so far, a node also where it used up its quota in most periods.
 FULL, HELD_BACK = 0.93, 0.9
+
+#: How far what is likely is moved towards what the source has measured, in logarithms.
+_HALF_WAY = 0.5
 
 
 @dataclass(frozen=True)
@@ -113,13 +116,37 @@ def cells(starts: Sequence[Measured], sources: Sequence[str], fit: Fit, by_speed
     for source in first:
         if source.start.placement not in sources:
             continue
+        asleep_us = _asleep_us(source, fit)
         for limit in source.start.limits:
-            at_most = source.at(limit)
-            known = fit(source, at_most)
-            problem = source.under(limit, usable_cores(at_most), known.spin)
+            known, problem = _as_source(source, limit, fit)
+            known = replace(known, costs=replace(known.costs, asleep_us=asleep_us))
             for target in first:
                 if target.start.topology == source.start.topology and target is not source:
                     yield _cell(source, target, problem, limit, known, by_speed)
+
+
+def _as_source(source: Measured, limit: Limit, fit: Fit) -> tuple[Fitted, Problem]:
+    """What the source tells of costs and of the load under a limit."""
+    at_most = source.at(limit)
+    known = fit(source, at_most)
+    return known, source.under(limit, usable_cores(at_most), known.spin)
+
+
+def _asleep_us(source: Measured, fit: Fit) -> float:
+    """For how long threads sleep when a tuple comes, by the source's own latencies at limited rates: half way to them.
+
+    Two starts of the same are too far apart to go all the way.
+    """
+    off = []
+    for limit in source.start.limits:
+        limited = source.at(limit, limited=True)
+        known, problem = _as_source(source, limit, fit)
+        assumed = _assumed(source, limit, limited, known, by_speed=True)
+        (topology,) = predict(problem, source.slots_in(problem), assumed).topologies
+        if topology.latency_ms is not None and limited.latency_ms is not None:
+            off.append(np.log(limited.latency_ms[0] / topology.latency_ms.value))
+    likely = Costs().asleep_us
+    return likely * float(np.exp(_HALF_WAY * np.mean(off))) if off else likely
 
 
 def _assumed(source: Measured, limit: Limit, target: Stretch, known: Fitted, by_speed: bool) -> Assumptions:

@@ -74,6 +74,9 @@ def fitted(source: Measured, at: Stretch) -> Fitted:
         serialise_us_per_kb=0.0,
         worker_cores=_of_workers(at) + spin * _idle_where_full(at),
         overhead_bytes=_on_wire(at),
+        quota_period_ms=at.quota_period_ms,
+        machine_cores=at.machine_cores,
+        polling_share=spin,
         **{name: getattr(BEFORE, name) * factor for name in _ELASTIC[:4]},
     )
     return Fitted(costs, spin)

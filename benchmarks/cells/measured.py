@@ -65,6 +65,20 @@ class Stretch:
         return float(self.found["loop_ms"])
 
     @property
+    def quota_period_ms(self) -> float:
+        """After which nodes may use their quota again: some begin none while they are idle, the busiest all of them."""
+        first, last = (self.found[name] for name in ("first", "last"))
+        begun = max(last["nodes"][host]["periods"] - first["nodes"][host]["periods"] for host in self.nodes)
+        return (last["at_ms"] - first["at_ms"]) / begun
+
+    @property
+    def machine_cores(self) -> float:
+        """Cores of the machine that all nodes ran on."""
+        machine = self.found["machine"]
+        others = sum(machine[name] for name in ("other_cores", "idle_cores", "stolen_cores"))
+        return float(round(others + sum(node["cores"] for node in self.nodes.values())))
+
+    @property
     def disturbed(self) -> bool:
         """Whether nodes did not get what their quota allows."""
         return bool(self.found["machine"]["disturbed"])

@@ -67,6 +67,19 @@ class Costs:
         What a message adds to its tuple on the wire.
     local_hop_us, remote_hop_us
         Delay of a tuple on its way into a queue of its own worker, and of another one, where nothing is in its way.
+    quota_period_ms
+        Period of the quota that holds every node to its CPU (``cpu.max`` of a control group, a container's CPU limit),
+        after which a node that has used it up runs again; 0 for whole machines, which do not stop. Linux has 100.
+    quota_piece_ms
+        Pieces in which the quota is dealt out to cores: the kernel's ``sched_cfs_bandwidth_slice_us``.
+    machine_cores
+        Cores of the machine that the threads of such a node run on at once, if there are so many threads.
+    polling_share
+        CPU that an executor's thread takes on such a node to look for tuples, in parts of the time for which the node
+        runs. It uses up the quota, but work goes before: it limits no rate.
+    asleep_us
+        Time until a thread that found no tuples looks again, once one has come: half of the 1 ms for which Storm's
+        threads sleep, and what it takes to have a core. Of that only what a tuple loses by stops of its node counts.
     work_error, message_error, delay_error
         Relative errors of the work of executors, of the costs of messages, and of delays: half-widths.
     fitted_in
@@ -89,6 +102,11 @@ class Costs:
     overhead_bytes: float = 17.2
     local_hop_us: float = 100.0
     remote_hop_us: float = 1_000.0
+    quota_period_ms: float = 0.0
+    quota_piece_ms: float = 5.0
+    machine_cores: float = 64.0
+    polling_share: float = 0.017
+    asleep_us: float = 600.0
     work_error: float = _WORK_ERROR
     message_error: float = _MESSAGE_ERROR
     delay_error: float = _DELAY_ERROR
@@ -107,7 +125,7 @@ class Costs:
     def varied(self, messages: float, delays: float) -> Costs:
         """The same with costs of messages and delays times a factor each."""
         of_messages = [n for n in self.__slots__ if n.split("_")[0] in ("serialise", "send", "receive")]
-        of_delays = [n for n in self.__slots__ if n.endswith("_hop_us")]
+        of_delays = [n for n in self.__slots__ if n.endswith(("_hop_us", "asleep_us"))]
         scaled = {n: getattr(self, n) * messages for n in of_messages} | {
             n: getattr(self, n) * delays for n in of_delays
         }

@@ -118,7 +118,7 @@ def steady_state(
         full_demand=full_demand,
         highest_tps=highest.rate_tps,
         limit=highest.limit,
-        given=at_rates(network, rate_tps),
+        given=at_rates(network, rate_tps, costs=costs),
         pending=pending,
         given_use=fullest_use(shares, free, rate_tps),
         pending_use=fullest_use(full_shares, full_free, pending.rate_tps),

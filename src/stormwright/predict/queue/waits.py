@@ -16,9 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import FloatArray
+from stormwright.predict.costs import Costs
 from stormwright.predict.demand import Demand
 from stormwright.predict.queue.contention import stretch
 from stormwright.predict.queue.network import Network, Stays, Ways
+from stormwright.predict.queue.stops import with_stops
 from stormwright.predict.queue.trees import Times
 from stormwright.predict.sums import ratio, sums
 
@@ -53,7 +55,9 @@ class State(NamedTuple):
     settled: bool = True
 
 
-def at_rates(network: Network, rate_tps: FloatArray, others_tps: FloatArray | None = None) -> State:
+def at_rates(
+    network: Network, rate_tps: FloatArray, others_tps: FloatArray | None = None, costs: Costs | None = None
+) -> State:
     """The state in which topologies have given rates; times are meaningless where something is too full.
 
     Parameters
@@ -64,6 +68,8 @@ def at_rates(network: Network, rate_tps: FloatArray, others_tps: FloatArray | No
         Trees/s, shape (T,).
     others_tps
         Trees/s that each topology is to see of the others, shape (T,); by default the same.
+    costs
+        With the quota of nodes that stop when it is used up; None for nodes that do not.
     """
     demand, places = network.demand, network.demand.places
     others_tps = rate_tps if others_tps is None else others_tps
@@ -82,7 +88,8 @@ def at_rates(network: Network, rate_tps: FloatArray, others_tps: FloatArray | No
     messages = rate_tps[places.topology] * places.link_messages
     link = (ratio(own, messages) / np.maximum(1.0 - use, 1.0 - _FULL)).ravel()
     stays = Stays(Times(mean, varies * mean**2), Times(link, link**2))
-    return State(rate_tps, network.ways(stays), np.minimum(full, 1.0))
+    ways = with_stops(network, costs, stays, rate_tps) if costs else network.ways(stays)
+    return State(rate_tps, ways, np.minimum(full, 1.0))
 
 
 def closed(network: Network, rate_tps: FloatArray) -> State:
