@@ -17,9 +17,7 @@ from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.demand import Demand
-from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.flow.routes import Routes
 from stormwright.predict.shares import with_shares
 from stormwright.predict.steady import Placed
 from stormwright.predict.sums import sums
@@ -205,9 +203,8 @@ def _at_most(problem: Problem, slots: IntArray, assumed: Assumptions) -> tuple[F
         Shapes (N, 2) and (N,).
     """
     profile = Profile.of(problem)
-    graph = Graph.of(profile)
-    placed = Placed(profile, graph, problem, Routes.under(profile, graph, problem, slots))
-    placed = with_shares(placed, slots, assumed.costs, assumed.corrections)
+    placed = Placed.under(profile, problem, slots)
+    placed = with_shares(placed, assumed.costs, assumed.corrections)
     demand = Demand.of(profile, placed.full_routes or placed.routes, problem, assumed.costs, assumed.corrections)
     nodes = len(problem.supervisors)
     by_rate = demand.shared.toarray()[:nodes].sum(axis=1) * demand.nodes.cores

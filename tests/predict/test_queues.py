@@ -19,9 +19,7 @@ from stormwright.model import (
     default_executor_runs,
 )
 from stormwright.predict.costs import Costs
-from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.flow.routes import Routes
 from stormwright.predict.queue.trees import Alike, Times, larger
 from stormwright.predict.steady import Placed, Steady, steady_state
 
@@ -55,8 +53,7 @@ def chain(each_us, pending, cores=64.0, rate_tps=100.0) -> Problem:
 
 def solved(problem: Problem, rate_tps=None, costs=NO_COSTS) -> Steady:
     profile = Profile.of(problem)
-    graph = Graph.of(profile)
-    placed = Placed(profile, graph, problem, Routes.under(profile, graph, problem, problem.current_slot))
+    placed = Placed.under(profile, problem, problem.current_slot)
     rates = profile.rate_tps if rate_tps is None else np.array([rate_tps])
     return steady_state(placed, rates, profile.rate_tps, costs)
 

@@ -12,9 +12,7 @@ from scipy.optimize import minimize
 
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.costs import Costs
-from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.flow.routes import Routes
 from stormwright.predict.shares import fair_rates, with_shares
 from stormwright.predict.steady import Placed
 from stormwright.testing.word_counts import SPLITS, SPOUTS, WordCount
@@ -74,9 +72,8 @@ def test_at_a_link_small_messages_wait_as_long_as_large_ones():
 def shares_of(word_count, slots, costs=NO_COSTS):
     problem = word_count.problem()
     profile = Profile.of(problem)
-    graph = Graph.of(profile)
-    placed = Placed(profile, graph, problem, Routes.under(profile, graph, problem, slots))
-    full = with_shares(placed, slots, costs).full_routes
+    placed = Placed.under(profile, problem, slots)
+    full = with_shares(placed, costs).full_routes
     return None if full is None else full.handled[list(SPOUTS)]
 
 
@@ -105,5 +102,13 @@ def test_what_is_predicted_is_never_less_than_with_equal_shares(monkeypatch):
     slots[[SPOUTS[1], SPLITS[1], SPLITS[3]]] = 2
     problem = WordCount(cores=0.4, link_bps=None).problem()
     fair = predict(problem, slots, Assumptions(NO_COSTS)).topologies[0].highest_tps.value
-    monkeypatch.setattr("stormwright.predict.answer.with_shares", lambda placed, *_: placed)
+    monkeypatch.setattr("stormwright.predict.evaluate.with_shares", lambda placed, *_: placed)
     assert fair > predict(problem, slots, Assumptions(NO_COSTS)).topologies[0].highest_tps.value
+
+
+def test_of_a_large_cluster_spouts_of_topologies_with_many_share_evenly(monkeypatch):
+    slots = np.zeros(12, np.int32)
+    slots[[SPOUTS[1], SPLITS[1], SPLITS[3]]] = 2
+    assert shares_of(WordCount(cores=0.4, link_bps=None), slots) is not None
+    monkeypatch.setattr("stormwright.predict.shares.MOST_WORKED_OUT", 2 * 12 - 1)
+    assert shares_of(WordCount(cores=0.4, link_bps=None), slots) is None

@@ -11,7 +11,7 @@ from stormwright.model import traffic_under
 from stormwright.model.traffic.scopes import scopes_of
 from stormwright.predict.flow.layout import Layout
 from stormwright.predict.flow.measured import Measured
-from stormwright.predict.flow.spread import spread
+from stormwright.predict.flow.spread import Flows, spread
 from stormwright.testing.strategies import problems
 
 
@@ -25,17 +25,15 @@ def test_flows_go_where_the_model_says(data):
     )
     layout = Layout.of(problem)
     traffic = Measured.of(problem, layout)
-    flow, member, share = spread(
-        scopes_of(problem, placed),
-        layout.executor_component,
-        traffic.flow_source,
-        traffic.flow_target,
-        traffic.flow_local,
-    )
+    every = np.arange(len(layout.size))  # edges are known by where they go
+    flows = Flows(traffic.flow_source, traffic.flow_target, traffic.flow_local)
+    found = spread(scopes_of(problem, placed), layout.executor_component, every, flows)
     size = (problem.num_executors,) * 2
     ours, models = np.zeros(size), np.zeros(size)
     np.add.at(ours, (traffic.pair_source, traffic.pair_target), traffic.pair_tps)
-    np.add.at(ours, (traffic.flow_source[flow], member), traffic.flow_tps[flow] * share)
+    for flow, (source, tps) in enumerate(zip(traffic.flow_source, traffic.flow_tps, strict=True)):
+        amounts = np.where(np.arange(len(traffic.flow_tps)) == flow, tps, 0.0)
+        np.add.at(ours, (source, found.member), found.gets * found.lots(amounts))
     expected = traffic_under(problem, placed)
     np.add.at(models, (expected.source, expected.target), expected.tps)
     assert ours == pytest.approx(models)

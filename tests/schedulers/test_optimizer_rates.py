@@ -11,7 +11,11 @@ from stormwright.errors import InputError
 from stormwright.formats import assignment_from_dict, assignment_to_dict
 from stormwright.model import UNPLACED, Assignment, Problem, violations
 from stormwright.model.limits.violations import broken_limits
+from stormwright.optimize.rates.improve import Effort, improve
+from stormwright.optimize.rates.start import MeasuredLoad
 from stormwright.predict.answer import predict
+from stormwright.predict.flow.profile import Profile
+from stormwright.schedulers.frame.by_rates import RateSearch, Wish
 from stormwright.schedulers.kit.registry import make_scheduler
 from stormwright.testing.word_counts import WordCount
 
@@ -105,3 +109,35 @@ def test_memory_and_ports_are_kept_and_a_full_node_is_not_gathered_on():
         assert UNPLACED not in slots
         assert broken_limits(with_little_cpu(problem), slots) == []
         assert len(set(problem.slot_node[slots])) >= 2
+
+
+def test_where_no_time_is_left_what_is_there_is_judged_and_nothing_is_searched(monkeypatch):
+    """As the search for little traffic may take all of it in a large cluster."""
+    problem = spread(WordCount(nodes=3, cores=0.4).problem())
+    search = RateSearch(problem, MeasuredLoad(Profile.of(problem)), Wish("throughput", "free", 0.2, 0))
+    judged = []
+    badness = search.badness
+    monkeypatch.setattr(search, "badness", lambda slots: judged.append(slots) or badness(slots))
+    one = np.zeros(12, np.int32)
+    assert np.array_equal(search.improved(one, Effort(0, 1e-9)), one)
+    assert search.steps == 0
+    assert len(judged) == 2
+
+
+def test_with_few_steps_for_many_executors_the_best_starts_are_searched(monkeypatch):
+    problem = spread(WordCount(nodes=3, cores=0.4).problem())
+    load = MeasuredLoad(Profile.of(problem))
+    searched = []
+    monkeypatch.setattr(
+        "stormwright.schedulers.frame.by_rates.improve",
+        lambda of, effort: searched.append((of.executors["worker"].copy(), effort.steps)) or improve(of, effort),
+    )
+    one, steps = np.zeros(12, np.int32), 12 * 20
+    for effort, expected in ((steps, 10), (12, 2)):
+        searched.clear()
+        RateSearch(problem, load, Wish("throughput", "free", 0.2, 0)).improved(one, Effort(effort))
+        assert len(searched) == expected  # two placements and three that are gathered, for two kinds of scores
+        assert {each for _, each in searched} == {effort // expected}
+    (first, _), (second, _) = searched
+    assert np.array_equal(first, second)
+    assert len(set(first.tolist())) == 1  # all in one worker is better than what runs

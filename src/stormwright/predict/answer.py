@@ -11,13 +11,10 @@ from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.predict.costs import Correction, Costs
+from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fit.file import costs_of
-from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.flow.routes import Routes
-from stormwright.predict.shares import with_shares
-from stormwright.predict.spill import with_spill
-from stormwright.predict.steady import Placed, steady_state
+from stormwright.predict.steady import Placed
 from stormwright.predict.told.described import described
 from stormwright.predict.told.prediction import Prediction
 
@@ -86,15 +83,10 @@ def predict(
         if np.all(slot_of_executor == UNPLACED):
             raise InputError("placement", [Fault("nothing runs in this problem: say which placement is meant", "$")])
     profile = profile or Profile.of(problem)
-    graph = Graph.of(profile)
-    placed = Placed(profile, graph, problem, Routes.under(profile, graph, problem, slot_of_executor))
     rates = _named(problem, assumptions.rate_tps, profile.rate_tps)
     weights = _named(problem, assumptions.weights, np.ones(len(rates))) * rates
-    placed = with_spill(placed, slot_of_executor, weights, assumptions.costs, assumptions.corrections)
-    states = [
-        steady_state(with_shares(placed, slot_of_executor, *known), rates, weights, *known)
-        for known in _varied(problem, assumptions)
-    ]
+    placed = Placed.under(profile, problem, slot_of_executor)
+    placed, states = steady_states(placed, rates, weights, _varied(problem, assumptions))
     return described(placed, states, assumptions.costs)
 
 

@@ -15,36 +15,15 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.model.conf.requests import CPU
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
+from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile, correction_factors
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.sums import sums
+from stormwright.predict.workers import Nodes, Workers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-
-class Nodes(NamedTuple):
-    """Cores of every node, their speed in Hz, and bytes/s of its link in either direction (inf where unknown), (N,)."""
-
-    cores: FloatArray
-    core_hz: FloatArray
-    link_bytes_per_s: FloatArray
-
-
-def nodes_of(problem: Problem) -> Nodes:
-    """What the nodes of a problem have.
-
-    A node that does not say how many cores its CPU is has cores of the problem's `core_hz`. One with less than a core
-    has a share of one that runs at full speed.
-    """
-    cpu_hz = problem.node_cpu_hz
-    told = np.array([node.resources.get(CPU, 0.0) / 100 for node in problem.supervisors], dtype=np.float64)
-    cores = np.where(told > 0, told, cpu_hz / problem.core_hz)
-    core_hz = np.divide(cpu_hz, cores, out=np.full(len(cores), problem.core_hz), where=cores > 0)
-    links = [node.link_bps / 8 if node.link_bps else np.inf for node in problem.supervisors]
-    return Nodes(cores, np.where(core_hz > 0, core_hz, problem.core_hz), np.array(links, dtype=np.float64))
 
 
 class Places(NamedTuple):
@@ -76,14 +55,8 @@ class Demand:
 
     Parameters
     ----------
-    nodes
-        What nodes have.
-    running
-        Whether all executors of a topology have a slot, shape (T,); others take nothing.
-    worker_topology, worker_slot, worker_node
-        Of every worker, shape (W,).
-    executor_worker
-        Worker of every executor, -1 for none, shape (E,).
+    workers
+        What is where.
     thread_s, thread_visits
         Seconds and tuples of a tree, shape (E + 2 W,).
     link_bytes, link_messages
@@ -92,41 +65,70 @@ class Demand:
         CPU of nodes that depends on no rate, shape (N,).
     """
 
-    nodes: Nodes
-    running: BoolArray
-    worker_topology: IndexArray
-    worker_slot: IndexArray
-    worker_node: IndexArray
-    executor_worker: IndexArray
-    executor_topology: IndexArray
-    executor_node: IndexArray
+    workers: Workers
     thread_s: FloatArray
     thread_visits: FloatArray
     link_bytes: FloatArray
     link_messages: FloatArray
     base_cores: FloatArray
 
-    @cached_property
+    @property
+    def nodes(self) -> Nodes:
+        """What nodes have."""
+        return self.workers.nodes
+
+    @property
+    def running(self) -> BoolArray:
+        """Whether all executors of a topology have a slot, shape (T,); others take nothing."""
+        return self.workers.running
+
+    @property
+    def worker_topology(self) -> IndexArray:
+        """Topology of every worker, shape (W,)."""
+        return self.workers.topology
+
+    @property
+    def worker_slot(self) -> IndexArray:
+        """Slot of every worker, shape (W,)."""
+        return self.workers.slot
+
+    @property
+    def worker_node(self) -> IndexArray:
+        """Node of every worker, shape (W,)."""
+        return self.workers.node
+
+    @property
+    def executor_worker(self) -> IndexArray:
+        """Worker of every executor, -1 for none, shape (E,)."""
+        return self.workers.of_executor
+
+    @property
+    def executor_node(self) -> IndexArray:
+        """Node of every executor, -1 for none, shape (E,)."""
+        return self.workers.executor_node
+
+    @property
     def thread_topology(self) -> IndexArray:
         """Topology of every thread, shape (E + 2 W,)."""
-        return np.concatenate([self.executor_topology, self.worker_topology, self.worker_topology])
+        return self.workers.thread_topology
 
-    @cached_property
+    @property
     def thread_node(self) -> IndexArray:
         """Node of every thread, -1 for none, shape (E + 2 W,)."""
-        return np.concatenate([self.executor_node, self.worker_node, self.worker_node])
+        return self.workers.thread_node
 
     @cached_property
     def shared(self) -> csr_array:
         """Part of each shared resource that 1 tree/s takes: CPU, links out, links in of all nodes; shape (3 N, T)."""
         from scipy.sparse import csr_array  # takes longer to import than the rest
 
-        count, on = len(self.nodes.cores), self.thread_node != UNPLACED
-        row = np.concatenate([self.thread_node[on], count + self.worker_node, 2 * count + self.worker_node])
-        column = np.concatenate([self.thread_topology[on], self.worker_topology, self.worker_topology])
-        speed = self.nodes.link_bytes_per_s[self.worker_node]
-        parts = [_part(self.thread_s[on], self.nodes.cores[self.thread_node[on]]), *_part(self.link_bytes, speed)]
-        return csr_array((np.concatenate(parts), (row, column)), shape=(3 * count, len(self.running)))
+        places, count = self.places, len(self.nodes.cores)
+        on = places.of_thread != UNPLACED
+        seconds = sums(places.of_thread[on], self.thread_s[on], len(places.node))
+        row = np.concatenate([places.node, count + places.node, 2 * count + places.node])
+        parts = [_part(seconds, self.nodes.cores[places.node]), *places.link_s]
+        shape = (3 * count, len(self.running))
+        return csr_array((np.concatenate(parts), (row, np.tile(places.topology, 3))), shape=shape)
 
     @cached_property
     def free(self) -> FloatArray:
@@ -144,20 +146,15 @@ class Demand:
     @cached_property
     def places(self) -> Places:
         """Where topologies are, and which place each worker and thread is in."""
-        topologies = np.int64(max(len(self.running), 1))
-        keys, of_worker = np.unique(self.worker_node * topologies + self.worker_topology, return_inverse=True)
-        node, topology = np.divmod(keys, topologies)
-        on = self.executor_worker != UNPLACED
-        of_executor = np.full(len(on), UNPLACED, dtype=np.int64)
-        of_executor[on] = of_worker[self.executor_worker[on]]
+        node, topology, of_worker = self.workers.places
         amounts = [
-            [sums(of_worker, each, len(keys)) for each in kind] for kind in (self.link_bytes, self.link_messages)
+            [sums(of_worker, each, len(node)) for each in kind] for kind in (self.link_bytes, self.link_messages)
         ]
         return Places(
             node=node,
             topology=topology,
             of_worker=of_worker,
-            of_thread=np.concatenate([of_executor, of_worker, of_worker]),
+            of_thread=self.workers.place_of_thread,
             link_s=_part(np.stack(amounts[0]), self.nodes.link_bytes_per_s[node]),
             link_messages=np.stack(amounts[1]),
         )
@@ -196,44 +193,23 @@ class Demand:
         costs, corrections
             What messages and workers cost, and what is known of single topologies, by id.
         """
-        slot = routes.scopes.slot.astype(np.int64)
-        topology = profile.layout.executor_topology.astype(np.int64)
-        unplaced = sums(topology, slot == UNPLACED, len(problem.topologies))
-        running = unplaced == 0
-        on = (slot != UNPLACED) & running[topology]
-        slots = np.int64(max(len(problem.slots), 1))
-        keys, worker = np.unique(topology[on] * slots + slot[on], return_inverse=True)
-        worker_topology, worker_slot = np.divmod(keys, slots)
-        executor_worker = np.full(len(slot), UNPLACED, dtype=np.int64)
-        executor_worker[on] = worker
-        worker_node = problem.slot_node[worker_slot].astype(np.int64)
-        executor_node = np.where(on, routes.scopes.node, UNPLACED)
-        messages = _Messages.of(routes, executor_worker, len(keys), costs)
-        nodes = nodes_of(problem)
+        workers = routes.workers
+        nodes, worker_node, executor_node = workers.nodes, workers.node, workers.executor_node
+        on, topology = workers.of_executor != UNPLACED, workers.executor_topology
+        messages = _Messages.of(routes, profile.graph, costs)
         factors = correction_factors(problem, corrections)[1]
         cycles = 1e-6 * problem.core_hz * np.append(factors, 1.0)
         work = profile.work_cycles(costs, corrections) * routes.handled + messages.serialise_us * cycles[topology]
-        of_worker = cycles[worker_topology] / nodes.core_hz[worker_node]
+        of_worker = cycles[workers.topology] / nodes.core_hz[worker_node]
         idle_cores = np.where(on, profile.idle_hz(), 0.0) / np.append(nodes.core_hz, 1.0)[executor_node]
         base = sums(executor_node[on], idle_cores[on], len(nodes.cores))
         base += np.bincount(worker_node, minlength=len(nodes.cores)) * costs.worker_cores
+        own_s = np.where(on, work / np.append(nodes.core_hz, 1.0)[executor_node], 0.0)
+        handled = np.where(on, routes.handled, 0.0)
         return cls(
-            nodes=nodes,
-            running=running,
-            worker_topology=worker_topology,
-            worker_slot=worker_slot,
-            worker_node=worker_node,
-            executor_worker=executor_worker,
-            executor_topology=topology,
-            executor_node=executor_node,
-            thread_s=np.concatenate(
-                [
-                    np.where(on, work / np.append(nodes.core_hz, 1.0)[executor_node], 0.0),
-                    messages.send_us * of_worker,
-                    messages.receive_us * of_worker,
-                ]
-            ),
-            thread_visits=np.concatenate([np.where(on, routes.handled, 0.0), messages.sent, messages.received]),
+            workers=workers,
+            thread_s=np.concatenate([own_s, messages.send_us * of_worker, messages.receive_us * of_worker]),
+            thread_visits=np.concatenate([handled, messages.sent, messages.received]),
             link_bytes=messages.link_bytes,
             link_messages=messages.link_messages,
             base_cores=base,
@@ -252,28 +228,29 @@ class _Messages(NamedTuple):
     link_messages: FloatArray
 
     @classmethod
-    def of(cls, routes: Routes, executor_worker: IndexArray, workers: int, costs: Costs) -> _Messages:
-        from_worker, to_worker = executor_worker[routes.source], executor_worker[routes.target]
-        left = np.flatnonzero((from_worker != to_worker) & (from_worker != UNPLACED) & (to_worker != UNPLACED))
-        tuples, source = routes.tuples[left], routes.source[left]
-        kilobytes = tuples * routes.size[left] / 1e3
-        from_worker, to_worker = from_worker[left], to_worker[left]
-        far = routes.scopes.node[source] != routes.scopes.node[routes.target[left]]
-        on_wire = (tuples * (routes.size[left] + costs.overhead_bytes))[far]
+    def of(cls, routes: Routes, graph: Graph, costs: Costs) -> _Messages:
+        sender, receiver = graph.sources.executor, graph.targets.executor
+        executor_worker, workers = routes.workers.of_executor, len(routes.workers.slot)
+        executors = len(executor_worker)
 
-        def of_workers(worker: IndexArray, weights: FloatArray) -> FloatArray:
-            return sums(worker, weights, workers)
+        def of_workers(executor: IndexArray, amounts: FloatArray) -> FloatArray:
+            return sums(executor_worker[on], sums(executor, amounts, executors)[on], workers)
 
-        serialise_us = tuples * costs.serialise_us + kilobytes * costs.serialise_us_per_kb
-        ends = (from_worker, to_worker)
+        on = np.flatnonzero(executor_worker != UNPLACED)
+        sent, received = routes.sent, routes.received
+        kilobytes, came = sent.bytes / 1e3, received.bytes / 1e3
+        serialise_us = sent.tuples * costs.serialise_us + kilobytes * costs.serialise_us_per_kb
+        ends = ((sender, sent), (receiver, received))
         return cls(
-            serialise_us=sums(source, serialise_us, len(executor_worker)),
-            send_us=of_workers(from_worker, tuples * costs.send_us + kilobytes * costs.send_us_per_kb),
-            receive_us=of_workers(to_worker, tuples * costs.receive_us + kilobytes * costs.receive_us_per_kb),
-            sent=of_workers(from_worker, tuples),
-            received=of_workers(to_worker, tuples),
-            link_bytes=np.stack([of_workers(end[far], on_wire) for end in ends]),
-            link_messages=np.stack([of_workers(end[far], tuples[far]) for end in ends]),
+            serialise_us=sums(sender, serialise_us, executors),
+            send_us=of_workers(sender, sent.tuples * costs.send_us + kilobytes * costs.send_us_per_kb),
+            receive_us=of_workers(receiver, received.tuples * costs.receive_us + came * costs.receive_us_per_kb),
+            sent=of_workers(sender, sent.tuples),
+            received=of_workers(receiver, received.tuples),
+            link_bytes=np.stack(
+                [of_workers(end, of.far_bytes + of.far_tuples * costs.overhead_bytes) for end, of in ends]
+            ),
+            link_messages=np.stack([of_workers(end, of.far_tuples) for end, of in ends]),
         )
 
 

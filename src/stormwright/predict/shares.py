@@ -16,32 +16,30 @@ link each message waits behind all others, however small: there p is by the mess
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from stormwright.model.arrays import FloatArray, IndexArray, IntArray
+from stormwright.model import UNPLACED
+from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import Demand
-from stormwright.predict.flow.profile import Profile
-from stormwright.predict.flow.routes import Routes
+from stormwright.predict.flow.standing import Limits
 from stormwright.predict.steady import Placed
-from stormwright.predict.sums import ratio, sums
+from stormwright.predict.sums import sums
 
 #: More executors of a topology's spouts share evenly: what the trees of each take costs as much as a prediction.
 MOST_SPOUTS = 32
+
+#: And of a large cluster only topologies with so few of them that this many executors are worked out in all.
+MOST_WORKED_OUT = 50_000
 
 #: Resources are filled up to this part too much, or after so many steps.
 _SETTLED, _MOST_STEPS = 1e-4, 5_000
 
 
-def with_shares(
-    placed: Placed,
-    slot_of_executor: IntArray,
-    costs: Costs,
-    corrections: Mapping[str, Correction] = NO_CORRECTIONS,
-) -> Placed:
+def with_shares(placed: Placed, costs: Costs, corrections: Mapping[str, Correction] = NO_CORRECTIONS) -> Placed:
     """The placement with routes at highest rates: executors of spouts begin as many trees as theirs find room for.
 
     Each topology counts as if it were alone.
@@ -50,27 +48,38 @@ def with_shares(
     ----------
     placed
         The load under the placement; one in which shuffled tuples spill over stays as it is.
-    slot_of_executor
-        Index into the problem's slots, -1 for none, shape (E,).
     costs, corrections
         What messages and workers cost, and what is known of single topologies, by id.
     """
-    if placed.full_routes is not None:
+    spouts = _spouts(placed)
+    if placed.full_routes is not None or not spouts:
         return placed
-    profile, problem, begins = placed.profile, placed.problem, placed.profile.begins.copy()
-
-    def under(begun: FloatArray) -> Routes:
-        return Routes.under(_begun(profile, begun), placed.graph, problem, slot_of_executor)
-
-    for spouts in _spouts(placed):
-        demands = [
-            Demand.of(profile, under(each), problem, costs, corrections) for each in _alone(profile.begins, spouts)
-        ]
-        topology = int(profile.layout.executor_topology[spouts[0]])
-        if demands[0].running[topology]:
-            rates = fair_rates(*np.stack([_use(demand, topology) for demand in demands], axis=2))
-            begins[spouts] = rates / rates.sum() * profile.begins[spouts].sum()
-    return placed if np.array_equal(begins, profile.begins) else replace(placed, full_routes=under(begins))
+    profile, begins = placed.profile, placed.profile.begins.copy()
+    topology = np.array([profile.layout.executor_topology[own[0]] for own in spouts])
+    count = np.zeros(len(profile.rate_tps), dtype=np.int64)
+    count[topology] = [len(own) for own in spouts]
+    uses = []
+    for number in range(count.max()):
+        routes = placed.standing.alone(number, _alone(profile.begins, spouts, number), count > number)
+        demand = Demand.of(profile, routes, placed.problem, costs, corrections)
+        uses.append(_uses(demand))
+    row_topology = np.concatenate([*[demand.places.topology] * 3, demand.thread_topology])
+    order = np.argsort(row_topology, kind="stable")
+    first = np.searchsorted(row_topology[order], np.arange(len(begins) + 1))
+    use, waits = (np.stack([each[order] for each in kind]) for kind in zip(*uses, strict=True))
+    limited = {}
+    for own, of in zip(spouts, topology.tolist(), strict=True):
+        rows = slice(first[of], first[of + 1])
+        limits = _limits(use[: len(own), rows].T, waits[: len(own), rows].T)
+        if demand.running[of] and np.isfinite(limits[0]).all():
+            limited[of] = limits
+    fair = placed.standing.fair_of(limited, _fair)
+    for own, of in zip(spouts, topology.tolist(), strict=True):
+        if of in fair:
+            begins[own] = fair[of] / fair[of].sum() * profile.begins[own].sum()
+    if np.array_equal(begins, profile.begins):
+        return placed
+    return replace(placed, full_routes=placed.standing.begun(begins))
 
 
 def fair_rates(use: FloatArray, waits: FloatArray) -> FloatArray:
@@ -83,16 +92,61 @@ def fair_rates(use: FloatArray, waits: FloatArray) -> FloatArray:
     waits
         How often a tree of each class waits at it, by any unit of each resource, shape (R, S).
     """
+    (rates,) = _fair([_limits(use, waits)])
+    return rates
+
+
+def _limits(use: FloatArray, waits: FloatArray) -> Limits:
+    """What may limit rates, waits in units of use."""
     used = (use.max(axis=1) > 0) & (waits.max(axis=1) > 0)
-    use, waits = use[used], waits[used] / waits[used].max(axis=1, keepdims=True) * use[used].max(axis=1, keepdims=True)
-    price = np.full(len(use), 1 / len(use))
-    rates = np.ones(use.shape[1])
-    for _ in range(_MOST_STEPS):
-        rates = 1 / (price @ waits) / use.shape[1]
-        filled = use @ rates
-        if filled.max() <= 1 + _SETTLED:
+    use, waits = use[used], waits[used]
+    if not len(use):
+        return use, waits
+    waits = waits / waits.max(axis=1, keepdims=True) * use.max(axis=1, keepdims=True)
+    # What never fills before the rest costs nothing.
+    most = int(np.argmax(use.sum(axis=1)))
+    below = np.all(use <= use[most], axis=1)
+    below &= np.any(use < use[most], axis=1) | np.all(waits == waits[most], axis=1)
+    below[most] = False
+    return use[~below], waits[~below]
+
+
+def _fair(limits: Sequence[Limits]) -> list[FloatArray]:
+    """Fair rates for each of several, those of about the same size at once."""
+    by_size: dict[tuple[int, int], list[int]] = {}
+    for number, (use, _) in enumerate(limits):
+        by_size.setdefault((len(use).bit_length(), use.shape[1]), []).append(number)
+    found = [np.empty(0)] * len(limits)
+    for numbers in by_size.values():
+        most = max(len(limits[number][0]) for number in numbers)
+        padded = [
+            np.stack(
+                [np.pad(limits[number][kind], ((0, most - len(limits[number][kind])), (0, 0))) for number in numbers]
+            )
+            for kind in range(2)
+        ]
+        for number, rates in zip(numbers, _settled(*padded), strict=True):
+            found[number] = rates
+    return found
+
+
+def _settled(use: FloatArray, waits: FloatArray) -> FloatArray:
+    """Fair rates of G problems, shape (G, S); use and waits have shape (G, R, S)."""
+    problems, resources, classes = use.shape
+    rates = np.ones((problems, classes))
+    price, open_ = np.full((problems, 1, resources), 1 / max(resources, 1)), np.arange(problems)
+    for _ in range(_MOST_STEPS if resources else 0):
+        now = 1 / (price @ waits)[:, 0] / classes
+        filled = (use @ now[:, :, None])[:, :, 0]
+        rates[open_] = now
+        unsettled = filled.max(axis=1) > 1 + _SETTLED
+        if not unsettled.any():
             break
-        price = price * filled
+        if unsettled.all():
+            price = price * filled[:, None]
+        else:
+            use, waits, open_ = use[unsettled], waits[unsettled], open_[unsettled]
+            price = price[unsettled] * filled[unsettled][:, None]
     return rates
 
 
@@ -102,30 +156,32 @@ def _spouts(placed: Placed) -> list[IndexArray]:
     begin = np.flatnonzero(layout.is_spout[layout.executor_component] & (begins > 0))
     limited = begin[np.isfinite(layout.pending)[layout.executor_topology[begin]]]
     counts = np.bincount(layout.executor_topology[limited], minlength=len(layout.pending))
-    several = np.flatnonzero((counts > 1) & (counts <= MOST_SPOUTS))
-    return [limited[layout.executor_topology[limited] == topology] for topology in several]
+    of = np.split(limited, np.cumsum(counts)[:-1])  # executors are in the order of their topologies
+    several = [own for own in of if 1 < len(own) <= MOST_SPOUTS]
+    size = np.bincount(layout.executor_topology, minlength=len(counts))
+    work = np.zeros(MOST_SPOUTS + 1)
+    for own in several:
+        work[len(own)] += len(own) * size[layout.executor_topology[own[0]]]
+    most = int(np.searchsorted(np.cumsum(work), MOST_WORKED_OUT, side="right"))
+    return [own for own in several if len(own) < most]
 
 
-def _begun(profile: Profile, begins: FloatArray) -> Profile:
-    """A profile whose executors begin other trees than before; each is answered as often as it begins one."""
-    layout, pairs = profile.layout, profile.pairs
-    answers = layout.is_spout[layout.executor_component[pairs.target]]
-    factor = np.where(answers, ratio(begins, profile.begins)[pairs.target], 1.0)
-    return replace(profile, begins=begins, pairs=pairs._replace(tuples=pairs.tuples * factor))
+def _alone(begins: FloatArray, spouts: Sequence[IndexArray], number: int) -> FloatArray:
+    """What executors begin for each tree if one spout executor of each topology begins all: that of a number."""
+    found = begins.copy()
+    for own in spouts:
+        if number < len(own):
+            found[own] = 0.0
+            found[own[number]] = begins[own].sum()
+    return found
 
 
-def _alone(begins: FloatArray, spouts: IndexArray) -> list[FloatArray]:
-    """What executors begin for each tree if one spout executor begins all of them; for each of these executors."""
-    found = np.repeat(begins[np.newaxis], len(spouts), axis=0)
-    found[:, spouts] = np.diag(np.full(len(spouts), begins[spouts].sum()))
-    return list(found)
-
-
-def _use(demand: Demand, topology: int) -> tuple[FloatArray, FloatArray]:
-    """Part of what is there of shared resources and threads that 1 tree/s takes, and waits; shape (3 N + …,) each."""
-    shared = demand.shared[:, [topology]].toarray().ravel()
-    part = np.divide(shared, demand.free, out=np.where(shared > 0, np.inf, 0.0), where=demand.free > 0)
-    threads = np.where(demand.thread_topology == topology, demand.thread_s, 0.0)
-    nodes, own = len(demand.nodes.cores), demand.worker_topology == topology
-    messages = [sums(demand.worker_node[own], each[own], nodes) for each in demand.link_messages]
-    return np.concatenate([part, threads]), np.concatenate([part[:nodes], *messages, threads])
+def _uses(demand: Demand) -> tuple[FloatArray, FloatArray]:
+    """Part of what is there that 1 tree/s takes, and how often it waits: of CPU and links by place, and threads."""
+    places, count = demand.places, len(demand.nodes.cores)
+    on = places.of_thread != UNPLACED
+    cores = sums(places.of_thread[on], demand.thread_s[on], len(places.node))
+    free = demand.nodes.cores * demand.free[:count]
+    cpu = np.divide(cores, free[places.node], out=np.where(cores > 0, np.inf, 0.0), where=free[places.node] > 0)
+    use = np.concatenate([cpu, *places.link_s, demand.thread_s])
+    return use, np.concatenate([cpu, *places.link_messages, demand.thread_s])

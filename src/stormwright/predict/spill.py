@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from stormwright.model.arrays import BoolArray, FloatArray, IntArray
+from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import Demand
 from stormwright.predict.fairness import highest_rates
@@ -42,7 +42,6 @@ def may_spill(placed: Placed) -> BoolArray:
 
 def with_spill(
     placed: Placed,
-    slot_of_executor: IntArray,
     weights: FloatArray,
     costs: Costs,
     corrections: Mapping[str, Correction] = NO_CORRECTIONS,
@@ -53,8 +52,6 @@ def with_spill(
     ----------
     placed
         The load under the placement.
-    slot_of_executor
-        Index into the problem's slots, -1 for none, shape (E,).
     weights
         By which topologies share, shape (T,).
     costs, corrections
@@ -66,7 +63,9 @@ def with_spill(
     profile, problem = placed.profile, placed.problem
 
     def tried(near: FloatArray) -> tuple[Routes, FloatArray]:
-        routes = Routes.under(profile, placed.graph, problem, slot_of_executor, near)
+        routes = placed.routes
+        for part in np.unique(near[near < 1]).tolist():
+            routes = routes.mixed(placed.standing.routes(part), near == part, profile)
         demand = Demand.of(profile, routes, problem, costs, corrections)
         there = demand.running & (profile.rate_tps > 0)
         return routes, highest_rates(*limits(demand), np.where(there, weights, 0.0)).rate_tps

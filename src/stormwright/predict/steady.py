@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stormwright.model import Problem
-from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import Demand
 from stormwright.predict.fairness import highest_rates
-from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
+from stormwright.predict.flow.standing import Standing
 from stormwright.predict.queue.network import Network
 from stormwright.predict.queue.waits import State, at_rates, closed
 
@@ -29,23 +29,48 @@ class Placed:
 
     Parameters
     ----------
-    profile, graph
+    profile
         Of the load.
     problem
         Has the nodes.
-    routes
-        Under the placement.
+    standing
+        Tells the routes under the placement.
     full_routes, spills
-        The same at highest rates, where shuffled tuples of some topologies spill over to executors further away, or
+        Those at highest rates, where shuffled tuples of some topologies spill over to executors further away, or
         executors of spouts begin unlike many trees; and which topologies spill, shape (T,). None where it is the same.
     """
 
     profile: Profile
-    graph: Graph
     problem: Problem
-    routes: Routes
+    standing: Standing
     full_routes: Routes | None = None
     spills: BoolArray | None = None
+
+    @classmethod
+    def under(
+        cls, profile: Profile, problem: Problem, slot_of_executor: IntArray, last: Placed | None = None
+    ) -> Placed:
+        """A load under a placement.
+
+        Parameters
+        ----------
+        profile
+            Of the load.
+        problem
+            Has the nodes; the executors are those of the profile.
+        slot_of_executor
+            Index into the problem's slots, -1 for none, shape (E,).
+        last
+            The same under another placement: topologies that are where they were are not worked out again.
+        """
+        if last is not None and last.profile is profile and last.problem is problem:
+            return cls(profile, problem, last.standing.moved(slot_of_executor))
+        return cls(profile, problem, Standing(profile, problem, slot_of_executor))
+
+    @property
+    def routes(self) -> Routes:
+        """At rates that all queues bear."""
+        return self.standing.routes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +125,12 @@ def steady_state(
     shares, free = limits(demand)
     there = demand.running & (profile.rate_tps > 0)
     weights, full_demand = np.where(there, weights, 0.0), demand
-    network = full = Network.of(demand, placed.routes, placed.graph, profile.layout, costs)
+    network = full = Network.of(demand, placed.routes, profile.graph, profile.layout, costs)
     full_shares, full_free = shares, free
     if placed.full_routes is not None:
         full_demand = Demand.of(profile, placed.full_routes, placed.problem, costs, corrections)
         full_shares, full_free = limits(full_demand)
-        full = Network.of(full_demand, placed.full_routes, placed.graph, profile.layout, costs)
+        full = Network.of(full_demand, placed.full_routes, profile.graph, profile.layout, costs)
     highest = highest_rates(full_shares, full_free, weights)
     rate_tps = np.where(there, rate_tps, 0.0)
     begin = np.where(np.isfinite(profile.layout.pending), np.nan_to_num(highest.rate_tps, posinf=0.0), rate_tps)

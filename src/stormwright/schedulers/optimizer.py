@@ -15,8 +15,9 @@ from stormwright.optimize.rates.start import MeasuredLoad
 from stormwright.optimize.search.budget import Budget
 from stormwright.predict.fit.file import costs_of
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.frame.by_rates import WORKERS, WORKERS_KEY, RateSearch, Wish
+from stormwright.schedulers.frame.by_rates import RateSearch, Wish
 from stormwright.schedulers.frame.by_traffic import WEIGHTS, TrafficSearch
+from stormwright.schedulers.frame.rate_seats import WORKERS, WORKERS_KEY
 from stormwright.schedulers.frame.waiting import answer
 from stormwright.schedulers.kit.limits import with_room_for_cpu
 from stormwright.schedulers.kit.params import MOST_SECONDS, MOST_SEED, Params, param
@@ -28,6 +29,9 @@ OBJECTIVES = ("auto", "traffic", "throughput", "latency", "nodes")
 #: Where rates count: steps and part of the time of the search for little traffic that comes before, and steps for each
 #: executor of those that follow.
 _FIRST_STEPS, _FIRST_PART, _STEPS_PER_EXECUTOR = 100_000, 0.3, 3_000
+
+#: Where the first search took all the time, what is left: no steps are told, so it is not none.
+_NO_TIME_S = 1e-9
 
 #: Beyond it rounding would hide what traffic costs.
 _MOST_PRICE = 1e12
@@ -198,7 +202,7 @@ class OptimizerScheduler:
         load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
         search = RateSearch(problem, load, Wish(objective, given.workers, given.headroom_percent / 100, given.seed))
         steps = 0 if given.time_budget_s else min(given.iterations, _STEPS_PER_EXECUTOR * problem.num_executors)
-        left_s = max(given.time_budget_s - (time.perf_counter() - begun_s), 0.0)
+        left_s = max(given.time_budget_s - (time.perf_counter() - begun_s), _NO_TIME_S) if given.time_budget_s else 0.0
         slots = search.improved(first.slot_of_executor, Effort(steps, left_s))
         made = first.parameters["iterations_made"] + search.steps
         return replace(

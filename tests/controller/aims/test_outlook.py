@@ -15,6 +15,7 @@ from stormwright.controller.policy import Clock, Decision, decide
 from stormwright.model import Assignment, LoadProfile, Problem, cost_of
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.costs import Costs
+from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.testing.word_counts import WordCount
 
@@ -168,3 +169,10 @@ def test_what_was_taken_back_stays_and_is_said(apart: Problem) -> None:
     decision = decide(apart, To(TOGETHER), TriggerParams(), MoveBudget(), Clock(1000, 0, 900), aim=aim)
     assert decision.plan.moves == ()
     assert str(decision.plan.left["words-1-0"]) == "it was taken back"
+
+
+def test_where_no_trigger_fires_nothing_is_predicted(apart, monkeypatch) -> None:
+    """What is looked at each time takes no longer for what nobody asks."""
+    monkeypatch.setattr(Profile, "of", lambda _: pytest.fail("nobody asked"))
+    assert Outlooks(apart, THROUGHPUT).can_gain
+    assert not Outlooks(apart.with_current({}), THROUGHPUT).can_gain

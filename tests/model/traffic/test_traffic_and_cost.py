@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,6 +23,7 @@ from stormwright.model import (
     measured_traffic,
     traffic_under,
 )
+from stormwright.model.traffic.flows import flow_pairs
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, slots_of
 from tests.case_files import case_files, case_name, case_problem
@@ -113,3 +116,22 @@ def test_rounding_sends_nothing_further():
     assert min(found.values()) > 1.0
     assert found == pytest.approx(oracles.traffic(of, slots.tolist()))
     assert sum(found.values()) == pytest.approx(sum(tps for _, _, tps in flows))
+
+
+def test_flows_take_no_longer_for_nodes_that_are_elsewhere():
+    """Of a cluster with so many slots each topology would count in all of them."""
+    load = TopologyLoad(
+        cpu_hz=np.ones(4), memory_mb=np.ones(4), pair_source=np.empty(0, np.int32), pair_target=np.empty(0, np.int32),
+        pair_tps=np.empty(0), flow_source=np.array([0, 1], np.int32), flow_component=np.array([1, 1], np.int32),
+        flow_tps=np.array([3.0, 5.0]), flow_grouping=("shuffle", "shuffle"), flow_limit_tps=np.array([0.0, 4.5]),
+    )  # fmt: skip
+    component = np.array([0, 0, 1, 1])
+    near = (np.array([0, 1, 0, -1]), np.array([0, 1, 0, -1]), np.array([0, 0, 0, -1]))
+    far = tuple(np.where(scope >= 0, scope + 4_000_000, -1) for scope in near)
+    expected = flow_pairs(load, component, near)
+    tracemalloc.start()
+    found = flow_pairs(load, component, far)
+    assert tracemalloc.get_traced_memory()[1] < 1e6
+    tracemalloc.stop()
+    for one, other in zip(found, expected, strict=True):
+        assert np.array_equal(one, other)

@@ -17,9 +17,8 @@ from stormwright.optimize.rates.search import search
 from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sustained
 from stormwright.predict.costs import Costs
 from stormwright.predict.demand import Demand
-from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.flow.routes import Routes
+from stormwright.predict.flow.standing import Standing
 from stormwright.predict.steady import limits
 from stormwright.testing.strategies import problems
 from stormwright.testing.word_counts import WordCount
@@ -50,7 +49,7 @@ def seats_of(problem: Problem, slots: IntArray, *, free: bool = False) -> Seats:
 
 def use_of(problem: Problem, profile: Profile, slots: IntArray) -> np.ndarray:
     """How full every resource and busiest thread is at the measured rates, as a prediction has it."""
-    demand = Demand.of(profile, Routes.under(profile, Graph.of(profile), problem, slots), problem, COSTS)
+    demand = Demand.of(profile, Standing(profile, problem, slots).routes(), problem, COSTS)
     shares, free = limits(demand)
     silent = np.where(demand.running & (profile.rate_tps > 0), profile.rate_tps, 0.0)
     return np.asarray(shares @ silent) + (1 - free)

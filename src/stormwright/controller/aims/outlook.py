@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import exp, inf, isfinite, log
 
 import numpy as np
@@ -75,9 +76,13 @@ class Outlooks:
         self._problem, self._objective = problem, objective
         self._assumptions = assumptions
         self.cost = cost_of(problem, problem.current_slot)
-        runs = bool(np.any(problem.current_slot != UNPLACED))
-        self._profile = Profile.of(problem) if runs else None
         self._now: Prediction | None = None
+
+    @cached_property
+    def _profile(self) -> Profile | None:
+        """Of what runs, None where nothing does; it is of no use where nobody asks for a placement."""
+        runs = bool(np.any(self._problem.current_slot != UNPLACED))
+        return Profile.of(self._problem) if runs else None
 
     @property
     def rate_tps(self) -> dict[str, float]:
@@ -89,7 +94,8 @@ class Outlooks:
     @property
     def can_gain(self) -> bool:
         """Whether any placement could be better."""
-        return self._profile is not None and (self._objective != TRAFFIC or inter_node_tps(self.cost) > 0)
+        runs = bool(np.any(self._problem.current_slot != UNPLACED))
+        return runs and (self._objective != TRAFFIC or inter_node_tps(self.cost) > 0)
 
     def of(self, slot_of_executor: IntArray) -> Outlook:
         """That of a placement, shape (E,)."""

@@ -19,7 +19,7 @@ from stormwright.history.judged.waiting import Moved, Pending
 from stormwright.history.judged.warm import warm
 from stormwright.history.judged.window import Sample, Window
 from stormwright.history.judged.worse import worse
-from stormwright.model import Problem, TopologyAssignment
+from stormwright.model import LoadProfile, Problem, TopologyAssignment
 from stormwright.model.arrays import IntArray
 from stormwright.model.traffic.traffic import traffic_under
 
@@ -186,7 +186,7 @@ class Evaluation:
 
     def _save(self) -> None:
         document = {
-            "pending": [pending.as_dict() for pending in self._pending.values()],
+            "pending": [orjson.Fragment(pending.encoded) for pending in self._pending.values()],
             "judged": [asdict(judged) for judged in self._judged],
         }
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -227,12 +227,16 @@ def predicted_ratio(problem: Problem, topology: int, after: IntArray) -> float |
     after
         Slot of every executor of the problem, shape (E,).
     """
-    now = _crossing_tps(problem, topology, problem.current_slot)
-    return _crossing_tps(problem, topology, after) / now if now else None
+    own = problem.executors_of(topology)
+    # Of a problem without the others nothing takes longer, however many they are.
+    topology_id, loads = problem.topologies[topology].id, problem.load.topologies if problem.load else {}
+    load = LoadProfile({topology_id: loads[topology_id]} if topology_id in loads else {})
+    only = replace(problem, topologies=(problem.topologies[topology],), current={}, load=load)
+    now = _crossing_tps(only, problem.current_slot[own])
+    return _crossing_tps(only, after[own]) / now if now else None
 
 
-def _crossing_tps(problem: Problem, topology: int, slots: IntArray) -> float:
-    only = replace(problem, topologies=(problem.topologies[topology],))
-    traffic = traffic_under(only, slots[problem.executors_of(topology)])
-    node = only.slot_node[slots[problem.executors_of(topology)]]
+def _crossing_tps(problem: Problem, slots: IntArray) -> float:
+    traffic = traffic_under(problem, slots)
+    node = problem.slot_node[slots]
     return float(traffic.tps[np.not_equal(node[traffic.source], node[traffic.target])].sum())

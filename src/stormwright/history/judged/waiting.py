@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
+
+import orjson
 
 from stormwright.history.judged.promise import Promise
 from stormwright.history.judged.window import Sample
@@ -59,6 +62,11 @@ class Pending:
     before: tuple[Sample, ...]
     young: tuple[Sample, ...]
     worse: str | None = None
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """As JSON: it never changes, and all that is pending is written down with each move."""
+        return orjson.dumps(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON, which knows no names of parts of a slot."""

@@ -81,7 +81,8 @@ def _spread(
         group, member_group = scope[sources], scope[members]
         inside = (group[:, None] == member_group) & (group[:, None] != UNPLACED)
         beyond = inside & ~narrower
-        carried = np.where(beyond.any(axis=1), rest - _sent_on(group, tps, rest, member_group, limit), 0.0)
+        sent_on = _sent_on(group, tps, rest, member_group, limit) if np.isfinite(limit) else 0.0
+        carried = np.where(beyond.any(axis=1), rest - sent_on, 0.0)
         carried[carried <= _ROUNDING * tps] = 0.0
         result += beyond * (carried / np.maximum(beyond.sum(axis=1), 1))[:, None]
         rest, narrower = rest - carried, inside
@@ -94,11 +95,13 @@ def _spread(
 def _sent_on(group: IntArray, tps: FloatArray, rest: FloatArray, member_group: IntArray, limit: float) -> FloatArray:
     """What each source sends beyond its group, in tuples/s: its part of what the members in there cannot take."""
     placed = group != UNPLACED
-    length = int(max(group.max(initial=-1), member_group.max(initial=-1))) + 1
-    members = np.bincount(member_group[member_group != UNPLACED], minlength=length)
-    arriving, wanting = (np.bincount(group[placed], rates[placed], length) for rates in (tps, rest))
-    takes = np.where(members > 0, members * limit if np.isfinite(limit) else np.inf, 0.0)
+    # Numbered anew, what is counted is no longer than the topology, however many groups there are elsewhere.
+    groups, number = np.unique(np.concatenate([group, member_group]), return_inverse=True)
+    of_source, of_member, length = number[: len(group)], number[len(group) :], len(groups)
+    members = np.bincount(of_member[member_group != UNPLACED], minlength=length)
+    arriving, wanting = (np.bincount(of_source[placed], rates[placed], length) for rates in (tps, rest))
+    takes = np.where(members > 0, members * limit, 0.0)
     too_much = np.maximum(arriving - takes, 0.0)
     too_much[too_much <= _ROUNDING * arriving] = 0.0
     part = np.minimum(too_much / np.where(wanting > 0, wanting, 1.0), 1.0)
-    return np.where(placed, rest * np.append(part, 1.0)[group], rest)
+    return np.where(placed, rest * part[of_source], rest)

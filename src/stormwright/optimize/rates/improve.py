@@ -1,9 +1,15 @@
-"""A whole search: in stretches that cool down, with rates that grow to what the placement sustains by then."""
+"""A whole search: in stretches that cool down, with rates that grow to what the placement sustains by then.
+
+Of a large problem half of the steps are about topologies on the fullest nodes, and the others go through all topologies
+in turn, so that what a step needs is near at hand.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 
 import numpy as np
 
@@ -12,10 +18,20 @@ from stormwright.optimize.rates.records import Sustained
 from stormwright.optimize.rates.score import THROUGHPUT, add_up, fullest
 from stormwright.optimize.rates.search import keep, search
 
-_STRETCHES = 40
+#: Stretches, if what is worked out after each takes no more than a part of the steps, or of the time, of one.
+_STRETCHES, _FEWEST, _STEPS_A_TOPOLOGY, _TIMES = 40, 4, 8, 4
 
 #: By what part a step may make things worse so that it is taken with probability 1/e, at first and at last.
 _HOT, _COLD = 0.02, 0.0002
+
+#: With fewer steps for each executor than these it begins so much colder: nothing would be mended that was made worse.
+_ENOUGH = 10.0
+
+#: Steps a second, about.
+_A_SECOND = 50_000
+
+#: Executors that are searched at a time.
+_AT_A_TIME = 2_500
 
 #: Steps between two looks at the clock.
 _LOOK = 2_000
@@ -57,26 +73,67 @@ def improve(of: Sustained, effort: Effort) -> Improved:
     effort
         How long.
     """
-    wished = of.topologies["rate"].copy()
+    wished, begun_s = of.topologies["rate"].copy(), time.perf_counter()
     best, made = _noted(of, wished), 0
-    heat, cooler = _HOT, (_COLD / _HOT) ** (1 / (_STRETCHES - 1))
-    for _ in range(_STRETCHES):
-        made += _searched(of, Effort(-(-effort.steps // _STRETCHES), effort.seconds / _STRETCHES), heat)
+    stretches = _stretches(of, effort, time.perf_counter() - begun_s)
+    heat = max(_HOT * min(_steps(effort) / max(_ENOUGH * len(of.free), 1.0), 1.0), _COLD)
+    cooler = (_COLD / heat) ** (1 / (stretches - 1))
+    turns = _in_turn(of)
+    for _ in range(stretches):
+        made += _searched(of, Effort(-(-effort.steps // stretches), effort.seconds / stretches), heat, turns)
         now = _noted(of, wished)
         best = now if now.badness < best.badness else best
         heat *= cooler
     return replace(best, steps=made)
 
 
-def _searched(of: Sustained, effort: Effort, heat: float) -> int:
-    """Search for a stretch at one heat; the steps that were tried."""
+def _steps(effort: Effort) -> float:
+    return effort.steps or effort.seconds * _A_SECOND
+
+
+def _stretches(of: Sustained, effort: Effort, noting_s: float) -> int:
     if effort.steps:
-        search(of, effort.steps, heat, 1.0)
-        return effort.steps
+        most = effort.steps // (_STEPS_A_TOPOLOGY * max(len(of.topologies), 1))
+    else:
+        most = int(effort.seconds / max(_TIMES * noting_s, 1e-9))
+    return min(max(most, _FEWEST), _STRETCHES)
+
+
+def _in_turn(of: Sustained) -> Iterator[IndexArray]:
+    """Executors that may be moved, some at a time, without end."""
+    if len(of.free) <= _AT_A_TIME:
+        return repeat(of.free)
+    parts = np.array_split(of.free, -(-len(of.free) // _AT_A_TIME))
+    return chain.from_iterable(repeat(parts))
+
+
+def _hot(of: Sustained) -> IndexArray:
+    """About so many executors of topologies that are on the nodes which make the score worst."""
+    rank = np.empty(len(of.nodes), np.int64)
+    rank[np.argsort(-of.nodes["term"], kind="stable")] = np.arange(len(rank))
+    topology = of.executors["topology"][of.free]
+    ranks = rank[of.workers["node"][of.executors["worker"][of.free]]]
+    best = np.full(len(of.topologies), len(rank))
+    np.minimum.at(best, topology, ranks)
+    count = np.bincount(topology, minlength=len(best))
+    order = np.argsort(best, kind="stable")
+    chosen = np.zeros(len(best), bool)
+    chosen[order[: np.searchsorted(np.cumsum(count[order]), _AT_A_TIME) + 1]] = True
+    return np.compress(chosen[topology], of.free)
+
+
+def _searched(of: Sustained, effort: Effort, heat: float, turns: Iterator[IndexArray]) -> int:
+    """Search for a stretch at one heat; the steps that were tried."""
+    hot = _hot(of) if len(of.free) > _AT_A_TIME else of.free
     made, end = 0, time.perf_counter() + effort.seconds
-    while len(of.free) and time.perf_counter() < end:
-        search(of, _LOOK, heat, 1.0)
-        made += _LOOK
+    while made < effort.steps or (not effort.steps and len(of.free) and time.perf_counter() < end):
+        if hot is of.free:
+            steps, free = effort.steps or _LOOK, hot
+        else:
+            steps = min(_LOOK, effort.steps - made) if effort.steps else _LOOK
+            free = next(turns) if made // _LOOK % 2 else hot
+        search(of._replace(free=free), steps, heat, 1.0)
+        made += steps
     return made
 
 

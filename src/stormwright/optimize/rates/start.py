@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +28,8 @@ from stormwright.optimize.rates.records import (
     Sustained,
 )
 from stormwright.predict.costs import Correction, Costs
-from stormwright.predict.demand import nodes_of
 from stormwright.predict.flow.profile import Profile, correction_factors
+from stormwright.predict.workers import nodes_of
 
 #: Tuples that circle are followed for so many rounds.
 _ROUNDS = 30
@@ -85,7 +86,29 @@ class Aim:
     limit: float = 1.0
 
 
-def make_sustained(problem: Problem, load: MeasuredLoad, seats: Seats, aim: Aim, seed: int = 0) -> Sustained:
+class Parts(NamedTuple):
+    """What is the same under every placement: components in order, how often they are gone through, and what is sent.
+
+    A search reads these records only.
+    """
+
+    order: IndexArray
+    rounds: IndexArray
+    components: Records
+    flows: Records
+    pairs: Records
+
+    @classmethod
+    def of(cls, profile: Profile) -> Parts:
+        """Those of a load."""
+        order, rounds = _order(profile)
+        order = order[np.argsort(profile.layout.topology[order], kind="stable")]
+        return cls(order, rounds, *_sent(profile, order))
+
+
+def make_sustained(
+    problem: Problem, load: MeasuredLoad, seats: Seats, aim: Aim, seed: int = 0, parts: Parts | None = None
+) -> Sustained:
     """The records of a placement; `stormwright.optimize.rates.score.add_up` makes their sums.
 
     Parameters
@@ -100,18 +123,17 @@ def make_sustained(problem: Problem, load: MeasuredLoad, seats: Seats, aim: Aim,
         What the score is for.
     seed
         Of the random numbers.
+    parts
+        Of the load, where they are known.
     """
     count, layout = problem.num_executors, load.profile.layout
-    order, rounds = _order(load.profile)
+    order, rounds, components, flows, pairs = parts or Parts.of(load.profile)
     placed = np.bincount(problem.executor_topology, seats.worker == UNPLACED, len(seats.most)) == 0
     topologies = _topologies(problem, load, seats, aim, placed)
     topologies["rounds"] = rounds
-    sorted_by = np.argsort(layout.topology[order], kind="stable")
-    order = order[sorted_by]
     first = np.searchsorted(layout.topology[order], np.arange(len(topologies) + 1))
     topologies["first_component"] = np.where(placed, first[:-1], 0)
     topologies["last_component"] = np.where(placed, first[1:], 0)
-    components, flows, pairs = _sent(load.profile, order)
     state = np.zeros(1, STATE)
     state["limit"], state["scale"], state["kind"] = aim.limit, 1.0, aim.kind
     nodes = _nodes(problem, seats)
@@ -231,14 +253,12 @@ def _order(profile: Profile) -> tuple[IndexArray, IndexArray]:
     count = len(layout.size)
     beginning = np.bincount(layout.executor_component, profile.begins > 0, count)
     begins = beginning > 0
-    source = layout.executor_component[np.concatenate([profile.pairs.source, profile.flows.source])]
-    target = np.concatenate([layout.executor_component[profile.pairs.target], profile.flows.target])
+    source, target = profile.graph.source, profile.graph.target
     keep = ~begins[target] & ~begins[source]
-    edges = np.unique(source[keep] * np.int64(max(count, 1)) + target[keep])
-    waits = np.bincount(edges % max(count, 1), minlength=count)
+    waits = np.bincount(target[keep], minlength=count)
     onward: dict[int, list[int]] = {}
-    for edge in edges.tolist():
-        onward.setdefault(edge // count, []).append(edge % count)
+    for start, end in zip(source[keep].tolist(), target[keep].tolist(), strict=True):
+        onward.setdefault(start, []).append(end)
     ready = [component for component in range(count) if waits[component] == 0 and not begins[component]]
     for component in ready:  # grows meanwhile
         for after in onward.get(component, ()):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stormwright.model.arrays import BoolArray, IndexArray
-from stormwright.predict.flow.profile import Profile
+from stormwright.predict.flow.ends import Ends
+
+if TYPE_CHECKING:
+    from stormwright.predict.flow.profile import Profile
 
 #: Longer ways than this are cycles.
 _MOST_LEVELS = 200
@@ -21,8 +25,12 @@ class Graph:
     ----------
     source, target
         Components, shape (D,).
-    of_pair, of_flow
-        The edge of each of a profile's pairs and flows.
+    sources, targets
+        The ends of edges on either side.
+    pair_source, pair_target, flow_source
+        Where each of a profile's pairs ends on either side, and where each of its flows comes from.
+    of_flow
+        The edge of each flow.
     level
         A component's place along the way of a tuple: 0 for those that nobody sends to, shape (C,).
     onward
@@ -33,7 +41,11 @@ class Graph:
 
     source: IndexArray
     target: IndexArray
-    of_pair: IndexArray
+    sources: Ends
+    targets: Ends
+    pair_source: IndexArray
+    pair_target: IndexArray
+    flow_source: IndexArray
     of_flow: IndexArray
     level: IndexArray
     onward: BoolArray
@@ -53,11 +65,17 @@ class Graph:
         system = layout.is_acker[source] | layout.is_acker[target] | layout.is_spout[target]
         level = _levels(source[~system], target[~system], len(layout.size))
         from_spout = layout.is_spout[source]
+        sources, targets = (Ends.of(component, layout) for component in (source, target))
+        of_pair, of_flow = edge[: len(pairs.source)], edge[len(pairs.source) :]
         return cls(
             source=source,
             target=target,
-            of_pair=edge[: len(pairs.source)],
-            of_flow=edge[len(pairs.source) :],
+            sources=sources,
+            targets=targets,
+            pair_source=sources.number(of_pair, pairs.source),
+            pair_target=targets.number(of_pair, pairs.target),
+            flow_source=sources.number(of_flow, flows.source),
+            of_flow=of_flow,
             level=level,
             onward=~system & (level[source] < level[target]),
             acks=layout.is_acker[target] & ~from_spout,

@@ -6,8 +6,10 @@ tuples was the placement's doing. What comes by fields is an executor's own, and
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +18,10 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.traffic.scopes import scopes_of
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
+from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.layout import Layout
 from stormwright.predict.flow.measured import Measured
-from stormwright.predict.flow.spread import spread
+from stormwright.predict.flow.spread import Flows, spread
 from stormwright.predict.sums import ratio, sums
 
 #: Of its CPU, the least that is taken to be an executor's own work, whatever its messages are thought to cost.
@@ -41,6 +44,11 @@ class Streams(NamedTuple):
     tuples: FloatArray
     size: FloatArray
     local: BoolArray
+
+    def at(self, chosen: IndexArray | slice) -> Streams:
+        """Some of them."""
+        source, target, tuples, size, local = self
+        return Streams(source[chosen], target[chosen], tuples[chosen], size[chosen], local[chosen])
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,15 +98,17 @@ class Profile:
         traffic = Measured.of(problem, layout)
         executors, component = problem.num_executors, layout.executor_component
         scopes = scopes_of(problem, problem.current_slot)
-        flow, member, share = spread(scopes, component, traffic.flow_source, traffic.flow_target, traffic.flow_local)
-        source = np.concatenate([traffic.pair_source, traffic.flow_source[flow]])
-        target = np.concatenate([traffic.pair_target, member])
-        tps = np.concatenate([traffic.pair_tps, traffic.flow_tps[flow] * share])
-        size = np.concatenate([traffic.pair_size, traffic.flow_size[flow]])
-        received = sums(target, tps, executors)
+        every = np.arange(len(layout.size))
+        flows = Flows(traffic.flow_source, traffic.flow_target, traffic.flow_local)
+        where = spread(scopes, component, every, flows)
+        received = sums(traffic.pair_target, traffic.pair_tps, executors)
+        received += sums(where.member, where.gets * where.lots(traffic.flow_tps), executors)
         begins, rate_tps = _begins(layout, traffic.trees_tps(problem, layout), received)
-        from_slot, to_slot = scopes.slot[source], scopes.slot[target]
-        leaves = tps * ((from_slot != to_slot) & (from_slot != UNPLACED) & (to_slot != UNPLACED))
+        from_slot, to_slot = scopes.slot[traffic.pair_source], scopes.slot[traffic.pair_target]
+        leaves = traffic.pair_tps * ((from_slot != to_slot) & (from_slot != UNPLACED) & (to_slot != UNPLACED))
+        source = np.concatenate([traffic.pair_source, traffic.flow_source])
+        leaves = np.concatenate([leaves, traffic.flow_tps * where.leaves])
+        size = np.concatenate([traffic.pair_size, traffic.flow_size])
         pooled = layout.is_spout & np.isfinite(layout.pending)[layout.topology]
         pooled[traffic.flow_target] = True
         handled = np.where(begins > 0, begins * rate_tps[layout.executor_topology], received)
@@ -134,12 +144,20 @@ class Profile:
             ),
         )
 
+    @cached_property
+    def graph(self) -> Graph:
+        """Which component sends to which."""
+        return Graph.of(self)
+
     def work_cycles(self, costs: Costs, corrections: Mapping[str, Correction] = NO_CORRECTIONS) -> FloatArray:
         """Cycles that an executor's own work takes for each tuple, shape (E,).
 
         That is its CPU without what it took to serialise what left its worker while it was measured, and without what
         it burned while it waited, by the number of tuples; `corrections` are by topology id.
         """
+        for known in self._worked:
+            if known[0] is costs and known[1] is corrections:
+                return known[2]
         kilobytes = self.message_bytes_per_s / 1e3
         serialising_us = self.message_tps * costs.serialise_us + kilobytes * costs.serialise_us_per_kb
         of_topology = correction_factors(self.problem, corrections)
@@ -149,7 +167,13 @@ class Profile:
         each, component = ratio(work_hz, self.handled_tps), self.layout.executor_component
         together = ratio(*(sums(component, amounts, len(self.layout.size)) for amounts in (work_hz, self.handled_tps)))
         cycles: FloatArray = np.where(self.pooled[component], together[component], each) * own[0]
+        self._worked.append((costs, corrections, cycles))
         return cycles
+
+    @cached_property
+    def _worked(self) -> deque[tuple[Costs, Mapping[str, Correction], FloatArray]]:
+        """What was asked for last: placements of one load are many, and their costs the same."""
+        return deque(maxlen=3)
 
     def _without_spinning_hz(self, spin_share: float) -> FloatArray:
         """CPU of executors while they have work, in Hz, shape (E,).

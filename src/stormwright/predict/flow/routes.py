@@ -1,115 +1,225 @@
-"""Who sends how many tuples of a tree to whom under a placement."""
+"""Who handles how many tuples of a tree under a placement, and how many leave workers and nodes, edge by edge."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stormwright.model import UNPLACED, Problem
-from stormwright.model.arrays import FloatArray, IndexArray, IntArray
-from stormwright.model.traffic.scopes import Scopes, scopes_of
-from stormwright.predict.flow.graph import Graph
-from stormwright.predict.flow.profile import Profile
-from stormwright.predict.flow.spread import spread
-from stormwright.predict.sums import sums
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.predict.flow.ends import Ends
+from stormwright.predict.flow.profile import Profile, Streams
+from stormwright.predict.flow.spread import Flows, Spread, spread
+from stormwright.predict.sums import ratio, sums
+from stormwright.predict.workers import Workers
+
+if TYPE_CHECKING:
+    from scipy.sparse import coo_array
 
 #: Tuples that circle in a topology are followed so far; each round leaves fewer.
 _MOST_ROUNDS = 300
 _SETTLED = 1e-9
 
+#: Of what comes together, what is nothing but rounding once the rest is taken off.
+_ROUNDING = 1e-12
+
+
+class Messages(NamedTuple):
+    """What of a tree leaves workers, at the ends of edges: tuples and bytes, and of these what leaves nodes; (K,)."""
+
+    tuples: FloatArray
+    bytes: FloatArray
+    far_tuples: FloatArray
+    far_bytes: FloatArray
+
 
 @dataclass(frozen=True, eq=False)
 class Routes:
-    """Who sends how many tuples of a tree to whom under a placement (P routes).
+    """How many tuples of a tree go where under a placement.
 
     Parameters
     ----------
-    scopes
+    workers
         Where executors are.
     handled
         Tuples of a tree that each executor handles, shape (E,).
-    source, target, edge
-        Executors, and the edge of the graph, shape (P,).
-    tuples, size
-        For each tree, and bytes of one, shape (P,).
+    edge_tuples
+        Along each edge of the graph, shape (D,).
+    sent, received
+        Messages, at the ends that edges come from, and at those that they go to.
     """
 
-    scopes: Scopes
+    workers: Workers
     handled: FloatArray
-    source: IndexArray
-    target: IndexArray
-    edge: IndexArray
-    tuples: FloatArray
-    size: FloatArray
+    edge_tuples: FloatArray
+    sent: Messages
+    received: Messages
 
-    @classmethod
-    def under(
-        cls,
-        profile: Profile,
-        graph: Graph,
-        problem: Problem,
-        slot_of_executor: IntArray,
-        near: FloatArray | None = None,
-    ) -> Routes:
-        """The routes of a profile's traffic if the executors of `problem` sat in `slot_of_executor`.
+    def mixed(self, other: Routes, chosen: BoolArray, profile: Profile) -> Routes:
+        """These routes, and of the topologies chosen, shape (T,), `other` ones, which know where all executors are."""
+        graph, layout = profile.graph, profile.layout
+        edges = chosen[layout.topology[graph.source]]
+        executors = chosen[layout.executor_topology]
 
-        Parameters
-        ----------
-        profile, graph
-            Of the load.
-        problem
-            Has the nodes; the executors are those of the profile.
-        slot_of_executor
-            Index into the problem's slots, -1 for none, shape (E,).
-        near
-            Part of its shuffled tuples that stays as near as can be, by topology, the rest going to all executors
-            alike; by default all of them, shape (T,).
-        """
-        pairs, flows = profile.pairs, profile.flows
-        scopes = scopes_of(problem, slot_of_executor)
-        of_component = profile.layout.executor_component
-        flow, member, share = spread(scopes, of_component, flows.source, flows.target, flows.local)
-        if near is not None and np.any(near < 1):
-            stays = np.where(flows.local, 1.0, near[profile.layout.executor_topology[flows.source]])
-            some = np.flatnonzero(stays < 1)
-            nowhere = Scopes(*(np.full_like(scope, UNPLACED) for scope in scopes))
-            where = flows.source[some], flows.target[some], flows.local[some]
-            far, other, part = spread(nowhere, of_component, *where)
-            flow, member, share = (
-                np.concatenate(both)
-                for both in (
-                    (flow, some[far]),
-                    (member, other),
-                    (share * stays[flow], part * (1 - stays[some[far]])),
-                )
-            )
-        source = np.concatenate([pairs.source, flows.source[flow]])
-        target = np.concatenate([pairs.target, member])
-        each = np.concatenate([pairs.tuples, flows.tuples[flow] * share])
-        handled = _handled(profile, source, target, each)
-        return cls(
-            scopes=scopes,
-            handled=handled,
-            source=source,
-            target=target,
-            edge=np.concatenate([graph.of_pair, graph.of_flow[flow]]),
-            tuples=each * handled[source],
-            size=np.concatenate([pairs.size, flows.size[flow]]),
+        def messages(ours: Messages, theirs: Messages, ends: Ends) -> Messages:
+            at = edges[ends.edge]
+            return Messages(*(np.where(at, new, old) for new, old in zip(theirs, ours, strict=True)))
+
+        return Routes(
+            workers=other.workers,
+            handled=np.where(executors, other.handled, self.handled),
+            edge_tuples=np.where(edges, other.edge_tuples, self.edge_tuples),
+            sent=messages(self.sent, other.sent, graph.sources),
+            received=messages(self.received, other.received, graph.targets),
         )
 
 
-def _handled(profile: Profile, source: IndexArray, target: IndexArray, each: FloatArray) -> FloatArray:
-    """Tuples of a tree that every executor handles: what it begins, and what it is sent of what others handle."""
-    layout = profile.layout
-    # Spouts are answered by ackers, and handle only what they begin.
-    sent_to = (profile.begins[target] == 0) & ~layout.is_spout[layout.executor_component[target]]
-    source, target, each = source[sent_to], target[sent_to], each[sent_to]
-    handled = profile.begins
-    for _ in range(_MOST_ROUNDS):
-        received = sums(target, each * handled[source], len(handled))
-        again = profile.begins + received
-        if np.allclose(again, handled, rtol=_SETTLED, atol=0.0):
-            return again
-        handled = again
-    return handled
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """To whom executors send under a placement, however many tuples.
+
+    Parameters
+    ----------
+    profile
+        Of the load.
+    workers
+        Where executors are.
+    among
+        Whether an executor is of a topology that is meant, shape (E,); None for all.
+    """
+
+    profile: Profile
+    workers: Workers
+    among: BoolArray | None = None
+
+    def routes(self, near: FloatArray | None = None, begins: FloatArray | None = None) -> Routes:
+        """How many tuples go along them.
+
+        Parameters
+        ----------
+        near
+            Part of its shuffled tuples that stays as near as can be, by topology, the rest going to all executors
+            alike; by default all of them, shape (T,).
+        begins
+            What every executor begins of a tree, shape (E,), if that is other than the profile has it: ackers answer
+            each spout as often as it begins one.
+        """
+        handled = self._handled(near, self.profile.begins if begins is None else begins)
+        sent, received, along = self._of_pairs(handled, begins)
+        flows, graph = self._flows, self.profile.graph
+        for where, part in self._spreads(near):
+            amounts = part * flows.tuples * handled[flows.source]
+            along += sums(graph.of_flow[self._flow_at], amounts, len(along))
+            starts, ends = graph.flow_source[self._flow_at], graph.targets.number(where.edge, where.member)
+            for row, each in enumerate((amounts, amounts * flows.size)):
+                sent[row] += sums(starts, where.leaves * each, sent.shape[1])
+                sent[2 + row] += sums(starts, where.leaves_node * each, sent.shape[1])
+                lots = where.lots(each)
+                received[row] += _rest(ends, where.comes * lots, received.shape[1])
+                received[2 + row] += _rest(ends, where.comes_far * lots, received.shape[1])
+        return Routes(self.workers, handled, along, Messages(*sent), Messages(*received))
+
+    # What was measured, of the topologies that are meant ----------------------------------------------
+
+    @cached_property
+    def _at(self) -> IndexArray | slice:
+        return self._meant(self.profile.pairs.source)
+
+    @cached_property
+    def _flow_at(self) -> IndexArray | slice:
+        return self._meant(self.profile.flows.source)
+
+    def _meant(self, source: IndexArray) -> IndexArray | slice:
+        return slice(None) if self.among is None else np.flatnonzero(self.among[source])
+
+    @cached_property
+    def _pairs(self) -> Streams:
+        return self.profile.pairs.at(self._at)
+
+    @cached_property
+    def _flows(self) -> Streams:
+        return self.profile.flows.at(self._flow_at)
+
+    @cached_property
+    def _matrix(self) -> coo_array:
+        from scipy.sparse import coo_array  # takes longer to import than the rest
+
+        pairs, count = self._pairs, len(self.workers.of_executor)
+        return coo_array((pairs.tuples, (pairs.target, pairs.source)), shape=(count, count))
+
+    # Flows --------------------------------------------------------------------------------------------
+
+    def _spreads(self, near: FloatArray | None) -> list[tuple[Spread, FloatArray]]:
+        """Where flows go, and what part of each goes there."""
+        flows = self._flows
+        if near is None or np.all(near == 1):
+            return [(self._near, np.ones(len(flows.source)))]
+        stays = np.where(flows.local, 1.0, near[self.profile.layout.executor_topology[flows.source]])
+        return [(self._near, stays), (self._everywhere, 1.0 - stays)]
+
+    @cached_property
+    def _near(self) -> Spread:
+        return self._spread(near=True)
+
+    @cached_property
+    def _everywhere(self) -> Spread:
+        return self._spread(near=False)
+
+    def _spread(self, *, near: bool) -> Spread:
+        graph = self.profile.graph
+        flows = Flows(self._flows.source, graph.of_flow[self._flow_at], self._flows.local)
+        component = self.profile.layout.executor_component
+        executors = None if self.among is None else np.flatnonzero(self.among)
+        return spread(self.workers.scopes, component, graph.target, flows, executors, near=near)
+
+    def _handled(self, near: FloatArray | None, begins: FloatArray) -> FloatArray:
+        """Tuples of a tree that every executor handles: what it begins, and what it is sent of what others handle."""
+        layout, flows = self.profile.layout, self._flows
+        # Spouts are answered by ackers, and handle only what they begin.
+        takes = (self.profile.begins == 0) & ~layout.is_spout[layout.executor_component]
+        handled = begins = begins if self.among is None else np.where(self.among, begins, 0.0)
+        for _ in range(_MOST_ROUNDS):
+            received = np.reshape(self._matrix @ handled, handled.shape)  # one executor's would be no array
+            for where, part in self._spreads(near):
+                lots = where.lots(part * flows.tuples * handled[flows.source])
+                received += sums(where.member, where.gets * lots, len(received))
+            again = begins + np.where(takes, received, 0.0)
+            if np.allclose(again, handled, rtol=_SETTLED, atol=0.0):
+                return again
+            handled = again
+        return handled
+
+    # Pairs --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _kind(self) -> IndexArray:
+        """Of every pair 0 in one worker, 1 on one node, 2 between nodes."""
+        source, target = self._pairs.source, self._pairs.target
+        slot, node, _ = self.workers.scopes
+        other_worker, other_node = slot[source] != slot[target], node[source] != node[target]
+        kind: IndexArray = other_worker.astype(np.int64) + other_node
+        return kind
+
+    def _of_pairs(self, handled: FloatArray, begins: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Messages of pairs that are sent and that are received, shapes (4, K), and all tuples along edges, (D,)."""
+        pairs, graph, layout = self._pairs, self.profile.graph, self.profile.layout
+        tuples = pairs.tuples * handled[pairs.source]
+        if begins is not None:
+            answers = layout.is_spout[layout.executor_component]
+            tuples *= np.where(answers, ratio(begins, self.profile.begins), 1.0)[pairs.target]
+        found = []
+        for numbers, ends in ((graph.pair_source, graph.sources), (graph.pair_target, graph.targets)):
+            at, count = numbers[self._at] * 3 + self._kind, len(ends.edge)
+            amounts, volume = (sums(at, each, 3 * count).reshape(count, 3) for each in (tuples, tuples * pairs.size))
+            leaves, leaves_node = ([each[:, kind:].sum(axis=1) for each in (amounts, volume)] for kind in (1, 2))
+            found.append(np.stack([*leaves, *leaves_node]))
+        along = sums(graph.targets.edge, amounts.sum(axis=1), len(graph.target))
+        return found[0], found[1], along
+
+
+def _rest(end: IndexArray, amounts: FloatArray, length: int) -> FloatArray:
+    """The sums of `amounts` at ends, of which some are taken off."""
+    total, gross = sums(end, amounts, length), sums(end, np.abs(amounts), length)
+    return np.where(total > _ROUNDING * gross, total, 0.0)

@@ -2,22 +2,76 @@
 
 Shuffled traffic goes to the nearest scope that has a target: the source's worker, then its node, its rack, and all;
 ``local_or_shuffle`` knows only the worker and all. This is what `stormwright.model.traffic` says of flows without
-limits, for all topologies at once.
+limits, for all topologies at once. Flows along one edge from one scope go to the same executors. So they are a lot, of
+which each of these gets the same part, and everything is linear in flows and executors.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.model.traffic.scopes import Scopes
+from stormwright.predict.sums import ratio, sums
+
+
+class Flows(NamedTuple):
+    """Executor that sends, edge along which, and whether the grouping knows only the worker and all; shape (F,)."""
+
+    source: IndexArray
+    edge: IndexArray
+    local: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """To whom flows go, and what of them leaves worker and node.
+
+    Of a lot that goes to all, only what comes from another worker is a message. That is all of it less what comes from
+    the own worker, which is a lot by itself; and so for nodes.
+
+    Parameters
+    ----------
+    flow, lot
+        Which flows are in which lots.
+    of, edge, member
+        Lot, edge, and executor that gets some of it, shape (M,).
+    gets, comes, comes_far
+        What part of the lot that executor gets, gets from other workers, and from other nodes, shape (M,).
+    leaves, leaves_node
+        Part of every flow that goes to other workers, and to other nodes, shape (F,).
+    """
+
+    flow: IndexArray
+    lot: IndexArray
+    of: IndexArray
+    edge: IndexArray
+    member: IndexArray
+    gets: FloatArray
+    comes: FloatArray
+    comes_far: FloatArray
+    leaves: FloatArray
+    leaves_node: FloatArray
+
+    def lots(self, amounts: FloatArray) -> FloatArray:
+        """The lot that each member gets a part of, where flows are `amounts`, shape (F,); shape (M,)."""
+        return sums(self.lot, amounts[self.flow], int(self.lot.max(initial=-1)) + 1)[self.of]
 
 
 def spread(
-    scopes: Scopes, component: IndexArray, source: IndexArray, target: IndexArray, local: BoolArray
-) -> tuple[IndexArray, IndexArray, FloatArray]:
-    """To whom each flow goes.
+    scopes: Scopes,
+    component: IndexArray,
+    target: IndexArray,
+    flows: Flows,
+    executors: IndexArray | None = None,
+    *,
+    near: bool = True,
+) -> Spread:
+    """To whom flows go.
 
     Parameters
     ----------
@@ -25,39 +79,106 @@ def spread(
         Where executors are.
     component
         Component of every executor, numbered over the problem, shape (E,).
-    source, target
-        Executor that sends, and component that it sends to, shape (F,).
-    local
-        Whether its grouping knows only the worker and all, shape (F,).
-
-    Returns
-    -------
-    flow, member, share
-        Flow, executor that gets some of it, and its part of the flow, shape (P,) each.
+    target
+        Component that each edge goes to, shape (D,).
+    flows
+        The traffic.
+    executors
+        Those of its topologies; all by default.
+    near
+        Whether flows go as near as they can, else to all alike.
     """
-    left = np.arange(len(source))
-    parts = []
-    for number, scope in enumerate((*scopes, np.zeros_like(scopes.slot))):
-        asking = left if number in (0, 3) else left[~local[left]]
-        first, size, members = _members(scope, component, source[asking], target[asking])
-        sent = np.repeat(asking, size)
-        position = np.arange(len(sent)) - np.repeat(np.cumsum(size) - size, size) + np.repeat(first, size)
-        parts.append((sent, members[position], 1.0 / np.repeat(size, size)))
-        left = np.setdiff1d(left, asking[size > 0], assume_unique=True)
-    flow, member, share = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return flow, member, share
+    executors = np.arange(len(component)) if executors is None else executors
+    count = int(max(component.max(initial=-1), target.max(initial=-1))) + 1
+    slot, node, rack, whole = (
+        _Scope.of(scope, component, executors, count) for scope in (*scopes, np.zeros_like(scopes.slot))
+    )
+    leaves, leaves_node = np.zeros(len(flows.source)), np.zeros(len(flows.source))
+    left, lots = np.arange(len(flows.source)), []
+    for scope, out, off in ((slot, 0.0, 0.0), (node, 1.0, 0.0), (rack, 1.0, 1.0)) if near else ():
+        lot = scope.lots(target, flows, left if scope is slot else left[~flows.local[left]])
+        lots.append(lot.parts(1.0, out, off))
+        there = lot.flow[lot.size > 0]
+        leaves[there], leaves_node[there] = out, off
+        left = np.setdiff1d(left, there, assume_unique=True)
+    lot = whole.lots(target, flows, left)
+    lots.append(lot.parts(1.0, 1.0, 1.0))
+    # Nobody hears from who is nowhere, and nobody who is nowhere hears.
+    placed = np.bincount(component[executors[scopes.slot[executors] != UNPLACED]], minlength=count)
+    others = placed[target[flows.edge[left]]] * (scopes.slot[flows.source[left]] != UNPLACED)
+    for scope, out, off, part in ((slot, -1.0, 0.0, leaves), (node, 0.0, -1.0, leaves_node)):
+        beside = scope.lots(target, flows, left)
+        lots.append(beside.parts(0.0, out, off, whole.size[target]))
+        part[left] = ratio(np.maximum(others - beside.size, 0), lot.size)
+    return _joined(lots, leaves, leaves_node)
 
 
-def _members(
-    scope: IntArray, component: IndexArray, source: IndexArray, target: IndexArray
-) -> tuple[IndexArray, IndexArray, IndexArray]:
-    """Of each flow where its targets in its source's scope begin and how many they are, and executors in that order."""
-    width = np.int64(scope.max(initial=0) + 1)
-    inside = np.flatnonzero(scope != UNPLACED)
-    keys = component[inside] * width + scope[inside]
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    wanted = target * width + scope[source]
-    first = np.searchsorted(keys, wanted)
-    size = np.where(scope[source] == UNPLACED, 0, np.searchsorted(keys, wanted, side="right") - first)
-    return first, size, inside[order]
+class _Parts(NamedTuple):
+    """Some lots, numbered from 0, and what their members get: see `Spread`."""
+
+    flow: IndexArray
+    lot: IndexArray
+    of: IndexArray
+    edge: IndexArray
+    member: IndexArray
+    gets: FloatArray
+    comes: FloatArray
+    comes_far: FloatArray
+
+
+class _Lots(NamedTuple):
+    """Lots of some flows: how many members the lot of each flow has, and edge and first and last member of each lot."""
+
+    flow: IndexArray
+    lot: IndexArray
+    size: IndexArray
+    edge: IndexArray
+    first: IndexArray
+    last: IndexArray
+    members: IndexArray
+
+    def parts(self, gets: float, comes: float, far: float, among: IndexArray | None = None) -> _Parts:
+        """Every member gets the same part of a lot: by their number, or that of `among` by edge; times factors."""
+        size = self.last - self.first
+        of = np.repeat(np.arange(len(size)), size)
+        at = np.arange(len(of)) - np.repeat(np.cumsum(size) - size - self.first, size)
+        part = 1.0 / (size[of] if among is None else among[self.edge[of]])
+        return _Parts(self.flow, self.lot, of, self.edge[of], self.members[at], part * gets, part * comes, part * far)
+
+
+class _Scope(NamedTuple):
+    """Executors by component and where they are; `size` is that of the components, shape (C,)."""
+
+    of_executor: IntArray
+    width: np.int64
+    keys: IndexArray
+    members: IndexArray
+    size: IndexArray
+
+    @classmethod
+    def of(cls, scope: IntArray, component: IndexArray, executors: IndexArray, count: int) -> _Scope:
+        width = np.int64(scope.max(initial=0) + 1)
+        inside = executors[scope[executors] != UNPLACED]
+        keys = component[inside] * width + scope[inside]
+        order = np.argsort(keys, kind="stable")
+        size = np.bincount(component[inside], minlength=count)
+        return cls(scope, width, keys[order], inside[order], size)
+
+    def lots(self, target: IndexArray, flows: Flows, asking: IndexArray) -> _Lots:
+        """The lots of the flows `asking`."""
+        scope = self.of_executor[flows.source[asking]]
+        # Where the source is nowhere, it is asked for in a scope in which nobody is.
+        keys, lot = np.unique(flows.edge[asking] * (self.width + 1) + scope + 1, return_inverse=True)
+        edge, scope = np.divmod(keys, self.width + 1)
+        wanted = np.where(scope > 0, target[edge] * self.width + scope - 1, -1)
+        first = np.searchsorted(self.keys, wanted)
+        last = np.searchsorted(self.keys, wanted, side="right")
+        return _Lots(asking, lot, (last - first)[lot], edge, first, last, self.members)
+
+
+def _joined(lots: list[_Parts], leaves: FloatArray, leaves_node: FloatArray) -> Spread:
+    counts = [int(each.lot.max(initial=-1)) + 1 for each in lots]
+    before = np.cumsum([0, *counts[:-1]])
+    shifted = [each._replace(lot=each.lot + at, of=each.of + at) for each, at in zip(lots, before, strict=True)]
+    every: dict[str, Any] = {name: np.concatenate([getattr(each, name) for each in shifted]) for name in _Parts._fields}
+    return Spread(**every, leaves=leaves, leaves_node=leaves_node)

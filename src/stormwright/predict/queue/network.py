@@ -18,7 +18,7 @@ from stormwright.predict.queue.trees import Alike, Times, Tree
 from stormwright.predict.sums import ratio, sums
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import coo_array
 
 
 class Stays(NamedTuple):
@@ -72,7 +72,7 @@ class Network:
     alike: Alike
     edge_tuples: FloatArray
     delay_s: FloatArray
-    visits: csr_array
+    visits: coo_array
     tree: Tree
     share: FloatArray
     part: FloatArray
@@ -88,12 +88,12 @@ class Network:
         costs
             With the delays.
         """
-        edge_tuples = sums(routes.edge, routes.tuples, len(graph.source))
+        edge_tuples = routes.edge_tuples
         handled = sums(layout.executor_component, routes.handled, len(layout.size))
         ends = np.where(layout.is_spout | layout.is_acker, handled, 0.0)
         kind = layout.topology * 2 + layout.is_acker
         count = ratio(edge_tuples, handled[graph.source])
-        visits, crossing = _visits(demand, routes, edge_tuples)
+        visits, crossing = _visits(demand, routes, graph, edge_tuples)
         return cls(
             demand=demand,
             graph=graph,
@@ -148,19 +148,24 @@ class Network:
         return Times(*(ratio(each, whole) for each in totals))
 
 
-def _visits(demand: Demand, routes: Routes, edge_tuples: FloatArray) -> tuple[csr_array, FloatArray]:
+def _visits(demand: Demand, routes: Routes, graph: Graph, edge_tuples: FloatArray) -> tuple[coo_array, FloatArray]:
     """How often a tuple of each edge visits workers' threads and links, and how many of them leave their worker."""
-    from scipy.sparse import csr_array  # takes longer to import than the rest
+    from scipy.sparse import coo_array  # takes longer to import than the rest
 
     workers, places = len(demand.worker_slot), demand.places
-    start, end = demand.executor_worker[routes.source], demand.executor_worker[routes.target]
-    left = np.flatnonzero((start != end) & (start != UNPLACED) & (end != UNPLACED))
-    start, end, edge = start[left], end[left], routes.edge[left]
-    each = ratio(routes.tuples[left], edge_tuples[edge])
-    leaves, comes = places.of_worker[start], places.of_worker[end]
-    far, count = leaves != comes, len(places.node)
-    columns = [start, workers + end, 2 * workers + leaves[far], 2 * workers + count + comes[far]]
-    rows, values = [edge, edge, edge[far], edge[far]], [each, each, each[far], each[far]]
-    shape = (len(edge_tuples), 2 * workers + 2 * count)
-    visits = csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=shape)
-    return visits, sums(edge, each, len(edge_tuples))
+    rows, columns, values = [], [], []
+    for number, (ends, messages) in enumerate(((graph.sources, routes.sent), (graph.targets, routes.received))):
+        worker = demand.executor_worker[ends.executor]
+        left = np.flatnonzero((messages.tuples > 0) & (worker != UNPLACED))
+        far = left[messages.far_tuples[left] > 0]
+        link = 2 * workers + number * len(places.node) + places.of_worker[worker[far]]
+        columns += [number * workers + worker[left], link]
+        rows += [ends.edge[left], ends.edge[far]]
+        values += [messages.tuples[left], messages.far_tuples[far]]
+        if number == 0:
+            leave = sums(rows[0], values[0], len(edge_tuples))
+    row = np.concatenate(rows)
+    each = ratio(np.concatenate(values), edge_tuples[row])
+    shape = (len(edge_tuples), 2 * workers + 2 * len(places.node))
+    visits = coo_array((each, (row, np.concatenate(columns))), shape=shape)
+    return visits, ratio(leave, edge_tuples)

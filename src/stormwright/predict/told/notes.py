@@ -32,7 +32,7 @@ def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: in
     one = problem.topologies[topology]
     if profile.assumed[topology]:
         yield ASSUMED
-    missing = int(np.count_nonzero(placed.routes.scopes.slot[problem.executors_of(topology)] == UNPLACED))
+    missing = int(np.count_nonzero(placed.standing.workers.scopes.slot[problem.executors_of(topology)] == UNPLACED))
     if missing:
         verb = "has" if missing == 1 else "have"
         yield f"{counted(missing, 'executor')} {verb} no slot: nothing is predicted, and it takes nothing"
@@ -42,8 +42,8 @@ def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: in
         return
     components = slice(int(layout.component_offset[topology]), int(layout.component_offset[topology + 1]))
     # Edges are in the order of their sources, and these in that of their topologies.
-    edges = slice(*np.searchsorted(placed.graph.source, [components.start, components.stop]).tolist())
-    if layout.is_acker[components].any() and not placed.graph.begun[edges].any():
+    edges = slice(*np.searchsorted(profile.graph.source, [components.start, components.stop]).tolist())
+    if layout.is_acker[components].any() and not profile.graph.begun[edges].any():
         yield "its load has no traffic to ackers, which will take more than is predicted"
     if placed.spills is not None and placed.spills[topology]:
         yield f"with {MAX_SPOUT_PENDING} as it is, queues can fill so far that shuffled tuples go further than near"

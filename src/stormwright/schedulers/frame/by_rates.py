@@ -12,26 +12,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, IntArray
-from stormwright.model.limits.violations import broken_limits
 from stormwright.optimize.rates.improve import Effort, Improved, improve
 from stormwright.optimize.rates.score import LATENCY, NODES, THROUGHPUT
-from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sustained
-from stormwright.predict.flow.graph import Graph
+from stormwright.optimize.rates.start import Aim, MeasuredLoad, Parts, Seats, make_sustained
+from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.flow.routes import Routes
-from stormwright.predict.shares import with_shares
-from stormwright.predict.spill import with_spill
-from stormwright.predict.steady import Placed, Steady, steady_state
-from stormwright.schedulers.draft.draft import Draft
-from stormwright.schedulers.kit.limits import max_executors_per_worker, num_workers
-from stormwright.schedulers.placing.staying import choose_slots
+from stormwright.predict.steady import Placed, Steady
+from stormwright.schedulers.frame.moving_back import move_back
+from stormwright.schedulers.frame.rate_seats import Seating
 
 #: Kinds of scores that are searched for an objective: what is judged best among all of them counts.
 _KINDS = {"throughput": (THROUGHPUT, LATENCY), "latency": (LATENCY, THROUGHPUT), "nodes": (NODES,)}
@@ -39,14 +35,11 @@ _KINDS = {"throughput": (THROUGHPUT, LATENCY), "latency": (LATENCY, THROUGHPUT),
 #: What runs is left alone for less than this, in parts of the objective; and what need not move for less than that.
 _WORTH_IT, _SAME = 5e-3, 1e-3
 
-#: More topologies than these are not tried one by one to stay where they run.
-_MOST_TRIED = 200
+#: Of the time, the part for searches and what judges what they find; the rest is for what may stay.
+_SEARCHING = 0.85
 
-#: In a topology's configuration, for itself: one of `WORKERS`.
-WORKERS_KEY = "stormwright.workers"
-
-#: How a topology's number of workers is taken: as in the papers, as the most, or as one that may be chosen.
-WORKERS = ("exactly", "at_most", "free")
+#: A search that takes less than so many times the time of judging what it finds is not worth it.
+_LONGER = 4
 
 
 @dataclass(frozen=True)
@@ -71,6 +64,33 @@ class Wish:
     seed: int
 
 
+@dataclass(frozen=True)
+class Searching:
+    """How long may be searched: `effort` together, where that is time until `end_s`, judging taking so long each."""
+
+    effort: Effort
+    end_s: float
+    judging_s: float
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all the time is over."""
+        return bool(self.effort.seconds) and time.perf_counter() >= self.end_s
+
+    def most(self, executors: int) -> float:
+        """How many searches get enough of it: a step for each executor, or more time than judging takes."""
+        if self.effort.seconds:
+            return self.effort.seconds / (_LONGER * self.judging_s)
+        return self.effort.steps / max(executors, 1)
+
+    def one_of(self, searches: int, number: int) -> Effort:
+        """That of a search: its part of all steps, or of the time that is left."""
+        if not self.effort.seconds:
+            return Effort(self.effort.steps // searches)
+        left_s = (self.end_s - time.perf_counter()) / (searches - number)
+        return Effort(0, max(left_s - self.judging_s, 0.0))
+
+
 class RateSearch:
     """Searches for one problem; the costs of messages are those that `load` has.
 
@@ -87,11 +107,12 @@ class RateSearch:
     def __init__(self, problem: Problem, load: MeasuredLoad, wish: Wish) -> None:
         self.problem, self._load, self._wish = problem, load, wish
         self._profile: Profile = load.profile
+        self._last: Placed | None = None
         self.steps = 0
 
     @cached_property
-    def _graph(self) -> Graph:
-        return Graph.of(self._profile)
+    def _seating(self) -> Seating:
+        return Seating(self.problem, self._free, self._wish.workers)
 
     @cached_property
     def _free(self) -> BoolArray:
@@ -112,121 +133,58 @@ class RateSearch:
         effort
             Of all searches together.
         """
-        now = self.problem.current_slot
-        runs = bool(np.all(now[slots != UNPLACED] != UNPLACED)) and all(map(self._may_stay, range(len(self._free))))
-        starts = [slots, now] if runs and not np.array_equal(slots, now) else [slots]
-        found = [*starts, *self._searched(starts, effort)]
+        now, seating, begun_s = self.problem.current_slot, self._seating, time.perf_counter()
+        runs = bool(np.all(now[slots != UNPLACED] != UNPLACED)) and all(map(seating.may_stay, range(len(self._free))))
+        found = [slots, now] if runs and not np.array_equal(slots, now) else [slots]
         badness = [self.badness(each) for each in found]
+        starts = len(found)
+        searching = Searching(effort, begun_s + _SEARCHING * effort.seconds, (time.perf_counter() - begun_s) / starts)
+        for each in self._searched(found[:], badness[:], searching):
+            found.append(each)
+            badness.append(self.badness(each))
         best = int(np.argmin(badness))
         if not runs:
             return found[best]
-        if badness[len(starts) - 1] <= badness[best] + _WORTH_IT:  # the last start is what runs
+        if badness[starts - 1] <= badness[best] + _WORTH_IT:  # the last start is what runs
             return now
-        return self._moved_back(found[best], badness[best])
+        end_s = begun_s + effort.seconds if effort.seconds else np.inf
+        return move_back(self.problem, found[best], self.badness, badness[best] + _SAME, end_s)
 
-    def _may_stay(self, topology: int) -> bool:
-        """Whether a topology runs on a number of workers that it may have."""
-        used = self._used_by(topology, self.problem.current_slot)
-        choice, wanted = self._choice(topology), num_workers(self.problem.topologies[topology])
-        return not self._free[topology] or choice == "free" or used == wanted or (choice == "at_most" and used < wanted)
-
-    def _used_by(self, topology: int, slots: IntArray) -> int:
-        """How many workers a topology has."""
-        return len(set(slots[self.problem.executors_of(topology)].tolist()) - {UNPLACED})
-
-    def _searched(self, starts: list[IntArray], effort: Effort) -> Iterator[IntArray]:
-        kinds, end = _KINDS[self._wish.objective], time.perf_counter() + effort.seconds
-        tried = [(kind, seats) for kind in kinds for seats in (*map(self._seats, starts), *self._gathered(starts[0]))]
+    def _searched(self, starts: list[IntArray], badness: list[float], searching: Searching) -> Iterator[IntArray]:
+        tried = self._tried(starts, badness, searching.most(self.problem.num_executors))
+        parts = Parts.of(self._load.profile)
         for number, (kind, seats) in enumerate(tried):
-            left = len(tried) - number
-            seconds = max(end - time.perf_counter(), 0.0) / left if effort.seconds else 0.0
-            found = self._improve(seats, kind, Effort(effort.steps // len(tried), seconds))
+            if searching.is_over:
+                return
+            found = self._improve(seats, kind, searching.one_of(len(tried), number), parts)
             self.steps += found.steps
             if found.short < 1:
-                yield self._slots(seats, found)
+                yield self._seating.slots(seats, found)
 
-    def _improve(self, seats: Seats, kind: int, effort: Effort) -> Improved:
+    def _tried(self, starts: list[IntArray], badness: list[float], most: float) -> list[tuple[int, Seats]]:
+        """Kinds of scores and starts; where there are too many, the best starts.
+
+        Those are placements by how bad they are, then what is gathered by the CPU that was measured.
+        """
+        kinds = _KINDS[self._wish.objective]
+        ours, gathered = [self._seating.seats(each) for each in starts], list(self._seating.gathered(starts[0]))
+        if len(kinds) * len(ours + gathered) <= most:
+            return list(product(kinds, ours + gathered))
+        ranked = [ours[number] for number in np.argsort(badness, kind="stable")] + sorted(gathered, key=self._fullness)
+        return [(kind, seats) for seats in ranked for kind in kinds][: max(int(most), len(kinds))]
+
+    def _fullness(self, seats: Seats) -> tuple[float, int]:
+        fullest, nodes = self._seating.fullest(seats)
+        return (max(fullest - 1, 0.0), nodes) if self._wish.objective == "nodes" else (fullest, nodes)
+
+    def _improve(self, seats: Seats, kind: int, effort: Effort, parts: Parts) -> Improved:
         limit = 1.0 - self._wish.headroom if kind == NODES else 1.0
         aim = Aim(kind, self._profile.rate_tps, limit)
-        return improve(make_sustained(self.problem, self._load, seats, aim, self._wish.seed), effort)
-
-    # Seats ----------------------------------------------------------------------------------------
-
-    def _workers_of(self, topology: int) -> int:
-        """The most workers that a topology may have."""
-        of = self.problem.topologies[topology]
-        if self._choice(topology) == "free":
-            return min(of.num_executors, int(np.count_nonzero(self.problem.node_usable)))
-        return num_workers(of)
-
-    def _choice(self, topology: int) -> str:
-        told = self.problem.topologies[topology].conf.get(WORKERS_KEY)
-        return told if told in WORKERS else self._wish.workers
-
-    def _seats(self, slots: IntArray) -> Seats:
-        """A placement as workers by topology, with empty ones where a topology may have more."""
-        problem = self.problem
-        used, first, worker = np.unique(slots, return_index=True, return_inverse=True)
-        missing = int(UNPLACED in used)
-        topology = problem.executor_topology[first[missing:]].astype(np.int64)
-        node = problem.slot_node[used[missing:]].astype(np.int64)
-        has = np.bincount(topology, minlength=len(problem.topologies))
-        chosen = np.array([self._choice(t) != "exactly" for t in range(len(has))], bool) & self._free
-        more = [max(self._workers_of(t) - has[t], 0) if chosen[t] and has[t] else 0 for t in range(len(has))]
-        topology = np.concatenate([topology, np.repeat(np.arange(len(has)), more)])
-        node = np.concatenate([node, np.zeros(sum(more), np.int64)])
-        order = np.argsort(topology, kind="stable")
-        number = np.full(len(order) + 1, UNPLACED)
-        number[order] = np.arange(len(order))
-        ports = np.array([len(supervisor.ports) for supervisor in problem.supervisors])
-        return Seats(
-            worker=number[worker - missing],
-            topology=topology[order],
-            node=node[order],
-            most=np.array([min(max_executors_per_worker(t), t.num_executors) for t in problem.topologies], np.int64),
-            movable=self._free,
-            may_be_empty=chosen,
-            ports=np.where(problem.node_usable, ports, 0),
-        )
-
-    def _gathered(self, slots: IntArray) -> Iterator[Seats]:
-        """Starts with every free topology in one worker, on 1, 2, 4, … nodes and on all; the fullest first."""
-        seats = self._seats(slots)
-        usable = np.flatnonzero(seats.ports > 0)
-        if not np.any(seats.may_be_empty):
-            return
-        cpu_hz = np.bincount(self.problem.executor_topology, self.problem.executor_cpu_hz, len(seats.movable))
-        largest = usable[np.argsort(-self.problem.node_cpu_hz[usable], kind="stable")]
-        counts = sorted({*(2**k for k in range(len(usable).bit_length())), len(usable)})
-        for count in (c for c in counts if c <= len(usable)):
-            room, left = self.problem.node_cpu_hz[largest[:count]].copy(), seats.ports[largest[:count]].copy()
-            worker, node = seats.worker.copy(), seats.node.copy()
-            for topology in np.argsort(-cpu_hz, kind="stable"):
-                members = self.problem.executors_of(topology)
-                if seats.may_be_empty[topology] and worker[members][0] != UNPLACED and left.any():
-                    own = int(np.searchsorted(seats.topology, topology))
-                    to = int(np.argmax(np.where(left > 0, room, -np.inf)))
-                    worker[members], node[own] = own, largest[to]
-                    room[to], left[to] = room[to] - cpu_hz[topology], left[to] - 1
-            yield replace(seats, worker=worker, node=node)
-
-    def _slots(self, seats: Seats, found: Improved) -> IntArray:
-        draft = Draft.empty(self.problem, seats.ports > 0)
-        for topology, node in zip(seats.topology.tolist(), found.node.tolist(), strict=True):
-            draft.add_worker(topology, found.worker[:0], node)
-        filled = np.bincount(found.worker[found.worker >= 0], minlength=len(found.node)) > 0
-        draft.node = [node if full else UNPLACED for node, full in zip(draft.node, filled.tolist(), strict=True)]
-        draft.worker = found.worker.copy()
-        return choose_slots(draft)
+        return improve(make_sustained(self.problem, self._load, seats, aim, self._wish.seed, parts), effort)
 
     def chosen_workers(self, slots: IntArray) -> dict[str, int]:
         """Topology id → how many workers it should be given, of those that get another number than they ask for."""
-        problem, chosen = self.problem, {}
-        for index, topology in enumerate(problem.topologies):
-            used = self._used_by(index, slots)
-            if used and used != num_workers(topology) and self._free[index] and self._choice(index) != "exactly":
-                chosen[topology.id] = used
-        return chosen
+        return self._seating.chosen_workers(slots)
 
     # Judged ---------------------------------------------------------------------------------------
 
@@ -257,27 +215,7 @@ class RateSearch:
 
     def predicted(self, slots: IntArray) -> Steady:
         """The steady state of a placement."""
-        load, profile = self._load, self._profile
-        rates = profile.rate_tps
-        placed = Placed(profile, self._graph, self.problem, Routes.under(profile, self._graph, self.problem, slots))
-        placed = with_spill(placed, slots, rates, load.costs, load.corrections)
-        placed = with_shares(placed, slots, load.costs, load.corrections)
-        return steady_state(placed, rates, rates, load.costs, load.corrections)
-
-    def _moved_back(self, slots: IntArray, badness: float) -> IntArray:
-        """Without moves that bring nothing: topology by topology, what may as well stay where it runs."""
-        problem, now = self.problem, self.problem.current_slot
-        moved = [t for t in range(len(problem.topologies)) if np.any((slots != now)[problem.executors_of(t)])]
-        most_broken = len(broken_limits(problem, slots))
-        for topology in moved if len(moved) <= _MOST_TRIED else ():
-            members = problem.executors_of(topology)
-            back = slots.copy()
-            back[members] = now[members]
-            taken = np.setdiff1d(np.delete(back, members), [UNPLACED])
-            broken = len(broken_limits(problem, back))
-            if np.isin(now[members], taken).any() or broken > most_broken:
-                continue
-            there = self.badness(back)
-            if there <= badness + _SAME:
-                slots, badness, most_broken = back, max(badness, there), broken
-        return slots
+        rates, load = self._profile.rate_tps, self._load
+        self._last = Placed.under(self._profile, self.problem, slots, self._last)
+        _, (state,) = steady_states(self._last, rates, rates, [(load.costs, load.corrections)])
+        return state

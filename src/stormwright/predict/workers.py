@@ -1,0 +1,135 @@
+"""The workers of a placement and the nodes that they are on, before anything is said of traffic and costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from stormwright.model.conf.requests import CPU
+from stormwright.model.traffic.scopes import Scopes, scopes_of
+from stormwright.predict.flow.layout import Layout
+from stormwright.predict.sums import sums
+
+
+class Nodes(NamedTuple):
+    """Cores of every node, their speed in Hz, and bytes/s of its link in either direction (inf where unknown), (N,)."""
+
+    cores: FloatArray
+    core_hz: FloatArray
+    link_bytes_per_s: FloatArray
+
+
+def nodes_of(problem: Problem) -> Nodes:
+    """What the nodes of a problem have.
+
+    A node that does not say how many cores its CPU is has cores of the problem's `core_hz`. One with less than a core
+    has a share of one that runs at full speed.
+    """
+    cpu_hz = problem.node_cpu_hz
+    told = np.array([node.resources.get(CPU, 0.0) / 100 for node in problem.supervisors], dtype=np.float64)
+    cores = np.where(told > 0, told, cpu_hz / problem.core_hz)
+    core_hz = np.divide(cpu_hz, cores, out=np.full(len(cores), problem.core_hz), where=cores > 0)
+    links = [node.link_bps / 8 if node.link_bps else np.inf for node in problem.supervisors]
+    return Nodes(cores, np.where(core_hz > 0, core_hz, problem.core_hz), np.array(links, dtype=np.float64))
+
+
+class Sites(NamedTuple):
+    """Where topologies have workers: a place is a node with a topology (P of them), and each worker is in one, (W,)."""
+
+    node: IndexArray
+    topology: IndexArray
+    of_worker: IndexArray
+
+
+@dataclass(frozen=True, eq=False)
+class Workers:
+    """Workers of a placement, by topology and slot (W of them).
+
+    Parameters
+    ----------
+    nodes
+        What nodes have.
+    scopes
+        Where executors are.
+    running
+        Whether all executors of a topology have a slot, shape (T,); others have no workers.
+    topology, slot, node
+        Of every worker, shape (W,).
+    of_executor, executor_topology, executor_node
+        Worker, topology and node of every executor, -1 for none, shape (E,).
+    """
+
+    nodes: Nodes
+    scopes: Scopes
+    running: BoolArray
+    topology: IndexArray
+    slot: IndexArray
+    node: IndexArray
+    of_executor: IndexArray
+    executor_topology: IndexArray
+    executor_node: IndexArray
+
+    @classmethod
+    def of(cls, problem: Problem, layout: Layout, slot_of_executor: IntArray, nodes: Nodes | None = None) -> Workers:
+        """Those of a placement.
+
+        Parameters
+        ----------
+        problem
+            Has the nodes.
+        layout
+            Of the load.
+        slot_of_executor
+            Index into the problem's slots, -1 for none, shape (E,).
+        nodes
+            Of the problem, where they are known.
+        """
+        scopes = scopes_of(problem, slot_of_executor)
+        slot, topology = slot_of_executor.astype(np.int64), layout.executor_topology.astype(np.int64)
+        running = sums(topology, slot == UNPLACED, len(problem.topologies)) == 0
+        on = (slot != UNPLACED) & running[topology]
+        slots = np.int64(max(len(problem.slots), 1))
+        keys, worker = np.unique(topology[on] * slots + slot[on], return_inverse=True)
+        worker_topology, worker_slot = np.divmod(keys, slots)
+        of_executor = np.full(len(slot), UNPLACED, dtype=np.int64)
+        of_executor[on] = worker
+        return cls(
+            nodes=nodes or nodes_of(problem),
+            scopes=scopes,
+            running=running,
+            topology=worker_topology,
+            slot=worker_slot,
+            node=problem.slot_node[worker_slot].astype(np.int64),
+            of_executor=of_executor,
+            executor_topology=topology,
+            executor_node=np.where(on, scopes.node, UNPLACED),
+        )
+
+    @cached_property
+    def places(self) -> Sites:
+        """Where topologies are."""
+        topologies = np.int64(max(len(self.running), 1))
+        keys, of_worker = np.unique(self.node * topologies + self.topology, return_inverse=True)
+        node, topology = np.divmod(keys, topologies)
+        return Sites(node, topology, of_worker)
+
+    @cached_property
+    def place_of_thread(self) -> IndexArray:
+        """Place of every thread, executors first, -1 for none; shape (E + 2 W,)."""
+        of_executor = np.append(self.places.of_worker, UNPLACED)[self.of_executor]
+        return np.concatenate([of_executor, self.places.of_worker, self.places.of_worker])
+
+    @cached_property
+    def thread_topology(self) -> IndexArray:
+        """Topology of every thread, shape (E + 2 W,)."""
+        return np.concatenate([self.executor_topology, self.topology, self.topology])
+
+    @cached_property
+    def thread_node(self) -> IndexArray:
+        """Node of every thread, -1 for none, shape (E + 2 W,)."""
+        return np.concatenate([self.executor_node, self.node, self.node])

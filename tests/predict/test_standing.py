@@ -1,0 +1,61 @@
+"""What is known from the placement before changes nothing of what is predicted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from stormwright.model import Problem
+from stormwright.predict.costs import Costs
+from stormwright.predict.evaluate import steady_states
+from stormwright.predict.flow.profile import Profile
+from stormwright.predict.steady import Placed, Steady
+from stormwright.testing.strategies import problems
+from stormwright.testing.word_counts import WordCount
+
+KNOWN = [(Costs(), {})]
+
+
+def states(profile: Profile, problem: Problem, placements: list[np.ndarray], *, anew: bool) -> list[Steady]:
+    """The steady states of placements one after the other, each known from the one before or worked out anew."""
+    last, found = None, []
+    for slots in placements:
+        last = Placed.under(profile, problem, slots, None if anew else last)
+        found += steady_states(last, profile.rate_tps, profile.rate_tps, KNOWN)[1]
+    return found
+
+
+def assert_same(one: Steady, other: Steady) -> None:
+    for name in ("highest_tps", "given_use", "pending_use"):
+        assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9, abs=1e-12)
+    assert one.pending.rate_tps == pytest.approx(other.pending.rate_tps, rel=1e-6)
+    assert one.given.ways.latency.mean == pytest.approx(other.given.ways.latency.mean, rel=1e-9, abs=1e-15)
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_a_placement_known_from_others_is_as_worked_out_anew(data):
+    problem = data.draw(problems())
+    assume(problem.slots)
+    slots = st.integers(-1, len(problem.slots) - 1)
+    placement = st.lists(slots, min_size=problem.num_executors, max_size=problem.num_executors)
+    placements = [np.array(data.draw(placement), np.int32) for _ in range(2)]
+    # Of the third some topologies are where they were.
+    keeps = np.array(data.draw(st.lists(st.booleans(), min_size=(n := len(problem.topologies)), max_size=n)), bool)
+    placements.append(np.where(keeps[problem.executor_topology], placements[1], placements[0]).astype(np.int32))
+    profile = Profile.of(problem)
+    both = (states(profile, problem, placements, anew=anew) for anew in (True, False))
+    for fresh, known in zip(*both, strict=True):
+        assert_same(fresh, known)
+
+
+@pytest.mark.parametrize("pending", [5, 100_000, None])
+def test_so_it_is_where_tuples_spill_over_and_spouts_share_unevenly(pending):
+    problem = WordCount(cores=0.4, pending=pending).problem()
+    profile = Profile.of(problem)
+    rng = np.random.default_rng(1)
+    placements = [(rng.integers(0, 3, 12) * 2).astype(np.int32) for _ in range(6)]
+    for fresh, known in zip(*(states(profile, problem, placements, anew=anew) for anew in (True, False)), strict=True):
+        assert_same(fresh, known)
