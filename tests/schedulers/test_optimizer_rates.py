@@ -11,9 +11,9 @@ from stormwright.errors import InputError
 from stormwright.formats import assignment_from_dict, assignment_to_dict
 from stormwright.model import UNPLACED, Assignment, Problem, violations
 from stormwright.model.limits.violations import broken_limits
-from stormwright.predict.answer import predict
+from stormwright.predict.answer import Assumptions, predict
 from stormwright.schedulers.kit.registry import make_scheduler
-from stormwright.testing.word_counts import WordCount
+from stormwright.testing.word_counts import WordCount, two_word_counts
 
 EVEN = np.array([0, 2, 4] * 4, np.int32)
 STEPS = {"iterations": 30_000}
@@ -29,6 +29,25 @@ def placed(problem: Problem, **settings: object) -> Assignment:
 
 def reached(problem: Problem, slots: np.ndarray) -> float:
     return min(one.reachable_tps.value / one.measured_tps for one in predict(problem, slots).topologies)
+
+
+def reached_by_weight(problem: Problem, slots: np.ndarray, weights: tuple[float, float]) -> float:
+    found = predict(problem, slots, Assumptions(weights=dict(zip(problem.topology_index, weights, strict=True))))
+    by_weight = zip(found.topologies, weights, strict=True)
+    return min(one.reachable_tps.value / one.measured_tps / weight for one, weight in by_weight)
+
+
+@pytest.mark.parametrize("weights", [(1.0, 2.0), (2.0, 1.0)])
+def test_a_topology_with_more_weight_gets_the_larger_node(weights):
+    plain = two_word_counts(nodes=2, cores=0.4).with_current({})
+    first = plain.supervisors[0]
+    large = replace(first, cpu_hz=2 * first.cpu_hz, resources={**first.resources, "cpu.pcore.percent": 80.0})
+    pairs = zip(plain.topologies, weights, strict=True)
+    heavy = tuple(replace(topology, conf={**topology.conf, "stormwright.weight": w}) for topology, w in pairs)
+    problem = replace(plain, supervisors=(large, *plain.supervisors[1:]), topologies=heavy)
+    found = placed(problem, objective="throughput").slot_of_executor
+    mirrored = np.concatenate([found[12:], found[:12]])
+    assert reached_by_weight(problem, found, weights) >= 1.5 * reached_by_weight(problem, mirrored, weights)
 
 
 def test_where_messages_cost_more_than_work_one_node_is_better_than_three():

@@ -11,6 +11,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.predict.costs import Correction, Costs
+from stormwright.predict.fairness import weights_of
 from stormwright.predict.fit.file import costs_of
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
@@ -33,8 +34,8 @@ class Assumptions:
     rate_tps
         Topology id → trees/s at which utilisation and latency are wanted; those not named have their measured rate.
     weights
-        Topology id → weight by which highest rates are fair; those not named have 1. It multiplies the rate: with equal
-        weights all grow by the same factor.
+        Topology id → weight by which highest rates are fair; those not named have that of their configuration
+        (``stormwright.weight``), else 1. It multiplies the rate: with equal weights all grow by the same factor.
     """
 
     costs: Costs = field(default_factory=Costs)
@@ -76,8 +77,8 @@ def predict(
     Raises
     ------
     InputError
-        Nothing runs and no placement is given, a topology that is named is not there, or a rate or weight is no number
-        above 0.
+        Nothing runs and no placement is given, a topology that is named is not there, a rate or weight is no number
+        above 0, or a topology's configuration has a wrong weight.
     """
     assumptions = assumptions or Assumptions.of(problem)
     _check(problem, assumptions)
@@ -89,7 +90,7 @@ def predict(
     graph = Graph.of(profile)
     placed = Placed(profile, graph, problem, Routes.under(profile, graph, problem, slot_of_executor))
     rates = _named(problem, assumptions.rate_tps, profile.rate_tps)
-    weights = _named(problem, assumptions.weights, np.ones(len(rates))) * rates
+    weights = _named(problem, assumptions.weights, weights_of(problem)) * rates
     placed = with_spill(placed, slot_of_executor, weights, assumptions.costs, assumptions.corrections)
     states = [
         steady_state(with_shares(placed, slot_of_executor, *known), rates, weights, *known)

@@ -8,6 +8,7 @@ from typing import Any
 
 from stormwright.errors import Fault, InputError
 from stormwright.model import Assignment, Problem
+from stormwright.model.conf.keys import WORKERS, WORKERS_KEY
 from stormwright.optimize.ahead import ready_rates, ready_search, ready_small
 from stormwright.optimize.layout.objective import Prices
 from stormwright.optimize.rates.improve import Effort
@@ -15,7 +16,7 @@ from stormwright.optimize.rates.start import MeasuredLoad
 from stormwright.optimize.search.budget import Budget
 from stormwright.predict.fit.file import costs_of
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.frame.by_rates import WORKERS, WORKERS_KEY, RateSearch, Wish
+from stormwright.schedulers.frame.by_rates import RateSearch, Wish
 from stormwright.schedulers.frame.by_traffic import WEIGHTS, TrafficSearch
 from stormwright.schedulers.frame.waiting import answer
 from stormwright.schedulers.kit.limits import with_room_for_cpu
@@ -107,12 +108,14 @@ class OptimizerScheduler:
 
     What topologies take of threads, nodes and links, and how long tuples wait, is predicted for every placement from
     what was measured (`stormwright.predict`). For throughput, simulated annealing lowers Σ u⁸ of the utilisations
-    u of all CPUs, links and busiest threads, while rates grow to what the placement sustains; for latency Σ u / (1 − u)
-    and the way of messages; for nodes their number, as long as `headroom_percent` stays free. It starts from what runs,
-    from a placement of little traffic and from topologies gathered on few nodes; what has been found is judged by the
-    whole prediction, and what runs is left where that is as good. CPU limits no rate here but is what rates come from,
-    so a node may be given more than was measured. The number of workers is a choice (`workers`), carried out by
-    ``rebalance -n``. Topologies without a measured load, with limits on components or generic resources stay.
+    u of all CPUs, links and busiest threads, while rates grow to what the placement sustains: all by one factor, or
+    those of a topology by as many times that as ``stormwright.weight`` in its configuration says, a number above 0. For
+    latency it lowers Σ u / (1 − u) and the way of messages; for nodes their number, as long as `headroom_percent` stays
+    free. It starts from what runs, from a placement of little traffic and from topologies gathered on few nodes; what
+    has been found is judged by the whole prediction, and what runs is left where that is as good. CPU limits no rate
+    here but is what rates come from, so a node may be given more than was measured. The number of workers is a choice
+    (`workers`), carried out by ``rebalance -n``. Topologies without a measured load, with limits on components or
+    generic resources stay.
 
     For traffic it lowers the cost of a placement, weighted by distance, and whatever has a price beside it. Shuffled
     traffic follows each placement that is tried, as Storm's locality-aware shuffle will: it stays where executors of

@@ -19,10 +19,12 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, IntArray
+from stormwright.model.conf.keys import WORKERS, WORKERS_KEY
 from stormwright.model.limits.violations import broken_limits
 from stormwright.optimize.rates.improve import Effort, Improved, improve
 from stormwright.optimize.rates.score import LATENCY, NODES, THROUGHPUT
 from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sustained
+from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
@@ -41,12 +43,6 @@ _WORTH_IT, _SAME = 5e-3, 1e-3
 
 #: More topologies than these are not tried one by one to stay where they run.
 _MOST_TRIED = 200
-
-#: In a topology's configuration, for itself: one of `WORKERS`.
-WORKERS_KEY = "stormwright.workers"
-
-#: How a topology's number of workers is taken: as in the papers, as the most, or as one that may be chosen.
-WORKERS = ("exactly", "at_most", "free")
 
 
 @dataclass(frozen=True)
@@ -87,6 +83,7 @@ class RateSearch:
     def __init__(self, problem: Problem, load: MeasuredLoad, wish: Wish) -> None:
         self.problem, self._load, self._wish = problem, load, wish
         self._profile: Profile = load.profile
+        self._wanted_tps = weights_of(problem) * load.profile.rate_tps
         self.steps = 0
 
     @cached_property
@@ -147,7 +144,7 @@ class RateSearch:
 
     def _improve(self, seats: Seats, kind: int, effort: Effort) -> Improved:
         limit = 1.0 - self._wish.headroom if kind == NODES else 1.0
-        aim = Aim(kind, self._profile.rate_tps, limit)
+        aim = Aim(kind, self._wanted_tps if kind == THROUGHPUT else self._profile.rate_tps, limit)
         return improve(make_sustained(self.problem, self._load, seats, aim, self._wish.seed), effort)
 
     # Seats ----------------------------------------------------------------------------------------
@@ -233,8 +230,8 @@ class RateSearch:
     def badness(self, slots: IntArray) -> float:
         """How bad a placement is by the whole prediction, in parts of the objective: 0.01 is one percent.
 
-        Throughput is that of the topology that comes off worst, and a tenth of what it is on average; latency counts
-        where rates are sustained, and nodes where enough stays free.
+        Throughput is that of the topology that comes off worst by its weight, and a tenth of what it is on average;
+        latency counts where rates are sustained, and nodes where enough stays free.
         """
         state = self.predicted(slots)
         there = self._profile.rate_tps > 0
@@ -245,7 +242,7 @@ class RateSearch:
         too_full = float(np.maximum(state.given_use[there], 1.0).max() - 1.0)
         if self._wish.objective == "throughput":
             reached = np.where(np.isfinite(self._profile.layout.pending), state.pending.rate_tps, state.highest_tps)
-            grown = np.log(np.maximum(reached[there], 1e-12) / rate)
+            grown = np.log(np.maximum(reached[there], 1e-12) / self._wanted_tps[there])
             return -float(grown.min() + 0.1 * grown.mean())
         latency_s = float(rate @ state.given.ways.latency.mean[there] / rate.sum())
         if self._wish.objective == "latency":
@@ -260,9 +257,9 @@ class RateSearch:
         load, profile = self._load, self._profile
         rates = profile.rate_tps
         placed = Placed(profile, self._graph, self.problem, Routes.under(profile, self._graph, self.problem, slots))
-        placed = with_spill(placed, slots, rates, load.costs, load.corrections)
+        placed = with_spill(placed, slots, self._wanted_tps, load.costs, load.corrections)
         placed = with_shares(placed, slots, load.costs, load.corrections)
-        return steady_state(placed, rates, rates, load.costs, load.corrections)
+        return steady_state(placed, rates, self._wanted_tps, load.costs, load.corrections)
 
     def _moved_back(self, slots: IntArray, badness: float) -> IntArray:
         """Without moves that bring nothing: topology by topology, what may as well stay where it runs."""
