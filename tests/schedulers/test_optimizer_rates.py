@@ -109,9 +109,23 @@ def test_a_measured_load_is_placed_by_throughput_and_an_assumed_one_by_traffic()
     assert violations(measured, placed(measured, objective="traffic").slot_of_executor) == []
 
 
-@pytest.mark.parametrize("settings", [{"bound": True}, {"max_moves": 2}, {"node_price": 1.0}])
+def test_there_is_no_bound_of_latency():
+    with pytest.raises(InputError, match="there is no bound of latency"):
+        make_scheduler("optimizer", {"objective": "latency", "bound": True})
+
+
+def test_a_proof_comes_with_the_answer_on_request():
+    problem = spread(WordCount(nodes=3, cores=0.4).problem())
+    proof = placed(problem, objective="throughput", bound=True).parameters["proof"]
+    assert proof["optimal"]
+    assert proof["bound"] >= proof["factor"] >= proof["bound"] / 1.001
+    fewest = placed(problem, objective="nodes", bound=True).parameters["proof"]
+    assert (fewest["nodes"], fewest["bound"], fewest["sustained"], fewest["optimal"]) == (1, 1, True, True)
+
+
+@pytest.mark.parametrize("settings", [{"max_moves": 2}, {"node_price": 1.0}])
 def test_what_is_known_of_traffic_only_is_refused_with_other_objectives(settings):
-    with pytest.raises(InputError, match="those of traffic"):
+    with pytest.raises(InputError, match="need objective=traffic"):
         make_scheduler("optimizer", {"objective": "nodes", **settings})
 
 

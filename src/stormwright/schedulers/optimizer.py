@@ -18,6 +18,7 @@ from stormwright.predict.fit.file import costs_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.frame.by_rates import RateSearch, Wish
 from stormwright.schedulers.frame.by_traffic import WEIGHTS, TrafficSearch
+from stormwright.schedulers.frame.proof_by_rates import PROVEN, proof_by_rates
 from stormwright.schedulers.frame.waiting import answer
 from stormwright.schedulers.kit.limits import with_room_for_cpu
 from stormwright.schedulers.kit.params import MOST_SECONDS, MOST_SEED, Params, param
@@ -69,18 +70,22 @@ class OptimizerParams(Params):
     follow_flows: bool = param(
         True, "whether shuffled traffic costs what the new placement makes of it, or as measured"
     )
-    bound: bool = param(False, "whether to prove how little any placement costs; takes more time")
+    bound: bool = param(False, "whether to prove what no placement is better than; takes more time")
     bound_budget_s: float = param(10.0, "seconds for that proof, at most", low=0, high=MOST_SECONDS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.objective not in ("auto", "traffic") and self.needs_traffic:
-            fault = Fault("prices, limits of moves and bounds need objective=traffic", "objective")
-            raise InputError("scheduler parameters", [fault])
+        faults = []
+        if self.objective not in ("auto", "traffic") and self.prices != Prices():
+            faults.append(Fault("prices and limits of moves need objective=traffic", "objective"))
+        if self.objective not in ("auto", "traffic", *PROVEN) and self.bound:
+            faults.append(Fault(f"there is no bound of {self.objective}", "bound"))
+        if faults:
+            raise InputError("scheduler parameters", faults)
 
     @property
     def needs_traffic(self) -> bool:
-        """Whether something is asked for that only a search for little traffic knows."""
+        """Whether something is asked for that, where it is not said what is wanted, is that of traffic."""
         return self.bound or self.prices != Prices()
 
     @property
@@ -149,10 +154,12 @@ class OptimizerScheduler:
 
     There is no clock unless a time budget is given: the same problem, seed, number of iterations and threads give the
     same answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its
-    `proof`: `cost`, `bound`, the `gap` between them, and whether it is `optimal`, all of traffic alone. Machine code
-    comes with the package; where it does not fit, the first call on a machine takes a minute more, once, to compile.
-    Ties go to what stays, then to what was found first. Where room is short, it is looked for until half a second after
-    the time budget, or a tenth of it if that is more; then topologies are left out until the rest is valid.
+    `proof`: `cost` (of traffic alone), `factor` (by which all rates can grow) or `nodes`, the `bound`, the `gap`
+    between them, and whether it is `optimal`. Of latency there is none; with objective auto it is that of traffic.
+    Machine code comes with the package; where it does not fit, the first call on a machine takes a minute more, once,
+    to compile. Ties go to what stays, then to what was found first. Where room is short, it is looked for until half a
+    second after the time budget, or a tenth of it if that is more; then topologies are left out until the rest is
+    valid.
 
     When to use
     -----------
@@ -194,21 +201,26 @@ class OptimizerScheduler:
         traffic = replace(
             given,
             objective="traffic",
+            bound=False,
             iterations=min(given.iterations, _FIRST_STEPS),
             time_budget_s=given.time_budget_s * _FIRST_PART,
         )
         first = OptimizerScheduler(traffic).schedule(with_room_for_cpu(problem))
         load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
-        search = RateSearch(problem, load, Wish(objective, given.workers, given.headroom_percent / 100, given.seed))
+        wish = Wish(objective, given.workers, given.headroom_percent / 100, given.seed)
+        search = RateSearch(problem, load, wish)
         steps = 0 if given.time_budget_s else min(given.iterations, _STEPS_PER_EXECUTOR * problem.num_executors)
         left_s = max(given.time_budget_s - (time.perf_counter() - begun_s), 0.0)
         slots = search.improved(first.slot_of_executor, Effort(steps, left_s))
         made = first.parameters["iterations_made"] + search.steps
+        reported: dict[str, Any] = {"objective": objective, "iterations_made": made}
+        if given.bound:
+            reported["proof"] = proof_by_rates(problem, load, slots, wish, given.bound_budget_s)
         return replace(
             first,
             slot_of_executor=slots,
             num_workers=search.chosen_workers(slots),
-            parameters={**asdict(given), "objective": objective, "iterations_made": made},
+            parameters={**asdict(given), **reported},
         )
 
     def _by_traffic(self, problem: Problem) -> Assignment:

@@ -124,7 +124,7 @@ class WordCount:
 
 def two_word_counts(**settings: Any) -> Problem:
     """A problem of two word counts, ``one`` and ``other``, with the same settings; the first runs on the first node."""
-    one, other = (WordCount(name=name, **settings).problem() for name in ("one", "other"))
-    assert one.load is not None and other.load is not None
-    loads = {**one.load.topologies, **other.load.topologies}
-    return replace(one, topologies=one.topologies + other.topologies, load=LoadProfile(loads))
+    both = [WordCount(name=name, **settings) for name in ("one", "other")]
+    topologies = tuple(each.topology() for each in both)
+    loads = {topology.id: each.load() for topology, each in zip(topologies, both, strict=True)}
+    return replace(both[0].problem(), topologies=topologies, load=LoadProfile(loads))

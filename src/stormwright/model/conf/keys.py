@@ -19,7 +19,7 @@ FORECAST_GROWTH = "stormwright.forecast.growth"
 #: Tag (or tags joined by commas, in order of their names) → number of workers.
 WORKERS_OF_TAG = "stormwright.tag.workers"
 
-#: By how much a topology's highest rate is to grow beside those of others: its share is as many times its measured rate.
+#: How many times as much as others' a topology's rate is to grow.
 WEIGHT = "stormwright.weight"
 _MOST_WEIGHT = 10**9
 
