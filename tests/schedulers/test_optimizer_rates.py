@@ -12,6 +12,7 @@ from stormwright.formats import assignment_from_dict, assignment_to_dict
 from stormwright.model import UNPLACED, Assignment, Problem, violations
 from stormwright.model.limits.violations import broken_limits
 from stormwright.predict.answer import Assumptions, predict
+from stormwright.schedulers.frame.quietest import quietest
 from stormwright.schedulers.kit.registry import make_scheduler
 from stormwright.testing.word_counts import WordCount, two_word_counts
 
@@ -87,6 +88,14 @@ def with_little_cpu(problem: Problem) -> Problem:
     assert load is not None
     less = {name: replace(of, cpu_hz=of.cpu_hz * 0) for name, of in load.topologies.items()}
     return problem.with_load(replace(load, topologies=less))
+
+
+def test_of_equally_good_placements_that_with_less_traffic_between_nodes_is_taken():
+    problem, apart, near = WordCount().problem(), EVEN, np.zeros(12, np.int32)
+    beside = np.array([0, 1] * 6, np.int32)  # two workers of one node
+    assert quietest(problem, [apart, near, beside], [1.0, 1.0005, 1.0], 1e-3) == 1
+    assert quietest(problem, [apart, near, beside], [1.0, 1.002, 1.0], 1e-3) == 2
+    assert quietest(problem, [apart, near, beside], [1.0, 1.002, 1.002], 1e-3) == 0
 
 
 def test_what_runs_as_well_as_can_be_stays():

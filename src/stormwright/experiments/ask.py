@@ -108,6 +108,8 @@ def bound(
 
     Parameters
     ----------
+    problem
+        For throughput and nodes with a load.
     placement
         A good one, which the bound is compared with; by default `optimizer`'s after two seconds.
     seconds

@@ -105,7 +105,17 @@ class Rows:
 
 
 def rows_of(case: Case, at: Columns, low: float, high: float) -> Rows:
-    """All rows of a case in which things are from `low` to `high` full."""
+    """All rows of a case.
+
+    Parameters
+    ----------
+    case
+        The case.
+    at
+        Where its unknowns stand.
+    low, high
+        Between what things are full, in parts of what there is; the second may be inf.
+    """
     rows = Rows()
     _places(case, at, rows)
     _traffic(case, at, rows)

@@ -32,6 +32,7 @@ from stormwright.predict.shares import with_shares
 from stormwright.predict.spill import with_spill
 from stormwright.predict.steady import Placed, Steady, steady_state
 from stormwright.schedulers.draft.draft import Draft
+from stormwright.schedulers.frame.quietest import quietest
 from stormwright.schedulers.kit.limits import max_executors_per_worker, num_workers
 from stormwright.schedulers.placing.staying import choose_slots
 
@@ -115,6 +116,8 @@ class RateSearch:
         found = [*starts, *self._searched(starts, effort)]
         badness = [self.badness(each) for each in found]
         best = int(np.argmin(badness))
+        if self._wish.objective == "throughput":
+            best = quietest(self.problem, found, badness, _SAME)
         if not runs:
             return found[best]
         if badness[len(starts) - 1] <= badness[best] + _WORTH_IT:  # the last start is what runs
