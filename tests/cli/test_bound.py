@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import orjson
 import pytest
 
+import stormwright as sw
+from stormwright.errors import InputError
+from stormwright.formats import write_problem
+from stormwright.model.texts import proof_text
+from stormwright.testing.word_counts import WordCount
 from tests.case_files import all_cases
 
 CASES = all_cases()
@@ -41,3 +48,64 @@ def test_optimizer_tells_its_proof(run):
     settings = ("--set", "optimizer.bound=true", "--set", "optimizer.bound_budget_s=60")
     _, out, _ = run("compare", SMALL, "--schedulers", "optimizer,online", *settings)
     assert "optimizer: cost 4,441.3, proven to be the least" in out
+
+
+@pytest.fixture
+def word_count(tmp_path):
+    path = tmp_path / "problem.json"
+    write_problem(path, WordCount(nodes=3, cores=0.4).problem())
+    return path
+
+
+def test_rates_are_proven(run, word_count):
+    code, out, _ = run("bound", word_count, "--objective", "throughput", "--search", 1, "--seconds", 20)
+    assert code == 0
+    assert "all rates can grow to ×13.37 of those that were measured, proven to be the most" in out
+    code, out, _ = run("bound", word_count, "--objective", "throughput", "--seconds", 20, "--json")
+    found = orjson.loads(out)
+    assert (code, found["objective"], found["optimal"]) == (0, "throughput", True)
+    assert found["factor"] <= found["bound"] == pytest.approx(found["factor"] * (1 + found["gap"]))
+
+
+def test_nodes_are_proven(run, word_count):
+    code, out, _ = run("bound", word_count, "--objective", "nodes", "--search", 1)
+    assert code == 0
+    assert "the measured rates with 20% of everything free take 1 node, proven to be the fewest" in out
+    _, out, _ = run("bound", word_count, "--objective", "nodes", "--search", 1, "--headroom", 99)
+    assert "no placement on these nodes sustains the measured rates with 99% of everything free" in out
+
+
+def test_of_latency_there_is_no_bound(run, word_count):
+    code, _, err = run("bound", word_count, "--objective", "latency")
+    assert code == 2
+    assert "'latency' is not one of 'traffic', 'throughput', 'nodes'" in err
+
+
+def test_what_was_assumed_is_said(run, tmp_path):
+    path = tmp_path / "assumed.json"
+    write_problem(path, replace(WordCount().problem(), load=None))
+    _, out, _ = run("bound", path, "--objective", "throughput", "--search", 0.2)
+    assert "the load was not measured, but assumed" in out
+
+
+def test_at_a_prompt():
+    problem = WordCount(nodes=2, cores=0.4).problem().with_current({})
+    found = sw.bound(problem, sw.place(problem, "even"), objective="throughput", seconds=5)
+    assert not found["optimal"]
+    assert found["bound"] == pytest.approx(found["factor"] * (1 + found["gap"]))
+    assert "no placement bears more than ×13.37" in found["text"]
+    with pytest.raises(InputError, match="should be one of traffic, throughput, nodes, got 'latency'"):
+        sw.bound(problem, objective="latency")
+    with pytest.raises(InputError, match="headroom_percent: should be a number from 0 to 99, got 100"):
+        sw.bound(problem, sw.place(problem, "even"), objective="nodes", headroom_percent=100)
+
+
+def test_what_is_not_proven_is_said_in_words():
+    rates = {"objective": "throughput", "factor": 2.0, "bound": 3.0, "gap": 0.5, "optimal": False}
+    assert proof_text(rates).endswith("of those that were measured; no placement bears more than ×3, 50.0% above")
+    assert proof_text(rates | {"factor": None}) == "nothing that is known limits the rates"
+    assert "was not proven" in proof_text(rates | {"bound": None, "gap": None})
+    assert proof_text(rates | {"factor": 0.0, "gap": None}).startswith("not all have a slot")
+    nodes = {"objective": "nodes", "nodes": 3, "bound": 2, "headroom": 0.2, "sustained": True, "optimal": False}
+    assert proof_text(nodes).endswith("free take 3 nodes; no placement on fewer than 2 nodes sustains them")
+    assert "are not sustained by 3 nodes" in proof_text(nodes | {"sustained": False})

@@ -12,7 +12,7 @@ from stormwright.errors import InputError
 from stormwright.model import UNPLACED
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.costs import Correction, Costs, FittedIn, Range
-from stormwright.testing.word_counts import SPOUTS, WordCount
+from stormwright.testing.word_counts import SPOUTS, WordCount, two_word_counts
 
 APART = np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)
 
@@ -158,6 +158,30 @@ def test_what_is_wrong_is_said():
         Costs(send_us=-1.0)
     with pytest.raises(InputError, match="work_error: should be a number from 0 to below 1, got nan"):
         Costs(work_error=float("nan"))
+
+
+def weighted(problem, weight):
+    topology = problem.topologies[-1]
+    heavy = replace(topology, conf={**topology.conf, "stormwright.weight": weight})
+    return replace(problem, topologies=(*problem.topologies[:-1], heavy))
+
+
+def test_a_configuration_says_how_much_more_a_topology_is_to_get():
+    problem, slots = two_word_counts(cores=0.4), np.repeat([0, 1], 12).astype(np.int32)
+    costs = Costs(worker_cores=0.0)
+    even, uneven = (predict(each, slots, Assumptions(costs)) for each in (problem, weighted(problem, 3)))
+    one, other = (each.highest_tps.value for each in uneven.topologies)
+    assert other == pytest.approx(3 * one)
+    assert one + other == pytest.approx(sum(each.highest_tps.value for each in even.topologies))
+    told = predict(weighted(problem, 3), slots, Assumptions(costs, weights={problem.topologies[1].id: 1.0}))
+    assert told == even
+
+
+@pytest.mark.parametrize("weight", [0, -1, "2", True, float("nan"), float("inf"), None])
+def test_a_wrong_weight_is_refused(weight):
+    path = r'\$\.topologies\[1\]\.conf\["stormwright\.weight"\]'
+    with pytest.raises(InputError, match=rf"should be a number above 0, at most 1,000,000,000, got .* @ {path}"):
+        predict(weighted(two_word_counts(), weight))
 
 
 def test_at_a_prompt():

@@ -13,11 +13,12 @@ from stormwright.model import UNPLACED, Assignment, Problem, violations
 from stormwright.model.limits.violations import broken_limits
 from stormwright.optimize.rates.improve import Effort, improve
 from stormwright.optimize.rates.start import MeasuredLoad
-from stormwright.predict.answer import predict
+from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.frame.by_rates import RateSearch, Wish
+from stormwright.schedulers.frame.quietest import quietest
 from stormwright.schedulers.kit.registry import make_scheduler
-from stormwright.testing.word_counts import WordCount
+from stormwright.testing.word_counts import WordCount, two_word_counts
 
 EVEN = np.array([0, 2, 4] * 4, np.int32)
 STEPS = {"iterations": 30_000}
@@ -33,6 +34,25 @@ def placed(problem: Problem, **settings: object) -> Assignment:
 
 def reached(problem: Problem, slots: np.ndarray) -> float:
     return min(one.reachable_tps.value / one.measured_tps for one in predict(problem, slots).topologies)
+
+
+def reached_by_weight(problem: Problem, slots: np.ndarray, weights: tuple[float, float]) -> float:
+    found = predict(problem, slots, Assumptions(weights=dict(zip(problem.topology_index, weights, strict=True))))
+    by_weight = zip(found.topologies, weights, strict=True)
+    return min(one.reachable_tps.value / one.measured_tps / weight for one, weight in by_weight)
+
+
+@pytest.mark.parametrize("weights", [(1.0, 2.0), (2.0, 1.0)])
+def test_a_topology_with_more_weight_gets_the_larger_node(weights):
+    plain = two_word_counts(nodes=2, cores=0.4).with_current({})
+    first = plain.supervisors[0]
+    large = replace(first, cpu_hz=2 * first.cpu_hz, resources={**first.resources, "cpu.pcore.percent": 80.0})
+    pairs = zip(plain.topologies, weights, strict=True)
+    heavy = tuple(replace(topology, conf={**topology.conf, "stormwright.weight": w}) for topology, w in pairs)
+    problem = replace(plain, supervisors=(large, *plain.supervisors[1:]), topologies=heavy)
+    found = placed(problem, objective="throughput").slot_of_executor
+    mirrored = np.concatenate([found[12:], found[:12]])
+    assert reached_by_weight(problem, found, weights) >= 1.5 * reached_by_weight(problem, mirrored, weights)
 
 
 def test_where_messages_cost_more_than_work_one_node_is_better_than_three():
@@ -74,6 +94,14 @@ def with_little_cpu(problem: Problem) -> Problem:
     return problem.with_load(replace(load, topologies=less))
 
 
+def test_of_equally_good_placements_that_with_less_traffic_between_nodes_is_taken():
+    problem, apart, near = WordCount().problem(), EVEN, np.zeros(12, np.int32)
+    beside = np.array([0, 1] * 6, np.int32)  # two workers of one node
+    assert quietest(problem, [apart, near, beside], [1.0, 1.0005, 1.0], 1e-3) == 1
+    assert quietest(problem, [apart, near, beside], [1.0, 1.002, 1.0], 1e-3) == 2
+    assert quietest(problem, [apart, near, beside], [1.0, 1.002, 1.002], 1e-3) == 0
+
+
 def test_what_runs_as_well_as_can_be_stays():
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
     first = placed(problem, objective="throughput")
@@ -94,9 +122,23 @@ def test_a_measured_load_is_placed_by_throughput_and_an_assumed_one_by_traffic()
     assert violations(measured, placed(measured, objective="traffic").slot_of_executor) == []
 
 
-@pytest.mark.parametrize("settings", [{"bound": True}, {"max_moves": 2}, {"node_price": 1.0}])
+def test_there_is_no_bound_of_latency():
+    with pytest.raises(InputError, match="there is no bound of latency"):
+        make_scheduler("optimizer", {"objective": "latency", "bound": True})
+
+
+def test_a_proof_comes_with_the_answer_on_request():
+    problem = spread(WordCount(nodes=3, cores=0.4).problem())
+    proof = placed(problem, objective="throughput", bound=True).parameters["proof"]
+    assert proof["optimal"]
+    assert proof["bound"] >= proof["factor"] >= proof["bound"] / 1.001
+    fewest = placed(problem, objective="nodes", bound=True).parameters["proof"]
+    assert (fewest["nodes"], fewest["bound"], fewest["sustained"], fewest["optimal"]) == (1, 1, True, True)
+
+
+@pytest.mark.parametrize("settings", [{"max_moves": 2}, {"node_price": 1.0}])
 def test_what_is_known_of_traffic_only_is_refused_with_other_objectives(settings):
-    with pytest.raises(InputError, match="those of traffic"):
+    with pytest.raises(InputError, match="need objective=traffic"):
         make_scheduler("optimizer", {"objective": "nodes", **settings})
 
 

@@ -12,6 +12,7 @@ from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
 from stormwright.experiments import ready
 from stormwright.experiments import what_if as changed
+from stormwright.experiments.bounds import OBJECTIVES, bound_of
 from stormwright.experiments.compare import run as comparing
 from stormwright.experiments.compare.run import Comparison
 from stormwright.experiments.tradeoff import run as tradeoffs
@@ -95,34 +96,50 @@ def compare(problem: Problem, schedulers: str | Iterable[str] | Mapping[str, Sch
     return comparing.compare(problem, choose_schedulers(",".join(names)))
 
 
-def bound(problem: Problem, placement: Placement | None = None, *, seconds: float = 10.0) -> dict[str, Any]:
-    """How little any valid placement can cost.
+def bound(
+    problem: Problem,
+    placement: Placement | None = None,
+    *,
+    seconds: float = 10.0,
+    objective: str = "traffic",
+    headroom_percent: float = 20.0,
+) -> dict[str, Any]:
+    """What no valid placement can be better than.
 
     Parameters
     ----------
+    problem
+        For throughput and nodes with a load.
     placement
         A good one, which the bound is compared with; by default `optimizer`'s after two seconds.
     seconds
         For the proof.
+    objective
+        What placements are compared by: ``traffic``, ``throughput`` or ``nodes``.
+    headroom_percent
+        What is to stay free of all nodes and links, for nodes.
 
     Returns
     -------
     dict
-        ``cost`` of the placement, ``bound`` (no valid placement costs less), ``gap`` between them in parts of the cost
-        (None where executors are left out), ``optimal``, ``flows`` (part of the traffic that is shuffled, which the
-        bound counts as free), and all of it as ``text``.
+        Its ``objective``. For traffic ``cost`` of the placement, and ``flows``, the part of the traffic that is
+        shuffled, which the bound counts as free; for throughput ``factor``, by which all measured rates can grow (those
+        of a topology as many times that as its weight), None where nothing limits them; for nodes ``nodes``,
+        ``headroom``, and whether these sustain the measured rates (``sustained``). ``bound`` is what no valid placement
+        is better than (None where nothing limits the rates, or no placement sustains them), ``gap`` what is between
+        them in parts of the placement's (None where executors are left out or rates are not sustained), ``optimal``
+        whether it is proven to be the best, and ``text`` all of it in words.
 
     Raises
     ------
     InputError
-        It is no problem.
+        It is no problem, or there is no such objective.
     """
-    from stormwright.optimize.bound.prove import bound_cost
-
     _check_problem(problem)
-    placement = placement or place(problem, DECIDING, time_budget_s=2.0)
-    slots = placement.slot_of_executor
-    figures = bound_cost(problem, slots, seconds).figures(problem, slots)
+    if placement is None and objective in OBJECTIVES:
+        placement = place(problem, DECIDING, time_budget_s=2.0, objective=objective, headroom_percent=headroom_percent)
+    slots = problem.current_slot if placement is None else placement.slot_of_executor
+    figures = bound_of(problem, slots, objective, seconds, headroom_percent)
     return {**figures, "text": proof_text(figures)}
 
 

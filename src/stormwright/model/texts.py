@@ -86,7 +86,45 @@ def amount_range(least: float, most: float, unit: str) -> str:
 
 
 def proof_text(proof: Mapping[str, Any]) -> str:
-    """What is proven of a placement (`cost`, `bound`, `gap`, `optimal`, `flows`), in words."""
+    """What is proven of a placement, in words.
+
+    Parameters
+    ----------
+    proof
+        Of traffic `cost`, `bound`, `gap`, `optimal` and `flows`; else as
+        `stormwright.schedulers.frame.proof_by_rates` makes it.
+    """
+    of_objective = {"throughput": _rates_text, "nodes": _nodes_text}
+    return of_objective.get(proof.get("objective", ""), _cost_text)(proof)
+
+
+def _rates_text(proof: Mapping[str, Any]) -> str:
+    factor, bound = proof["factor"], proof["bound"]
+    if factor is None:
+        return "nothing that is known limits the rates"
+    reached = f"all rates can grow to ×{amount(factor, '')} of those that were measured"
+    if proof["optimal"]:
+        return f"{reached}, proven to be the most"
+    if not factor:
+        reached = "not all have a slot, or what they have bears no rate at all"
+    if bound is None:
+        return f"{reached}; how much more another placement could bear was not proven"
+    above = f", {proof['gap']:.1%} above" if proof["gap"] is not None else ""
+    return f"{reached}; no placement bears more than ×{amount(bound, '')}{above}"
+
+
+def _nodes_text(proof: Mapping[str, Any]) -> str:
+    wanted = f"the measured rates with {proof['headroom']:.0%} of everything free"
+    if proof["bound"] is None:
+        return f"no placement on these nodes sustains {wanted}"
+    nodes, least = counted(proof["nodes"], "node"), counted(proof["bound"], "node")
+    if proof["optimal"]:
+        return f"{wanted} take {nodes}, proven to be the fewest"
+    short = "take" if proof["sustained"] else "are not sustained by"
+    return f"{wanted} {short} {nodes}; no placement on fewer than {least} sustains them"
+
+
+def _cost_text(proof: Mapping[str, Any]) -> str:
     if proof["optimal"]:
         return f"cost {proof['cost']:,.1f}, proven to be the least"
     if proof["gap"] is None:

@@ -12,6 +12,7 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.evaluate import steady_states
+from stormwright.predict.fairness import weights_of
 from stormwright.predict.fit.file import costs_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.steady import Placed
@@ -30,8 +31,8 @@ class Assumptions:
     rate_tps
         Topology id → trees/s at which utilisation and latency are wanted; those not named have their measured rate.
     weights
-        Topology id → weight by which highest rates are fair; those not named have 1. It multiplies the rate: with equal
-        weights all grow by the same factor.
+        Topology id → weight by which highest rates are fair; those not named have that of their configuration
+        (``stormwright.weight``), else 1. It multiplies the rate: with equal weights all grow by the same factor.
     """
 
     costs: Costs = field(default_factory=Costs)
@@ -73,8 +74,8 @@ def predict(
     Raises
     ------
     InputError
-        Nothing runs and no placement is given, a topology that is named is not there, or a rate or weight is no number
-        above 0.
+        Nothing runs and no placement is given, a topology that is named is not there, a rate or weight is no number
+        above 0, or a topology's configuration has a wrong weight.
     """
     assumptions = assumptions or Assumptions.of(problem)
     _check(problem, assumptions)
@@ -84,7 +85,7 @@ def predict(
             raise InputError("placement", [Fault("nothing runs in this problem: say which placement is meant", "$")])
     profile = profile or Profile.of(problem)
     rates = _named(problem, assumptions.rate_tps, profile.rate_tps)
-    weights = _named(problem, assumptions.weights, np.ones(len(rates))) * rates
+    weights = _named(problem, assumptions.weights, weights_of(problem)) * rates
     placed = Placed.under(profile, problem, slot_of_executor)
     placed, states = steady_states(placed, rates, weights, _varied(problem, assumptions))
     return described(placed, states, assumptions.costs)

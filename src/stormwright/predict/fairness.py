@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from stormwright.errors import Fault, InputError
+from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.conf.keys import WEIGHT, value_misfits
 from stormwright.predict.sums import sums
 
 if TYPE_CHECKING:
@@ -27,6 +30,31 @@ class Highest(NamedTuple):
 
     rate_tps: FloatArray
     limit: IndexArray
+
+
+def weights_of(problem: Problem) -> FloatArray:
+    """What the configuration of each topology says under `WEIGHT`, 1 where it says nothing; shape (T,).
+
+    Files are checked when they are read; a problem may come from elsewhere.
+
+    Raises
+    ------
+    InputError
+        Values that are no weights; all faults at once.
+    """
+    told = {
+        index: topology.conf[WEIGHT] for index, topology in enumerate(problem.topologies) if WEIGHT in topology.conf
+    }
+    faults = [
+        Fault(f"{misfit.message}, got {value!r}", f'$.topologies[{index}].conf["{WEIGHT}"]')
+        for index, value in told.items()
+        for misfit in value_misfits(WEIGHT, value)
+    ]
+    if faults:
+        raise InputError("configuration of topologies", faults)
+    weights = np.ones(len(problem.topologies))
+    weights[list(told)] = list(told.values())
+    return weights
 
 
 def highest_rates(shares: csr_array, free: FloatArray, weights: FloatArray) -> Highest:

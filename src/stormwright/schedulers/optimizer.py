@@ -8,6 +8,7 @@ from typing import Any
 
 from stormwright.errors import Fault, InputError
 from stormwright.model import Assignment, Problem
+from stormwright.model.conf.keys import WORKERS, WORKERS_KEY
 from stormwright.optimize.ahead import ready_rates, ready_search, ready_small
 from stormwright.optimize.layout.objective import Prices
 from stormwright.optimize.rates.improve import Effort
@@ -17,7 +18,7 @@ from stormwright.predict.fit.file import costs_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.frame.by_rates import RateSearch, Wish
 from stormwright.schedulers.frame.by_traffic import WEIGHTS, TrafficSearch
-from stormwright.schedulers.frame.rate_seats import WORKERS, WORKERS_KEY
+from stormwright.schedulers.frame.proof_by_rates import PROVEN, proof_by_rates
 from stormwright.schedulers.frame.waiting import answer
 from stormwright.schedulers.kit.limits import with_room_for_cpu
 from stormwright.schedulers.kit.params import MOST_SECONDS, MOST_SEED, Params, param
@@ -72,18 +73,22 @@ class OptimizerParams(Params):
     follow_flows: bool = param(
         True, "whether shuffled traffic costs what the new placement makes of it, or as measured"
     )
-    bound: bool = param(False, "whether to prove how little any placement costs; takes more time")
+    bound: bool = param(False, "whether to prove what no placement is better than; takes more time")
     bound_budget_s: float = param(10.0, "seconds for that proof, at most", low=0, high=MOST_SECONDS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.objective not in ("auto", "traffic") and self.needs_traffic:
-            fault = Fault("prices, limits of moves and bounds need objective=traffic", "objective")
-            raise InputError("scheduler parameters", [fault])
+        faults = []
+        if self.objective not in ("auto", "traffic") and self.prices != Prices():
+            faults.append(Fault("prices and limits of moves need objective=traffic", "objective"))
+        if self.objective not in ("auto", "traffic", *PROVEN) and self.bound:
+            faults.append(Fault(f"there is no bound of {self.objective}", "bound"))
+        if faults:
+            raise InputError("scheduler parameters", faults)
 
     @property
     def needs_traffic(self) -> bool:
-        """Whether something is asked for that only a search for little traffic knows."""
+        """Whether something is asked for that, where it is not said what is wanted, is that of traffic."""
         return self.bound or self.prices != Prices()
 
     @property
@@ -111,12 +116,14 @@ class OptimizerScheduler:
 
     What topologies take of threads, nodes and links, and how long tuples wait, is predicted for every placement from
     what was measured (`stormwright.predict`). For throughput, simulated annealing lowers Σ u⁸ of the utilisations
-    u of all CPUs, links and busiest threads, while rates grow to what the placement sustains; for latency Σ u / (1 − u)
-    and the way of messages; for nodes their number, as long as `headroom_percent` stays free. It starts from what runs,
-    from a placement of little traffic and from topologies gathered on few nodes; what has been found is judged by the
-    whole prediction, and what runs is left where that is as good. CPU limits no rate here but is what rates come from,
-    so a node may be given more than was measured. The number of workers is a choice (`workers`), carried out by
-    ``rebalance -n``. Topologies without a measured load, with limits on components or generic resources stay.
+    u of all CPUs, links and busiest threads, while rates grow to what the placement sustains: all by one factor, or
+    those of a topology by as many times that as ``stormwright.weight`` in its configuration says, a number above 0. For
+    latency it lowers Σ u / (1 − u) and the way of messages; for nodes their number, as long as `headroom_percent` stays
+    free. It starts from what runs, from a placement of little traffic and from topologies gathered on few nodes; what
+    has been found is judged by the whole prediction, and what runs is left where that is as good. CPU limits no rate
+    here but is what rates come from, so a node may be given more than was measured. The number of workers is a choice
+    (`workers`), carried out by ``rebalance -n``. Topologies without a measured load, with limits on components or
+    generic resources stay.
 
     For traffic it lowers the cost of a placement, weighted by distance, and whatever has a price beside it. Shuffled
     traffic follows each placement that is tried, as Storm's locality-aware shuffle will: it stays where executors of
@@ -150,10 +157,12 @@ class OptimizerScheduler:
 
     There is no clock unless a time budget is given: the same problem, seed, number of iterations and threads give the
     same answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its
-    `proof`: `cost`, `bound`, the `gap` between them, and whether it is `optimal`, all of traffic alone. Machine code
-    comes with the package; where it does not fit, the first call on a machine takes a minute more, once, to compile.
-    Ties go to what stays, then to what was found first. Where room is short, it is looked for until half a second after
-    the time budget, or a tenth of it if that is more; then topologies are left out until the rest is valid.
+    `proof`: `cost` (of traffic alone), `factor` (by which all rates can grow) or `nodes`, the `bound`, the `gap`
+    between them, and whether it is `optimal`. Of latency there is none; with objective auto it is that of traffic.
+    Machine code comes with the package; where it does not fit, the first call on a machine takes a minute more, once,
+    to compile. Ties go to what stays, then to what was found first. Where room is short, it is looked for until half a
+    second after the time budget, or a tenth of it if that is more; then topologies are left out until the rest is
+    valid.
 
     When to use
     -----------
@@ -195,21 +204,26 @@ class OptimizerScheduler:
         traffic = replace(
             given,
             objective="traffic",
+            bound=False,
             iterations=min(given.iterations, _FIRST_STEPS),
             time_budget_s=given.time_budget_s * _FIRST_PART,
         )
         first = OptimizerScheduler(traffic).schedule(with_room_for_cpu(problem))
         load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
-        search = RateSearch(problem, load, Wish(objective, given.workers, given.headroom_percent / 100, given.seed))
+        wish = Wish(objective, given.workers, given.headroom_percent / 100, given.seed)
+        search = RateSearch(problem, load, wish)
         steps = 0 if given.time_budget_s else min(given.iterations, _STEPS_PER_EXECUTOR * problem.num_executors)
         left_s = max(given.time_budget_s - (time.perf_counter() - begun_s), _NO_TIME_S) if given.time_budget_s else 0.0
         slots = search.improved(first.slot_of_executor, Effort(steps, left_s))
         made = first.parameters["iterations_made"] + search.steps
+        reported: dict[str, Any] = {"objective": objective, "iterations_made": made}
+        if given.bound:
+            reported["proof"] = proof_by_rates(problem, load, slots, wish, given.bound_budget_s)
         return replace(
             first,
             slot_of_executor=slots,
             num_workers=search.chosen_workers(slots),
-            parameters={**asdict(given), "objective": objective, "iterations_made": made},
+            parameters={**asdict(given), **reported},
         )
 
     def _by_traffic(self, problem: Problem) -> Assignment:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -120,3 +120,11 @@ class WordCount:
         )
         problem = Problem(nodes, (topology,), name="word count", load=LoadProfile({topology.id: self.load()}))
         return problem.with_current({topology.id: TopologyAssignment(problem.slots[:1], (0,) * 12)})
+
+
+def two_word_counts(**settings: Any) -> Problem:
+    """A problem of two word counts, ``one`` and ``other``, with the same settings; the first runs on the first node."""
+    both = [WordCount(name=name, **settings) for name in ("one", "other")]
+    topologies = tuple(each.topology() for each in both)
+    loads = {topology.id: each.load() for topology, each in zip(topologies, both, strict=True)}
+    return replace(both[0].problem(), topologies=topologies, load=LoadProfile(loads))

@@ -174,6 +174,24 @@ def test_reading_what_was_written_gives_the_same(problem):
             "should be a number, at least 0, got 'x'",
         ),
         (
+            (*TOP, "conf", "stormwright.weight"),
+            0,
+            '$.topologies[0].conf["stormwright.weight"]',
+            "should be a number above 0, at most 1,000,000,000, got 0",
+        ),
+        (
+            (*TOP, "conf", "stormwright.weight"),
+            "twice",
+            '$.topologies[0].conf["stormwright.weight"]',
+            "should be a number above 0, at most 1,000,000,000, got 'twice'",
+        ),
+        (
+            (*TOP, "conf", "stormwright.workers"),
+            "most",
+            '$.topologies[0].conf["stormwright.workers"]',
+            "should be one of exactly, at_most, free, got 'most'",
+        ),
+        (
             (*TOP, "conf", "topology.priority"),
             "high",
             '$.topologies[0].conf["topology.priority"]',

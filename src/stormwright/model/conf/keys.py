@@ -19,6 +19,14 @@ FORECAST_GROWTH = "stormwright.forecast.growth"
 #: Tag (or tags joined by commas, in order of their names) → number of workers.
 WORKERS_OF_TAG = "stormwright.tag.workers"
 
+#: How many times as much as others' a topology's rate is to grow.
+WEIGHT = "stormwright.weight"
+_MOST_WEIGHT = 10**9
+
+#: How a topology's number of workers is taken: as in the papers, as the most, or as one that may be chosen.
+WORKERS_KEY = "stormwright.workers"
+WORKERS = ("exactly", "at_most", "free")
+
 #: Lists and objects one in the other; parsers of JSON take some hundred more.
 MOST_NESTED = 100
 _PLAIN = frozenset({str, int, float, bool, type(None)})
@@ -89,6 +97,16 @@ def _growth(key: str, value: object) -> Iterator[Misfit]:
         yield Misfit("should be a number, at least 0", value, (key,))
 
 
+def _weight(key: str, value: object) -> Iterator[Misfit]:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _MOST_WEIGHT:
+        yield Misfit(f"should be a number above 0, at most {_MOST_WEIGHT:,}", value, (key,))
+
+
+def _workers(key: str, value: object) -> Iterator[Misfit]:
+    if value not in WORKERS:
+        yield Misfit(f"should be one of {', '.join(WORKERS)}", value, (key,))
+
+
 def _workers_of_tag(key: str, value: object) -> Iterator[Misfit]:
     if not isinstance(value, Mapping):
         yield Misfit("should be an object of tags and numbers of workers", value, (key,))
@@ -101,6 +119,8 @@ def _workers_of_tag(key: str, value: object) -> Iterator[Misfit]:
 _CHECKS: dict[str, Callable[[str, object], Iterator[Misfit]]] = {
     MAX_EXECUTORS_PER_WORKER: _at_least(1),
     FORECAST_GROWTH: _growth,
+    WEIGHT: _weight,
+    WORKERS_KEY: _workers,
     WORKERS_OF_TAG: _workers_of_tag,
     PRIORITY: _at_least(0),
 }

@@ -24,9 +24,11 @@ from stormwright.optimize.rates.improve import Effort, Improved, improve
 from stormwright.optimize.rates.score import LATENCY, NODES, THROUGHPUT
 from stormwright.optimize.rates.start import Aim, MeasuredLoad, Parts, Seats, make_sustained
 from stormwright.predict.evaluate import steady_states
+from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.steady import Placed, Steady
 from stormwright.schedulers.frame.moving_back import move_back
+from stormwright.schedulers.frame.quietest import quietest
 from stormwright.schedulers.frame.rate_seats import Seating
 
 #: Kinds of scores that are searched for an objective: what is judged best among all of them counts.
@@ -108,6 +110,7 @@ class RateSearch:
         self.problem, self._load, self._wish = problem, load, wish
         self._profile: Profile = load.profile
         self._last: Placed | None = None
+        self._wanted_tps = weights_of(problem) * load.profile.rate_tps
         self.steps = 0
 
     @cached_property
@@ -143,6 +146,8 @@ class RateSearch:
             found.append(each)
             badness.append(self.badness(each))
         best = int(np.argmin(badness))
+        if self._wish.objective == "throughput":
+            best = quietest(self.problem, found, badness, _SAME)
         if not runs:
             return found[best]
         if badness[starts - 1] <= badness[best] + _WORTH_IT:  # the last start is what runs
@@ -179,7 +184,7 @@ class RateSearch:
 
     def _improve(self, seats: Seats, kind: int, effort: Effort, parts: Parts) -> Improved:
         limit = 1.0 - self._wish.headroom if kind == NODES else 1.0
-        aim = Aim(kind, self._profile.rate_tps, limit)
+        aim = Aim(kind, self._wanted_tps if kind == THROUGHPUT else self._profile.rate_tps, limit)
         return improve(make_sustained(self.problem, self._load, seats, aim, self._wish.seed, parts), effort)
 
     def chosen_workers(self, slots: IntArray) -> dict[str, int]:
@@ -191,8 +196,8 @@ class RateSearch:
     def badness(self, slots: IntArray) -> float:
         """How bad a placement is by the whole prediction, in parts of the objective: 0.01 is one percent.
 
-        Throughput is that of the topology that comes off worst, and a tenth of what it is on average; latency counts
-        where rates are sustained, and nodes where enough stays free.
+        Throughput is that of the topology that comes off worst by its weight, and a tenth of what it is on average;
+        latency counts where rates are sustained, and nodes where enough stays free.
         """
         state = self.predicted(slots)
         there = self._profile.rate_tps > 0
@@ -203,7 +208,7 @@ class RateSearch:
         too_full = float(np.maximum(state.given_use[there], 1.0).max() - 1.0)
         if self._wish.objective == "throughput":
             reached = np.where(np.isfinite(self._profile.layout.pending), state.pending.rate_tps, state.highest_tps)
-            grown = np.log(np.maximum(reached[there], 1e-12) / rate)
+            grown = np.log(np.maximum(reached[there], 1e-12) / self._wanted_tps[there])
             return -float(grown.min() + 0.1 * grown.mean())
         latency_s = float(rate @ state.given.ways.latency.mean[there] / rate.sum())
         if self._wish.objective == "latency":
@@ -217,5 +222,5 @@ class RateSearch:
         """The steady state of a placement."""
         rates, load = self._profile.rate_tps, self._load
         self._last = Placed.under(self._profile, self.problem, slots, self._last)
-        _, (state,) = steady_states(self._last, rates, rates, [(load.costs, load.corrections)])
+        _, (state,) = steady_states(self._last, rates, self._wanted_tps, [(load.costs, load.corrections)])
         return state

@@ -11,17 +11,12 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
+from stormwright.model.conf.keys import WORKERS, WORKERS_KEY
 from stormwright.optimize.rates.improve import Improved
 from stormwright.optimize.rates.start import Seats
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker, num_workers
 from stormwright.schedulers.placing.staying import choose_slots
-
-#: In a topology's configuration, for itself: one of `WORKERS`.
-WORKERS_KEY = "stormwright.workers"
-
-#: How a topology's number of workers is taken: as in the papers, as the most, or as one that may be chosen.
-WORKERS = ("exactly", "at_most", "free")
 
 
 @dataclass(frozen=True)

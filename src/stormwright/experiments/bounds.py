@@ -1,0 +1,56 @@
+"""How near a placement is to the best that any could be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stormwright.errors import Fault, InputError
+from stormwright.model import Problem
+from stormwright.model.arrays import IntArray
+
+#: What a placement can be proven to be the best for. Of latency no bound is known that is worth anything: a tuple that
+#: waits for nothing takes as long as its work, wherever it is done.
+OBJECTIVES = ("traffic", "throughput", "nodes")
+
+
+def bound_of(
+    problem: Problem, slots: IntArray, objective: str, seconds: float, headroom_percent: float
+) -> dict[str, Any]:
+    """What a placement reaches, what none is better than, and the gap between them, for programs.
+
+    Parameters
+    ----------
+    problem
+        Of any size.
+    slots
+        A good placement, shape (E,): the better it is, the sooner it is proven to be the best.
+    objective
+        One of `OBJECTIVES`.
+    seconds
+        For the proof.
+    headroom_percent
+        What is to stay free of all nodes and links, for objective nodes.
+
+    Raises
+    ------
+    InputError
+        There is no such objective or headroom, or a topology's configuration has a wrong weight.
+    """
+    if objective == "traffic":
+        from stormwright.optimize.bound.prove import bound_cost  # brings solvers of SciPy, which takes a while
+
+        return {"objective": objective, **bound_cost(problem, slots, seconds).figures(problem, slots)}
+    if objective not in OBJECTIVES:
+        raise InputError("bound", [Fault(f"should be one of {', '.join(OBJECTIVES)}, got {objective!r}", "objective")])
+    if not 0 <= headroom_percent <= 99:
+        message = f"should be a number from 0 to 99, got {headroom_percent!r}"
+        raise InputError("bound", [Fault(message, "headroom_percent")])
+    from stormwright.optimize.rates.start import MeasuredLoad
+    from stormwright.predict.fit.file import costs_of
+    from stormwright.predict.flow.profile import Profile
+    from stormwright.schedulers.frame.by_rates import Wish
+    from stormwright.schedulers.frame.proof_by_rates import proof_by_rates
+
+    load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
+    wish = Wish(objective, "free", headroom_percent / 100, 0)
+    return proof_by_rates(problem, load, slots, wish, seconds)

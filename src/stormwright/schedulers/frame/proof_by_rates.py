@@ -1,0 +1,104 @@
+"""How near a placement is to the best that any could be, by what operators want: proofs of highest rates and nodes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import IndexArray, IntArray
+from stormwright.model.conf.keys import WORKERS, WORKERS_KEY
+from stormwright.model.limits.resources import Overused
+from stormwright.model.limits.violations import broken_limits
+from stormwright.optimize.rates.start import MeasuredLoad
+from stormwright.predict.answer import Assumptions
+from stormwright.predict.bound.case import Case
+from stormwright.predict.bound.prove import SAME, fewest_nodes, least_full
+from stormwright.predict.fairness import weights_of
+from stormwright.schedulers.frame.by_rates import RateSearch, Wish
+from stormwright.schedulers.kit.limits import num_workers
+
+#: Objectives that placements can be proven to be the best for.
+PROVEN = ("throughput", "nodes")
+
+
+def proof_by_rates(problem: Problem, load: MeasuredLoad, slots: IntArray, wish: Wish, seconds: float) -> dict[str, Any]:
+    """What a placement reaches, what none is better than, and the gap between them, for programs.
+
+    Parameters
+    ----------
+    problem, load
+        The problem, and what was measured.
+    slots
+        Slot of every executor, -1 for none, shape (E,).
+    wish
+        What is wanted; its objective is one of `PROVEN`.
+    seconds
+        For the proof.
+
+    Returns
+    -------
+    dict
+        For throughput ``factor``, by which all rates can grow (times weights), None where nothing limits them; for
+        nodes ``nodes``, and whether these sustain the rates with the headroom (``sustained``). ``bound`` is what none
+        is better than, None where nothing limits rates or no placement sustains them. ``gap`` is between the two in
+        parts of the first, None where there is none to tell. And ``optimal``.
+    """
+    profile, throughput = load.profile, wish.objective == "throughput"
+    wanted_tps = profile.rate_tps * weights_of(problem) if throughput else profile.rate_tps
+    assumptions = Assumptions(load.costs, load.corrections)
+    case = Case.of(problem, profile, assumptions, wanted_tps, _workers(problem, wish))
+    state, valid = RateSearch(problem, load, wish).predicted(slots), _valid(problem, slots, case)
+    there = wanted_tps > 0
+    if throughput:
+        factor = float((state.highest_tps[there] / wanted_tps[there]).min(initial=np.inf))
+        return _of_throughput(case, factor, valid, seconds)
+    allowed, placed = 1.0 - wish.headroom, slots != UNPLACED
+    sustained = bool(np.all(state.given_use[there] <= allowed * (1 + SAME)) and np.all(placed))
+    nodes = len(np.unique(problem.slot_node[slots[placed]]))
+    known = nodes if sustained and valid else math.inf
+    bound = fewest_nodes(case, allowed * (1 + SAME), known, seconds)
+    return {
+        "objective": "nodes",
+        "nodes": nodes,
+        "headroom": wish.headroom,
+        "sustained": sustained,
+        "bound": int(bound) if math.isfinite(bound) else None,
+        "gap": max(0.0, 1 - bound / nodes) if sustained and math.isfinite(bound) else None,
+        "optimal": bool(math.isfinite(known) and bound >= known),
+    }
+
+
+def _of_throughput(case: Case, factor: float, valid: bool, seconds: float) -> dict[str, Any]:
+    known = 1 / factor if valid and factor > 0 else math.inf
+    full = least_full(case, known, seconds)
+    bound = max(1 / full, factor if valid else 0.0) if full > 0 else math.inf
+    told = 0 < factor < math.inf and math.isfinite(bound)
+    return {
+        "objective": "throughput",
+        "factor": factor if math.isfinite(factor) else None,
+        "bound": bound if math.isfinite(bound) else None,
+        "gap": max(0.0, bound / factor - 1) if told else None,
+        "optimal": bool(valid and (bound <= factor * (1 + SAME) or math.isinf(factor))),
+    }
+
+
+def _workers(problem: Problem, wish: Wish) -> tuple[IndexArray, IndexArray]:
+    """The least and the most workers that each topology may have, shape (T,) each."""
+    told = [topology.conf.get(WORKERS_KEY) for topology in problem.topologies]
+    choice = np.array([each if each in WORKERS else wish.workers for each in told], dtype="U16")
+    asked = np.array([num_workers(topology) for topology in problem.topologies], np.int64)
+    sizes = np.diff(problem.executor_offset).astype(np.int64)
+    return np.where(choice == "exactly", asked, np.minimum(sizes, 1)), np.where(choice == "free", sizes, asked)
+
+
+def _valid(problem: Problem, slots: IntArray, case: Case) -> bool:
+    """Whether a placement is complete, and keeps all limits but CPU, from which rates come."""
+    if np.any(slots == UNPLACED):
+        return False
+    used = np.unique(np.stack([problem.executor_topology, slots]), axis=1)[0]
+    workers, cpu = np.bincount(used, minlength=len(problem.topologies)), problem.resources[0].name
+    broken = [v for v in broken_limits(problem, slots) if not (isinstance(v, Overused) and v.resource == cpu)]
+    return not broken and bool(np.all((workers >= case.least_workers) & (workers <= case.most_workers)))
