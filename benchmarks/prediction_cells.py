@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cells.choices import service_fit
 from cells.chosen import LIMITS, PLACEMENTS, TOPOLOGIES, starts
 from cells.compare import Cell, cells
 from cells.figures import noise, of_cells, spread
@@ -75,11 +76,16 @@ def compare(found: Sequence[Measured], of: int, options: argparse.Namespace) -> 
     fit = fitting(found)
     told = list(cells(found, [options.source], fit, by_speed=True))
     untold = list(cells(found, [options.source], fit))
+    by_service = list(cells(found, [options.source], service_fit(), by_speed=True))
     every = list(cells(found, list(PLACEMENTS), fit, by_speed=True))
     rows = [(f"{name}, from `{options.source}`", asked, of_cells(told)[name]) for name, asked in ASKED.items()]
     rows += [
         (f"the same, by {word}: {name}", "", of_cells(those)[name])
-        for word, those in (("predictions that know no speed", untold), ("all placements in turn as the source", every))
+        for word, those in (
+            ("costs as a service fits them", by_service),
+            ("predictions that know no speed", untold),
+            ("all placements in turn as the source", every),
+        )
         for name in ("throughput error", "throughput q-error", "regret", "Kendall tau")
     ]
     rows += [(name, "", value) for name, value in noise(found).items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any, NamedTuple
@@ -10,15 +10,16 @@ from zlib import crc32
 
 import numpy as np
 
-from cells.chosen import NODES, PLACEMENTS, TOPOLOGIES, Limit, Placement
-from cells.fitted import usable_cores
-from cells.measured import Measured
+from cells.chosen import NODES, PLACEMENTS, TOPOLOGIES, Limit, Placement, Start
+from cells.fitted import Fitted, usable_cores
+from cells.measured import Measured, Stretch
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import predict
 from stormwright.predict.changed import with_rates
+from stormwright.predict.costs import Costs
 from stormwright.predict.fit.calibration import calibrated
-from stormwright.predict.fit.file import costs_to_dict
+from stormwright.predict.fit.file import costs_from_dict, costs_to_dict
 from stormwright.predict.fit.known import Known
 from stormwright.predict.fit.learn import learn
 from stormwright.predict.fit.windows import Windows
@@ -117,6 +118,19 @@ def product_costs(even: Measured) -> Mapping[str, Any]:
         windows.add(stretch.records)
     learn(known, windows.closed(all_of_them=True))
     return costs_to_dict(calibrated(known))
+
+
+def service_fit() -> Callable[[Measured, Stretch], Fitted]:
+    """What a service would fit, with the quota's period, which it is not told."""
+    known: dict[Start, Costs] = {}
+
+    def fit(source: Measured, at: Stretch) -> Fitted:
+        if source.start not in known:
+            known[source.start] = costs_from_dict(product_costs(source)).costs
+        quota = {"quota_period_ms": at.quota_period_ms, "machine_cores": at.machine_cores}
+        return Fitted(replace(known[source.start], **quota), 0.0)
+
+    return fit
 
 
 def _key(problem: Problem, slots: IntArray) -> tuple[tuple[int, ...], ...]:

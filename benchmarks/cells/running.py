@@ -183,6 +183,8 @@ def _stretch(topology: str, limit: Limit, asked_tps: float, cluster: RunningClus
         raise StormwrightError(f"{topology}: only {len(heard)} of {watch.placement.workers} workers reported")
     found = measure(records, topology, first["at_ms"], last["at_ms"])
     machine = between(first, last, limit.cores)
+    if not found.acked_tps:
+        raise StormwrightError(f"{topology}: no tree was completed")
     log.info(
         "  %s, %s trees/s: %.0f trees/s, %s ms, cores %s of others %.2f idle %.2f%s",
         *(limit, f"{asked_tps:.0f}" if asked_tps else "all", found.acked_tps),
