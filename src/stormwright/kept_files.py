@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 def unless_damaged(path: Path, read: Callable[[], _T], anew: Callable[[], _T], lost: str) -> _T:
     """What `read` makes of a file, or `anew` where there is none.
 
-    One that cannot be read or makes no sense, as after a loss of power, is put aside as ``*.damaged``.
+    One that makes no sense, as after a loss of power, is put aside as ``*.damaged``.
 
     Parameters
     ----------
@@ -32,7 +32,10 @@ def unless_damaged(path: Path, read: Callable[[], _T], anew: Callable[[], _T], l
         return anew()
     try:
         return read()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except OSError as error:
+        log.warning("%s cannot be read (%s): %s", path, error, lost)
+        return anew()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         log.warning("%s is damaged (%s): %s", path, error, lost)
         try:
             path.replace(path.with_suffix(".damaged"))

@@ -23,6 +23,7 @@ from stormwright.cli.serve import LOCK
         (["--gain", 101], "'--gain': 101.0 is not in the range"),
         (["--history-format", "orc"], "orc: unknown; there are parquet, delta"),
         (["--scheduler", "nobody"], "nobody: unknown scheduler"),
+        (["--set", "objective=nodes"], "says nodes, and --objective says throughput: name one of them"),
         (["--storm-home", "/no/such/place"], "'/no/such/place' does not exist"),
     ],
 )

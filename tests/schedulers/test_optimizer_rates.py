@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 
 from stormwright.errors import InputError
-from stormwright.formats import assignment_from_dict, assignment_to_dict
+from stormwright.formats import assignment_from_dict, assignment_to_dict, problem_from_dict, problem_to_dict
 from stormwright.model import UNPLACED, Assignment, Problem, violations
 from stormwright.model.limits.violations import broken_limits
+from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 from stormwright.optimize.rates.improve import Effort, improve
 from stormwright.optimize.rates.start import MeasuredLoad
 from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.costs import Costs
+from stormwright.predict.fit.calibration import Calibration
+from stormwright.predict.fit.file import costs_to_dict
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.frame.by_rates import RateSearch, Wish
 from stormwright.schedulers.frame.quietest import quietest
@@ -112,13 +116,16 @@ def test_what_runs_as_well_as_can_be_stays():
 
 def test_a_measured_load_is_placed_by_throughput_and_an_assumed_one_by_traffic():
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
-    assert placed(problem).parameters["objective"] == "auto"
+    assert placed(problem).parameters["objective"] == "traffic"
     assert problem.load is not None
     measured = problem.with_load(replace(problem.load, start_ms=1, end_ms=60_001))
     found = placed(measured)
     assert found.parameters["objective"] == "throughput"
     assert reached(problem, found.slot_of_executor) >= reached(problem, placed(problem).slot_of_executor)
-    assert placed(measured, max_moves=3).parameters["objective"] == "auto"
+    assert placed(measured, max_moves=3).parameters["objective"] == "traffic"
+    fitted = costs_to_dict(Calibration())
+    from_a_file = problem_from_dict(problem_to_dict(problem.with_load(replace(problem.load, costs=fitted))))
+    assert placed(from_a_file).parameters["objective"] == "throughput"
     assert violations(measured, placed(measured, objective="traffic").slot_of_executor) == []
 
 
@@ -151,6 +158,53 @@ def test_memory_and_ports_are_kept_and_a_full_node_is_not_gathered_on():
         assert UNPLACED not in slots
         assert broken_limits(with_little_cpu(problem), slots) == []
         assert len(set(problem.slot_node[slots])) >= 2
+
+
+@pytest.mark.parametrize("objective", ["throughput", "latency", "nodes"])
+def test_no_worker_gets_more_executors_than_it_may(objective):
+    """Not when a topology is gathered, nor because it runs like that."""
+    problem = WordCount(nodes=4, pending=None).problem()
+    limited = {**problem.topologies[0].conf, MAX_EXECUTORS_PER_WORKER: 4}
+    problem = replace(problem, topologies=(replace(problem.topologies[0], conf=limited, num_workers=3),), current={})
+    for now in (problem, spread(problem, np.zeros(12, np.int32))):
+        for steps in (0, 1_000):
+            slots = placed(now, objective=objective, iterations=steps).slot_of_executor
+            assert np.bincount(slots).max() <= 4
+
+
+@pytest.mark.parametrize("objective", ["throughput", "latency", "nodes"])
+def test_what_runs_and_breaks_a_limit_does_not_stay(objective):
+    problem = WordCount(nodes=3).problem()
+    first, *rest = problem.supervisors
+    small = replace(first, resources={**first.resources, "memory.mb": 1000.0})
+    problem = spread(replace(problem, supervisors=(small, *rest), current={}), np.zeros(12, np.int32))
+    slots = placed(problem, objective=objective).slot_of_executor
+    assert not any("memory" in str(each) for each in broken_limits(problem, slots))
+
+
+def test_a_node_without_cpu_is_not_taken_for_the_best():
+    problem = WordCount(nodes=3).problem()
+    dead = replace(problem.supervisors[0], cpu_hz=0.0, resources={})
+    problem = replace(problem, supervisors=(dead, *problem.supervisors[1:]), current={})
+    load = MeasuredLoad(Profile.of(problem), Costs(worker_cores=0.0))
+    search = RateSearch(problem, load, Wish("throughput", "free", 0.2, 0))
+    there, elsewhere = np.zeros(12, np.int32), np.full(12, int(np.flatnonzero(problem.slot_node == 1)[0]), np.int32)
+    assert search.badness(there) > search.badness(elsewhere)
+
+
+def test_a_topology_that_nothing_limits_does_not_hide_the_others():
+    """It may have as many trees pending as it may, and they take the time of the way."""
+    problem = spread(WordCount().problem(), np.zeros(12, np.int32))
+    assert problem.load is not None
+    (id_,) = problem.load.topologies
+    idle = replace(problem.load.topologies[id_], cpu_hz=np.zeros(12))
+    state = RateSearch(
+        problem.with_load(replace(problem.load, topologies={id_: idle})),
+        MeasuredLoad(Profile.of(problem.with_load(replace(problem.load, topologies={id_: idle})))),
+        Wish("throughput", "free", 0.2, 0),
+    ).predicted(np.zeros(12, np.int32))
+    assert np.isinf(state.highest_tps).all()
+    assert (state.pending.rate_tps > 1_000).all()
 
 
 def test_where_no_time_is_left_what_is_there_is_judged_and_nothing_is_searched(monkeypatch):

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from stormwright.errors import ClusterError
+from stormwright.errors import ClusterError, NimbusError
 from stormwright.experiments import calibration_run
 from stormwright.experiments.calibration_run import run_calibration
 from stormwright.perflog.records import Rejected, parse_lines
@@ -46,4 +46,20 @@ def test_an_address_that_nobody_reaches_is_told(tmp_path, monkeypatch):
         run_calibration(
             lambda *_: None, Nimbus(), ("127.0.0.1", free_port("127.0.0.1")), tmp_path / "r", rate_tps=1, seconds=1
         )
+    assert len(killed) == 1
+
+
+def test_what_may_have_been_submitted_is_killed(tmp_path):
+    killed = []
+
+    class Nimbus:
+        def kill(self, name: str, wait_s: int) -> None:
+            killed.append(name)
+            raise NimbusError("there is no such topology")
+
+    def failing(*_: object) -> None:
+        raise ClusterError("not submitted within 120 s")
+
+    with pytest.raises(ClusterError, match="not submitted"):
+        run_calibration(failing, Nimbus(), ("127.0.0.1", free_port("127.0.0.1")), tmp_path / "r", rate_tps=1, seconds=1)
     assert len(killed) == 1

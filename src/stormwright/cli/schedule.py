@@ -110,7 +110,9 @@ def command(
 
 
 def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None:
-    say(f"{problem.name or 'problem'}: {size_of(problem)}; {assignment.scheduler} took {assignment.seconds:.3f} s")
+    objective = assignment.parameters.get("objective")
+    by = f", by {objective}" if objective else ""
+    say(f"{problem.name or 'problem'}: {size_of(problem)}; {assignment.scheduler} took {assignment.seconds:.3f} s{by}")
     after = assignment.slot_of_executor
     placements = {"after": (after, cost)}
     if np.any(problem.current_slot != UNPLACED):

@@ -14,8 +14,10 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.progress import shown
 from stormwright.defaults import STORMS_OWN
+from stormwright.errors import Fault, InputError
 
 if TYPE_CHECKING:
+    from stormwright.model import Scheduler
     from stormwright.schedulers.kit.triggers import TriggerParams
 
 #: Of a service in its state directory: two would take each other's records, and both move topologies.
@@ -196,6 +198,7 @@ def command(
     )
     stop = threading.Event()
     scheduler = make_scheduler(scheduler_name, assignments, objective=objective)
+    _require_one_objective(scheduler, objective)
     with (
         alone(state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK),
         shown(),
@@ -214,3 +217,12 @@ def _triggers(objective: str, min_gain_percent: float | None, **seconds: Any) ->
 
     gain = least_gain_percent(objective) if min_gain_percent is None else min_gain_percent
     return TriggerParams(min_gain_percent=gain, **seconds)
+
+
+def _require_one_objective(scheduler: Scheduler, objective: str) -> None:
+    from stormwright.controller.aims.outlook import OBJECTIVES
+
+    searched = getattr(getattr(scheduler, "params", None), "objective", objective)
+    if searched in OBJECTIVES and searched != objective:
+        fault = Fault(f"says {searched}, and --objective says {objective}: name one of them", "--set objective")
+        raise InputError("serve", [fault])

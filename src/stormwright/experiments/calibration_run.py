@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from starlette.applications import Starlette
 
-from stormwright.errors import ClusterError
+from stormwright.errors import ClusterError, NimbusError
 from stormwright.predict.fit.windows import WARM_S
 from stormwright.service.http.app import Endpoints
 from stormwright.service.http.deliveries import Deliveries
@@ -78,18 +79,22 @@ def run_calibration(
         It could not be killed.
     """
     host, port = address
+    reached = f"[{host}]" if ":" in host else host
     records = _Records(file)
     name = f"stormwright-calibration-{int(time.time())}"
     args = {"name": name, **_SIZES, "workers": 3, "rate": f"{rate_tps:g}"}
-    conf = {"stormwright.probe.service.url": f"http://{host}:{port}", "stormwright.probe.interval.ms": 1000}
+    conf = {"stormwright.probe.service.url": f"http://{reached}:{port}", "stormwright.probe.interval.ms": 1000}
     with HttpServer(Endpoints(Starlette(), Deliveries(records.take)), host, port):
         log.info("submitting %s, %g tuple trees/s", name, rate_tps)
-        submit(_TOPOLOGY, [f"{key}={value}" for key, value in args.items()], conf)
         try:
+            submit(_TOPOLOGY, [f"{key}={value}" for key, value in args.items()], conf)
             _wait(records, name, seconds)
-        finally:
-            log.info("%s: killed", name)
-            nimbus.kill(name, 0)
+        except BaseException:
+            with suppress(NimbusError):  # it may not have been there; what went wrong first is told
+                nimbus.kill(name, 0)
+            raise
+        log.info("killing %s", name)
+        nimbus.kill(name, 0)
 
 
 def _wait(records: _Records, name: str, seconds: float) -> None:

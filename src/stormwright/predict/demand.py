@@ -47,6 +47,10 @@ class Places(NamedTuple):
     link_messages: FloatArray
 
 
+#: Part of a resource that is not there which a tree/s takes: in effect all of it, and still a number to count with.
+_ALL_AT_ONCE = 1e15
+
+
 @dataclass(frozen=True, eq=False)
 class Demand:
     """What each tree takes, in seconds of threads at the full speed of their node's cores and in bytes of links.
@@ -128,13 +132,15 @@ class Demand:
         row = np.concatenate([places.node, count + places.node, 2 * count + places.node])
         parts = [_part(seconds, self.nodes.cores[places.node]), *places.link_s]
         shape = (3 * count, len(self.running))
-        return csr_array((np.concatenate(parts), (row, np.tile(places.topology, 3))), shape=shape)
+        finite = np.minimum(np.concatenate(parts), _ALL_AT_ONCE)
+        return csr_array((finite, (row, np.tile(places.topology, 3))), shape=shape)
 
     @cached_property
     def free(self) -> FloatArray:
         """Part of each shared resource that is there for trees, shape (3 N,)."""
         part = _part(self.base_cores, self.nodes.cores)
-        return np.concatenate([np.maximum(1.0 - part, 0.0), np.ones(2 * len(part))])
+        left = np.where(self.nodes.cores > 0, np.maximum(1.0 - part, 0.0), 0.0)
+        return np.concatenate([left, np.ones(2 * len(part))])
 
     @cached_property
     def busiest_s(self) -> FloatArray:

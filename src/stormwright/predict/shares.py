@@ -100,7 +100,7 @@ def _limits(use: FloatArray, waits: FloatArray) -> Limits:
     """What may limit rates, waits in units of use."""
     used = (use.max(axis=1) > 0) & (waits.max(axis=1) > 0)
     use, waits = use[used], waits[used]
-    if not len(use):
+    if not len(use) or not np.isfinite(use).all():
         return use, waits
     waits = waits / waits.max(axis=1, keepdims=True) * use.max(axis=1, keepdims=True)
     # What never fills before the rest costs nothing.

@@ -22,6 +22,9 @@ from stormwright.predict.queue.waits import State, at_rates, closed
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+#: Trees/s from which is begun where no resource limits them, but only how many may be pending.
+_ENDLESS_TPS = 1e9
+
 
 @dataclass(frozen=True, eq=False)
 class Placed:
@@ -133,8 +136,8 @@ def steady_state(
         full = Network.of(full_demand, placed.full_routes, profile.graph, profile.layout, costs)
     highest = highest_rates(full_shares, full_free, weights)
     rate_tps = np.where(there, rate_tps, 0.0)
-    begin = np.where(np.isfinite(profile.layout.pending), np.nan_to_num(highest.rate_tps, posinf=0.0), rate_tps)
-    pending = closed(full, begin)
+    most = np.nan_to_num(highest.rate_tps, posinf=_ENDLESS_TPS)
+    pending = closed(full, np.where(np.isfinite(profile.layout.pending), most, rate_tps))
     # Times in queues are approximations; what the resources can do is none.
     too_much = np.maximum(fullest_use(full_shares, full_free, pending.rate_tps), 1.0)
     pending = pending._replace(rate_tps=pending.rate_tps / too_much)

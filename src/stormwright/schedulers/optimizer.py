@@ -50,7 +50,7 @@ class OptimizerParams(Params):
     """Parameters of the scheduler."""
 
     objective: str = param(
-        "auto", "what is wanted; auto: throughput where the load was measured, else traffic", choices=OBJECTIVES
+        "auto", "what is wanted; auto: throughput where a service measured the load, else traffic", choices=OBJECTIVES
     )
     workers: str = param(
         "free", f"how many, for all objectives but traffic; a topology's {WORKERS_KEY} goes first", choices=WORKERS
@@ -191,7 +191,8 @@ class OptimizerScheduler:
             ready()
         objective = self.params.objective
         if objective == "auto":
-            measured = problem.load is not None and problem.load.end_ms > problem.load.start_ms
+            load = problem.load
+            measured = load is not None and (load.end_ms > load.start_ms or bool(load.costs))
             objective = "throughput" if measured and not self.params.needs_traffic else "traffic"
         if objective == "traffic":
             return self._by_traffic(problem)
@@ -232,7 +233,7 @@ class OptimizerScheduler:
         task = Task.of(problem, self.params.follow_flows)
         plan = TrafficSearch(self.prices, self.params.seed).plan(task, budget)
         found = answer(problem, "optimizer", self.params, plan)
-        reported: dict[str, Any] = {"iterations_made": budget.made}
+        reported: dict[str, Any] = {"objective": "traffic", "iterations_made": budget.made}
         if self.prices != Prices():
             slots = found.slot_of_executor
             reported["priced_cost"] = self.prices.objective(problem, slots, task.traffic(slots), WEIGHTS)

@@ -129,6 +129,12 @@ def test_an_objective_reaches_those_that_have_a_choice():
     assert make_scheduler("optimizer", objective="nodes").params.objective == "nodes"
     assert make_scheduler("optimizer", ["objective=latency"], objective="nodes").params.objective == "latency"
     assert make_scheduler("even", objective="nodes").params is not None
+    assert make_scheduler("optimizer", ["max_moves=3"], objective="nodes").params.objective == "auto"
+
+
+def test_an_objective_that_a_scheduler_does_not_know_is_none_of_its():
+    pytest.importorskip("pymetis")
+    assert make_scheduler("metis", objective="throughput").params.objective in ("volume", "cut")
 
 
 def test_seed_reaches_those_that_draw(plugins):

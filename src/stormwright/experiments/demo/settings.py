@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stormwright.controller.aims.outlook import THROUGHPUT, TRAFFIC
+from stormwright.controller.aims.outlook import OBJECTIVES, THROUGHPUT, TRAFFIC
 from stormwright.experiments.demo.topologies import Submission
 from stormwright.schedulers import Scheduler
 from stormwright.storm.local import LocalClusterConfig
@@ -35,4 +35,6 @@ class DemoSettings:
     def objective(self) -> str:
         """What a move has to gain: what the scheduler aims at where it has a choice, else less traffic."""
         chosen = getattr(getattr(self.scheduler, "params", None), "objective", TRAFFIC)
-        return THROUGHPUT if chosen == "auto" else str(chosen)
+        if chosen == "auto":
+            return THROUGHPUT
+        return chosen if chosen in OBJECTIVES else TRAFFIC

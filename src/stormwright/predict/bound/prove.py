@@ -110,6 +110,8 @@ def simple(case: Case) -> float:
 
 def _simple_nodes(case: Case, allowed: float) -> float:
     least, room = float(_least_work(case).sum()), allowed * case.cores * case.speed
+    if not len(case.work):
+        return 0.0
     count = int(np.searchsorted(np.cumsum(np.sort(room)[::-1]), least * (1 - _ROUNDING))) + 1
     return math.inf if count > len(room) or simple(case) > allowed * (1 + _ROUNDING) else float(count)
 

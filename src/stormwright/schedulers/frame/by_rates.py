@@ -20,6 +20,8 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, IntArray
+from stormwright.model.limits.resources import Overused
+from stormwright.model.limits.violations import broken_limits
 from stormwright.optimize.rates.improve import Effort, Improved, improve
 from stormwright.optimize.rates.score import LATENCY, NODES, THROUGHPUT
 from stormwright.optimize.rates.start import Aim, MeasuredLoad, Parts, Seats, make_sustained
@@ -39,6 +41,9 @@ _WORTH_IT, _SAME = 5e-3, 1e-3
 
 #: Of the time, the part for searches and what judges what they find; the rest is for what may stay.
 _SEARCHING = 0.85
+
+#: What grows by more is limited by nothing that is known.
+_ENDLESS = 1e9
 
 #: A search that takes less than so many times the time of judging what it finds is not worth it.
 _LONGER = 4
@@ -138,6 +143,7 @@ class RateSearch:
         """
         now, seating, begun_s = self.problem.current_slot, self._seating, time.perf_counter()
         runs = bool(np.all(now[slots != UNPLACED] != UNPLACED)) and all(map(seating.may_stay, range(len(self._free))))
+        runs = runs and self._broken(now) <= self._broken(slots)
         found = [slots, now] if runs and not np.array_equal(slots, now) else [slots]
         badness = [self.badness(each) for each in found]
         starts = len(found)
@@ -163,7 +169,7 @@ class RateSearch:
                 return
             found = self._improve(seats, kind, searching.one_of(len(tried), number), parts)
             self.steps += found.steps
-            if found.short < 1:
+            if found.short < 1 and self._seating.holds(seats, found):
                 yield self._seating.slots(seats, found)
 
     def _tried(self, starts: list[IntArray], badness: list[float], most: float) -> list[tuple[int, Seats]]:
@@ -193,6 +199,12 @@ class RateSearch:
 
     # Judged ---------------------------------------------------------------------------------------
 
+    def _broken(self, slots: IntArray) -> int:
+        """How many limits a placement breaks; CPU is what rates come from."""
+        cpu = self.problem.resources[0].name
+        broken = broken_limits(self.problem, slots)
+        return sum(not (isinstance(each, Overused) and each.resource == cpu) for each in broken)
+
     def badness(self, slots: IntArray) -> float:
         """How bad a placement is by the whole prediction, in parts of the objective: 0.01 is one percent.
 
@@ -208,7 +220,7 @@ class RateSearch:
         too_full = float(np.maximum(state.given_use[there], 1.0).max() - 1.0)
         if self._wish.objective == "throughput":
             reached = np.where(np.isfinite(self._profile.layout.pending), state.pending.rate_tps, state.highest_tps)
-            grown = np.log(np.maximum(reached[there], 1e-12) / self._wanted_tps[there])
+            grown = np.log(np.clip(reached[there] / self._wanted_tps[there], 1 / _ENDLESS, _ENDLESS))
             return -float(grown.min() + 0.1 * grown.mean())
         latency_s = float(rate @ state.given.ways.latency.mean[there] / rate.sum())
         if self._wish.objective == "latency":

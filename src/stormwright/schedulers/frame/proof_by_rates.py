@@ -66,7 +66,7 @@ def proof_by_rates(problem: Problem, load: MeasuredLoad, slots: IntArray, wish: 
         "headroom": wish.headroom,
         "sustained": sustained,
         "bound": int(bound) if math.isfinite(bound) else None,
-        "gap": max(0.0, 1 - bound / nodes) if sustained and math.isfinite(bound) else None,
+        "gap": max(0.0, 1 - bound / nodes) if nodes and sustained and valid and math.isfinite(bound) else None,
         "optimal": bool(math.isfinite(known) and bound >= known),
     }
 
@@ -75,7 +75,7 @@ def _of_throughput(case: Case, factor: float, valid: bool, seconds: float) -> di
     known = 1 / factor if valid and factor > 0 else math.inf
     full = least_full(case, known, seconds)
     bound = max(1 / full, factor if valid else 0.0) if full > 0 else math.inf
-    told = 0 < factor < math.inf and math.isfinite(bound)
+    told = valid and 0 < factor < math.inf and math.isfinite(bound)
     return {
         "objective": "throughput",
         "factor": factor if math.isfinite(factor) else None,

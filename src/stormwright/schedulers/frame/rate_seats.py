@@ -104,7 +104,7 @@ class Seating:
         )
 
     def gathered(self, slots: IntArray) -> Iterator[Seats]:
-        """Starts with every free topology in one worker, on 1, 2, 4, … nodes and on all; the fullest first."""
+        """Starts with every free topology that one worker may hold in one, on 1, 2, 4, … nodes and on all."""
         seats, problem = self.seats(slots), self.problem
         usable = np.flatnonzero(seats.ports > 0)
         if not np.any(seats.may_be_empty):
@@ -115,7 +115,9 @@ class Seating:
         gathers = [
             topology
             for topology in np.argsort(-cpu_hz, kind="stable").tolist()
-            if seats.may_be_empty[topology] and seats.worker[problem.executors_of(topology)][0] != UNPLACED
+            if seats.may_be_empty[topology]
+            and seats.worker[problem.executors_of(topology)][0] != UNPLACED
+            and problem.topologies[topology].num_executors <= seats.most[topology]
         ]
         together = np.zeros(len(cpu_hz), bool)
         counts = sorted({*(2**k for k in range(len(usable).bit_length())), len(usable)})
@@ -144,6 +146,11 @@ class Seating:
         with np.errstate(divide="ignore", invalid="ignore"):
             part = np.where(cpu_hz > 0, cpu_hz / problem.node_cpu_hz, 0.0)
         return float(part.max(initial=0.0)), int(np.count_nonzero(np.bincount(node[here])))
+
+    def holds(self, seats: Seats, found: Improved) -> bool:
+        """Whether no worker has more executors than it may hold."""
+        held = np.bincount(found.worker[found.worker != UNPLACED], minlength=len(seats.topology))
+        return bool(np.all(held <= seats.most[seats.topology]))
 
     def slots(self, seats: Seats, found: Improved) -> IntArray:
         """Slot of every executor, shape (E,)."""

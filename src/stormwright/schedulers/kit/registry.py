@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
@@ -114,7 +115,8 @@ def make_scheduler(
     seed
         The parameter `seed` of a scheduler that draws random numbers; others have no use for it.
     objective
-        The parameter `objective` of a scheduler that has one, unless `settings` name another.
+        The parameter `objective` of a scheduler that knows this one, unless `settings` name another, or ask for what
+        goes with none but that of its default.
 
     Raises
     ------
@@ -129,10 +131,8 @@ def make_scheduler(
     values = dict(settings) if isinstance(settings, Mapping) else parse_settings(settings)
     if seed is not None and any(field.name == "seed" for field in fields(kind.params_type)):
         values["seed"] = seed
-    if objective is not None and any(field.name == "objective" for field in fields(kind.params_type)):
-        values.setdefault("objective", objective)
     if name in SCHEDULERS:
-        params = kind.params_type.from_settings(values)
+        params = _aimed(kind.params_type, values, objective)
         scheduler, traits = kind(params), declared(kind)
     else:
         with Contained(f"scheduler {name!r} cannot be made"):
@@ -141,6 +141,15 @@ def make_scheduler(
             scheduler = Guest(name, kind(params), params, traits)
     isolates = traits.heeds_limits and not traits.handles_isolation
     return Isolating(scheduler, params, traits) if isolates else scheduler
+
+
+def _aimed(kind: type[Params], values: Mapping[str, object], objective: str | None) -> Params:
+    """Parameters with an objective, where they can have it."""
+    knows = any(field.name == "objective" and objective in field.metadata["choices"] for field in fields(kind))
+    if knows and "objective" not in values:
+        with suppress(InputError):  # told below, if it is not for the objective
+            return kind.from_settings({**values, "objective": objective})
+    return kind.from_settings(values)
 
 
 def _loaded(name: str, plugin: EntryPoint) -> SchedulerType:
