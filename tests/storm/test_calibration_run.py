@@ -30,7 +30,8 @@ def test_records_are_kept_and_the_topology_is_killed(storm_cluster, tmp_path, mo
     with file.open("rb") as lines:
         records = list(parse_lines(lines))
     assert not [record for record in records if isinstance(record, Rejected)]
-    assert {record["worker"]["topology"].rsplit("-", 3)[0] for record in records} == {"stormwright-calibration"}
+    # Workers of other tests may look for their service at the same address.
+    assert "stormwright-calibration" in {record["worker"]["topology"].rsplit("-", 3)[0] for record in records}
 
 
 def test_an_address_that_nobody_reaches_is_told(tmp_path, monkeypatch):
