@@ -45,8 +45,20 @@ def result(storm_cluster, settings) -> DemoResult:
 def test_no_tuple_is_lost_or_failed(result):
     (topology,) = result.topologies
     assert topology.begun > 10_000
-    assert (topology.lost, topology.failed) == (0, 0)
+    assert (topology.lost, topology.failed) == (0, 0), _when_trees_failed(result)
     assert topology.acked == topology.begun
+
+
+def _when_trees_failed(result: DemoResult) -> str:
+    """For whoever has to find out why: seconds since the move began, of each interval in which a tree failed."""
+    (move,) = result.moves
+    failed = [
+        f"{(record['start_ms'] - move.started_ms) / 1000:+.1f} s on {record['worker']}: {executor}"
+        for record in result.records
+        for executor in record["executors"]
+        if executor["failed"]
+    ]
+    return f"the move took {move}; " + "\n".join(failed)
 
 
 def test_the_topology_runs_where_the_decision_put_it(result):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from stormwright.pipeline.spark import session
+from stormwright.pipeline.spark import options, session
 from stormwright.pipeline.spark.scratch import scratch
 
 
@@ -31,6 +31,25 @@ def test_no_shell_reads_more_in_a_directory_than_its_name(
 @pytest.mark.spark
 def test_who_talks_to_the_driver_needs_its_secret(spark: SparkSession) -> None:
     assert spark.sparkContext.getConf().get("spark.authenticate") == "true"
+
+
+@pytest.mark.spark
+def test_what_is_temporary_stays_in_the_directory(spark: SparkSession) -> None:
+    """RocksDB unpacks its machine code there."""
+    where = spark.sparkContext._jvm.java.lang.System.getProperty("java.io.tmpdir")  # noqa: SLF001
+    assert where == spark.sparkContext.getConf().get("spark.local.dir")
+    assert Path(where).is_dir()
+
+
+def test_what_a_killed_jvm_left_is_deleted_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_CONF_DIR"):
+        monkeypatch.setenv(variable, "")
+    left = options.temporary(tmp_path) / "librocksdbjni1.so"
+    left.parent.mkdir()
+    left.touch()
+    session._configure(tmp_path, niceness=0)  # noqa: SLF001
+    assert left.parent.is_dir()
+    assert not left.exists()
 
 
 def test_what_a_killed_process_left_is_deleted_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

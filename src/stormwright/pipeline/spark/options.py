@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from stormwright.pipeline.settings import StreamSettings
@@ -21,8 +22,13 @@ _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.File
 EVERYWHERE = {"spark.sql.session.timeZone": "UTC"}
 
 
-def of_this_machine(directory: Path, heap_mb: int) -> dict[str, str]:
-    """For any work in a JVM of this process's own, which nothing but this machine reaches."""
+def temporary(directory: Path) -> Path:
+    """Where everything goes that need not outlive the JVM."""
+    return directory / "tmp"
+
+
+def of_this_machine(directory: Path, heap_mb: int, java: str = "") -> dict[str, str]:
+    """For any work in a JVM of this process's own, which nothing but this machine reaches; `java` are its options."""
     return {
         **EVERYWHERE,
         "spark.driver.memory": f"{heap_mb}m",
@@ -30,7 +36,9 @@ def of_this_machine(directory: Path, heap_mb: int) -> dict[str, str]:
         "spark.driver.bindAddress": LOOPBACK,
         # Other users of this machine reach it as well: Spark thinks of a secret by itself, which they do not know.
         "spark.authenticate": "true",
-        "spark.local.dir": str(directory / "tmp"),
+        "spark.local.dir": str(temporary(directory)),
+        # RocksDB unpacks 15 MB of machine code, which stay where they are if the JVM is killed.
+        "spark.driver.extraJavaOptions": f"{shlex.quote(f'-Djava.io.tmpdir={temporary(directory)}')} {java}".rstrip(),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -44,9 +52,8 @@ def of_this_machine(directory: Path, heap_mb: int) -> dict[str, str]:
 def live(directory: Path, settings: StreamSettings) -> dict[str, str]:
     """For a stream beside what it watches: as little CPU as can be, unless its rate is high."""
     return {
-        **of_this_machine(directory, settings.heap_mb),
         # A small heap on a busy machine: no parallel collector, no second compiler.
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        **of_this_machine(directory, settings.heap_mb, "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"),
         # Hundreds of records a second fit one task; every further partition is a state store more per batch.
         "spark.sql.shuffle.partitions": "1",
         # Every batch is planned anew, and holds so few rows that planning is what it costs: measured at 6 records/s,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -151,6 +152,9 @@ def _last_words(log: Path) -> str:
 
 def _configure(directory: Path, niceness: int) -> Path:
     """Prepare what the JVM finds in its environment when it starts; return the path of its log."""
+    # What a JVM left that was killed. One that this process has stopped and may use again needs no more than the place.
+    shutil.rmtree(spark_options.temporary(directory), ignore_errors=True)
+    spark_options.temporary(directory).mkdir(parents=True)
     log = directory / "spark.log"
     conf = _write_logging(directory).parent
     (conf / "spark-env.sh").write_text(
