@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from results import write_results
 
-from stormwright.controller.plan import MoveBudget
-from stormwright.controller.planner import plan_moves
+from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.policy import Decision
 from stormwright.experiments.demo.measure import measure
 from stormwright.experiments.demo.run import demo_cluster

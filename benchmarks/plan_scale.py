@@ -17,8 +17,8 @@ import numpy as np
 from results import write_results
 from scheduler_scale import make_problem
 
-from stormwright.controller.plan import MoveBudget, MovePlan
-from stormwright.controller.planner import plan_moves
+from stormwright.controller.planning.plan import MoveBudget, MovePlan
+from stormwright.controller.planning.planner import plan_moves
 from stormwright.model import Assignment, Problem
 from stormwright.schedulers import make_scheduler
 

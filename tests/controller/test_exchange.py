@@ -12,8 +12,8 @@ import pytest
 
 from stormwright.controller.move import MoveLimits, Mover, MoveReport
 from stormwright.controller.pauses import GONE, Pauses
-from stormwright.controller.plan import MoveBudget, Step
-from stormwright.controller.planner import plan_moves
+from stormwright.controller.planning.plan import MoveBudget, Step
+from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, NimbusError
 from stormwright.model import Assignment, Problem, Supervisor, TopologyAssignment

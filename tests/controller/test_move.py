@@ -13,8 +13,8 @@ import pytest
 
 from stormwright.controller.move import MoveLimits, Mover, MoveReport
 from stormwright.controller.pauses import Pauses
-from stormwright.controller.plan import MoveBudget, Step
-from stormwright.controller.planner import plan_moves
+from stormwright.controller.planning.plan import MoveBudget, Step
+from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.tally import Tally
 from stormwright.errors import ClusterError, MoveError, MoveStoppedError, NimbusError
 from stormwright.model import Assignment, Supervisor, TopologyAssignment

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stormwright.controller.plan import Kept, MoveBudget
+from stormwright.controller.planning.plan import Kept, MoveBudget
 from stormwright.controller.policy import Clock, decide
 from stormwright.controller.setbacks import Setbacks
 from stormwright.model import Assignment, LoadProfile, Problem, Topology

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.controller.plan import MoveBudget
+from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.policy import Clock, Decision, decide
 from stormwright.history.tables.staging import Staging
 from stormwright.model import LoadProfile, Problem, TopologyLoad

@@ -8,8 +8,8 @@ from unittest.mock import Mock
 import pytest
 
 from stormwright.controller.move import MoveReport
-from stormwright.controller.plan import Kept, Missing, MovePlan, NoRoom, Step
-from stormwright.controller.planner import MoveBudget, plan_moves
+from stormwright.controller.planning.plan import Kept, Missing, MovePlan, NoRoom, Step
+from stormwright.controller.planning.planner import MoveBudget, plan_moves
 from stormwright.controller.policy import Decision
 from stormwright.errors import MoveError, MoveStoppedError
 from stormwright.model import Assignment

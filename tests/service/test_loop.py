@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from stormwright.controller.plan import MovePlan, Step, TopologyMove
+from stormwright.controller.planning.plan import MovePlan, Step, TopologyMove
 from stormwright.controller.policy import Decision
 from stormwright.service.loop import Loop
 from tests.controller.builders import on, topology

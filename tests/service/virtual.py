@@ -15,7 +15,7 @@ import pytest
 from stormwright.controller.aims.outlook import TRAFFIC
 from stormwright.controller.aims.refused import Refused
 from stormwright.controller.move import MoveReport
-from stormwright.controller.plan import Step
+from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
 from stormwright.model import Assignment, LoadProfile, Problem, Scheduler, TopologyAssignment
 from stormwright.model.load import assumed_load

@@ -172,7 +172,7 @@ def command(
     Storm needs `storm.scheduler: stormwright.PlacementScheduler` and `stormwright.service.url` in storm.yaml, and
     topologies the probe in `topology.auto.task.hooks`.
     """
-    from stormwright.controller.plan import MoveBudget
+    from stormwright.controller.planning.plan import MoveBudget
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.schedulers import make_scheduler
     from stormwright.service.hooks.hook_program import load_hook

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from stormwright.controller.pauses import Pauses
-from stormwright.controller.plan import Leg, Step, TopologyMove
+from stormwright.controller.planning.plan import Leg, Step, TopologyMove
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError
 from stormwright.model import Supervisor, Topology, TopologyAssignment, WorkerSlot

@@ -10,8 +10,8 @@ import numpy as np
 
 from stormwright.controller.aims.aim import Aim
 from stormwright.controller.aims.outlook import TRAFFIC, Outlooks
-from stormwright.controller.plan import MoveBudget, MovePlan, TopologyMove
-from stormwright.controller.planner import plan_moves
+from stormwright.controller.planning.plan import MoveBudget, MovePlan, TopologyMove
+from stormwright.controller.planning.planner import plan_moves
 from stormwright.history.judged.promise import Promise
 from stormwright.model import Assignment, Cost, LoadProfile, Problem, Scheduler, cost_of
 from stormwright.model.arrays import IntArray

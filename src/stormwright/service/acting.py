@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 from stormwright.controller.move import MoveReport
-from stormwright.controller.plan import Step
+from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError, StormwrightError
 from stormwright.service.kept.history import History

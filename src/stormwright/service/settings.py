@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stormwright.controller.aims.outlook import TRAFFIC
 from stormwright.controller.move import MoveLimits
-from stormwright.controller.plan import MoveBudget
+from stormwright.controller.planning.plan import MoveBudget
 from stormwright.defaults import STORMS_OWN
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.schedulers.kit.triggers import TriggerParams

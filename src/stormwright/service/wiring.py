@@ -13,7 +13,7 @@ from typing import Self
 from stormwright.controller.aims.refused import Refused
 from stormwright.controller.move import Mover, MoveReport
 from stormwright.controller.pauses import Pauses
-from stormwright.controller.plan import Step
+from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
 from stormwright.controller.tally import Tally
 from stormwright.explain.obstacles import status_texts

@@ -10,7 +10,7 @@ import pytest
 
 from stormwright.controller.aims.aim import Aim
 from stormwright.controller.aims.outlook import LATENCY, NODES, THROUGHPUT, TRAFFIC, Outlooks
-from stormwright.controller.plan import MoveBudget
+from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.policy import Clock, Decision, decide
 from stormwright.model import Assignment, LoadProfile, Problem, cost_of
 from stormwright.predict.answer import Assumptions, predict

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from stormwright.controller.aims.refused import FIRST_S, Refusal, crowds
-from stormwright.controller.plan import MoveBudget
-from stormwright.controller.planner import plan_moves
+from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.policy import Decision, planned_slots
 from stormwright.history.judged.evaluation import Worse, predicted_ratio
 from stormwright.history.judged.promise import Promise

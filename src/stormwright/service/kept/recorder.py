@@ -12,7 +12,7 @@ import orjson
 
 from stormwright.controller.aims.outlook import inter_node_tps
 from stormwright.controller.move import MoveReport
-from stormwright.controller.plan import TopologyMove
+from stormwright.controller.planning.plan import TopologyMove
 from stormwright.controller.policy import Decision, planned_slots, without_assumed_traffic
 from stormwright.formats import problem_to_dict
 from stormwright.formats.document.load import load_to_dict

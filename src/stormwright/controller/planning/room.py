@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from stormwright.controller.places import SLOTS, Measure, Place
-from stormwright.controller.plan import Missing
+from stormwright.controller.planning.places import SLOTS, Measure, Place
+from stormwright.controller.planning.plan import Missing
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from stormwright.controller.plan import MovePlan
+from stormwright.controller.planning.plan import MovePlan
 from stormwright.model import Assignment, LoadProfile, Problem, Supervisor, Topology, TopologyAssignment
 from stormwright.model.load import assumed_load
 from tests.controller.builders import topology

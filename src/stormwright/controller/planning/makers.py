@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from stormwright.controller.places import Place
-from stormwright.controller.plan import TopologyMove
-from stormwright.controller.room import Room
+from stormwright.controller.planning.places import Place
+from stormwright.controller.planning.plan import TopologyMove
+from stormwright.controller.planning.room import Room
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 
 

@@ -7,8 +7,8 @@ from itertools import chain
 
 import numpy as np
 
-from stormwright.controller.plan import Leg, TopologyMove
-from stormwright.controller.room import Room, Workers, workers_of
+from stormwright.controller.planning.plan import Leg, TopologyMove
+from stormwright.controller.planning.room import Room, Workers, workers_of
 from stormwright.model import UNPLACED, Problem, WorkerSlot
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.assignment import name_slots

@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 
 import numpy as np
 
-from stormwright.controller.groups import GroupSearch
-from stormwright.controller.legs import kept_workers, make_move
-from stormwright.controller.makers import Makers
-from stormwright.controller.plan import Kept, Left, MoveBudget, MovePlan, NoRoom, OverBudget, Step, Unwished
-from stormwright.controller.room import Room, workers_of
-from stormwright.controller.spare import Batch, Helpers, through_spare_slots
+from stormwright.controller.planning.groups import GroupSearch
+from stormwright.controller.planning.legs import kept_workers, make_move
+from stormwright.controller.planning.makers import Makers
+from stormwright.controller.planning.plan import Kept, Left, MoveBudget, MovePlan, NoRoom, OverBudget, Step, Unwished
+from stormwright.controller.planning.room import Room, workers_of
+from stormwright.controller.planning.spare import Batch, Helpers, through_spare_slots
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
 

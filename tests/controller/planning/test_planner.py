@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stormwright.controller.plan import Kept, MoveBudget, NoRoom, OverBudget
-from stormwright.controller.planner import plan_moves
-from stormwright.controller.room import Room
-from stormwright.controller.spare import FEW_ASIDE, MOST_ASIDE, Helpers
+from stormwright.controller.planning.plan import Kept, MoveBudget, NoRoom, OverBudget
+from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.planning.room import Room
+from stormwright.controller.planning.spare import FEW_ASIDE, MOST_ASIDE, Helpers
 from stormwright.model import Assignment, Problem, Supervisor
 from tests.controller.builders import on, problem
 from tests.controller.builders import topology as of_name
-from tests.controller.plan_problems import Judge, random_problem
+from tests.controller.planning.plan_problems import Judge, random_problem
 
 ALL = MoveBudget(10**6, 10**9)
 

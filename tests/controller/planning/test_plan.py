@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stormwright.controller.plan import Missing, MoveBudget, NoRoom, OverBudget
-from stormwright.controller.planner import plan_moves
+from stormwright.controller.planning.plan import Missing, MoveBudget, NoRoom, OverBudget
+from stormwright.controller.planning.planner import plan_moves
 from stormwright.model import Assignment, Problem, WorkerSlot
 from tests.controller.builders import on, problem, topology
 

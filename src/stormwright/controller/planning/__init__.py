@@ -1,0 +1,1 @@
+"""From a wished placement to moves in an order in which Storm can make them."""
