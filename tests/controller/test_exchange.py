@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stormwright.controller.move import MoveLimits, Mover, MoveReport
+from stormwright.controller.move import Mover
 from stormwright.controller.pauses import GONE, Pauses
 from stormwright.controller.planning.plan import MoveBudget, Step
 from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.reports import MoveLimits, MoveReport
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, NimbusError
 from stormwright.model import Assignment, Problem, Supervisor, TopologyAssignment

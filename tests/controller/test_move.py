@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stormwright.controller.move import MoveLimits, Mover, MoveReport
+from stormwright.controller.move import REFRESH_POLL, Mover
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.planning.plan import MoveBudget, Step
 from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.reports import MoveLimits, MoveReport
 from stormwright.controller.tally import Tally
 from stormwright.errors import ClusterError, MoveError, MoveStoppedError, NimbusError
-from stormwright.model import Assignment, Supervisor, TopologyAssignment
+from stormwright.model import Assignment, Supervisor, TopologyAssignment, WorkerSlot
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import on, problem, record, topology
 
@@ -125,6 +126,42 @@ def test_pause_drain_swap_resume(
     assert storm.calls == ["deactivate t", "rebalance t 0", released, released, "activate t"]
     assert report.complete
     assert report.moved_executors == 4
+
+
+def test_a_worker_that_runs_on_gets_the_time_to_find_the_new_ones(
+    bridge: Bridge, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks for addresses only now and then, and emits into nowhere until it does."""
+    two = topology("t", workers=2)
+    conf = {REFRESH_POLL: 0.5}
+    now = problem([two], current={two.id: on("n0", "n1")}, conf=conf)
+    slots = np.array([now.slot_index[WorkerSlot(node, 6700)] for node in ("n0", "n0", "n2", "n2")], np.int32)
+    (step,) = plan_moves(now, Assignment(slots), MoveBudget()).steps
+    monkeypatch.setattr("stormwright.controller.move._CONNECT_S", 0.2)
+    bridge.answer(now)
+    tally, ended = Tally(), []
+
+    class Storm(FakeStorm):
+        def deactivate(self, name: str) -> None:
+            self.calls.append(f"deactivate {name}")
+            for seq in (1, 2, 3):
+                time.sleep(0.02)
+                tally.add([record(two.id, node, seq, tasks=tasks, length_ms=20) for node, tasks in runs.items()])
+
+        def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None:
+            ended.append(time.monotonic())
+            tally.add([record(two.id, "n1", 4, tasks=(3, 4), length_ms=20, last=1)])
+            tally.add([record(two.id, "n2", 0, tasks=(3, 4), length_ms=20)])
+
+        def activate(self, name: str) -> None:
+            ended.append(time.monotonic())
+
+    runs = {"n0": (1, 2), "n1": (3, 4)}
+    tally.add([record(two.id, node, 0, tasks=tasks, length_ms=20) for node, tasks in runs.items()])
+    report = run(step, Storm(tally), bridge, tally, pauses)
+    assert report.complete
+    assert report.kept_workers == 1
+    assert ended[1] - ended[0] >= 0.7
 
 
 def test_nimbus_is_told_how_many_workers_were_chosen(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:

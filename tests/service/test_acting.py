@@ -7,10 +7,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from stormwright.controller.move import MoveReport
 from stormwright.controller.planning.plan import Kept, Missing, MovePlan, NoRoom, Step
 from stormwright.controller.planning.planner import MoveBudget, plan_moves
 from stormwright.controller.policy import Decision
+from stormwright.controller.reports import MoveReport
 from stormwright.errors import MoveError, MoveStoppedError
 from stormwright.model import Assignment
 from stormwright.service.acting import Acting

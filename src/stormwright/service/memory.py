@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from stormwright.controller.move import MoveReport
 from stormwright.controller.policy import Clock, Decision
+from stormwright.controller.reports import MoveReport
 from stormwright.controller.setbacks import Setbacks
 from stormwright.pipeline.watch.drift import Drift, DriftWatch
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stormwright.controller.aims.outlook import TRAFFIC
-from stormwright.controller.move import MoveLimits
 from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.reports import MoveLimits
 from stormwright.defaults import STORMS_OWN
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.schedulers.kit.triggers import TriggerParams

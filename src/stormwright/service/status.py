@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from stormwright.controller.move import MoveReport
+from stormwright.controller.reports import MoveReport
 from stormwright.pipeline.run.progress import Progress
 from stormwright.pipeline.watch.drift import Drift
 from stormwright.service.memory import Counts

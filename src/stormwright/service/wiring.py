@@ -11,10 +11,11 @@ from types import TracebackType
 from typing import Self
 
 from stormwright.controller.aims.refused import Refused
-from stormwright.controller.move import Mover, MoveReport
+from stormwright.controller.move import Mover
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
+from stormwright.controller.reports import MoveReport
 from stormwright.controller.tally import Tally
 from stormwright.explain.obstacles import status_texts
 from stormwright.history.tables.panes import ClosedPanes

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stormwright.controller.move import MoveReport
 from stormwright.controller.policy import Decision
+from stormwright.controller.reports import MoveReport
 from stormwright.experiments.demo.measure import measure
 from stormwright.experiments.demo.nodes import NodeUse
 from stormwright.experiments.demo.promise import promise

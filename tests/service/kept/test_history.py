@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from stormwright.cli.progress import shown
-from stormwright.controller.move import MoveReport
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.policy import Decision
+from stormwright.controller.reports import MoveReport
 from stormwright.errors import InputError, StormwrightError
 from stormwright.history.tables.store import as_uri, tables_below
 from stormwright.model import Assignment

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from stormwright.controller.move import MoveLimits, MoveReport
 from stormwright.controller.planning.plan import MoveBudget, MovePlan
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.policy import Decision
+from stormwright.controller.reports import MoveLimits, MoveReport
 from stormwright.errors import ClusterError
 from stormwright.experiments.demo.measure import longest_silence_s
 from stormwright.experiments.demo.settings import DemoSettings

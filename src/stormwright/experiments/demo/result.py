@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stormwright.controller.move import MoveReport
 from stormwright.controller.policy import Decision
+from stormwright.controller.reports import MoveReport
 from stormwright.experiments.demo.measure import TopologyRun
 from stormwright.experiments.demo.nodes import NodeUse
 from stormwright.experiments.demo.promise import Promise

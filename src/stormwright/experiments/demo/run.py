@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stormwright.controller.move import MoveLimits
+from stormwright.controller.reports import MoveLimits
 from stormwright.controller.tally import Tally
 from stormwright.defaults import STORMS_OWN
 from stormwright.experiments.demo.measure import compiler_share, longest_silence_s, measure

@@ -15,8 +15,8 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
-from stormwright.controller.move import MoveReport
 from stormwright.controller.policy import Decision
+from stormwright.controller.reports import MoveReport
 from stormwright.errors import StormwrightError
 from stormwright.history.judged.evaluation import Judged, Worse
 from stormwright.history.judged.observed import Record

@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 
 from stormwright.controller.aims.outlook import inter_node_tps
-from stormwright.controller.move import MoveReport
 from stormwright.controller.planning.plan import TopologyMove
 from stormwright.controller.policy import Decision, planned_slots, without_assumed_traffic
+from stormwright.controller.reports import MoveReport
 from stormwright.formats import problem_to_dict
 from stormwright.formats.document.load import load_to_dict
 from stormwright.history.judged.evaluation import Judged

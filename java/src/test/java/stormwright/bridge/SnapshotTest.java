@@ -19,7 +19,8 @@ class SnapshotTest {
         cluster.blacklistHost("host-b");
         Map<String, Object> ofSchedulers = Map.of("stormwright.service.url", "u",
                 "storm.scheduler", "stormwright.PlacementScheduler",
-                "isolation.scheduler.machines", Map.of("t", 2));
+                "isolation.scheduler.machines", Map.of("t", 2),
+                "task.refresh.poll.secs", 10);
         Map<String, Object> conf = new HashMap<>(ofSchedulers);
         conf.put("nimbus.thrift.port", 6627);
         Map<?, ?> request = parse(Snapshot.of(cluster, conf, "nimbus-1"));

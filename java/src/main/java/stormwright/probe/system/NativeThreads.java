@@ -31,7 +31,9 @@ final class NativeThreads {
                 "ZUnmapper", "ZUncommitter", "Shenandoah"},
             Group.COMPILER, new String[] {"C1 Compiler", "C2 Compiler", "JVMCI"});
 
-    private static final int NAME_READINGS = 2;
+    /** A name counts once a thread was seen to run so often; of one that does not run it is read so often at most. */
+    private static final int RUNNING_READINGS = 2;
+    private static final int NAME_READINGS = 20;
 
     /** Of so many threads the file stays open: opening it is most of what reading it costs. */
     private static final int MOST_OPEN = 256;
@@ -119,6 +121,7 @@ final class NativeThreads {
         private RandomAccessFile stat;
         private boolean known;
         private int nameReadings;
+        private int runningReadings;
         private String mark;
         private Group group = Group.OTHER;
         private long cpuBeforeNs;
@@ -143,12 +146,15 @@ final class NativeThreads {
             if (cpuNs < cpuNowNs) {
                 forget();
             }
+            boolean ran = cpuNs > cpuNowNs;
             cpuNowNs = cpuNs;
             waitedNowNs = number(space + 1, second);
-            // A thread has the name of the one that made it until it begins to run.
-            String name = nameReadings < NAME_READINGS ? files.read(directory.resolve("comm")) : null;
+            // A thread has the name of the one that made it until it begins to run, on a busy machine for a while.
+            boolean unsure = runningReadings < RUNNING_READINGS && nameReadings < NAME_READINGS;
+            String name = unsure ? files.read(directory.resolve("comm")) : null;
             if (name != null) {
                 nameReadings++;
+                runningReadings += ran ? 1 : 0;
                 mark = mark(name);
                 group = group(name);
             }
@@ -179,6 +185,7 @@ final class NativeThreads {
         /** The id of a thread that has ended is given to another. */
         private void forget() {
             nameReadings = 0;
+            runningReadings = 0;
             cpuBeforeNs = 0;
             cpuNowNs = 0;
             waitedBeforeNs = 0;

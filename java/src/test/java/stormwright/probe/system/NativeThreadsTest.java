@@ -59,6 +59,22 @@ class NativeThreadsTest {
         assertEquals(Map.of(Group.MESSAGING, 0L, Group.OTHER, 0L), threads.cpuNs(executors));
     }
 
+    /** Until then it has the name of the thread that made it; it would be counted among others, and as an executor too. */
+    @Test
+    void aThreadThatBeginsToRunLateIsCalledWhatItIs() {
+        Kernel kernel = new Kernel(root);
+        kernel.thread(1, "java", 0, 0);
+        NativeThreads threads = threads(kernel);
+        for (int reading = 0; reading < 4; reading++) {
+            threads.read();
+        }
+        kernel.thread(1, "Thread-5-split-", 1000, 300);
+        threads.read();
+        Set<String> executors = Set.of(NativeThreads.mark("Thread-5-split-executor[4, 5]"));
+        assertEquals(Map.of(), threads.cpuNs(executors));
+        assertEquals(Map.of("Thread-5-", 300L), threads.waitedNs());
+    }
+
     @Test
     void aRecordThatIsNotWrittenIsInTheNextOne() {
         Kernel kernel = new Kernel(root);

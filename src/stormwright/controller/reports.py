@@ -1,0 +1,93 @@
+"""What a move may take and what it did."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from stormwright.controller.planning.plan import TopologyMove
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class MoveLimits:
+    """How long each step of a move may take, in seconds.
+
+    Parameters
+    ----------
+    drain_s
+        For the pending tuple trees to be acked; past it the move is given up and the topology runs on. More than
+        twice Storm's message timeout of 30 s, so that a tree that was lost before has failed by then.
+    swap_s
+        For the old workers to end and the new ones to report; past it the spouts are resumed all the same, and the
+        report says so.
+    """
+
+    drain_s: float = 75.0
+    swap_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class MoveReport:
+    """What a move did and how long each step took, in seconds.
+
+    `swap_s` lasts until the spouts may emit again, `resume_s` from there until all new workers report.
+    """
+
+    topology: str
+    moved_executors: int
+    started_workers: int
+    stopped_workers: int
+    kept_workers: int
+    drain_s: float
+    swap_s: float
+    resume_s: float
+    started_ms: int
+    ended_ms: int
+    complete: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def made(move: TopologyMove, times: tuple[float, float, float], started_ms: int, complete: bool) -> MoveReport:
+    """Of a move that ends now.
+
+    Parameters
+    ----------
+    move
+        As it was planned.
+    times
+        Seconds until everything was drained, until the spouts could emit again, and until all new workers reported.
+    started_ms
+        When it began, in ms since 1970.
+    complete
+        Whether all old workers ended and all new ones reported in time.
+    """
+    drain_s, swap_s, resume_s = times
+    return MoveReport(
+        topology=move.topology.id,
+        moved_executors=move.moved_executors,
+        started_workers=len(move.started_workers),
+        stopped_workers=len(move.stopped_workers),
+        kept_workers=len(move.kept_workers),
+        drain_s=drain_s,
+        swap_s=swap_s,
+        resume_s=resume_s,
+        started_ms=started_ms,
+        ended_ms=round(time.time() * 1000),
+        complete=complete,
+    )
+
+
+def tell(reports: Sequence[MoveReport], names: str, seconds: float) -> None:
+    """Say in the log how moves that were made together have ended."""
+    if all(report.complete for report in reports):
+        log.info("%s: runs again after %.1f s", names, seconds)
+    else:
+        log.warning("%s: active again, but after %.1f s not all new workers report", names, seconds)
