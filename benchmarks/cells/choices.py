@@ -121,7 +121,7 @@ def product_costs(even: Measured) -> Mapping[str, Any]:
 
 
 def service_fit() -> Callable[[Measured, Stretch], Fitted]:
-    """What a service would fit, with the quota's period, which it is not told."""
+    """What a service would fit, with the quota, which probes of when these records were made did not tell."""
     known: dict[Start, Costs] = {}
 
     def fit(source: Measured, at: Stretch) -> Fitted:

@@ -34,7 +34,7 @@ RECORD: dict[str, Any] = {
     "gc": {"collections": 2, "ms": 13},
     "node": {
         "received_bytes": 1_234_567, "sent_bytes": 765_432, "millicores": 400, "throttled_ns": 98_765_432,
-        "core_hz": 2_445_420_000,
+        "core_hz": 2_445_420_000, "quota_period_us": 100_000, "processors": 2,
     },
 }  # fmt: skip
 

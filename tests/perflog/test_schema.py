@@ -73,6 +73,8 @@ def test_json_schema_is_one_and_takes_the_sample() -> None:
         ("node", ...),
         ("node", {}),
         ("node.core_hz", ...),
+        ("node.quota_period_us", None),
+        ("node.processors", 0.5),
         ("node.throttled_ns", None),
         ("node.millicores", "400"),
         ("node.sent_bytes", 10**16),

@@ -290,7 +290,10 @@ def _machine(rng: random.Random) -> Record:
     names = {
         "threads": ("messaging_ns", "gc_ns", "compiler_ns", "other_ns"),
         "gc": ("collections", "ms"),
-        "node": ("received_bytes", "sent_bytes", "millicores", "throttled_ns", "core_hz"),
+        "node": (
+            *("received_bytes", "sent_bytes", "millicores", "throttled_ns"),
+            *("core_hz", "quota_period_us", "processors"),
+        ),
     }
     found: Record = {part: {name: rng.randrange(10**9) for name in of} for part, of in names.items()}
     found["node"][rng.choice(names["node"])] = None

@@ -142,6 +142,7 @@ GC = Structure((Field("collections", COUNT), Field("ms", COUNT)))
 #: in the interval, whoever sent them: with headers and acknowledgements, without what stayed on the node. `millicores`
 #: are thousandths of a core that the worker may use: what the narrowest control group around it leaves, else all.
 #: `throttled_ns` is how long cores stood still for such groups, all added up; `core_hz` the speed of a core.
+#: `quota_period_us` is after what time that group may use as much again, `processors` how many threads run at once.
 NODE = Structure(
     (
         Field("received_bytes", COUNT, nullable=True),
@@ -149,6 +150,8 @@ NODE = Structure(
         Field("millicores", COUNT, nullable=True),
         Field("throttled_ns", COUNT, nullable=True),
         Field("core_hz", COUNT, nullable=True),
+        Field("quota_period_us", COUNT, nullable=True),
+        Field("processors", COUNT, nullable=True),
     )
 )
 

@@ -56,6 +56,7 @@ class Log:
     rate_tps: float = 8_000.0
     messaging_cores: float = 0.015
     core_hz: dict[str, float] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
     topology: str = "words-1-0"
 
     def records(self, seed: int, seconds: int = 60, begin_s: float = 120.0) -> list[dict[str, Any]]:
@@ -169,6 +170,7 @@ class Log:
                 "millicores": 2000,
                 "throttled_ns": 0,
                 "core_hz": int(self.core_hz.get(node, 2.5e9)),
+                **self.held,
             },
         }
 

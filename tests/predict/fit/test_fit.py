@@ -122,6 +122,18 @@ def test_slow_cores_take_longer_for_the_same():
     assert found.costs.receive_us == pytest.approx(1.9, rel=0.1)
 
 
+def test_quotas_are_those_of_most_nodes():
+    assert fitted(Log(SPREAD).records(1)).costs.quota_period_ms == 0  # a probe of before tells none
+    held = {"quota_period_us": 50_000, "processors": 8}
+    found = fitted(Log(SPREAD, held=held).records(1))
+    assert (found.costs.quota_period_ms, found.costs.machine_cores) == (50, 8)
+    one = Log(SPREAD, held=held).records(2)
+    for record in one:
+        if record["worker"]["supervisor"] != "n0":
+            record["node"]["quota_period_us"] = None
+    assert fitted(one).costs.quota_period_ms == 0
+
+
 def test_topologies_that_are_gone_leave_what_they_told_of_messages():
     known, windows = Known(), Windows()
     windows.add(Log(SPREAD, serialise_us=4.0).records(1))
@@ -137,7 +149,7 @@ def test_topologies_that_are_gone_leave_what_they_told_of_messages():
 
 def test_what_is_known_survives_as_json():
     known, windows = Known(), Windows()
-    windows.add(Log(SPREAD).records(1))
+    windows.add(Log(SPREAD, held={"quota_period_us": 100_000, "processors": 4}).records(1))
     learn(known, windows.closed(all_of_them=True))
     again = Known.from_dict(orjson.loads(orjson.dumps(known.as_dict())))
     assert calibrated(again).as_dict() == calibrated(known).as_dict()
@@ -168,6 +180,7 @@ def torn(record):
     [
         {"threads": None},  # of a probe of before
         {"node": None},
+        {"node": {"quota_period_us": 10**15, "processors": 10**15}},
         {"executors": []},
         {"pairs": [], "streams": []},
         {"length_ns": 1},

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from math import hypot, inf
+from statistics import median_high
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from stormwright.predict.costs import Correction, Costs, FittedIn, Range
 from stormwright.predict.fit.known import GARBAGE_DEVIATION, Known, TopologyKnown
 from stormwright.predict.fit.moments import Estimate, Moments, Prior, posterior
 from stormwright.predict.fit.rows import Priors
+from stormwright.predict.fit.windows import Held
 
 #: Half-widths are 19 times in 20; a normal's deviations in them.
 _DEVIATIONS = 1.96
@@ -137,10 +139,12 @@ def calibrated(known: Known) -> Calibration:
     }
     errors = [one.error for one in corrections.values() if one.error is not None]
     seen = known.utilisation or Range(0.0, inf)
+    held = _held(known.held.values())
     costs = Costs(
         **values,
         local_hop_us=default.local_hop_us,
         remote_hop_us=default.remote_hop_us,
+        **(held._asdict() if held else {}),
         work_error=max(errors, default=default.work_error),
         message_error=_message_error(known, messaging, executors, wire),
         delay_error=default.delay_error,
@@ -155,6 +159,13 @@ def calibrated(known: Known) -> Calibration:
         known.minutes,
         known.workers,
     )
+
+
+def _held(nodes: Collection[Held]) -> Held | None:
+    """What holds for most nodes; None where none has told."""
+    if not nodes:
+        return None
+    return Held(*(median_high(each) for each in zip(*nodes, strict=True)))
 
 
 def _figures(names: tuple[str, ...], estimate: Estimate, prior: Prior) -> dict[str, Figure]:

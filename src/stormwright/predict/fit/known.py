@@ -16,6 +16,7 @@ import numpy as np
 from stormwright.predict.costs import Range
 from stormwright.predict.fit.moments import Moments
 from stormwright.predict.fit.rows import Rows, TopologyRows
+from stormwright.predict.fit.windows import Held
 
 #: What is left of a minute when another one of the same placement comes: ten count, and of a placement when another
 #: one comes; and placements that are remembered of a topology.
@@ -114,8 +115,8 @@ class Known:
         Of a message and of being there.
     utilisation
         CPU of nodes that was seen, in parts of what they have.
-    core_hz
-        Highest speed of a core that each supervisor told.
+    core_hz, held
+        Highest speed of a core that each supervisor told, and how its node is held to its CPU.
     minutes, workers
         How often it was fitted, and to how many windows of workers.
     """
@@ -126,6 +127,7 @@ class Known:
     wire: Moments = field(default_factory=lambda: Moments.none(2))
     utilisation: Range | None = None
     core_hz: dict[str, float] = field(default_factory=dict)
+    held: dict[str, Held] = field(default_factory=dict)
     minutes: int = 0
     workers: int = 0
 
@@ -138,6 +140,7 @@ class Known:
             self.utilisation = _both(self.utilisation, rows.utilisation) if self.utilisation else rows.utilisation
         for node, hz in rows.core_hz.items():
             self.core_hz[node] = max(hz, self.core_hz.get(node, 0.0))
+        self.held.update(rows.held)
         self.minutes += 1
         self.workers += rows.workers
 
@@ -166,6 +169,7 @@ class Known:
             "wire": _told(self.wire),
             "utilisation": [self.utilisation.least, self.utilisation.most] if self.utilisation else None,
             "core_hz": self.core_hz,
+            "held": {node: list(held) for node, held in self.held.items()},
             "minutes": self.minutes,
             "workers": self.workers,
         }
@@ -198,6 +202,8 @@ class Known:
             wire=_heard([told["wire"]], (2,))[0],
             utilisation=Range(*told["utilisation"]) if told["utilisation"] else None,
             core_hz={str(node): float(hz) for node, hz in told["core_hz"].items()},
+            # Files of before tell nothing of it.
+            held={str(node): Held(*map(float, held)) for node, held in told.get("held", {}).items()},
             minutes=int(told["minutes"]),
             workers=int(told["workers"]),
         )

@@ -23,7 +23,7 @@ import numpy as np
 
 from stormwright.predict.costs import Range
 from stormwright.predict.fit.moments import Moments, Prior
-from stormwright.predict.fit.windows import Window, WorkerId, WorkerSums
+from stormwright.predict.fit.windows import Held, Window, WorkerId, WorkerSums
 
 #: Noise of a row that is assumed: a constant part, and one in parts of the row.
 _MESSAGING_NOISE, _OTHERS_NOISE, _EXECUTORS_NOISE, _WIRE_NOISE = (1e3, 0.15), (3e3, 0.1), (2e3, 0.03), (3e3, 0.03)
@@ -95,8 +95,8 @@ class Rows:
         Of a message and of being there.
     utilisation
         CPU in use of nodes, in parts of what they have; None where none told.
-    core_hz
-        Speed of a core by supervisor, where it told.
+    core_hz, held
+        Speed of a core, and how the node is held to its CPU, by supervisor, where it told.
     workers
         Usable windows, added up over workers.
     """
@@ -105,6 +105,7 @@ class Rows:
     wire: Moments
     utilisation: Range | None
     core_hz: Mapping[str, float]
+    held: Mapping[str, Held]
     workers: int
 
 
@@ -134,6 +135,7 @@ def rows_of(windows: Sequence[Window], reference_hz: float, priors: Priors) -> R
         wire=_of_links(windows, usable, priors.wire),
         utilisation=_utilisation(windows),
         core_hz={life.supervisor: sums.core_hz for life, sums in each if sums.core_hz},
+        held={life.supervisor: sums.held for life, sums in each if sums.held},
         workers=len(each),
     )
 

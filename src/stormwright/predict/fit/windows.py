@@ -30,6 +30,9 @@ LEAST_COVERED = 0.7
 #: Tuples/s that no worker comes near: a record that tells of more is damaged.
 MOST_TPS = 1e8
 
+#: Nor is there a quota of a longer period, which Linux allows a second, or a machine of more processors.
+LONGEST_PERIOD_MS, MOST_PROCESSORS = 1e3, 1e5
+
 #: The stream on which spouts tell ackers of a new tree: where there is one, they are told of its end too.
 _ACK_INIT = "__ack_init"
 
@@ -42,6 +45,13 @@ class WorkerId(NamedTuple):
     port: int
     pid: int
     start_ms: int
+
+
+class Held(NamedTuple):
+    """How a node is held to its CPU: the period of its quota in ms, 0 without one, and cores that threads run on."""
+
+    quota_period_ms: float
+    machine_cores: float
 
 
 @dataclass(slots=True)
@@ -93,6 +103,7 @@ class WorkerSums:
     node_received_bytes: float | None = None
     cores: float | None = None
     core_hz: float | None = None
+    held: Held | None = None
 
     @property
     def executors_s(self) -> float:
@@ -142,6 +153,9 @@ class WorkerSums:
             self.cores = node["millicores"] / 1000
         if node.get("core_hz"):
             self.core_hz = float(node["core_hz"])
+        if node.get("processors"):
+            period_ms = (node.get("quota_period_us") or 0) / 1000
+            self.held = Held(min(period_ms, LONGEST_PERIOD_MS), min(node["processors"], MOST_PROCESSORS))
 
     def _add_executors(self, record: Record) -> Any:
         """Add the executors; what tells the component of a task of theirs, None for one of another worker."""

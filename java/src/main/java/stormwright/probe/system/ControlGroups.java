@@ -73,24 +73,34 @@ final class ControlGroups {
         }
     }
 
-    /** Cores that all limits leave, in thousandths; null where there is no limit. */
-    Long millicores() {
-        Long least = null;
+    /**
+     * A quota of CPU.
+     *
+     * @param millicores what it leaves, in thousandths of a core
+     * @param periodUs after which there is as much again
+     */
+    record Quota(long millicores, long periodUs) {
+    }
+
+    /** The least that limits leave; null where there is none. */
+    Quota quota() {
+        Quota least = null;
         for (Path group : groups) {
-            Long cores = unified ? limit(files.read(group.resolve("cpu.max")))
+            Quota quota = unified ? limit(files.read(group.resolve("cpu.max")))
                     : limit(files.read(group.resolve("cpu.cfs_quota_us")) + " "
                             + files.read(group.resolve("cpu.cfs_period_us")));
-            least = least == null || cores != null && cores < least ? cores : least;
+            least = least == null || quota != null && quota.millicores < least.millicores ? quota : least;
         }
         return least;
     }
 
-    private static Long limit(String quotaAndPeriod) {
+    private static Quota limit(String quotaAndPeriod) {
         String[] numbers = quotaAndPeriod == null ? new String[0] : quotaAndPeriod.trim().split("\\s+");
         if (numbers.length != 2 || !isNumber(numbers[0]) || !isNumber(numbers[1])) {
             return null; // "max", -1, or a group that is gone
         }
-        return Math.round(1000.0 * Long.parseLong(numbers[0]) / Math.max(1, Long.parseLong(numbers[1])));
+        long periodUs = Math.max(1, Long.parseLong(numbers[1]));
+        return new Quota(Math.round(1000.0 * Long.parseLong(numbers[0]) / periodUs), periodUs);
     }
 
     /** How long cores that had work for the groups stood still because of the limits, in ns; null where unknown. */

@@ -9,12 +9,16 @@ import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import stormwright.probe.system.ControlGroups.Quota;
 
 /** The node as a worker sees it: what goes over its links, and what CPU it has. */
 final class Node {
     /** In a processor's paragraph; whole numbers of Hz follow from the three digits that Linux prints. */
     private static final Pattern MHZ = Pattern.compile("^cpu MHz\\s*:\\s*(\\d{1,6})\\.(\\d{3})", Pattern.MULTILINE);
     private static final Pattern KHZ = Pattern.compile("(\\d{1,9})\\s*");
+    /** Numbers of processors and ranges of them, as in {@code 0-3,8}. */
+    private static final Pattern ALLOWED = Pattern.compile("^Cpus_allowed_list:\\s*(\\S+)$", Pattern.MULTILINE);
+    private static final Pattern PROCESSORS = Pattern.compile("(\\d{1,6})(?:-(\\d{1,6}))?");
     /** More than one processor's paragraph, and little enough to be quick on a machine with hundreds. */
     private static final int ONE_PROCESSOR = 4096;
 
@@ -27,10 +31,11 @@ final class Node {
     private final Set<String> interfaces;
     private final ControlGroups groups;
     private final Long coreHz;
+    private final Long processors;
     private Totals before;
     private Totals now;
 
-    private record Totals(Long receivedBytes, Long sentBytes, Long throttledNs, Long limitMillicores) {
+    private record Totals(Long receivedBytes, Long sentBytes, Long throttledNs, Quota quota) {
     }
 
     /**
@@ -47,6 +52,7 @@ final class Node {
         groups = new ControlGroups(proc.resolve("self"), files);
         coreHz = coreHz(files.read(cpu.resolve("cpufreq/cpuinfo_max_freq")),
                 files.read(proc.resolve("cpuinfo"), ONE_PROCESSOR));
+        processors = processors(files.read(proc.resolve("self/status")));
         read();
         commit();
     }
@@ -78,6 +84,18 @@ final class Node {
         return mhz.find() ? Long.parseLong(mhz.group(1) + mhz.group(2)) * 1000 : null;
     }
 
+    /** Processors that threads run on at once: a quota, which Java takes for a number of processors, is none. */
+    private static Long processors(String status) {
+        Matcher allowed = ALLOWED.matcher(status == null ? "" : status);
+        if (!allowed.find()) {
+            return null;
+        }
+        return PROCESSORS.matcher(allowed.group(1)).results()
+                .mapToLong(range -> range.group(2) == null
+                        ? 1 : Long.parseLong(range.group(2)) - Long.parseLong(range.group(1)) + 1)
+                .sum();
+    }
+
     void read() {
         Long received = null;
         Long sent = null;
@@ -92,7 +110,7 @@ final class Node {
                 }
             }
         }
-        now = new Totals(received, sent, groups.throttledNs(), groups.millicores());
+        now = new Totals(received, sent, groups.throttledNs(), groups.quota());
     }
 
     void commit() {
@@ -104,11 +122,13 @@ final class Node {
         Map<String, Long> values = new LinkedHashMap<>();
         put(values, "received_bytes", grown(before.receivedBytes, now.receivedBytes));
         put(values, "sent_bytes", grown(before.sentBytes, now.sentBytes));
-        long processors = 1000L * Runtime.getRuntime().availableProcessors();
-        Long limit = now.limitMillicores;
-        values.put("millicores", limit == null ? processors : Math.min(limit, processors));
+        long most = 1000L * Runtime.getRuntime().availableProcessors();
+        Quota quota = now.quota;
+        values.put("millicores", quota == null ? most : Math.min(quota.millicores(), most));
         put(values, "throttled_ns", grown(before.throttledNs, now.throttledNs));
         put(values, "core_hz", coreHz);
+        put(values, "quota_period_us", quota == null ? null : quota.periodUs());
+        put(values, "processors", processors);
         return values;
     }
 

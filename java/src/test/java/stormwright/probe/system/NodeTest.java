@@ -67,6 +67,12 @@ class NodeTest {
     }
 
     @Test
+    void processorsThatThreadsMayRunOn() {
+        kernel.write(kernel.self().resolve("status"), "Name:\tjava\nCpus_allowed:\t10f\nCpus_allowed_list:\t0-3,8\n");
+        assertEquals(5, node().values().get("processors"));
+    }
+
+    @Test
     void quotaOfTheFirstVersion() {
         Path mount = mounted("cpu", "cgroup", "/", "rw,cpu,cpuacct");
         kernel.write(kernel.self().resolve("cgroup"), "3:cpuset:/other\n2:cpu,cpuacct:/nodes/a\n0::/x\n");
@@ -75,6 +81,7 @@ class NodeTest {
         group(mount, "-1", "throttled_time 0");
         Node node = node();
         assertEquals(400, node.values().get("millicores"));
+        assertEquals(100_000, node.values().get("quota_period_us"));
         assertEquals(0, node.values().get("throttled_ns"));
         group(mount.resolve("nodes/a"), "12500", "throttled_time 700");
         node.read();
@@ -95,12 +102,13 @@ class NodeTest {
         kernel.write(kernel.self().resolve("cgroup"), "0::/docker/abc/worker\n");
         kernel.write(mount.resolve("worker/cpu.max"), "max 100000\n");
         kernel.write(mount.resolve("worker/cpu.stat"), "usage_usec 9\nthrottled_usec 0\n");
-        kernel.write(mount.resolve("cpu.max"), "30000 100000\n");
+        kernel.write(mount.resolve("cpu.max"), "15000 50000\n");
         kernel.write(mount.resolve("cpu.stat"), "throttled_usec 8\n");
         Node node = node();
         kernel.write(mount.resolve("cpu.stat"), "throttled_usec 10\n");
         node.read();
         assertEquals(300, node.values().get("millicores"));
+        assertEquals(50_000, node.values().get("quota_period_us"));
         assertEquals(2000, node.values().get("throttled_ns"));
     }
 
