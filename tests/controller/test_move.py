@@ -41,6 +41,7 @@ class FakeStorm:
         self.status = "ACTIVE"
         self._tally = tally
         self._pending = pending_after_pause
+        self._begun, self._seq = 10, itertools.count(1)
         self._refuse = refuse
         self._lost_supervisor = lost
         self.asks: Bridge | None = None
@@ -50,10 +51,10 @@ class FakeStorm:
 
     def deactivate(self, name: str) -> None:
         self.calls.append(f"deactivate {name}")
-        for seq in (1, 2, 3):
+        acked, self._begun = self._begun - self._pending, self._pending
+        for acked_now in (acked, 0, 0):
             time.sleep(0.02)
-            acked = 10 - self._pending if seq == 1 else 0
-            self._tally.add([record("t-1-0", "n0", seq, tasks=(1, 4), length_ms=20, acked=acked)])
+            self._tell(acked=acked_now)
 
     def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None:
         self.calls.append(f"rebalance {name} {wait_s}" + (f" on {num_workers}" if num_workers else ""))
@@ -61,8 +62,8 @@ class FakeStorm:
             raise NimbusError(self._refuse)
         if self.asks:
             ask(self.asks)
-        last = record("t-1-0", "n0", 4, tasks=(1, 4), length_ms=20, last=1)
-        self._tally.add([last, record("t-1-0", "n1", 0, tasks=(1, 4), length_ms=20)])
+        self._tell(last=1)
+        self._tally.add([record("t-1-0", "n1", 0, tasks=(1, 4), length_ms=20)])
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:
         self.calls.append(f"release {topology_id} {supervisor.id}")
@@ -72,6 +73,9 @@ class FakeStorm:
 
     def activate(self, name: str) -> None:
         self.calls.append(f"activate {name}")
+
+    def _tell(self, **counted: int) -> None:
+        self._tally.add([record("t-1-0", "n0", next(self._seq), tasks=(1, 4), length_ms=20, **counted)])
 
 
 @pytest.fixture
@@ -231,6 +235,39 @@ def test_pending_trees_stop_the_move_and_resume_the_spouts(
     with pytest.raises(MoveError, match="3 tuple trees still pending"):
         run(move, storm, bridge, tally, pauses)
     assert storm.calls == ["deactivate t", "activate t"]
+
+
+def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("_STUCK_S", 0.02), ("_TURN_S", 0.01), ("_POLL_S", 0.05)):
+        monkeypatch.setattr(f"stormwright.controller.draining.{name}", seconds)
+
+
+def test_a_tuple_that_a_paused_spout_has_kept_gets_away(
+    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Storm's spouts keep what finds a full queue, and send it when they are active again."""
+    short_turns(monkeypatch)
+
+    class Keeping(FakeStorm):
+        def activate(self, name: str) -> None:
+            super().activate(name)
+            self._pending = 0
+
+    storm = Keeping(tally, pending_after_pause=1)
+    report = run(move, storm, bridge, tally, pauses, MoveLimits(drain_s=30, swap_s=60))
+    assert storm.calls[:4] == ["deactivate t", "activate t", "deactivate t", "rebalance t 0"]
+    assert report.complete
+    assert tally.totals("t-1-0").failed == 0
+
+
+def test_a_bolt_that_holds_tuples_gets_no_more_than_a_few_turns(
+    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short_turns(monkeypatch)
+    storm = FakeStorm(tally, pending_after_pause=3)
+    with pytest.raises(MoveError, match="3 tuple trees still pending"):
+        run(move, storm, bridge, tally, pauses, MoveLimits(drain_s=1.5, swap_s=60))
+    assert storm.calls == ["deactivate t", *["activate t", "deactivate t"] * 3, "activate t"]
 
 
 def test_a_refusal_of_nimbus_resumes_the_spouts(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:

@@ -18,6 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
 START_MS = 1_690_000_000_000
 
 
+@pytest.mark.slow
 def test_messages_are_read_as_files_are(spark: SparkSession, tmp_path: Path) -> None:
     rng = dice(5)
     delivery = deliver(records(make_world(5), START_MS, 12, rng), rng, spoil=0.2)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from stormwright.controller.draining import Draining, drain
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.planning.plan import Leg, Step, TopologyMove
 from stormwright.controller.reports import MoveLimits, MoveReport, made, tell
@@ -131,28 +132,19 @@ class Mover:
                 raise MoveError(f"{name}: {len(unheard)} of {all_workers} workers do not report; nothing was moved")
 
     def _drain(self, moves: Sequence[TopologyMove], stop: threading.Event) -> None:
-        since = {}
-        for move in moves:
-            since[move.topology.id] = time.monotonic()
-            self._nimbus.deactivate(move.topology.name)
         limit_s = self._limits.drain_s
-        deadline = max(since.values()) + limit_s
-        while pending := [move for move in moves if not self._drained(move, since[move.topology.id])]:
-            left = deadline - time.monotonic()
-            topology = pending[0].topology.id
-            if stop.is_set():
-                raise MoveStoppedError(f"{topology}: nothing was moved, the service is being stopped")
-            if left <= 0:
-                trees = self._tally.pending(topology, pending[0].before.slots)
-                raise MoveError(
-                    f"{topology}: {trees} tuple trees still pending after {limit_s:g} s without "
-                    "new ones; nothing was moved. A bolt may hold tuples unacked: move it by hand"
-                )
-            self._tally.wait(min(left, _POLL_S))
-
-    def _drained(self, move: TopologyMove, since: float) -> bool:
-        topology, live = move.topology.id, move.before.slots
-        return self._tally.quiet(topology, live, since) and self._tally.pending(topology, live) == 0
+        paused = [Draining(move.topology.id, move.topology.name, move.before.slots) for move in moves]
+        left = drain(paused, self._nimbus, self._tally, limit_s, stop)
+        if not left:
+            return
+        topology = left[0].id
+        if stop.is_set():
+            raise MoveStoppedError(f"{topology}: nothing was moved, the service is being stopped")
+        trees = self._tally.pending(topology, left[0].live)
+        raise MoveError(
+            f"{topology}: {trees} tuple trees still pending after {limit_s:g} s without "
+            "new ones; nothing was moved. A bolt may hold tuples unacked: move it by hand"
+        )
 
     def _swap(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str) -> bool:
         """Exchange the workers; return when the topologies may be activated, or False after `MoveLimits.swap_s`.

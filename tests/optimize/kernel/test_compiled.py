@@ -124,6 +124,7 @@ def test_what_was_brought_and_does_not_fit_is_compiled(package, harm):
     assert run(package, **environment)[:2] == [expected, 1], "now it is in a cache"
 
 
+@pytest.mark.slow
 def test_code_of_older_sources_does_not_pile_up(package):
     """The user's cache, in the package's folder here."""
     run(package)
@@ -143,6 +144,7 @@ def test_code_of_older_sources_does_not_pile_up(package):
     assert kept_on <= {*cache.glob("*.nb[ic]")}, "what is new, and what is not ours"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [".nbi", ".nbc"])
 def test_a_damaged_cache_is_begun_anew(package, end):
     """As a power failure leaves it: Numba itself would fail at it for ever."""

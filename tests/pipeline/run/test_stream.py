@@ -229,6 +229,7 @@ def test_processed_files_are_deleted(spark: SparkSession, tmp_path: Path) -> Non
         wait_for(stream, lambda: not landing.files())
 
 
+@pytest.mark.slow
 def test_a_file_that_batches_fail_over_is_set_aside_whole(spark: SparkSession, tmp_path: Path) -> None:
     """Every number is in its range, their sum is not; the files that landed with it are used."""
     world = make_world(15)

@@ -93,6 +93,7 @@ def in_python(arriving: list[list[Record]], settle_s: int) -> list[Episode]:
     return sorted(found)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_alarms_of_a_stream_are_the_episodes_of_sql(spark: SparkSession, tmp_path: Path) -> None:
     """Across a restart of the stream in the middle of an episode, with lost, late and repeated records."""

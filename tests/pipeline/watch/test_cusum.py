@@ -17,7 +17,9 @@ FAMILY = 20
 WINDOW_MS = 15_000
 
 
-@pytest.mark.parametrize("noise", [0.02, 0.05, 0.1])
+@pytest.mark.parametrize(
+    "noise", [0.02, pytest.param(0.05, marks=pytest.mark.slow), pytest.param(0.1, marks=pytest.mark.slow)]
+)
 def test_false_alarms_are_as_rare_as_claimed(noise: float) -> None:
     """A million windows of families of 20 stationary series: one alarm in 10,000 would make a hundred."""
     rng = np.random.default_rng(8)

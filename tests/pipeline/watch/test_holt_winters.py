@@ -66,6 +66,7 @@ def test_what_forecasts_best_is_taken_and_is_what_statsmodels_says(seed: int) ->
         assert found.high - found.value == pytest.approx([1.96 * error], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::statsmodels.tools.sm_exceptions.ConvergenceWarning")
 def test_weights_from_a_grid_do_as_well_as_fitted_ones() -> None:
     season, horizon, length = 12, 6, 72

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
+from stormwright.controller.draining import Draining, drain
 from stormwright.errors import ClusterError
 from stormwright.experiments.demo.settings import DemoSettings
 from stormwright.model import Problem
@@ -94,16 +95,7 @@ def snapshot_of(service: Service) -> Problem:
 def finish(service: Service, names: list[str]) -> None:
     """Pause all spouts and let every tuple tree end, so that what is still pending is lost."""
     log.info("pausing all spouts to count every tuple")
-    for name in names:
-        service.nimbus.deactivate(name)
-    begin = time.monotonic()
-    ids = [topology.id for topology in snapshot_of(service).topologies if topology.name in names]
-    while time.monotonic() < begin + LAST_DRAIN_S and any(
-        _unsettled(service, topology_id, begin) for topology_id in ids
-    ):
-        service.tally.wait(1.0)
-
-
-def _unsettled(service: Service, topology_id: str, since: float) -> bool:
-    slots = [(slot.supervisor, slot.port) for slot in snapshot_of(service).current[topology_id].slots]
-    return service.tally.pending(topology_id, slots) != 0 or not service.tally.quiet(topology_id, slots, since)
+    snapshot = snapshot_of(service)
+    running = [topology for topology in snapshot.topologies if topology.name in names]
+    paused = [Draining(each.id, each.name, snapshot.current[each.id].slots) for each in running]
+    drain(paused, service.nimbus, service.tally, LAST_DRAIN_S)

@@ -1,0 +1,120 @@
+"""Pausing spouts and waiting until the tuple trees under way are through.
+
+A spout whose tuple finds a full queue keeps it for its next turn, and a paused spout has no turns (Storm's
+``SpoutExecutor`` flushes its ``pendingEmits`` only while it is active). Such a tree would be pending until it times
+out, half a minute to a minute later, and be replayed. So where trees are pending although nothing happens any more,
+spouts get a short turn: the queues are empty by then.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from stormwright.controller.tally import Tally
+
+log = logging.getLogger(__name__)
+
+#: Seconds after which is looked again at the latest.
+_POLL_S = 1.0
+
+#: Seconds without anything until spouts get a turn, twice as long each time; how often they do; and how long that is.
+_STUCK_S, _TURNS, _TURN_S = 2.0, 3, 0.3
+
+
+class Switch(Protocol):
+    """What lets spouts emit or not."""
+
+    def activate(self, name: str) -> None: ...
+
+    def deactivate(self, name: str) -> None: ...
+
+
+@dataclass
+class Draining:
+    """A topology whose spouts are paused.
+
+    Parameters
+    ----------
+    id, name
+        Of the topology.
+    live
+        Its workers (supervisor, port).
+    since
+        When its spouts were paused last, as of `time.monotonic`.
+    turns
+        How often they had a turn since they were first.
+    """
+
+    id: str
+    name: str
+    live: Collection[tuple[str, int]]
+    since: float = 0.0
+    turns: int = 0
+
+    def pause(self, switch: Switch) -> None:
+        """From now on nothing new begins."""
+        self.since = time.monotonic()
+        switch.deactivate(self.name)
+
+    def is_through(self, tally: Tally) -> bool:
+        """Whether nothing happens any more and no tree is pending."""
+        return self._is_quiet(tally) and tally.pending(self.id, self.live) == 0
+
+    def is_stuck(self, tally: Tally) -> bool:
+        """Whether nothing has happened for so long that a turn may help, although trees are pending."""
+        wait_s = _STUCK_S * 2**self.turns
+        late = self.turns < _TURNS and time.monotonic() > self.since + wait_s
+        return late and self._is_quiet(tally) and tally.pending(self.id, self.live) > 0
+
+    def take_turn(self, switch: Switch) -> None:
+        """Let spouts emit for a moment what they could not get rid of before."""
+        self.turns += 1
+        log.info("%s: trees are pending that nobody works on; its spouts get a turn", self.name)
+        switch.activate(self.name)
+        time.sleep(_TURN_S)
+        self.pause(switch)
+
+    def _is_quiet(self, tally: Tally) -> bool:
+        return tally.quiet(self.id, self.live, self.since)
+
+
+def drain(
+    topologies: Sequence[Draining], switch: Switch, tally: Tally, limit_s: float, stop: threading.Event | None = None
+) -> list[Draining]:
+    """Pause topologies, and wait until the trees of all of them are through.
+
+    Parameters
+    ----------
+    topologies
+        They are active.
+    switch
+        Lets spouts emit or not.
+    tally
+        Counts the records of the workers.
+    limit_s
+        How long it may take, in seconds.
+    stop
+        Ends it before.
+
+    Returns
+    -------
+    left
+        Those whose trees are not through.
+    """
+    for each in topologies:
+        each.pause(switch)
+    deadline = time.monotonic() + limit_s
+    while left := [each for each in topologies if not each.is_through(tally)]:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or (stop and stop.is_set()):
+            break
+        for each in left:
+            if each.is_stuck(tally):
+                each.take_turn(switch)
+        tally.wait(min(left_s, _POLL_S))
+    return left
