@@ -69,8 +69,15 @@ class Flows(NamedTuple):
         nothing = (none, none, np.empty(0, np.bool_), np.empty(0), np.empty(0))
         source, component, local, tps, limit = (np.concatenate(each) for each in zip(nothing, *parts, strict=True))
         order = np.argsort(component * 2 + local, kind="stable")
-        found = (each[order] for each in (source, component, local, tps, np.where(local, np.inf, limit)))
-        return cls(*found, np.concatenate([none, *of_executor]))
+        limit = np.where(local, np.inf, limit)
+        return cls(
+            source[order],
+            component[order],
+            local[order],
+            tps[order],
+            limit[order],
+            np.concatenate([none, *of_executor]),
+        )
 
 
 def flow_pairs(flows: Flows, scopes: tuple[IntArray, ...]) -> tuple[IntArray, IntArray, FloatArray]:
