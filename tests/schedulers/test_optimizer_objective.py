@@ -15,6 +15,7 @@ from stormwright.errors import InputError
 from stormwright.model import LoadProfile, Problem, cost_of, diff, traffic_under, violations
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
+from stormwright.testing.word_counts import WordCount
 from tests.case_files import case_files, case_name, case_problem
 from tests.schedulers.builders import load, nodes, problem, running, topology
 from tests.schedulers.search_problems import part_optimal, tiny
@@ -181,9 +182,9 @@ def test_traffic_of_a_placement_is_worked_out_once(monkeypatch):
     asked = []
     for place in ("stormwright.schedulers.traffic.task", "stormwright.optimize.layout.links"):
         monkeypatch.setattr(f"{place}.traffic_under", lambda of, slots: asked.append(slots) or traffic_under(of, slots))
-    problems = map(case_problem, case_files("placement"))
-    of = next(each for each in problems if any(len(load.flow_source) for load in each.loads))
+    of = WordCount(nodes=4, cores=0.5).problem()
     of = of.with_current(make_scheduler("even").schedule(of).by_topology(of))
     assert np.all(of.current_slot >= 0)
     schedule(of, objective="traffic")
-    assert len({slots.tobytes() for slots in asked}) == len(asked) <= 4
+    whole = [slots.tobytes() for slots in asked if len(slots)]  # machine code is made ready on nothing
+    assert len(set(whole)) == len(whole) <= 4
