@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from stormwright.errors import InputError
-from stormwright.model import LoadProfile, Problem, cost_of, diff, violations
+from stormwright.model import LoadProfile, Problem, cost_of, diff, traffic_under, violations
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
+from stormwright.testing.word_counts import WordCount
 from tests.case_files import case_files, case_name, case_problem
 from tests.schedulers.builders import load, nodes, problem, running, topology
 from tests.schedulers.search_problems import part_optimal, tiny
@@ -174,3 +175,16 @@ def test_what_machine_code_cannot_count_is_told(name):
     with pytest.raises(InputError) as caught:
         make_scheduler("optimizer", {name: "inf" if name == "time_budget_s" else 2**64})
     assert [fault.path for fault in caught.value.faults] == [name]
+
+
+def test_traffic_of_a_placement_is_worked_out_once(monkeypatch):
+    """Where all runs: for what runs, for what is found, and for what of that goes back; pull needs it once more."""
+    asked = []
+    for place in ("stormwright.schedulers.traffic.task", "stormwright.optimize.layout.links"):
+        monkeypatch.setattr(f"{place}.traffic_under", lambda of, slots: asked.append(slots) or traffic_under(of, slots))
+    of = WordCount(nodes=4, cores=0.5).problem()
+    of = of.with_current(make_scheduler("even").schedule(of).by_topology(of))
+    assert np.all(of.current_slot >= 0)
+    schedule(of, objective="traffic")
+    whole = [slots.tobytes() for slots in asked if len(slots)]  # machine code is made ready on nothing
+    assert len(set(whole)) == len(whole) <= 4

@@ -23,7 +23,7 @@ from stormwright.model import (
     measured_traffic,
     traffic_under,
 )
-from stormwright.model.traffic.flows import flow_pairs
+from stormwright.model.traffic.flows import Flows, flow_pairs
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, slots_of
 from tests.case_files import case_files, case_name, case_problem
@@ -128,9 +128,10 @@ def test_flows_take_no_longer_for_nodes_that_are_elsewhere():
     component = np.array([0, 0, 1, 1])
     near = (np.array([0, 1, 0, -1]), np.array([0, 1, 0, -1]), np.array([0, 0, 0, -1]))
     far = tuple(np.where(scope >= 0, scope + 4_000_000, -1) for scope in near)
-    expected = flow_pairs(load, component, near)
+    flows = Flows.of([load], [component])
+    expected = flow_pairs(flows, near)
     tracemalloc.start()
-    found = flow_pairs(load, component, far)
+    found = flow_pairs(flows, far)
     assert tracemalloc.get_traced_memory()[1] < 1e6
     tracemalloc.stop()
     for one, other in zip(found, expected, strict=True):

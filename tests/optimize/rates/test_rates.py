@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -128,3 +129,22 @@ def test_nothing_sustains_more_than_what_is_found():
     assert use_of(problem, profile, slots).max() <= best * (1 + 1e-3)
     assert fullest(of) <= 1 + 1e-6
     assert UNPLACED not in found.worker
+
+
+def test_many_nodes_are_searched_for_the_better():
+    """A step that makes one of them the worst adds next to nothing to the sum over all."""
+    many = 60
+    made = [WordCount(nodes=2 * many, cores=0.4, name=f"w{number}") for number in range(many)]
+    problem = made[0].problem()
+    topologies = tuple(each.topology() for each in made)
+    loads = {topology.id: each.load() for topology, each in zip(topologies, made, strict=True)}
+    assert problem.load is not None
+    problem = replace(problem, topologies=topologies, current={}, load=replace(problem.load, topologies=loads))
+    pair, one = np.divmod(np.repeat(np.arange(many), 12), 2)  # two share two nodes, and as many are idle
+    slots = (4 * pair + one + 2 * np.tile([0, 1], 6 * many)).astype(np.int32)
+    profile = Profile.of(problem)
+    load, aim = MeasuredLoad(profile, COSTS), Aim(THROUGHPUT, profile.rate_tps)
+    seats = seats_of(problem, slots, free=True)
+    start, of = make_sustained(problem, load, seats, aim), make_sustained(problem, load, seats, aim)
+    before = improve(start._replace(free=start.free[:0]), Effort(many)).badness
+    assert improve(of, Effort(20 * len(of.free))).badness < 2 * before < 0

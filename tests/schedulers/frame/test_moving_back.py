@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.limits.violations import broken_limits
+from stormwright.schedulers.frame import moving_back
 from stormwright.schedulers.frame.moving_back import move_back
 from stormwright.testing.word_counts import WordCount
 
@@ -60,6 +61,17 @@ def test_two_that_changed_places_go_back_together():
     assert found[problem.executors_of(0)][0] == 0
     assert found[problem.executors_of(1)][0] == 2
     assert found[problem.executors_of(5)][0] == 11
+
+
+def test_a_circle_is_looked_at_once(monkeypatch):
+    """Where each has the next one's slot all go back or none: parts of a part lead to the same."""
+    problem = several()
+    slots = placed([*range(2, 2 * TOPOLOGIES, 2), 0])
+    looked, looks = [], moving_back._with_those_in_the_way  # noqa: SLF001
+    monkeypatch.setattr(moving_back, "_with_those_in_the_way", lambda *of: looked.append(of) or looks(*of))
+    found = move_back(problem, slots, lambda _: 1.0, 0.5)
+    assert np.array_equal(found, slots)
+    assert len(looked) == 2  # its halves
 
 
 def test_nothing_goes_back_into_a_slot_that_another_one_needs():

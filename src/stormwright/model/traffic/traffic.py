@@ -10,8 +10,8 @@ import numpy as np
 
 from stormwright.model.arrays import ByContent, FloatArray, IntArray
 from stormwright.model.problem import Problem
-from stormwright.model.traffic.flows import flow_pairs
-from stormwright.model.traffic.scopes import Scopes, scopes_of
+from stormwright.model.traffic.flows import Flows, flow_pairs
+from stormwright.model.traffic.scopes import scopes_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -50,15 +50,8 @@ def traffic_under(problem: Problem, slot_of_executor: IntArray) -> Traffic:
     evenly. This is LoadAwareShuffleGrouping of Storm 2.8.3, averaged over time.
     Executors without a slot are far from everything, so the flows of an unplaced problem spread evenly.
     """
-    parts, scopes = [], scopes_of(problem, slot_of_executor)
-    for index, load in enumerate(problem.loads):
-        parts.append(_pairs_of(problem, index))
-        if len(load.flow_source):
-            offset, own = problem.executor_offset[index], problem.executors_of(index)
-            here = Scopes(*(scope[own] for scope in scopes))
-            source, target, tps = flow_pairs(load, problem.topologies[index].executor_component, here)
-            parts.append(Traffic(source + offset, target + offset, tps))
-    return _joined(parts)
+    flows = Flows.of(problem.loads, [topology.executor_component for topology in problem.topologies])
+    return _joined([pair_traffic(problem), Traffic(*flow_pairs(flows, scopes_of(problem, slot_of_executor)))])
 
 
 def pair_traffic(problem: Problem) -> Traffic:

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED, Problem, Traffic, traffic_under
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.model.traffic.flows import is_local, member_limit
+from stormwright.model.traffic.flows import Flows
 from stormwright.model.traffic.traffic import pair_traffic
 from stormwright.optimize.kernel.records import FLOW, Records
 
@@ -135,28 +135,22 @@ def _both_ways(problem: Problem, traffic: Traffic, rates: np.ndarray) -> csr_arr
 
 def _flows(problem: Problem, unit: float) -> tuple[IndexArray, Records, tuple[Sink, ...]]:
     """Flows by executor, and the sinks that they go to."""
-    sinks: list[Sink] = []
-    executors, numbers, rates = [], [], []
-    for index, (topology, load) in enumerate(zip(problem.topologies, problem.loads, strict=True)):
-        local = is_local(load)
-        for component in np.unique(load.flow_component):
-            members = np.flatnonzero(topology.executor_component == component)
-            for only_local in (False, True):
-                here = (load.flow_component == component) & (local == only_local) & (load.flow_tps > 0)
-                if not here.any() or not len(members):
-                    continue
-                limit = np.inf if only_local else member_limit(load, int(component), len(members))
-                offset = int(problem.executor_offset[index])
-                tps = np.bincount(load.flow_source[here], np.round(load.flow_tps[here] / unit) * unit)
-                source = np.flatnonzero(tps)
-                executors.append(source + offset)
-                numbers.append(np.full(len(source), len(sinks)))
-                rates.append(tps[source])
-                sinks.append(Sink(index, members + offset, only_local, limit))
-    executor = np.concatenate([np.empty(0, np.int64), *executors])
+    every = Flows.of(problem.loads, [topology.executor_component for topology in problem.topologies])
+    count = problem.num_executors
+    by_component = np.argsort(every.executor_component, kind="stable")
+    of_component = every.executor_component[by_component]
+    begin, end = (np.searchsorted(of_component, every.component, side=side) for side in ("left", "right"))
+    flow = np.flatnonzero((every.tps > 0) & (end > begin))
+    _, at, sink = np.unique((every.component * 2 + every.local)[flow], return_index=True, return_inverse=True)
+    sinks = []
+    for one in flow[at].tolist():
+        members = by_component[begin[one] : end[one]]
+        topology = int(problem.executor_topology[members[0]])
+        sinks.append(Sink(topology, members, bool(every.local[one]), float(every.limit_tps[one])))
+    keys, together = np.unique(sink * max(count, 1) + every.source[flow], return_inverse=True)
+    tps = np.bincount(together, np.round(every.tps[flow] / unit) * unit, len(keys))
+    number, executor = np.divmod(keys[tps > 0], max(count, 1))
     order = np.argsort(executor, kind="stable")
-    flows = np.empty(len(executor), FLOW)
-    flows["sink"] = np.concatenate([np.empty(0, np.int64), *numbers])[order]
-    flows["tps"] = np.concatenate([np.empty(0), *rates])[order]
-    first = np.searchsorted(executor[order], np.arange(problem.num_executors + 1))
-    return first, flows, tuple(sinks)
+    flows = np.empty(len(order), FLOW)
+    flows["sink"], flows["tps"] = number[order], tps[tps > 0][order]
+    return np.searchsorted(executor[order], np.arange(count + 1)), flows, tuple(sinks)

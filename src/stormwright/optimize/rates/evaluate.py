@@ -17,7 +17,6 @@ def evaluate(of: Sustained, topology: int) -> None:
     """Work out the places of a topology, as those that are tried."""
     it = of.topologies[topology]
     for executor in range(it.first, it.last):
-        of.executors[executor].busy_s = 0.0
         of.executors[executor].handled = of.executors[executor].begins
     for _ in range(it.rounds):
         _send(of, topology)
@@ -35,9 +34,8 @@ def _send(of: Sustained, topology: int) -> None:
         it = of.components[component]
         if it.first < it.last and it.first_flow < it.last_flow:
             _count_members(of, component)
-            _receive_flows(of, topology, component)
-            _hand_out(of, component)
-            _forget_members(of, component)
+            _hand_out(of, component, *_receive_flows(of, topology, component))
+            _forget_members(of, topology)
         for at in range(it.first, it.last):
             executor = of.members[at]
             one = of.executors[executor]
@@ -46,15 +44,17 @@ def _send(of: Sustained, topology: int) -> None:
 
 @inner
 def _open_places(of: Sustained, topology: int) -> None:
-    it = of.topologies[topology]
+    it, end = of.topologies[topology], of.topologies[topology].first
     of.topologies[topology].tried_messages, of.topologies[topology].tried_places = 0.0, 0
     for worker in range(it.first_worker, it.last_worker):
-        of.workers[worker].send_s, of.workers[worker].receive_s = 0.0, 0.0
         if of.workers[worker].size > 0:
+            of.workers[worker].send_s, of.workers[worker].receive_s = 0.0, 0.0
             of.nodes[of.workers[worker].node].place = NOWHERE
-    for worker in range(it.first_worker, it.last_worker):
-        if of.workers[worker].size > 0:
-            _open_place(of, topology, of.workers[worker].node)
+            of.filled[end] = worker
+            end += 1
+    of.topologies[topology].last_filled = end
+    for number in range(it.first, end):
+        _open_place(of, topology, of.workers[of.filled[number]].node)
 
 
 @inner
@@ -77,20 +77,19 @@ def _handle(of: Sustained, executor: int, tuples: float) -> None:
 
 
 @inner
-def _send_messages(of: Sustained, topology: int, source: int, tuples: float, size: float, far: float) -> None:
-    """Tuples leave the worker of their source; the part `far` of them leaves the node."""
-    cost, worker, dear = of.cost[0], of.executors[source].worker, tuples * of.topologies[topology].dearer
-    of.executors[source].busy_s += dear * (cost.serialise_s + size * cost.serialise_byte_s)
-    of.workers[worker].send_s += dear * (cost.send_s + size * cost.send_byte_s)
-    of.tried[of.nodes[of.workers[worker].node].place].out += far * tuples * (size + cost.overhead)
+def _send_messages(of: Sustained, topology: int, source: int, tuples: float, volume: float, far: float) -> None:
+    """Tuples, of `volume` bytes together, leave the worker of their source; the part `far` of them leaves the node."""
+    cost, worker, dearer = of.cost[0], of.executors[source].worker, of.topologies[topology].dearer
+    of.executors[source].busy_s += dearer * (tuples * cost.serialise_s + volume * cost.serialise_byte_s)
+    of.workers[worker].send_s += tuples * cost.send_s + volume * cost.send_byte_s
+    of.tried[of.nodes[of.workers[worker].node].place].out += far * (volume + tuples * cost.overhead)
     of.topologies[topology].tried_messages += tuples
 
 
 @inner
 def _receive_messages(of: Sustained, worker: int, tuples: float, volume: float) -> None:
     """So many tuples, of `volume` bytes together, come to a worker from others."""
-    took = tuples * of.cost[0].receive_s + volume * of.cost[0].receive_byte_s
-    of.workers[worker].receive_s += took * of.topologies[of.workers[worker].topology].dearer
+    of.workers[worker].receive_s += tuples * of.cost[0].receive_s + volume * of.cost[0].receive_byte_s
 
 
 @inner
@@ -101,24 +100,34 @@ def _come_in(of: Sustained, node: int, tuples: float, volume: float) -> None:
 
 @inner
 def _receive_pairs(of: Sustained, topology: int, component: int) -> None:
-    """What is sent to executors of a component, one by one; their count begins anew."""
+    """What is sent to executors of a component, one by one; their count begins anew.
+
+    Pairs of one source follow each other: what it sends to other workers is counted together.
+    """
     it = of.components[component]
     for at in range(it.first, it.last):
         executor = of.members[at]
         of.executors[executor].handled = of.executors[executor].begins
-    for number in range(it.first_pair, it.last_pair):
-        pair = of.pairs[number]
-        tuples = of.executors[pair.source].handled * pair.tuples
-        if tuples == 0.0:
-            continue
-        start, end = of.executors[pair.source].worker, of.executors[pair.target].worker
-        if start != end:
-            node, to = of.workers[start].node, of.workers[end].node
-            _send_messages(of, topology, pair.source, tuples, pair.size, 1.0 if node != to else 0.0)
-            _receive_messages(of, end, tuples, tuples * pair.size)
-            if node != to:
-                _come_in(of, to, tuples, tuples * pair.size)
-        _handle(of, pair.target, tuples)
+    number = it.first_pair
+    while number < it.last_pair:
+        source, tuples, volume, far, far_volume = of.pairs[number].source, 0.0, 0.0, 0.0, 0.0
+        handled, start = of.executors[source].handled, of.executors[source].worker
+        node = of.workers[start].node
+        while number < it.last_pair and of.pairs[number].source == source:
+            target, sent = of.pairs[number].target, handled * of.pairs[number].tuples
+            end = of.executors[target].worker
+            if start != end and sent > 0.0:
+                size, to = sent * of.pairs[number].size, of.workers[end].node
+                tuples, volume = tuples + sent, volume + size
+                _receive_messages(of, end, sent, size)
+                if node != to:
+                    far, far_volume = far + sent, far_volume + size
+                    _come_in(of, to, sent, size)
+            _handle(of, target, sent)
+            number += 1
+        if tuples > 0.0:
+            _send_messages(of, topology, source, tuples, volume, 0.0)
+            of.tried[of.nodes[node].place].out += far_volume + far * of.cost[0].overhead
 
 
 @inner
@@ -132,30 +141,25 @@ def _count_members(of: Sustained, component: int) -> None:
 
 
 @inner
-def _forget_members(of: Sustained, component: int) -> None:
-    it = of.components[component]
-    for at in range(it.first, it.last):
-        _forget(of, of.members[at])
-    for number in range(it.first_flow, it.last_flow):
-        _forget(of, of.flows[number].source)
+def _forget_members(of: Sustained, topology: int) -> None:
+    for number in range(of.topologies[topology].first, of.topologies[topology].last_filled):
+        worker = of.filled[number]
+        node = of.workers[worker].node
+        rack = of.nodes[node].rack
+        of.workers[worker].count, of.workers[worker].near = 0, 0.0
+        of.nodes[node].count, of.racks[rack].count = 0, 0
+        of.nodes[node].tuples, of.nodes[node].bytes = 0.0, 0.0
+        of.nodes[node].from_tuples, of.nodes[node].from_bytes = 0.0, 0.0
+        of.racks[rack].tuples, of.racks[rack].bytes = 0.0, 0.0
 
 
 @inner
-def _forget(of: Sustained, executor: int) -> None:
-    worker = of.executors[executor].worker
-    node = of.workers[worker].node
-    rack = of.nodes[node].rack
-    of.workers[worker].count, of.workers[worker].near = 0, 0.0
-    of.nodes[node].count, of.racks[rack].count = 0, 0
-    of.nodes[node].tuples, of.nodes[node].bytes = 0.0, 0.0
-    of.nodes[node].from_tuples, of.nodes[node].from_bytes = 0.0, 0.0
-    of.racks[rack].tuples, of.racks[rack].bytes = 0.0, 0.0
+def _receive_flows(of: Sustained, topology: int, component: int) -> tuple[float, float]:
+    """Shuffled tuples, by the nearest scope of their source that has a member.
 
-
-@inner
-def _receive_flows(of: Sustained, topology: int, component: int) -> None:
-    """Shuffled tuples, by the nearest scope of their source that has a member; what goes to all is kept by node."""
-    it = of.components[component]
+    What goes to all is kept by node, and returned: tuples that found nobody near, and their bytes.
+    """
+    it, everywhere, volume = of.components[component], 0.0, 0.0
     members = it.last - it.first
     for number in range(it.first_flow, it.last_flow):
         flow = of.flows[number]
@@ -163,61 +167,53 @@ def _receive_flows(of: Sustained, topology: int, component: int) -> None:
         if tuples == 0.0:
             continue
         worker = of.executors[flow.source].worker
-        node = of.workers[worker].node
-        rack = of.nodes[node].rack
         if of.workers[worker].count > 0:
             of.workers[worker].near += tuples
-        elif not flow.local and of.nodes[node].count > 0:
+            continue
+        node = of.workers[worker].node
+        rack = of.nodes[node].rack
+        far = 1.0
+        if not flow.local and of.nodes[node].count > 0:
             of.nodes[node].tuples += tuples
             of.nodes[node].bytes += tuples * flow.size
-            _send_messages(of, topology, flow.source, tuples, flow.size, 0.0)
+            far = 0.0
         elif not flow.local and of.racks[rack].count > 0:
             of.racks[rack].tuples += tuples
             of.racks[rack].bytes += tuples * flow.size
-            _send_messages(of, topology, flow.source, tuples, flow.size, 1.0)
         else:
             of.nodes[node].from_tuples += tuples
             of.nodes[node].from_bytes += tuples * flow.size
-            _send_messages(of, topology, flow.source, tuples, flow.size, 1.0 - of.nodes[node].count / members)
+            everywhere, volume = everywhere + tuples, volume + tuples * flow.size
+            far = 1.0 - of.nodes[node].count / members
+        _send_messages(of, topology, flow.source, tuples, tuples * flow.size, far)
+    return everywhere, volume
 
 
 @inner
-def _hand_out(of: Sustained, component: int) -> None:
+def _hand_out(of: Sustained, component: int, everywhere: float, volume: float) -> None:
     """Give every member its part of what was sent to its worker, node, rack, and to all."""
     it = of.components[component]
-    everywhere, volume = _sent_to_all(of, component)
     members = it.last - it.first
     for at in range(it.first, it.last):
         executor = of.members[at]
         worker = of.executors[executor].worker
         node = of.workers[worker].node
         on, rack = of.nodes[node], of.racks[of.nodes[node].rack]
-        far = rack.tuples / rack.count + (everywhere - on.from_tuples) / members
-        far_bytes = rack.bytes / rack.count + (volume - on.from_bytes) / members
-        near = on.tuples / on.count + on.from_tuples / members
-        near_bytes = on.bytes / on.count + on.from_bytes / members
+        far, far_bytes, near, near_bytes = 0.0, 0.0, 0.0, 0.0
+        if rack.tuples > 0.0:
+            far, far_bytes = rack.tuples / rack.count, rack.bytes / rack.count
+        if everywhere > 0.0:
+            far += (everywhere - on.from_tuples) / members
+            far_bytes += (volume - on.from_bytes) / members
+            near, near_bytes = on.from_tuples / members, on.from_bytes / members
+        if on.tuples > 0.0:
+            near, near_bytes = near + on.tuples / on.count, near_bytes + on.bytes / on.count
         if far > 0.0:
             _come_in(of, node, far, far_bytes)
         if far + near > 0.0:
             _receive_messages(of, worker, far + near, far_bytes + near_bytes)
-        _handle(of, executor, far + near + of.workers[worker].near / of.workers[worker].count)
-
-
-@inner
-def _sent_to_all(of: Sustained, component: int) -> tuple[float, float]:
-    """Tuples that found nobody near, and their bytes: of every node once."""
-    tuples, volume, it = 0.0, 0.0, of.components[component]
-    for number in range(it.first_flow, it.last_flow):
-        flow = of.flows[number]
-        worker = of.executors[flow.source].worker
-        rack = of.nodes[of.workers[worker].node].rack
-        near = of.workers[worker].count
-        if not flow.local:
-            near += of.nodes[of.workers[worker].node].count + of.racks[rack].count
-        if near == 0:
-            sent = of.executors[flow.source].handled * flow.tuples
-            tuples, volume = tuples + sent, volume + sent * flow.size
-    return tuples, volume
+        own = of.workers[worker].near
+        _handle(of, executor, far + near + (own / of.workers[worker].count if own > 0.0 else 0.0))
 
 
 @inner
@@ -229,12 +225,11 @@ def _add_up(of: Sustained, topology: int) -> None:
         took = of.executors[executor].busy_s / of.nodes[node].speed
         of.tried[of.nodes[node].place].cpu += took
         busiest = max(busiest, took)
-    for worker in range(it.first_worker, it.last_worker):
-        one = of.workers[worker]
-        if one.size > 0:
-            speed = of.nodes[one.node].speed
-            of.tried[of.nodes[one.node].place].cpu += (one.send_s + one.receive_s) / speed
-            busiest = max(busiest, one.send_s / speed, one.receive_s / speed)
+    for number in range(it.first, of.topologies[topology].last_filled):
+        one = of.workers[of.filled[number]]
+        slow = it.dearer / of.nodes[one.node].speed
+        of.tried[of.nodes[one.node].place].cpu += (one.send_s + one.receive_s) * slow
+        busiest = max(busiest, one.send_s * slow, one.receive_s * slow)
     for place in range(it.first, it.first + it.tried_places):
         of.tried[place].out *= of.nodes[of.tried[place].node].link_s
         of.tried[place].into *= of.nodes[of.tried[place].node].link_s

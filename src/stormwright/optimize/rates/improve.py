@@ -15,7 +15,7 @@ import numpy as np
 
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.rates.records import Sustained
-from stormwright.optimize.rates.score import THROUGHPUT, add_up, fullest
+from stormwright.optimize.rates.score import NODES, THROUGHPUT, add_up, fullest
 from stormwright.optimize.rates.search import keep, search
 
 #: Stretches, if what is worked out after each takes no more than a part of the steps, or of the time, of one.
@@ -24,8 +24,12 @@ _STRETCHES, _FEWEST, _STEPS_A_TOPOLOGY, _TIMES = 40, 4, 8, 4
 #: By what part a step may make things worse so that it is taken with probability 1/e, at first and at last.
 _HOT, _COLD = 0.02, 0.0002
 
+#: These are parts of the whole score, to which a node adds the less, the more there are: of more nodes than these, so
+#: much less. Else a step might make any node the worst, and a large cluster would only get worse.
+_NODES = 10
+
 #: With fewer steps for each executor than these it begins so much colder: nothing would be mended that was made worse.
-_ENOUGH = 10.0
+_ENOUGH = 100.0
 
 #: Steps a second, about.
 _A_SECOND = 50_000
@@ -76,8 +80,10 @@ def improve(of: Sustained, effort: Effort) -> Improved:
     wished, begun_s = of.topologies["rate"].copy(), time.perf_counter()
     best, made = _noted(of, wished), 0
     stretches = _stretches(of, effort, time.perf_counter() - begun_s)
-    heat = max(_HOT * min(_steps(effort) / max(_ENOUGH * len(of.free), 1.0), 1.0), _COLD)
+    heat = max(_HOT * min(about_steps(effort) / max(_ENOUGH * len(of.free), 1.0), 1.0), _COLD)
     cooler = (_COLD / heat) ** (1 / (stretches - 1))
+    if of.state["kind"][0] != NODES:
+        heat *= min(_NODES / max(len(of.nodes), 1), 1.0)
     turns = _in_turn(of)
     for _ in range(stretches):
         made += _searched(of, Effort(-(-effort.steps // stretches), effort.seconds / stretches), heat, turns)
@@ -87,7 +93,8 @@ def improve(of: Sustained, effort: Effort) -> Improved:
     return replace(best, steps=made)
 
 
-def _steps(effort: Effort) -> float:
+def about_steps(effort: Effort) -> float:
+    """How many steps that is; of seconds, about."""
     return effort.steps or effort.seconds * _A_SECOND
 
 
@@ -95,7 +102,7 @@ def _stretches(of: Sustained, effort: Effort, noting_s: float) -> int:
     if effort.steps:
         most = effort.steps // (_STEPS_A_TOPOLOGY * max(len(of.topologies), 1))
     else:
-        most = int(effort.seconds / max(_TIMES * noting_s, 1e-9))
+        most = int(min(effort.seconds / max(_TIMES * noting_s, 1e-9), about_steps(effort) / _LOOK))
     return min(max(most, _FEWEST), _STRETCHES)
 
 

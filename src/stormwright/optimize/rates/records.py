@@ -29,10 +29,10 @@ COMPONENT = _record("", "first last first_flow last_flow first_pair last_pair")
 FLOW = _record("tuples size", "source", "local")
 PAIR = _record("tuples size", "source target")
 #: `rate` in trees/s is what the score is made for, `dearer` a factor of what messages take; `rounds` is 1 where no
-#: tuple circles.
+#: tuple circles; `last_filled` is where the topology's workers with executors end, see `Sustained.filled`.
 TOPOLOGY = _record(
     "rate dearer busiest_s messages tried_busiest_s tried_messages",
-    "first last first_component last_component first_worker last_worker most rounds places tried_places",
+    "first last first_component last_component first_worker last_worker last_filled most rounds places tried_places",
     "movable may_be_empty",
 )
 WORKER = _record("near send_s receive_s", "topology node size count")
@@ -69,6 +69,8 @@ class Sustained(NamedTuple):
         Executors by component, shape (E,).
     places, tried
         Of the placement, and of what a topology would come to after a step, shape (E,).
+    filled
+        Workers that have executors, from the number of their topology's first executor on, shape (E,).
     touched
         Nodes that a step touches, shape (N,).
     changes
@@ -92,6 +94,7 @@ class Sustained(NamedTuple):
     members: IndexArray
     places: Records
     tried: Records
+    filled: IndexArray
     touched: IndexArray
     changes: Records
     free: IndexArray

@@ -66,7 +66,7 @@ def _step(of: Sustained, heat: float) -> None:
     if of.state[0].logged == 0:
         return
     allowed = of.state[0].short <= short * (1 + _ROUNDING) + _ROUNDING
-    if not allowed or not is_allowed(of, topology):
+    if not allowed or not is_allowed(of):
         take_back(of)
         return
     begin(of)

@@ -152,6 +152,7 @@ def make_sustained(
         members=layout.members.astype(np.int64),
         places=np.zeros(count, PLACE),
         tried=np.zeros(count, PLACE),
+        filled=np.zeros(count, np.int64),
         touched=np.zeros(len(problem.supervisors), np.int64),
         changes=np.zeros(2 * count + len(seats.topology) + 4, CHANGE),
         free=np.flatnonzero(movable).astype(np.int64),
@@ -232,7 +233,7 @@ def _sent(profile: Profile, order: IndexArray) -> tuple[Records, Records, Record
         (profile.flows, FLOW, profile.flows.target),
         (profile.pairs, PAIR, layout.executor_component[profile.pairs.target]),
     ):
-        by = np.argsort(rank[to], kind="stable")
+        by = np.lexsort((kind.source, rank[to]))
         records = np.zeros(len(by), dtype)
         for name in dtype.names or ():
             records[name] = getattr(kind, name)[by]

@@ -87,14 +87,19 @@ def _shortage(of: Sustained, node: int) -> float:
 
 
 @inner
-def is_allowed(of: Sustained, topology: int) -> bool:
-    """Whether a topology's workers hold as many executors as they may."""
-    it = of.topologies[topology]
-    for worker in range(it.first_worker, it.last_worker):
-        size = of.workers[worker].size
-        if size > it.most or (size == 0 and not it.may_be_empty):
+def is_allowed(of: Sustained) -> bool:
+    """Whether workers whose executors were changed hold as many of them as they may."""
+    for number in range(of.state[0].logged):
+        what, before = of.changes[number].what, of.changes[number].before
+        if what >= 0 and not (_may_hold(of, before) and _may_hold(of, of.executors[what].worker)):
             return False
     return True
+
+
+@inner
+def _may_hold(of: Sustained, worker: int) -> bool:
+    size, it = of.workers[worker].size, of.topologies[of.workers[worker].topology]
+    return bool(size <= it.most and (size > 0 or it.may_be_empty))
 
 
 @inner

@@ -18,7 +18,7 @@ from stormwright.predict.queue.trees import Alike, Times, Tree
 from stormwright.predict.sums import ratio, sums
 
 if TYPE_CHECKING:
-    from scipy.sparse import coo_array
+    from scipy.sparse import csr_array
 
 
 class Stays(NamedTuple):
@@ -72,7 +72,7 @@ class Network:
     alike: Alike
     edge_tuples: FloatArray
     delay_s: FloatArray
-    visits: coo_array
+    visits: csr_array
     tree: Tree
     share: FloatArray
     part: FloatArray
@@ -148,9 +148,9 @@ class Network:
         return Times(*(ratio(each, whole) for each in totals))
 
 
-def _visits(demand: Demand, routes: Routes, graph: Graph, edge_tuples: FloatArray) -> tuple[coo_array, FloatArray]:
+def _visits(demand: Demand, routes: Routes, graph: Graph, edge_tuples: FloatArray) -> tuple[csr_array, FloatArray]:
     """How often a tuple of each edge visits workers' threads and links, and how many of them leave their worker."""
-    from scipy.sparse import coo_array  # takes longer to import than the rest
+    from scipy.sparse import csr_array  # takes longer to import than the rest
 
     workers, places = len(demand.worker_slot), demand.places
     rows, columns, values = [], [], []
@@ -167,5 +167,5 @@ def _visits(demand: Demand, routes: Routes, graph: Graph, edge_tuples: FloatArra
     row = np.concatenate(rows)
     each = ratio(np.concatenate(values), edge_tuples[row])
     shape = (len(edge_tuples), 2 * workers + 2 * len(places.node))
-    visits = coo_array((each, (row, np.concatenate(columns))), shape=shape)
+    visits = csr_array((each, (row, np.concatenate(columns))), shape=shape)
     return visits, ratio(leave, edge_tuples)

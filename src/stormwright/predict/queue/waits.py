@@ -55,9 +55,21 @@ class State(NamedTuple):
     settled: bool = True
 
 
-def at_rates(
-    network: Network, rate_tps: FloatArray, others_tps: FloatArray | None = None, costs: Costs | None = None
-) -> State:
+class Beside(NamedTuple):
+    """What topologies see of the others at places: cores and squares for `stretch`, and links; shape (2, P) each."""
+
+    cores: FloatArray
+    links: FloatArray
+
+    @classmethod
+    def of(cls, network: Network, rate_tps: FloatArray) -> Beside:
+        """That of given rates, in trees/s, shape (T,)."""
+        places = network.demand.places
+        links = rate_tps[places.topology] * places.link_s
+        return cls(_beside(network, _cores_and_squares(network.demand, rate_tps)), _beside(network, links))
+
+
+def at_rates(network: Network, rate_tps: FloatArray, others: Beside | None = None, costs: Costs | None = None) -> State:
     """The state in which topologies have given rates; times are meaningless where something is too full.
 
     Parameters
@@ -66,15 +78,15 @@ def at_rates(
         Of the placement.
     rate_tps
         Trees/s, shape (T,).
-    others_tps
-        Trees/s that each topology is to see of the others, shape (T,); by default the same.
+    others
+        What each topology is to see of the others; by default what they are at these rates.
     costs
         With the quota of nodes that stop when it is used up; None for nodes that do not.
     """
     demand, places = network.demand, network.demand.places
-    others_tps = rate_tps if others_tps is None else others_tps
+    others = others or Beside.of(network, rate_tps)
     load = rate_tps[demand.thread_topology] * demand.thread_s
-    factor = stretch(demand, load, _beside(network, _cores_and_squares(demand, others_tps)))
+    factor = stretch(demand, load, others.cores)
     full = load * factor
     seen = 1.0 - np.divide(1.0, network.population, out=np.ones(len(full)), where=network.population > 0)
     queue = np.where(full > 0, full / np.maximum(1.0 - seen * full, 1.0 - _FULL), 0.0)
@@ -83,8 +95,8 @@ def at_rates(
     # An open queue's stay is exponential. Where all that is pending waits in one place, what is ahead of a tuple is
     # always as much, and its stay is the sum of so many times of service.
     varies = np.maximum(1.0 - ratio(queue, network.population), 1.0 / (1.0 + queue))
-    own, other = (rate[places.topology] * places.link_s for rate in (rate_tps, others_tps))
-    use = own + _beside(network, other)
+    own = rate_tps[places.topology] * places.link_s
+    use = own + others.links
     messages = rate_tps[places.topology] * places.link_messages
     link = (ratio(own, messages) / np.maximum(1.0 - use, 1.0 - _FULL)).ravel()
     stays = Stays(Times(mean, varies * mean**2), Times(link, link**2))
@@ -110,9 +122,9 @@ def closed(network: Network, rate_tps: FloatArray) -> State:
     free = np.isfinite(pending) & (rate_tps > 0)
     trees = np.where(free, pending, 0.0)
     rate, before, came = np.where(free, rate_tps * _BEGIN, rate_tps), np.zeros(len(rate_tps)), np.zeros(len(rate_tps))
-    low, high = np.zeros(len(rate_tps)), rate_tps
+    low, high, others = np.zeros(len(rate_tps)), rate_tps, Beside.of(network, rate_tps)
     for step in range(_MOST_STEPS):
-        state = at_rates(network, rate, rate_tps)
+        state = at_rates(network, rate, others)
         comes = ratio(trees, state.ways.cycle.mean)
         off = np.where(free, comes - rate, 0.0)
         low, high = np.where(off > 0, rate, low), np.where(off < 0, rate, high)

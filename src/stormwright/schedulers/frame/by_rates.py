@@ -22,7 +22,7 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, IntArray
 from stormwright.model.limits.resources import Overused
 from stormwright.model.limits.violations import broken_limits
-from stormwright.optimize.rates.improve import Effort, Improved, improve
+from stormwright.optimize.rates.improve import Effort, Improved, about_steps, improve
 from stormwright.optimize.rates.score import LATENCY, NODES, THROUGHPUT
 from stormwright.optimize.rates.start import Aim, MeasuredLoad, Parts, Seats, make_sustained
 from stormwright.predict.evaluate import steady_states
@@ -45,7 +45,8 @@ _SEARCHING = 0.85
 #: What grows by more is limited by nothing that is known.
 _ENDLESS = 1e9
 
-#: A search that takes less than so many times the time of judging what it finds is not worth it.
+#: A search that takes less than so many times the time of judging what it finds is not worth it, nor one that makes
+#: fewer steps than so many for each executor.
 _LONGER = 4
 
 
@@ -85,9 +86,10 @@ class Searching:
         return bool(self.effort.seconds) and time.perf_counter() >= self.end_s
 
     def most(self, executors: int) -> float:
-        """How many searches get enough of it: a step for each executor, or more time than judging takes."""
+        """How many searches get enough: a step for each executor, or time for several and more than judging takes."""
         if self.effort.seconds:
-            return self.effort.seconds / (_LONGER * self.judging_s)
+            enough_s = max(self.judging_s, self.effort.seconds * executors / max(about_steps(self.effort), 1.0))
+            return self.effort.seconds / (_LONGER * enough_s)
         return self.effort.steps / max(executors, 1)
 
     def one_of(self, searches: int, number: int) -> Effort:

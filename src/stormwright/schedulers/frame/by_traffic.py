@@ -22,7 +22,6 @@ from stormwright.schedulers.frame.waiting import Plan, plan_with_last_resort
 from stormwright.schedulers.mend.repair import make_room
 from stormwright.schedulers.placing.admission import admit, densest_first, find_wanted
 from stormwright.schedulers.placing.staying import choose_slots, keep_slots, restore_cheaper, swap_nodes
-from stormwright.schedulers.traffic.rates import Rates
 from stormwright.schedulers.traffic.task import Task
 
 #: Cost of a tuple by how far it goes.
@@ -59,13 +58,17 @@ class TrafficSearch:
         """What runs kept, rearranged or moved, as the prices say, and the rest placed."""
         if task.runs and self._prices.stays_near:
             return self._rearranged(task, budget)
-        share = 0.5 if task.runs or (task.begins_small and self._prices.stays_near) else 1.0
-        draft = self._constructed(task, budget, keep_running=True)
-        self._improve(draft, task.links, budget, share)
-        plan = Plan(choose_slots(draft), draft.reasons)
+        plan = Plan(task.problem.current_slot, {}) if task.runs_whole else self._beside(task, budget)
         if task.runs and self._is_better(task, anew := self._moved(task, budget), plan):
             return anew
         return plan
+
+    def _beside(self, task: Task, budget: Budget) -> Plan:
+        """What runs kept, and the rest placed beside it."""
+        share = 0.5 if task.runs or (task.begins_small and self._prices.stays_near) else 1.0
+        draft = self._constructed(task, budget, keep_running=True)
+        self._improve(draft, task.links, budget, share)
+        return Plan(choose_slots(draft), draft.reasons)
 
     def _settled(self, task: Task, plan: Plan, budget: Budget) -> Plan:
         """What is placed where nothing runs, decided upon again as if it ran, until it stays (4).
@@ -88,7 +91,7 @@ class TrafficSearch:
         self._improve(draft, task.links, budget)
         anew = Plan(choose_slots(draft), dict(draft.reasons))
         now, new = (task.traffic(slots) for slots in (task.problem.current_slot, anew.slots))
-        restore_cheaper(draft, Rates.of(task.problem, now), WEIGHTS, Rates.of(task.problem, new))
+        restore_cheaper(draft, now, WEIGHTS, new)
         swap_nodes(draft)
         restored = Plan(choose_slots(draft), draft.reasons)
         # What goes back costs no more traffic, but may use nodes otherwise.

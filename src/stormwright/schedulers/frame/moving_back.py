@@ -45,9 +45,9 @@ def move_back(
     while groups and left and time.perf_counter() < end_s:
         away = _moved(problem, slots)
         group = [topology for topology in groups.popleft() if away[topology]]
-        chosen = _with_those_in_the_way(problem, slots, group, away)
+        chosen, alike = _with_those_in_the_way(problem, slots, group, away)
         if not group or np.array_equal(chosen, away):
-            groups.extend(_halves(group) if len(group) > 1 else ())
+            groups.extend(_halves(group) if not alike else ())
             continue
         back = np.where(chosen[problem.executor_topology], problem.current_slot, slots)
         broken = len(broken_limits(problem, back))
@@ -72,19 +72,35 @@ def _halves(group: list[int]) -> list[list[int]]:
     return [group[:half], group[half:]]
 
 
-def _with_those_in_the_way(problem: Problem, slots: IntArray, group: list[int], away: BoolArray) -> BoolArray:
-    """Whether a topology is of the group, or one that is away and has a slot where others go back to; shape (T,)."""
-    now, topology = problem.current_slot, problem.executor_topology
+def _with_those_in_the_way(
+    problem: Problem, slots: IntArray, group: list[int], away: BoolArray
+) -> tuple[BoolArray, bool]:
+    """Which topologies go back with a group: those that are away and have a slot where others go back to.
+
+    Returns
+    -------
+    chosen, alike
+        Whether a topology is of the group or one of those, shape (T,); and whether the same go back with every part of
+        the group, as each of it is in the way of the next.
+    """
+    from scipy.sparse import csr_array  # takes longer to import than the rest
+    from scipy.sparse.csgraph import connected_components
+
+    topology, count = problem.executor_topology, len(away)
     owner = np.full(len(problem.slots) + 1, UNPLACED)
     owner[slots] = topology
     owner[UNPLACED] = UNPLACED
-    in_slot = owner[now]
-    chosen = np.zeros(len(away), dtype=bool)
+    there = owner[problem.current_slot]
+    blocked = np.flatnonzero((there != UNPLACED) & away[there])
+    ways = csr_array((np.ones(len(blocked)), (topology[blocked], there[blocked])), shape=(count, count))
+    first, onward = ways.indptr.tolist(), ways.indices.tolist()
+    chosen = np.zeros(count, dtype=bool)
     chosen[group] = True
-    while True:
-        there = in_slot[chosen[topology]]
-        there = there[there != UNPLACED]
-        more = there[away[there] & ~chosen[there]]
-        if not len(more):
-            return chosen
-        chosen[more] = True
+    reached = list(group)
+    for one in reached:  # grows meanwhile
+        for other in onward[first[one] : first[one + 1]]:
+            if not chosen[other]:
+                chosen[other] = True
+                reached.append(other)
+    _, circle = connected_components(ways, connection="strong")
+    return chosen, len(np.unique(circle[group])) < 2

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 
-from stormwright.model import UNPLACED, CostWeights, Problem
+from stormwright.model import UNPLACED, CostWeights, Problem, Traffic
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 from stormwright.schedulers.draft.apart import runs_apart
@@ -19,8 +20,8 @@ def running_workers(problem: Problem) -> dict[int, IndexArray]:
     """Slot → the executors that run in it now, rising."""
     by_slot = np.argsort(problem.current_slot, kind="stable")
     slots, first = np.unique(problem.current_slot[by_slot], return_index=True)
-    members = np.split(by_slot, first)[1:]
-    return {slot: executors for slot, executors in zip(slots.tolist(), members, strict=True) if slot != UNPLACED}
+    stretches = zip(slots.tolist(), pairwise([*first.tolist(), len(by_slot)]), strict=True)
+    return {slot: by_slot[begin:end] for slot, (begin, end) in stretches if slot != UNPLACED}
 
 
 def runs_well(problem: Problem, topology: int) -> bool:
@@ -36,7 +37,9 @@ def runs_well(problem: Problem, topology: int) -> bool:
     )
 
 
-def restore_cheaper(draft: Draft, rates: Rates, weights: CostWeights, rates_new: Rates | None = None) -> None:
+def restore_cheaper(
+    draft: Draft, rates: Rates | Traffic, weights: CostWeights, rates_new: Rates | Traffic | None = None
+) -> None:
     """Put topologies back to where they run well, wherever that costs no more and fits.
 
     They are tried in order, again and again, until none can be put back any more. A topology that the draft leaves out
@@ -96,13 +99,14 @@ def _node_use(problem: Problem, executors: slice, worker: IndexArray, node: Inde
 
 
 def _topology_costs(
-    problem: Problem, rates: Rates, weights: CostWeights, worker: IndexArray, node: IndexArray
+    problem: Problem, rates: Rates | Traffic, weights: CostWeights, worker: IndexArray, node: IndexArray
 ) -> FloatArray:
     """What the traffic of every topology costs, shape (T,)."""
     a, b = rates.source, rates.target
     rack = np.append(problem.node_rack, UNPLACED)[node]
-    classes = [worker[a] == worker[b], node[a] == node[b], rack[a] == rack[b]]
-    weight = np.select(classes, [weights.same_worker, weights.inter_worker, weights.inter_node], weights.inter_rack)
+    classes = [a == b, worker[a] == worker[b], node[a] == node[b], rack[a] == rack[b]]
+    each = [weights.same_executor, weights.same_worker, weights.inter_worker, weights.inter_node]
+    weight = np.select(classes, each, weights.inter_rack)
     return np.bincount(problem.executor_topology[a], weight * rates.tps, len(problem.topologies)).astype(np.float64)
 
 
@@ -188,5 +192,5 @@ def keep_slots(draft: Draft, slots: IntArray) -> IntArray:
 def _members(draft: Draft) -> list[IndexArray]:
     """The executors of every worker, rising."""
     by_worker = np.argsort(draft.worker, kind="stable")
-    first = np.searchsorted(draft.worker[by_worker], np.arange(len(draft.node) + 1))
-    return [by_worker[first[worker] : first[worker + 1]] for worker in range(len(draft.node))]
+    first = np.searchsorted(draft.worker[by_worker], np.arange(len(draft.node) + 1)).tolist()
+    return [by_worker[begin:end] for begin, end in pairwise(first)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -33,10 +35,25 @@ class Task:
         return bool(np.any(self.problem.current_slot != UNPLACED))
 
     @property
+    def runs_whole(self) -> bool:
+        """Whether every executor has a slot."""
+        return bool(np.all(self.problem.current_slot != UNPLACED))
+
+    @property
     def begins_small(self) -> bool:
         """Whether nothing runs yet, and there are so few executors that an answer may be looked at again."""
         return not self.runs and self.problem.num_executors <= MOST_DENSE
 
     def traffic(self, slots: IntArray) -> Traffic:
-        """That of a placement."""
-        return self.fixed or traffic_under(self.problem, slots)
+        """That of a placement; of the last few it is kept, as what runs is compared with what is found."""
+        if self.fixed is not None:
+            return self.fixed
+        for known, traffic in self._known:
+            if np.array_equal(known, slots):
+                return traffic
+        self._known.append((slots, traffic_under(self.problem, slots)))
+        return self._known[-1][1]
+
+    @cached_property
+    def _known(self) -> deque[tuple[IntArray, Traffic]]:
+        return deque(maxlen=3)
