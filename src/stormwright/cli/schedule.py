@@ -21,7 +21,7 @@ from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.limits.limit import node_sum
 from stormwright.model.limits.violations import broken_limits, other_worker_counts
-from stormwright.model.texts import assumed_text, counted, proof_text, size_of
+from stormwright.model.texts import assumed_text, counted, proof_text, reach_texts, size_of
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.kit.resolve import ANY_JAVA, resolve_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
@@ -127,11 +127,21 @@ def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None
     print_table(table)
     if "before" in placements:
         say(_moves(problem, after))
+    for line in _predicted(assignment):
+        say(line)
     if "proof" in assignment.parameters:
         say(proof_text(assignment.parameters["proof"]))
     for line in [*filter(None, [assumed_text(problem)]), *_broken_limits(problem, assignment), *_reasons(assignment)]:
         say(line)
     _print_workers(problem, after)
+
+
+def _predicted(assignment: Assignment) -> Iterator[str]:
+    """What rates are predicted, of a search that went by them."""
+    if predicted := assignment.parameters.get("predicted"):
+        yield "predicted:"
+        lines = cut_short(list(reach_texts(predicted)), _MAX_LINES, " topologies; --json has all")
+        yield from (f"  {line}" for line in lines)
 
 
 def _distinct(slots: IntArray) -> list[int]:

@@ -16,7 +16,7 @@ from stormwright.optimize.rates.start import MeasuredLoad
 from stormwright.optimize.search.budget import Budget
 from stormwright.predict.fit.file import costs_of
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.frame.by_rates import RateSearch, Wish
+from stormwright.schedulers.frame.by_rates import RateSearch, Wish, wanted_of
 from stormwright.schedulers.frame.by_traffic import WEIGHTS, TrafficSearch
 from stormwright.schedulers.frame.proof_by_rates import PROVEN, proof_by_rates
 from stormwright.schedulers.frame.waiting import answer
@@ -156,9 +156,11 @@ class OptimizerScheduler:
     Scientific Computing 20, 1998, https://doi.org/10.1137/S1064827595287997).
 
     There is no clock unless a time budget is given: the same problem, seed, number of iterations and threads give the
-    same answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its
-    `proof`: `cost` (of traffic alone), `factor` (by which all rates can grow) or `nodes`, the `bound`, the `gap`
-    between them, and whether it is `optimal`. Of latency there is none; with objective auto it is that of traffic.
+    same answer. The answer says how many iterations were made (`iterations_made`); where it does not go by traffic what
+    is `predicted` of every topology, `before` and `after`: its highest rate, bottleneck and latency; and, if asked for
+    a `bound`, its `proof`: `cost` (of traffic alone), `factor` (by which all rates can grow) or `nodes`, the `bound`,
+    the `gap` between them, and whether it is `optimal`. Of latency there is none; with objective auto it is that of
+    traffic.
     Machine code comes with the package; where it does not fit, the first call on a machine takes a minute more, once,
     to compile. Ties go to what stays, then to what was found first. Where room is short, it is looked for until half a
     second after the time budget, or a tenth of it if that is more; then topologies are left out until the rest is
@@ -191,9 +193,7 @@ class OptimizerScheduler:
             ready()
         objective = self.params.objective
         if objective == "auto":
-            load = problem.load
-            measured = load is not None and (load.end_ms > load.start_ms or bool(load.costs))
-            objective = "throughput" if measured and not self.params.needs_traffic else "traffic"
+            objective = "traffic" if self.params.needs_traffic else wanted_of(problem)
         if objective == "traffic":
             return self._by_traffic(problem)
         return self._by_rates(problem, objective)
@@ -218,8 +218,10 @@ class OptimizerScheduler:
         slots = search.improved(first.slot_of_executor, Effort(steps, left_s))
         made = first.parameters["iterations_made"] + search.steps
         reported: dict[str, Any] = {"objective": objective, "iterations_made": made}
+        shown = {"before": problem.current_slot, "after": slots}
+        reported["predicted"] = {when: [one.as_dict() for one in search.reaches(of)] for when, of in shown.items()}
         if given.bound:
-            reported["proof"] = proof_by_rates(problem, load, slots, wish, given.bound_budget_s)
+            reported["proof"] = proof_by_rates(search, slots, given.bound_budget_s)
         return replace(
             first,
             slot_of_executor=slots,

@@ -10,11 +10,10 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.fairness import NO_LIMIT
-from stormwright.predict.flow.profile import Profile
 from stormwright.predict.queue.waits import node_use
 from stormwright.predict.steady import Placed, Steady, limits
 from stormwright.predict.sums import ratio, sums
-from stormwright.predict.told.names import PENDING, Bottleneck, bottleneck, node_name, thread_name
+from stormwright.predict.told.names import bottleneck, node_name, thread_name
 from stormwright.predict.told.notes import notes_of_all, notes_of_topology
 from stormwright.predict.told.prediction import (
     BusyThread,
@@ -24,9 +23,7 @@ from stormwright.predict.told.prediction import (
     Sustained,
     TopologyPrediction,
 )
-
-#: Where nothing is fuller than this while all trees are pending that may be, their number is what limits the rate.
-_CLEARLY_BELOW = 0.9
+from stormwright.predict.told.reach import bottleneck_of, is_limited, is_sustained
 
 #: Of all trees, the part that is done within the time given besides the mean.
 _LATE = 0.99
@@ -69,13 +66,10 @@ def _topology(
 ) -> TopologyPrediction:
     problem, profile, steady = placed.problem, placed.profile, states[0]
     highest = _interval([state.highest_tps[topology] for state in states])
-    limited = bool(np.isfinite(profile.layout.pending[topology])) and highest.value > 0
+    limited = is_limited(profile, steady, topology)
     pending = _interval([state.pending.rate_tps[topology] for state in states]) if limited else None
-    what = bottleneck(problem, steady.full_demand, int(steady.limit[topology]))
-    if limited and steady.pending_use[topology] < _CLEARLY_BELOW:
-        what = Bottleneck(PENDING)
     rate = float(steady.given.rate_tps[topology])
-    sustained = [_sustained(profile, state, topology) for state in states]
+    sustained = [is_sustained(profile, state, topology) for state in states]
     mean = [state.given.ways.latency.mean for state in states]
     return TopologyPrediction(
         topology=problem.topologies[topology].id,
@@ -84,7 +78,7 @@ def _topology(
         rate_tps=rate,
         highest_tps=highest,
         pending_tps=pending,
-        bottleneck=what,
+        bottleneck=bottleneck_of(problem, profile, steady, topology),
         headroom=highest.value / rate if rate > 0 else 0.0,
         sustained=_answer(sustained) if rate > 0 else None,
         latency_ms=_ms([float(s[topology]) if held else None for s, held in zip(mean, sustained, strict=True)]),
@@ -94,12 +88,6 @@ def _topology(
         ),
         notes=tuple(notes_of_topology(placed, steady, costs, topology)),
     )
-
-
-def _sustained(profile: Profile, steady: Steady, topology: int) -> bool:
-    """Whether nothing that a topology uses is full at the rates asked for, nor its pending trees too few."""
-    rate, cycle_s = steady.given.rate_tps[topology], steady.given.ways.cycle.mean[topology]
-    return bool(rate > 0 and steady.given_use[topology] < 1 and rate * cycle_s <= profile.layout.pending[topology])
 
 
 def _answer(sustained: Sequence[bool]) -> Sustained:
