@@ -130,6 +130,10 @@ def test_faults_of_the_content(run, tmp_path, document, faults):
         (["schedule", PLACEABLE, "--set", "alpha=2", "--set", "gama=1"], "scheduler parameters: 2 faults"),
         (["schedule", PLACEABLE, "--set", "alpha"], "alpha: should be key=value"),
         (["schedule", PLACEABLE, "--seed", "x"], "'x' is not a valid integer"),
+        (
+            ["schedule", PLACEABLE, "--scheduler", "even", "--seed", "0"],
+            "--seed: has no effect: even draws no random numbers",
+        ),
         (["schedule", PLACEABLE, "--output", "/dev/null/out.json"], "cannot be written: /dev/null: "),
         (["schedule", PLACEABLE, "--output", "/"], "/: is a directory, and a file is to be written"),
         (["schedule", PLACEABLE, "--output", PLACEABLE], "is read here, and would be overwritten"),
@@ -203,7 +207,7 @@ def test_output_is_an_assignment(run, tmp_path, name):
 
 
 def test_json_is_one_document_for_programs(run):
-    code, out, err = run("schedule", TOO_SMALL, "--scheduler", "even", "--json", "--seed", "3")
+    code, out, err = run("schedule", TOO_SMALL, "--scheduler", "even", "--json")
     document = json.loads(out)
     assert (code, err, out.count("\n")) == (1, "", 1)
     assert document["schema"] == "stormwright-assignment/1"
