@@ -20,7 +20,9 @@ import pytest
 from stormwright import __version__, cli, place
 from stormwright.formats import read_assignment, read_problem, write_problem
 from stormwright.model import UNPLACED, Assignment, LoadProfile, violations
+from stormwright.predict.evaluate import steady_states
 from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.frame import by_rates
 from stormwright.schedulers.frame.by_rates import RateSearch
 from stormwright.testing.word_counts import two_word_counts
 from tests.case_files import all_cases
@@ -255,8 +257,8 @@ def test_what_a_search_has_predicted_is_not_predicted_again(monkeypatch):
     problem = two_word_counts(cores=0.4)
     problem = problem.with_current(Assignment(np.array([0, 2, 4] * 4 + [1, 3, 5] * 4)).by_topology(problem))
     searched, asked = [], []
-    evaluated, search_told = RateSearch._evaluated, RateSearch.reaches
-    monkeypatch.setattr(RateSearch, "_evaluated", lambda self, slots: searched.append(1) or evaluated(self, slots))
+    search_told = RateSearch.reaches
+    monkeypatch.setattr(by_rates, "steady_states", lambda *given: searched.append(1) or steady_states(*given))
 
     def reaches(self, slots):
         before = len(searched)

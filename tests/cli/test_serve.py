@@ -50,7 +50,8 @@ def test_all_that_is_wrong_is_told_at_once(run, tmp_path):
     assert code == 2
     assert f"serve: {len(told)} faults" in err
     assert [text for text in told.values() if text not in err] == []
-    _, _, err = run("serve", "--state", tmp_path / "state", "--storm-home", tmp_path, "--set", "alpha=x", "--initial", "no")
+    wrong = ("--set", "alpha=x", "--initial", "no")
+    _, _, err = run("serve", "--state", tmp_path / "state", "--storm-home", tmp_path, *wrong)
     assert "--set alpha: " in err
     assert "--initial no: " in err
     assert not (tmp_path / "state").exists()

@@ -14,7 +14,7 @@ from stormwright.defaults import DECIDING
 from stormwright.errors import InputError
 from stormwright.experiments.bounds import AUTO, OBJECTIVES, bound_of, proven_objective
 from stormwright.experiments.ready import read_problem
-from stormwright.model.texts import assumed_text, proof_text, size_of
+from stormwright.model.texts import assumed_text, counted, proof_text, size_of
 
 #: What is proven for an objective.
 _PROVEN = {"traffic": "least traffic", "throughput": "highest rates", "nodes": "fewest nodes"}
@@ -72,5 +72,6 @@ def command(
     if objective != "traffic" and (assumed := assumed_text(problem)):
         say(assumed)
     if answer.unplaced:
-        say(f"the search left {len(answer.unplaced):,} executors without a slot")
+        left = counted(len(answer.unplaced), "executor")
+        say(f"the search left {left} without a slot; `stormwright schedule {file}` tells why")
     say(proof_text(figures))

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from stormwright.model import UNPLACED, Problem
-from stormwright.model.arrays import FloatArray
+from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.fairness import NO_LIMIT
 from stormwright.predict.queue.waits import node_use
-from stormwright.predict.steady import Placed, Steady, limits
+from stormwright.predict.steady import Placed, Steady, fullest_rows, limits
 from stormwright.predict.sums import ratio, sums
 from stormwright.predict.told.names import bottleneck, node_name, thread_name
-from stormwright.predict.told.notes import notes_of_all, notes_of_topology
+from stormwright.predict.told.notes import notes_of_all, notes_of_topology, why_no_latency
 from stormwright.predict.told.prediction import (
     BusyThread,
     Interval,
@@ -51,8 +51,9 @@ def described(placed: Placed, states: Sequence[Steady], costs: Costs) -> Predict
     if len(use) and use[fullest] == 0:
         fullest = NO_LIMIT
     late = [state.given.ways.latency.quantile(_LATE) for state in states]
+    rows = fullest_rows(shares, free, steady.given.rate_tps)
     return Prediction(
-        topologies=tuple(_topology(placed, states, late, costs, t) for t in range(len(problem.topologies))),
+        topologies=tuple(_topology(placed, states, late, rows, costs, t) for t in range(len(problem.topologies))),
         nodes=tuple(_nodes(problem, states, costs)),
         busiest=tuple(_busiest(problem, steady)),
         fullest=bottleneck(problem, steady.demand, fullest),
@@ -62,7 +63,12 @@ def described(placed: Placed, states: Sequence[Steady], costs: Costs) -> Predict
 
 
 def _topology(
-    placed: Placed, states: Sequence[Steady], late: Sequence[FloatArray], costs: Costs, topology: int
+    placed: Placed,
+    states: Sequence[Steady],
+    late: Sequence[FloatArray],
+    fullest: IndexArray,
+    costs: Costs,
+    topology: int,
 ) -> TopologyPrediction:
     problem, profile, steady = placed.problem, placed.profile, states[0]
     highest = _interval([state.highest_tps[topology] for state in states])
@@ -86,6 +92,7 @@ def _topology(
         pending_latency_ms=(
             _ms([float(state.pending.ways.latency.mean[topology]) for state in states]) if limited else None
         ),
+        no_latency="" if sustained[0] else why_no_latency(placed, steady, topology, int(fullest[topology])),
         notes=tuple(notes_of_topology(placed, steady, costs, topology)),
     )
 
