@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from stormwright.errors import Fault, InputError, collected
 if TYPE_CHECKING:
     from stormwright.model import Scheduler
     from stormwright.schedulers.kit.triggers import TriggerParams
+    from stormwright.service.hooks.hook_program import Hook
 
 #: Of a service in its state directory: two would take each other's records, and both move topologies.
 LOCK = "service.lock"
@@ -168,31 +170,13 @@ def command(
     """
     from stormwright.controller.planning.plan import MoveBudget
     from stormwright.pipeline.settings import StreamSettings
-    from stormwright.schedulers import make_scheduler
-    from stormwright.schedulers.kit.registry import scheduler_type
-    from stormwright.schedulers.kit.resolve import keeping_what_runs
-    from stormwright.service.hooks.hook_program import load_hook
     from stormwright.service.kept.history import HistorySettings
     from stormwright.service.settings import ServiceSettings
     from stormwright.service.wiring import Service
-    from stormwright.storm.gateway import gateway_command
 
-    faults: list[Fault] = []
-    with collected(faults, "--scheduler"):
-        scheduler_type(scheduler_name)
-        with collected(faults, "--set"):
-            scheduler = make_scheduler(scheduler_name, assignments, objective=objective)
-            faults += _unfit(scheduler, scheduler_name, objective)
-    with collected(faults, "--initial"):
-        keeping_what_runs(initial)
-    with collected(faults, "--on-failure"):
-        hook = load_hook(on_failure) if on_failure else None
-    with collected(faults, "--history-format"):
-        history = HistorySettings(history_uri, history_format, keep_history_days)
-    with collected(faults, "--storm-home"):
-        gateway = gateway_command(storm_home)
-    if faults:
-        raise InputError("serve", faults)
+    scheduler, hook, gateway = _checked(
+        (scheduler_name, assignments, objective), initial, on_failure, history_format, storm_home
+    )
     settings = ServiceSettings(
         state_dir=state_dir,
         host=host,
@@ -204,7 +188,7 @@ def command(
         objective=objective,
         least_measured_s=least_measured_s,
         budget=MoveBudget(max_topologies, max_executors),
-        history=history,
+        history=HistorySettings(history_uri, history_format, keep_history_days),
         forecast_min=forecast_min,
         stream=StreamSettings(keep_raw_s=round(keep_raw_h * 3600), alarm_after_s=alarm_after_s),
     )
@@ -219,6 +203,43 @@ def command(
             signal.signal(number, lambda *_: stop.set())
         say(f"serving at http://{host}:{port}, deciding with {scheduler_name}")
         service.run(stop)
+
+
+def _checked(
+    decides: tuple[str, Sequence[str], str], initial: str, on_failure: str | None, history_format: str, storm_home: Path
+) -> tuple[Scheduler, Hook | None, list[str]]:
+    """Who decides (by name, parameters and objective), what is told of failures, and how Nimbus is reached.
+
+    Raises
+    ------
+    InputError
+        What of the settings cannot be; all faults at once.
+    """
+    from stormwright.history.tables.store import check_format
+    from stormwright.schedulers import make_scheduler
+    from stormwright.schedulers.kit.registry import scheduler_type
+    from stormwright.schedulers.kit.resolve import keeping_what_runs
+    from stormwright.service.hooks.hook_program import load_hook
+    from stormwright.storm.gateway import gateway_command
+
+    name, settings, objective = decides
+    faults: list[Fault] = []
+    with collected(faults, "--scheduler"):
+        scheduler_type(name)
+        with collected(faults, "--set"):
+            scheduler = make_scheduler(name, settings, objective=objective)
+            faults += _unfit(scheduler, name, objective)
+    with collected(faults, "--initial"):
+        keeping_what_runs(initial)
+    with collected(faults, "--on-failure"):
+        hook = load_hook(on_failure) if on_failure else None
+    with collected(faults, "--history-format"):
+        check_format(history_format)
+    with collected(faults, "--storm-home"):
+        gateway = gateway_command(storm_home)
+    if faults:
+        raise InputError("serve", faults)
+    return scheduler, hook, gateway
 
 
 def _triggers(objective: str, min_gain_percent: float | None, **seconds: Any) -> TriggerParams:

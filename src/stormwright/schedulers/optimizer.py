@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from stormwright.errors import Fault, InputError
@@ -83,8 +84,20 @@ class OptimizerParams(Params):
             faults.append(Fault("prices and limits of moves need objective=traffic", "objective"))
         if self.objective not in ("auto", "traffic", *PROVEN) and self.bound:
             faults.append(Fault(f"there is no bound of {self.objective}", "bound"))
+        usual = {field.name: field.default for field in fields(self)}
+        idle = {name: needs for name, needs in self._idle() if getattr(self, name) != usual[name]}
+        faults += [Fault(f"has no effect: it needs {needs}", name) for name, needs in idle.items()]
         if faults:
             raise InputError("scheduler parameters", faults)
+
+    def _idle(self) -> Iterator[tuple[str, str]]:
+        """Parameters that nothing goes by, and what they would need."""
+        if self.objective != "nodes":
+            yield "headroom_percent", "objective=nodes"
+        if self.objective == "traffic":
+            yield "workers", "another objective than traffic"
+        if not self.bound:
+            yield "bound_budget_s", "bound=true"
 
     @property
     def needs_traffic(self) -> bool:
@@ -202,12 +215,13 @@ class OptimizerScheduler:
         """By what is predicted, from what traffic alone would have; CPU follows the rates, so it leaves nothing out."""
         given, begun_s = self.params, time.perf_counter()
         ready_rates()
-        traffic = replace(
-            given,
+        traffic = OptimizerParams(
             objective="traffic",
-            bound=False,
             iterations=min(given.iterations, _FIRST_STEPS),
             time_budget_s=given.time_budget_s * _FIRST_PART,
+            seed=given.seed,
+            threads=given.threads,
+            follow_flows=given.follow_flows,
         )
         first = OptimizerScheduler(traffic).schedule(with_room_for_cpu(problem))
         load = MeasuredLoad(Profile.of(problem), *costs_of(problem))

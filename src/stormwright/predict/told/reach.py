@@ -87,7 +87,18 @@ def is_sustained(profile: Profile, steady: Steady, topology: int) -> bool:
 
 
 def bottleneck_of(problem: Problem, profile: Profile, steady: Steady, topology: int) -> Bottleneck:
-    """What limits a topology: with all trees pending that may be, or where these have no limit without one."""
+    """What limits a topology.
+
+    Parameters
+    ----------
+    problem, profile
+        As for `reaches`.
+    steady
+        The steady state of the placement; what counts is that with all trees pending that may be, where there is a
+        limit of them.
+    topology
+        Its index.
+    """
     if is_limited(profile, steady, topology) and steady.pending_use[topology] < _CLEARLY_BELOW:
         return Bottleneck(PENDING)
     return bottleneck(problem, steady.full_demand, int(steady.limit[topology]))
