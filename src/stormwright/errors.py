@@ -15,8 +15,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from stormwright.printable import printable
 
@@ -105,6 +106,25 @@ class HookError(StormwrightError):
 
 class SchedulerError(StormwrightError):
     """Code of a scheduler that is not ours failed, or could not be run; the message has its own cause."""
+
+
+@contextmanager
+def collected(faults: list[Fault], option: str) -> Iterator[None]:
+    """Go on after the block where an input of it is bad, so that all that is wrong can be told at once.
+
+    Parameters
+    ----------
+    faults
+        Gets what is wrong.
+    option
+        What the user gave the input with.
+    """
+    try:
+        yield
+    except InputError as error:
+        faults += [replace(each, path=option if each.path == "$" else f"{option} {each.path}") for each in error.faults]
+    except StormwrightError as error:
+        faults.append(Fault(str(error), option))
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

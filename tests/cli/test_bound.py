@@ -11,6 +11,8 @@ import stormwright as sw
 from stormwright.errors import InputError
 from stormwright.formats import write_problem
 from stormwright.model.texts import proof_text
+from stormwright.predict.fit.calibration import Calibration
+from stormwright.predict.fit.file import costs_to_dict
 from stormwright.testing.word_counts import WordCount
 from tests.case_files import all_cases
 
@@ -75,6 +77,30 @@ def test_nodes_are_proven(run, word_count):
     assert "no placement on these nodes sustains the measured rates with 99% of everything free" in out
 
 
+def test_what_is_proven_is_throughput_where_a_service_measured_the_load(run, word_count, tmp_path):
+    """As `optimizer` decides; the first line and the JSON say so."""
+    quickly = ("--search", 0.2, "--seconds", 0.5)
+    _, out, _ = run("bound", word_count, *quickly)
+    assert "the proof of least traffic took" in out.splitlines()[0]
+    problem, path = sw.read_problem(word_count), tmp_path / "measured.json"
+    measured = problem.with_load(replace(problem.load, costs=costs_to_dict(Calibration())))
+    write_problem(path, measured)
+    _, out, _ = run("bound", path, *quickly)
+    assert "the proof of highest rates took" in out.splitlines()[0]
+    assert "all rates can grow to" in out
+    assert orjson.loads(run("bound", path, *quickly, "--json")[1])["objective"] == "throughput"
+    assert orjson.loads(run("bound", path, *quickly, "--objective", "traffic", "--json")[1])["objective"] == "traffic"
+    assert sw.bound(measured, sw.place(measured, "even"), seconds=0.5)["objective"] == "throughput"
+    assert sw.bound(problem, sw.place(problem, "even"), seconds=0.5)["objective"] == "traffic"
+
+
+@pytest.mark.parametrize("objective", ["auto", "traffic", "throughput"])
+def test_headroom_is_for_nodes(run, word_count, objective):
+    code, out, err = run("bound", word_count, "--objective", objective, "--headroom", 20)
+    assert (code, out) == (2, "")
+    assert "--headroom: has no effect: it needs --objective nodes" in err
+
+
 def test_of_latency_there_is_no_bound(run, word_count):
     code, _, err = run("bound", word_count, "--objective", "latency")
     assert code == 2
@@ -94,7 +120,7 @@ def test_at_a_prompt():
     assert not found["optimal"]
     assert found["bound"] == pytest.approx(found["factor"] * (1 + found["gap"]))
     assert "no placement bears more than ×13.37" in found["text"]
-    with pytest.raises(InputError, match="should be one of traffic, throughput, nodes, got 'latency'"):
+    with pytest.raises(InputError, match="should be one of traffic, throughput, nodes, auto, got 'latency'"):
         sw.bound(problem, objective="latency")
     with pytest.raises(InputError, match="headroom_percent: should be a number from 0 to 99, got 100"):
         sw.bound(problem, sw.place(problem, "even"), objective="nodes", headroom_percent=100)

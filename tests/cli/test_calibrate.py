@@ -152,3 +152,12 @@ def test_a_directory_that_is_no_storm_is_told(run, tmp_path):
     code, _, err = run("calibrate", "--storm-home", tmp_path)
     assert code == 2
     assert "is no Storm installation" in err
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--host", "127.0.0.1"), ("--port", 7071), ("--rate", 1000), ("--measure", 45)]
+)
+def test_what_is_for_a_run_of_its_own_is_refused_with_records(run, log, option, value):
+    code, out, err = run("calibrate", log, option, value)
+    assert (code, out) == (2, "")
+    assert f"{option}: has no effect: it needs --storm-home" in err

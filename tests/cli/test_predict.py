@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import orjson
 import pytest
 
 import stormwright as sw
 from stormwright.cli.predictions import print_predictions
 from stormwright.formats import write_problem
-from stormwright.predict.answer import predict
-from stormwright.testing.word_counts import WordCount
+from stormwright.model import Assignment
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
+from stormwright.testing.word_counts import WordCount, two_word_counts
 
 
 @pytest.fixture
@@ -49,6 +52,51 @@ def test_nothing_runs(run, tmp_path):
     code, _, err = run("predict", path)
     assert code == 2
     assert "nothing runs in this problem" in err
+    first, then = (part.split()[1:] for part in err.split("`")[1::2])
+    answer = str(tmp_path / "answer.json")
+    for command in (first, then):
+        assert run(*(answer if part == "ASSIGNMENT" else part for part in command))[0] == 0
+    code, _, err = run("whatif", path, "--rate", "x2")
+    assert code == 2
+    assert "as in --scheduler optimizer, or an assignment, as `stormwright schedule FILE --output ASSIGNMENT`" in err
+
+
+@pytest.mark.parametrize(
+    ("word_count", "factor", "why"),
+    [
+        (WordCount(cores=0.4), 100, "more would be asked of the CPU of node n0 than there is"),
+        (WordCount(cores=4, pending=1), 10, f"more trees would have to be pending than {MAX_SPOUT_PENDING} allows"),
+    ],
+)
+def test_why_there_is_no_latency_is_said(run, tmp_path, word_count, factor, why):
+    path = tmp_path / "words.json"
+    write_problem(path, word_count.problem())
+    _, out, _ = run("whatif", path, "--rate", factor)
+    assert f"then: no latency, as {why}\n" in out
+    assert "today: no latency" not in out
+    found = orjson.loads(run("whatif", path, "--rate", factor, "--json")[1])
+    today, then = (found[column]["topologies"][0] for column in ("today", "then"))
+    assert (today["no_latency"], then["no_latency"], then["latency_ms"]) == (None, why, None)
+    assert why in str(predict(word_count.problem(), None, Assumptions(rate_tps={"words-1-0": 1_000.0 * factor})))
+
+
+def test_a_bottleneck_of_its_own_is_named_where_another_is_fuller(run, tmp_path):
+    """A link that is far too slow limits one topology; the other one asks too much of its node."""
+    problem, path = two_word_counts(cores=0.4), tmp_path / "words.json"
+    problem = problem.with_current(Assignment(np.array([0] * 12 + [2, 4] * 6)).by_topology(problem))
+    write_problem(path, problem)
+    document = orjson.loads(run("whatif", path, "--rate", 100, "--link", "100kbit", "--json")[1])
+    one, other = (each["no_latency"] for each in document["then"]["topologies"])
+    assert "of the CPU of node n0" in one
+    assert "of the link " in other
+
+
+def test_of_what_does_not_run_no_limit_is_said(run, tmp_path):
+    path = tmp_path / "words.json"
+    write_problem(path, two_word_counts())  # of which one runs
+    _, out, _ = run("predict", path)
+    assert out.count("today: no latency, as not all of its executors have a slot") == 1
+    assert "nothing that is known limits it" not in out
 
 
 def test_several_changes_together(run, file):

@@ -19,8 +19,12 @@ import pytest
 
 from stormwright import __version__, cli, place
 from stormwright.formats import read_assignment, read_problem, write_problem
-from stormwright.model import LoadProfile, violations
+from stormwright.model import UNPLACED, Assignment, LoadProfile, violations
+from stormwright.predict.evaluate import steady_states
 from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.frame import by_rates
+from stormwright.schedulers.frame.by_rates import RateSearch
+from stormwright.testing.word_counts import two_word_counts
 from tests.case_files import all_cases
 from tests.formats.documents import SMALL, small
 from tests.formats.files.test_files import RUBBISH
@@ -128,6 +132,10 @@ def test_faults_of_the_content(run, tmp_path, document, faults):
         (["schedule", PLACEABLE, "--set", "alpha=2", "--set", "gama=1"], "scheduler parameters: 2 faults"),
         (["schedule", PLACEABLE, "--set", "alpha"], "alpha: should be key=value"),
         (["schedule", PLACEABLE, "--seed", "x"], "'x' is not a valid integer"),
+        (
+            ["schedule", PLACEABLE, "--scheduler", "even", "--seed", "0"],
+            "--seed: has no effect: even draws no random numbers",
+        ),
         (["schedule", PLACEABLE, "--output", "/dev/null/out.json"], "cannot be written: /dev/null: "),
         (["schedule", PLACEABLE, "--output", "/"], "/: is a directory, and a file is to be written"),
         (["schedule", PLACEABLE, "--output", PLACEABLE], "is read here, and would be overwritten"),
@@ -201,7 +209,7 @@ def test_output_is_an_assignment(run, tmp_path, name):
 
 
 def test_json_is_one_document_for_programs(run):
-    code, out, err = run("schedule", TOO_SMALL, "--scheduler", "even", "--json", "--seed", "3")
+    code, out, err = run("schedule", TOO_SMALL, "--scheduler", "even", "--json")
     document = json.loads(out)
     assert (code, err, out.count("\n")) == (1, "", 1)
     assert document["schema"] == "stormwright-assignment/1"
@@ -214,6 +222,55 @@ def test_parameters_reach_the_scheduler(run):
     _, out, _ = run("schedule", PLACEABLE, "--scheduler", "online", "--json", "--set", "alpha=0", "--set", "gamma=1.25")
     parameters = json.loads(out)["parameters"]
     assert (parameters["alpha"], parameters["gamma"]) == (0.0, 1.25)
+
+
+@pytest.mark.parametrize("objective", ["throughput", "latency", "nodes"])
+def test_what_rates_are_predicted_is_told_beside_what_runs(run, tmp_path, objective):
+    """As `predict` has it for both placements."""
+    path, answer = tmp_path / "words.json", tmp_path / "answer.json"
+    problem = two_word_counts(cores=0.4)  # of which one runs
+    problem = problem.with_current(Assignment(np.array([0, 2, 4] * 4 + [UNPLACED] * 12)).by_topology(problem))
+    write_problem(path, problem)
+    arguments = ("--set", f"objective={objective}", "--set", "iterations=3000")
+    _, out, _ = run("schedule", path, *arguments, "--output", answer)
+    expected = orjson.loads(run("predict", path, answer, "--json")[1])
+    told = orjson.loads(run("schedule", path, *arguments, "--json")[1])["parameters"]["predicted"]
+    for when, column, count in (("before", "today", 1), ("after", "then", 2)):
+        topologies = expected[column]["topologies"][:count]
+        assert [one["topology"] for one in told[when]] == [one["topology"] for one in topologies]
+        for mine, its in zip(told[when], topologies, strict=True):
+            assert mine["bottleneck"] == its["bottleneck"]
+            assert mine["rate_tps"] == its["rate_tps"]
+            for name in ("highest_tps", "pending_tps", "latency_ms"):
+                assert mine[name] == pytest.approx(its[name]["value"])
+    lines = out.splitlines()
+    first, second = lines[lines.index("predicted:") + 1 :][:2]
+    first_then, first_now = first.split("; now ")
+    assert first_then.startswith(f"  one-1-0: at most {told['after'][0]['pending_tps']:,.0f} trees/s by ")
+    assert f"{told['before'][0]['latency_ms']:,.1f} ms at 1,000" in first_now
+    assert told["before"][0]["bottleneck"]["text"] in first_now
+    assert "now" not in second
+    assert "predicted:\n  one-1-0: at most " in place(problem, objective=objective, iterations=3000).summary()
+
+
+def test_what_a_search_has_predicted_is_not_predicted_again(monkeypatch):
+    problem = two_word_counts(cores=0.4)
+    problem = problem.with_current(Assignment(np.array([0, 2, 4] * 4 + [1, 3, 5] * 4)).by_topology(problem))
+    searched, asked = [], []
+    search_told = RateSearch.reaches
+    monkeypatch.setattr(by_rates, "steady_states", lambda *given: searched.append(1) or steady_states(*given))
+
+    def reaches(self, slots):
+        before = len(searched)
+        found = search_told(self, slots)
+        asked.append(len(searched) - before)
+        return found
+
+    monkeypatch.setattr(RateSearch, "reaches", reaches)
+    place(problem, "optimizer", objective="throughput", iterations=3000, bound=True)
+    assert searched
+    assert asked
+    assert not any(asked)
 
 
 def test_problem_file_alone(run, small_file):

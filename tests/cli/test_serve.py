@@ -23,6 +23,10 @@ from stormwright.cli.serve import LOCK
         (["--gain", 101], "'--gain': 101.0 is not in the range"),
         (["--history-format", "orc"], "orc: unknown; there are parquet, delta"),
         (["--scheduler", "nobody"], "nobody: unknown scheduler"),
+        (["--initial", "nobody"], "--initial nobody: unknown scheduler"),
+        (["--on-failure", "no.such:hook"], "--on-failure no.such:hook: cannot be loaded"),
+        (["--forecast", 20], "--forecast: has no effect: optimizer uses no forecast"),
+        (["--storm-home", "."], "--storm-home: . is no Storm installation"),
         (["--set", "objective=nodes"], "says nodes, and --objective says throughput: name one of them"),
         (["--storm-home", "/no/such/place"], "'/no/such/place' does not exist"),
     ],
@@ -34,8 +38,36 @@ def test_bad_options_end_with_2(run, tmp_path, arguments, said):
     assert not (tmp_path / "state").exists()
 
 
-def test_serve_ends_with_2_and_touches_nothing(run, tmp_path):
+def test_all_that_is_wrong_is_told_at_once(run, tmp_path):
+    told = {
+        ("--scheduler", "nobody"): "--scheduler nobody: unknown scheduler",
+        ("--initial", "none"): "--initial none: unknown scheduler",
+        ("--on-failure", "no-such-program"): "--on-failure no-such-program: is neither",
+        ("--history-format", "orc"): "--history-format orc: unknown",
+        ("--storm-home", tmp_path): "--storm-home: ",
+    }
+    code, _, err = run("serve", "--state", tmp_path / "state", *(part for option in told for part in option))
+    assert code == 2
+    assert f"serve: {len(told)} faults" in err
+    assert [text for text in told.values() if text not in err] == []
+    wrong = ("--set", "alpha=x", "--initial", "no")
+    _, _, err = run("serve", "--state", tmp_path / "state", "--storm-home", tmp_path, *wrong)
+    assert "--set alpha: " in err
+    assert "--initial no: " in err
+    assert not (tmp_path / "state").exists()
+
+
+def test_all_values_that_are_none_are_told_at_once(run, tmp_path):
+    code, _, err = run("serve", "--period", "nan", "--gain", 101, "--port", "x", "--storm-home", "/no/such/place")
+    assert code == 2
+    for option in ("--period", "--gain", "--port", "--storm-home"):
+        assert f"Invalid value for '{option}': " in err
+    assert "Missing option '--state'" in err
+
+
+def test_serve_ends_with_2_and_touches_nothing(run, tmp_path, monkeypatch):
     state = tmp_path / "state"
+    monkeypatch.setattr("stormwright.storm.gateway.storm_command", lambda *_, **__: [])
     with alone(state, "", LOCK):
         code, out, err = run("serve", "--storm-home", tmp_path, "--state", state, "--dry-run", "--port", 7071)
     assert (code, out) == (2, "")

@@ -149,6 +149,20 @@ def test_what_is_known_of_traffic_only_is_refused_with_other_objectives(settings
         make_scheduler("optimizer", {"objective": "nodes", **settings})
 
 
+@pytest.mark.parametrize(
+    ("settings", "needs"),
+    [
+        ({"headroom_percent": 10.0}, "headroom_percent: has no effect: it needs objective=nodes"),
+        ({"headroom_percent": 10.0, "objective": "latency"}, "it needs objective=nodes"),
+        ({"workers": "exactly", "objective": "traffic"}, "workers: has no effect: it needs another objective"),
+        ({"bound_budget_s": 5.0, "objective": "nodes"}, "bound_budget_s: has no effect: it needs bound=true"),
+    ],
+)
+def test_parameters_without_effect_are_refused(settings, needs):
+    with pytest.raises(InputError, match=needs):
+        make_scheduler("optimizer", settings)
+
+
 def test_memory_and_ports_are_kept_and_a_full_node_is_not_gathered_on():
     problem = WordCount(nodes=3, cores=0.4).problem()
     small = tuple(replace(node, resources={**node.resources, "memory.mb": 1024.0}) for node in problem.supervisors)

@@ -30,7 +30,7 @@ VERBS = {
     "schedulers": "List the schedulers, or tell what one of them does.",
     "new-scheduler": "Write the skeleton of a package with a scheduler of your own.",
     "convert": "Write a problem file as arrays, which are read faster, or as JSON.",
-    "bound": "Prove how little any placement can cost.",
+    "bound": "Prove what no placement can be better than.",
     "tradeoff": "Show what moving few executors gains, and what moving more would.",
     "import": "Make a problem file from Flux and storm.yaml files, or from a running Nimbus.",
     "cluster": "Boot, show or end a real Storm cluster on this machine.",

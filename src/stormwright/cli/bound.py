@@ -11,19 +11,23 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.defaults import DECIDING
-from stormwright.experiments.bounds import OBJECTIVES, bound_of
+from stormwright.errors import InputError
+from stormwright.experiments.bounds import AUTO, OBJECTIVES, bound_of, proven_objective
 from stormwright.experiments.ready import read_problem
-from stormwright.model.texts import assumed_text, proof_text, size_of
+from stormwright.model.texts import assumed_text, counted, proof_text, size_of
+
+#: What is proven for an objective.
+_PROVEN = {"traffic": "least traffic", "throughput": "highest rates", "nodes": "fewest nodes"}
 
 
 @click.command()
 @options.problem_file
 @click.option(
     "--objective",
-    type=click.Choice(OBJECTIVES),
-    default="traffic",
+    type=click.Choice((*OBJECTIVES, AUTO)),
+    default=AUTO,
     show_default=True,
-    help="What placements are compared by.",
+    help="What placements are compared by; auto: throughput where a service measured the load, else traffic.",
 )
 @click.option(
     "--headroom",
@@ -51,6 +55,9 @@ def command(
     from stormwright.schedulers.kit.warm_up import warm_up
 
     problem = read_problem(file)
+    objective = proven_objective(problem, objective)
+    if objective != "nodes" and (faults := options.idle({"headroom": "it needs --objective nodes"})):
+        raise InputError("bound", faults)
     settings = {"objective": objective, "headroom_percent": headroom, "time_budget_s": search, "seed": seed}
     scheduler = make_scheduler(DECIDING, settings)
     warm_up(scheduler)
@@ -61,9 +68,10 @@ def command(
     if as_json:
         print_json({"problem": problem.name, **figures, "unplaced": len(answer.unplaced), "seconds": took})
         return
-    say(f"{problem.name or 'problem'}: {size_of(problem)}; the proof took {took:.2f} s")
+    say(f"{problem.name or 'problem'}: {size_of(problem)}; the proof of {_PROVEN[objective]} took {took:.2f} s")
     if objective != "traffic" and (assumed := assumed_text(problem)):
         say(assumed)
     if answer.unplaced:
-        say(f"the search left {len(answer.unplaced):,} executors without a slot")
+        left = counted(len(answer.unplaced), "executor")
+        say(f"the search left {left} without a slot; `stormwright schedule {file}` tells why")
     say(proof_text(figures))

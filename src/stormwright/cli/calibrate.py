@@ -25,14 +25,11 @@ _MAX_TOPOLOGIES = 20
 
 @click.command()
 @click.argument("records", nargs=-1, type=options.PATH, metavar="[RECORDS]...")
-@click.option(
-    "--storm-home",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="In place of RECORDS: run a word count of ours on the cluster that storm.yaml of this Storm names, "
-    "for a minute and a half, and kill it.",
+@options.storm_home(
+    "In place of RECORDS: run a word count of ours on the cluster that storm.yaml of this Storm names, "
+    "for a minute and a half, and kill it."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address of this machine that its workers reach.")
-@click.option("--port", default=7071, show_default=True, type=click.IntRange(1, 65535), help="Its port.")
+@options.address("its workers", port=7071)
 @click.option(
     "--rate",
     "rate_tps",
@@ -74,8 +71,12 @@ def command(
     from stormwright.predict.fit.file import costs_to_dict
     from stormwright.predict.fit.from_files import from_files
 
+    of_a_run = dict.fromkeys(("host", "port", "rate_tps", "measure_s"), "it needs --storm-home")
+    faults = [] if storm_home else options.idle(of_a_run)
     if bool(records) == (storm_home is not None):
-        raise InputError("calibrate", [Fault("give either RECORDS or --storm-home", "RECORDS")])
+        faults.append(Fault("give either RECORDS or --storm-home", "RECORDS"))
+    if faults:
+        raise InputError("calibrate", faults)
     files = list(_files(records))
     prepare_output(output, *files)
     if storm_home is None:

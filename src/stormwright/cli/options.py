@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from stormwright.defaults import DECIDING
-from stormwright.errors import nearest
+from stormwright.errors import Fault, nearest
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -35,6 +36,27 @@ class Verbs(click.Group):
         verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl([(name, verb.get_short_help_str(_ANY_LENGTH)) for name, verb in verbs if verb])
+
+
+class AllAtOnce(click.Command):
+    """Tells of all options whose values are wrong, where others tell of the first."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See click."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadParameter as first:
+            raise click.UsageError("\n  ".join(self._wrong(ctx, given)), ctx) from first
+
+    def _wrong(self, ctx: click.Context, args: list[str]) -> Iterator[str]:
+        values, _, _ = self.make_parser(ctx).parse_args(args=args)
+        for parameter in self.get_params(ctx):
+            try:
+                parameter.process_value(ctx, parameter.consume_value(ctx, values)[0])
+            except click.BadParameter as error:
+                error.param = parameter
+                yield error.format_message()
 
 
 class _OutputPath(click.Path):
@@ -82,6 +104,40 @@ costs = click.option(
 )
 jars = click.option("--jar", "jars", multiple=True, type=PATH, help="Where Java classes are, besides Storm's jars.")
 nodes = click.option("--nodes", default=3, show_default=True, help="Supervisors.")
+
+
+def idle(reasons: Mapping[str, str]) -> list[Fault]:
+    """Faults of options of the verb that runs which were given and have no effect.
+
+    Parameters
+    ----------
+    reasons
+        Name of a parameter → why it has no effect.
+    """
+    context = click.get_current_context()
+    names = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    unsaid = (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
+    given = [name for name in reasons if context.get_parameter_source(name) not in unsaid]
+    return [Fault(f"has no effect: {reasons[name]}", names[name]) for name in given]
+
+
+def storm_home(text: str, *, required: bool = False) -> Callable[[Function], Function]:
+    """``--storm-home``, a Storm installation; `text` says what for."""
+    kind = click.Path(path_type=Path, exists=True, file_okay=False)
+    return click.option("--storm-home", type=kind, required=required, help=text)
+
+
+def address(reached_by: str, *, port: int) -> Callable[[Function], Function]:
+    """``--host`` and ``--port`` of this machine, which somebody reaches; `port` is its default."""
+
+    def with_both(function: Function) -> Function:
+        host = click.option(
+            "--host", default="127.0.0.1", show_default=True, help=f"Address of this machine that {reached_by} reach."
+        )
+        number = click.IntRange(1, 65535)
+        return host(click.option("--port", default=port, show_default=True, type=number, help="Its port.")(function))
+
+    return with_both
 
 
 def output(text: str) -> Callable[[Function], Function]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from stormwright.cli import options
 from stormwright.cli.output import print_json
+from stormwright.errors import Fault, InputError
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_assignment
 from stormwright.model import UNPLACED
@@ -32,9 +33,14 @@ def command(file: Path, assignment: Path | None, costs_file: Path | None, as_jso
 
     problem = read_problem(file)
     answer = read_assignment(assignment, problem) if assignment else None
+    runs = np.any(problem.current_slot != UNPLACED)
+    if answer is None and not runs:
+        first, then = f"stormwright schedule {file} --output ASSIGNMENT", f"stormwright predict {file} ASSIGNMENT"
+        message = f"nothing runs in this problem: place it first with `{first}`, then predict that with `{then}`"
+        raise InputError("predict", [Fault(message, "$")])
     assumptions = assumptions_of(problem, costs_file)
     found = {}
-    if answer is None or np.any(problem.current_slot != UNPLACED):
+    if runs:
         found["today"] = predict(problem, None, assumptions)
     if answer is not None:
         found["then"] = predict(problem, answer.slot_of_executor, assumptions)

@@ -73,8 +73,12 @@ def _print_topology(columns: Mapping[str, TopologyPrediction], name: str) -> Non
     _print_rows(f"{name}: highest rates", columns, _HIGHEST)
     for column, one in columns.items():
         limit = f"at its highest rate limited by {one.bottleneck}"
-        say(f"{column}: {'nothing that is known limits it' if one.bottleneck.kind == 'nothing' else limit}")
+        if one.highest_tps.value > 0:
+            say(f"{column}: {'nothing that is known limits it' if one.bottleneck.kind == 'nothing' else limit}")
     _print_rows(f"{name}: at given rates", columns, _GIVEN)
+    for column, one in columns.items():
+        if one.no_latency:
+            say(f"{column}: no latency, as {one.no_latency}")
 
 
 def _print_rows(title: str, columns: Mapping[str, TopologyPrediction], rows: Sequence[_Row]) -> None:

@@ -15,15 +15,16 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table, text_table
 from stormwright.defaults import DECIDING
+from stormwright.errors import InputError
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import assignment_to_dict, write_assignment
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.limits.limit import node_sum
 from stormwright.model.limits.violations import broken_limits, other_worker_counts
-from stormwright.model.texts import assumed_text, counted, proof_text, size_of
+from stormwright.model.texts import assumed_text, counted, proof_text, reach_texts, size_of
 from stormwright.schedulers import scheduler_names
-from stormwright.schedulers.kit.resolve import ANY_JAVA, resolve_scheduler
+from stormwright.schedulers.kit.resolve import ANY_JAVA, resolve_scheduler, takes_seed
 from stormwright.schedulers.kit.warm_up import warm_up
 
 _SOME_UNPLACED = 1
@@ -90,6 +91,8 @@ def command(
 
     Exits with 0 if all are placed, 1 if some are not, 2 if the input is bad.
     """
+    if seed is not None and not takes_seed(name):
+        raise InputError("schedule", options.idle({"seed": f"{name} draws no random numbers"}))
     scheduler = resolve_scheduler(name, settings, seed, jars)
     problem = read_problem(file)
     prepare_output(output, file)
@@ -127,11 +130,21 @@ def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None
     print_table(table)
     if "before" in placements:
         say(_moves(problem, after))
+    for line in _predicted(assignment):
+        say(line)
     if "proof" in assignment.parameters:
         say(proof_text(assignment.parameters["proof"]))
     for line in [*filter(None, [assumed_text(problem)]), *_broken_limits(problem, assignment), *_reasons(assignment)]:
         say(line)
     _print_workers(problem, after)
+
+
+def _predicted(assignment: Assignment) -> Iterator[str]:
+    """What rates are predicted, of a search that went by them."""
+    if predicted := assignment.parameters.get("predicted"):
+        yield "predicted:"
+        lines = cut_short(list(reach_texts(predicted)), _MAX_LINES, " topologies; --json has all")
+        yield from (f"  {line}" for line in lines)
 
 
 def _distinct(slots: IntArray) -> list[int]:

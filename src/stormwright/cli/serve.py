@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,12 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.progress import shown
 from stormwright.defaults import STORMS_OWN
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, collected
 
 if TYPE_CHECKING:
     from stormwright.model import Scheduler
     from stormwright.schedulers.kit.triggers import TriggerParams
+    from stormwright.service.hooks.hook_program import Hook
 
 #: Of a service in its state directory: two would take each other's records, and both move topologies.
 LOCK = "service.lock"
@@ -27,9 +29,8 @@ LOCK = "service.lock"
 _SECONDS = options.FiniteRange(0, 1e6)
 
 
-@click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address that Nimbus and the probes reach.")
-@click.option("--port", default=7070, show_default=True, type=click.IntRange(1, 65535), help="Its port.")
+@click.command(cls=options.AllAtOnce)
+@options.address("Nimbus and the probes", port=7070)
 @options.scheduler
 @options.parameters
 @click.option("--initial", default=STORMS_OWN, show_default=True, help="Scheduler for topologies without a slot.")
@@ -40,12 +41,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
     required=True,
     help="Directory for the performance log, checkpoints and profiles.",
 )
-@click.option(
-    "--storm-home",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    required=True,
-    help="Storm installation whose client and storm.yaml reach Nimbus.",
-)
+@options.storm_home("Storm installation whose client and storm.yaml reach Nimbus.", required=True)
 @click.option(
     "--overload",
     "overload_s",
@@ -174,20 +170,20 @@ def command(
     """
     from stormwright.controller.planning.plan import MoveBudget
     from stormwright.pipeline.settings import StreamSettings
-    from stormwright.schedulers import make_scheduler
-    from stormwright.service.hooks.hook_program import load_hook
     from stormwright.service.kept.history import HistorySettings
     from stormwright.service.settings import ServiceSettings
     from stormwright.service.wiring import Service
-    from stormwright.storm.gateway import gateway_command
 
+    scheduler, hook, gateway = _checked(
+        (scheduler_name, assignments, objective), initial, on_failure, history_format, storm_home
+    )
     settings = ServiceSettings(
         state_dir=state_dir,
         host=host,
         port=port,
         initial=initial,
         dry_run=dry_run,
-        on_failure=load_hook(on_failure) if on_failure else None,
+        on_failure=hook,
         triggers=_triggers(objective, **triggers),
         objective=objective,
         least_measured_s=least_measured_s,
@@ -197,18 +193,53 @@ def command(
         stream=StreamSettings(keep_raw_s=round(keep_raw_h * 3600), alarm_after_s=alarm_after_s),
     )
     stop = threading.Event()
-    scheduler = make_scheduler(scheduler_name, assignments, objective=objective)
-    _require_one_objective(scheduler, objective)
     with (
         alone(state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK),
         shown(),
-        Service(settings, scheduler, scheduler_name, gateway_command(storm_home)) as service,
+        Service(settings, scheduler, scheduler_name, gateway) as service,
     ):
         # Spark has set a handler of its own meanwhile.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
         say(f"serving at http://{host}:{port}, deciding with {scheduler_name}")
         service.run(stop)
+
+
+def _checked(
+    decides: tuple[str, Sequence[str], str], initial: str, on_failure: str | None, history_format: str, storm_home: Path
+) -> tuple[Scheduler, Hook | None, list[str]]:
+    """Who decides (by name, parameters and objective), what is told of failures, and how Nimbus is reached.
+
+    Raises
+    ------
+    InputError
+        What of the settings cannot be; all faults at once.
+    """
+    from stormwright.history.tables.store import check_format
+    from stormwright.schedulers import make_scheduler
+    from stormwright.schedulers.kit.registry import scheduler_type
+    from stormwright.schedulers.kit.resolve import keeping_what_runs
+    from stormwright.service.hooks.hook_program import load_hook
+    from stormwright.storm.gateway import gateway_command
+
+    name, settings, objective = decides
+    faults: list[Fault] = []
+    with collected(faults, "--scheduler"):
+        scheduler_type(name)
+        with collected(faults, "--set"):
+            scheduler = make_scheduler(name, settings, objective=objective)
+            faults += _unfit(scheduler, name, objective)
+    with collected(faults, "--initial"):
+        keeping_what_runs(initial)
+    with collected(faults, "--on-failure"):
+        hook = load_hook(on_failure) if on_failure else None
+    with collected(faults, "--history-format"):
+        check_format(history_format)
+    with collected(faults, "--storm-home"):
+        gateway = gateway_command(storm_home)
+    if faults:
+        raise InputError("serve", faults)
+    return scheduler, hook, gateway
 
 
 def _triggers(objective: str, min_gain_percent: float | None, **seconds: Any) -> TriggerParams:
@@ -219,10 +250,14 @@ def _triggers(objective: str, min_gain_percent: float | None, **seconds: Any) ->
     return TriggerParams(min_gain_percent=gain, **seconds)
 
 
-def _require_one_objective(scheduler: Scheduler, objective: str) -> None:
+def _unfit(scheduler: Scheduler, name: str, objective: str) -> list[Fault]:
+    """What a scheduler does not go together with."""
     from stormwright.controller.aims.outlook import OBJECTIVES
 
+    forecasts = getattr(scheduler, "uses_forecast", False)
+    faults = [] if forecasts else options.idle({"forecast_min": f"{name} uses no forecast"})
     searched = getattr(getattr(scheduler, "params", None), "objective", objective)
     if searched in OBJECTIVES and searched != objective:
-        fault = Fault(f"says {searched}, and --objective says {objective}: name one of them", "--set objective")
-        raise InputError("serve", [fault])
+        told = f"says {searched}, and --objective says {objective}: name one of them"
+        faults.append(Fault(told, "--set objective"))
+    return faults

@@ -12,7 +12,7 @@ from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
 from stormwright.experiments import ready
 from stormwright.experiments import what_if as changed
-from stormwright.experiments.bounds import OBJECTIVES, bound_of
+from stormwright.experiments.bounds import AUTO, bound_of, proven_objective
 from stormwright.experiments.compare import run as comparing
 from stormwright.experiments.compare.run import Comparison
 from stormwright.experiments.tradeoff import run as tradeoffs
@@ -101,7 +101,7 @@ def bound(
     placement: Placement | None = None,
     *,
     seconds: float = 10.0,
-    objective: str = "traffic",
+    objective: str = AUTO,
     headroom_percent: float = 20.0,
 ) -> dict[str, Any]:
     """What no valid placement can be better than.
@@ -115,7 +115,8 @@ def bound(
     seconds
         For the proof.
     objective
-        What placements are compared by: ``traffic``, ``throughput`` or ``nodes``.
+        What placements are compared by: ``traffic``, ``throughput`` or ``nodes``; ``auto`` is throughput where a
+        service measured the load, else traffic.
     headroom_percent
         What is to stay free of all nodes and links, for nodes.
 
@@ -136,7 +137,8 @@ def bound(
         It is no problem, or there is no such objective.
     """
     _check_problem(problem)
-    if placement is None and objective in OBJECTIVES:
+    objective = proven_objective(problem, objective)
+    if placement is None:
         placement = place(problem, DECIDING, time_budget_s=2.0, objective=objective, headroom_percent=headroom_percent)
     slots = problem.current_slot if placement is None else placement.slot_of_executor
     figures = bound_of(problem, slots, objective, seconds, headroom_percent)

@@ -12,6 +12,27 @@ from stormwright.model.arrays import IntArray
 #: waits for nothing takes as long as its work, wherever it is done.
 OBJECTIVES = ("traffic", "throughput", "nodes")
 
+#: As for the scheduler `optimizer`: throughput where a service measured the load, else traffic.
+AUTO = "auto"
+
+
+def proven_objective(problem: Problem, objective: str) -> str:
+    """What is proven of a problem: `objective`, one of `OBJECTIVES`, or what `AUTO` comes to.
+
+    Raises
+    ------
+    InputError
+        There is no such objective.
+    """
+    if objective not in (*OBJECTIVES, AUTO):
+        message = f"should be one of {', '.join((*OBJECTIVES, AUTO))}, got {objective!r}"
+        raise InputError("bound", [Fault(message, "objective")])
+    if objective != AUTO:
+        return objective
+    from stormwright.schedulers.frame.by_rates import wanted_of  # brings Numba, which takes a while
+
+    return wanted_of(problem)
+
 
 def bound_of(
     problem: Problem, slots: IntArray, objective: str, seconds: float, headroom_percent: float
@@ -25,7 +46,7 @@ def bound_of(
     slots
         A good placement, shape (E,): the better it is, the sooner it is proven to be the best.
     objective
-        One of `OBJECTIVES`.
+        One of `OBJECTIVES`, or `AUTO`.
     seconds
         For the proof.
     headroom_percent
@@ -36,21 +57,20 @@ def bound_of(
     InputError
         There is no such objective or headroom, or a topology's configuration has a wrong weight.
     """
+    objective = proven_objective(problem, objective)
     if objective == "traffic":
         from stormwright.optimize.bound.prove import bound_cost  # brings solvers of SciPy, which takes a while
 
         return {"objective": objective, **bound_cost(problem, slots, seconds).figures(problem, slots)}
-    if objective not in OBJECTIVES:
-        raise InputError("bound", [Fault(f"should be one of {', '.join(OBJECTIVES)}, got {objective!r}", "objective")])
     if not 0 <= headroom_percent <= 99:
         message = f"should be a number from 0 to 99, got {headroom_percent!r}"
         raise InputError("bound", [Fault(message, "headroom_percent")])
     from stormwright.optimize.rates.start import MeasuredLoad
     from stormwright.predict.fit.file import costs_of
     from stormwright.predict.flow.profile import Profile
-    from stormwright.schedulers.frame.by_rates import Wish
+    from stormwright.schedulers.frame.by_rates import RateSearch, Wish
     from stormwright.schedulers.frame.proof_by_rates import proof_by_rates
 
     load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
-    wish = Wish(objective, "free", headroom_percent / 100, 0)
-    return proof_by_rates(problem, load, slots, wish, seconds)
+    search = RateSearch(problem, load, Wish(objective, "free", headroom_percent / 100, 0))
+    return proof_by_rates(search, slots, seconds)

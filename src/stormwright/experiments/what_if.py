@@ -158,7 +158,10 @@ def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignm
         if changes.assignment is not None:
             return changes.assignment
         if np.all(problem.current_slot == UNPLACED):
-            message = "nothing runs in this problem: name a scheduler that places it first (--scheduler)"
+            message = (
+                "nothing runs in this problem: name a scheduler that places it first, as in --scheduler optimizer, "
+                "or an assignment, as `stormwright schedule FILE --output ASSIGNMENT` writes it"
+            )
             raise InputError("what if", [Fault(message, "$")])
         return Assignment(problem.current_slot)
     asked = changes.scheduler

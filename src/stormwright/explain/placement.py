@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.explain.drawing import component_colours, component_legend, draw, is_small
 from stormwright.explain.placement_svg import placement_svg
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
-from stormwright.model.texts import assumed_text, counted, size_of
+from stormwright.model.texts import assumed_text, counted, reach_texts, size_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,6 +60,8 @@ class Placement(Assignment):
             f"{counted(len(placed), 'executor')} in {workers} on {used}",
         ]
         lines += filter(None, [assumed_text(problem)])
+        if predicted := self.parameters.get("predicted"):
+            lines += ["predicted:", *(f"  {line}" for line in reach_texts(predicted))]
         if self.unplaced:
             lines.append(f"{counted(len(self.unplaced), 'executor')} without a slot:")
             lines += [f"  {count} of {topology}: {'; '.join(why)}" for topology, count, why in self.reasons_together()]

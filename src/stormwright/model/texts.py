@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,28 @@ def amount_range(least: float, most: float, unit: str) -> str:
     """``0.5 to 1.25 GHz``, or one amount where both read the same."""
     low, high = amount(least, unit), amount(most, unit)
     return low if low == high else f"{low.rpartition(' ')[0]} to {high}"
+
+
+def reach_texts(predicted: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+    """What rate is predicted of every topology and what limits it, beside what runs now, a line each.
+
+    Parameters
+    ----------
+    predicted
+        ``after`` and ``before``, each as `stormwright.predict.told.reach` makes it.
+    """
+    before = {one["topology"]: one for one in predicted["before"]}
+    for one in predicted["after"]:
+        now, text = before.get(one["topology"]), f"{one['topology']}: {_reach_text(one)}"
+        yield f"{text}; now {'the same' if now == one else _reach_text(now)}" if now else text
+
+
+def _reach_text(one: Mapping[str, Any]) -> str:
+    rate, reached = f"{one['rate_tps']:,.0f}", one["highest_tps"] if one["pending_tps"] is None else one["pending_tps"]
+    told = f"{rate} are not sustained" if one["latency_ms"] is None else f"{one['latency_ms']:,.1f} ms at {rate}"
+    if reached is None:
+        return f"nothing that is known limits its trees/s, {told}"
+    return f"at most {reached:,.0f} trees/s by {one['bottleneck']['text']}, {told}"
 
 
 def proof_text(proof: Mapping[str, Any]) -> str:

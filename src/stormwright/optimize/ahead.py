@@ -18,7 +18,7 @@ from stormwright.optimize.layout.coarsen import coarsen, find_large
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.regions import cut_into_regions
 from stormwright.optimize.layout.start import Workers, make_layout
-from stormwright.optimize.rates.score import THROUGHPUT, add_up, fullest
+from stormwright.optimize.rates.score import THROUGHPUT, add_up, headroom
 from stormwright.optimize.rates.search import keep
 from stormwright.optimize.rates.search import search as search_rates
 from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sustained
@@ -68,7 +68,7 @@ def ready_rates() -> None:
     load = MeasuredLoad(Profile.of(nothing))
     of = make_sustained(nothing, load, Seats(none, none, none, none, no_bool, no_bool, none), aim)
     add_up(of)
-    fullest(of)
+    headroom(of)
     search_rates(of, 0, 0.0, 1.0)
     keep(of, none, none)
 

@@ -82,7 +82,8 @@ def predict(
     if slot_of_executor is None:
         slot_of_executor = problem.current_slot
         if np.all(slot_of_executor == UNPLACED):
-            raise InputError("placement", [Fault("nothing runs in this problem: say which placement is meant", "$")])
+            message = "nothing runs in this problem: say which placement is meant, as predict(problem, place(problem))"
+            raise InputError("placement", [Fault(message, "$")])
     profile = profile or Profile.of(problem)
     rates = _named(problem, assumptions.rate_tps, profile.rate_tps)
     weights = _named(problem, assumptions.weights, weights_of(problem)) * rates

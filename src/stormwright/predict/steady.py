@@ -12,7 +12,7 @@ from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import Demand
-from stormwright.predict.fairness import highest_rates
+from stormwright.predict.fairness import NO_LIMIT, highest_rates
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.flow.standing import Standing
@@ -177,8 +177,29 @@ def fullest_use(shares: csr_array, free: FloatArray, rate_tps: FloatArray) -> Fl
     rate_tps
         Trees/s, shape (T,).
     """
-    used = shares @ rate_tps
-    part = np.divide(used, free, out=np.where(used > 0, np.inf, 0.0), where=free > 0)
-    entries, most = shares.tocoo(), np.zeros(len(rate_tps))
-    np.maximum.at(most, entries.col[entries.data > 0], part[entries.row[entries.data > 0]])
+    topology, _, part = _used(shares, free, rate_tps)
+    most = np.zeros(len(rate_tps))
+    np.maximum.at(most, topology, part)
     return most
+
+
+def fullest_rows(shares: csr_array, free: FloatArray, rate_tps: FloatArray) -> IndexArray:
+    """Which resource of each topology is the fullest at given rates, the first of several; shape (T,).
+
+    Parameters
+    ----------
+    shares, free, rate_tps
+        As for `fullest_use`.
+    """
+    topology, row, part = _used(shares, free, rate_tps)
+    order, rows = np.lexsort((-row, part)), np.full(len(rate_tps), NO_LIMIT)
+    rows[topology[order]] = row[order]  # of several, the last counts
+    return rows
+
+
+def _used(shares: csr_array, free: FloatArray, rate_tps: FloatArray) -> tuple[IndexArray, IndexArray, FloatArray]:
+    """Topologies, resources that they use, and how full these are at given rates."""
+    used, entries = shares @ rate_tps, shares.tocoo()
+    part = np.divide(used, free, out=np.where(used > 0, np.inf, 0.0), where=free > 0)
+    there = entries.data > 0
+    return entries.col[there], entries.row[there], part[entries.row[there]]

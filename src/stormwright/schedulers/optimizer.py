@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from stormwright.errors import Fault, InputError
@@ -16,7 +17,7 @@ from stormwright.optimize.rates.start import MeasuredLoad
 from stormwright.optimize.search.budget import Budget
 from stormwright.predict.fit.file import costs_of
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.frame.by_rates import RateSearch, Wish
+from stormwright.schedulers.frame.by_rates import RateSearch, Wish, wanted_of
 from stormwright.schedulers.frame.by_traffic import WEIGHTS, TrafficSearch
 from stormwright.schedulers.frame.proof_by_rates import PROVEN, proof_by_rates
 from stormwright.schedulers.frame.waiting import answer
@@ -83,8 +84,20 @@ class OptimizerParams(Params):
             faults.append(Fault("prices and limits of moves need objective=traffic", "objective"))
         if self.objective not in ("auto", "traffic", *PROVEN) and self.bound:
             faults.append(Fault(f"there is no bound of {self.objective}", "bound"))
+        usual = {field.name: field.default for field in fields(self)}
+        idle = {name: needs for name, needs in self._idle() if getattr(self, name) != usual[name]}
+        faults += [Fault(f"has no effect: it needs {needs}", name) for name, needs in idle.items()]
         if faults:
             raise InputError("scheduler parameters", faults)
+
+    def _idle(self) -> Iterator[tuple[str, str]]:
+        """Parameters that nothing goes by, and what they would need."""
+        if self.objective != "nodes":
+            yield "headroom_percent", "objective=nodes"
+        if self.objective == "traffic":
+            yield "workers", "another objective than traffic"
+        if not self.bound:
+            yield "bound_budget_s", "bound=true"
 
     @property
     def needs_traffic(self) -> bool:
@@ -156,9 +169,11 @@ class OptimizerScheduler:
     Scientific Computing 20, 1998, https://doi.org/10.1137/S1064827595287997).
 
     There is no clock unless a time budget is given: the same problem, seed, number of iterations and threads give the
-    same answer. The answer says how many iterations were made (`iterations_made`), and, if asked for a `bound`, its
-    `proof`: `cost` (of traffic alone), `factor` (by which all rates can grow) or `nodes`, the `bound`, the `gap`
-    between them, and whether it is `optimal`. Of latency there is none; with objective auto it is that of traffic.
+    same answer. The answer says how many iterations were made (`iterations_made`); where it does not go by traffic what
+    is `predicted` of every topology, `before` and `after`: its highest rate, bottleneck and latency; and, if asked for
+    a `bound`, its `proof`: `cost` (of traffic alone), `factor` (by which all rates can grow) or `nodes`, the `bound`,
+    the `gap` between them, and whether it is `optimal`. Of latency there is none; with objective auto it is that of
+    traffic.
     Machine code comes with the package; where it does not fit, the first call on a machine takes a minute more, once,
     to compile. Ties go to what stays, then to what was found first. Where room is short, it is looked for until half a
     second after the time budget, or a tenth of it if that is more; then topologies are left out until the rest is
@@ -191,9 +206,7 @@ class OptimizerScheduler:
             ready()
         objective = self.params.objective
         if objective == "auto":
-            load = problem.load
-            measured = load is not None and (load.end_ms > load.start_ms or bool(load.costs))
-            objective = "throughput" if measured and not self.params.needs_traffic else "traffic"
+            objective = "traffic" if self.params.needs_traffic else wanted_of(problem)
         if objective == "traffic":
             return self._by_traffic(problem)
         return self._by_rates(problem, objective)
@@ -202,12 +215,13 @@ class OptimizerScheduler:
         """By what is predicted, from what traffic alone would have; CPU follows the rates, so it leaves nothing out."""
         given, begun_s = self.params, time.perf_counter()
         ready_rates()
-        traffic = replace(
-            given,
+        traffic = OptimizerParams(
             objective="traffic",
-            bound=False,
             iterations=min(given.iterations, _FIRST_STEPS),
             time_budget_s=given.time_budget_s * _FIRST_PART,
+            seed=given.seed,
+            threads=given.threads,
+            follow_flows=given.follow_flows,
         )
         first = OptimizerScheduler(traffic).schedule(with_room_for_cpu(problem))
         load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
@@ -218,8 +232,10 @@ class OptimizerScheduler:
         slots = search.improved(first.slot_of_executor, Effort(steps, left_s))
         made = first.parameters["iterations_made"] + search.steps
         reported: dict[str, Any] = {"objective": objective, "iterations_made": made}
+        shown = {"before": problem.current_slot, "after": slots}
+        reported["predicted"] = {when: [one.as_dict() for one in search.reaches(of)] for when, of in shown.items()}
         if given.bound:
-            reported["proof"] = proof_by_rates(problem, load, slots, wish, given.bound_budget_s)
+            reported["proof"] = proof_by_rates(search, slots, given.bound_budget_s)
         return replace(
             first,
             slot_of_executor=slots,

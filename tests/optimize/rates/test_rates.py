@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.optimize.rates.improve import Effort, improve
-from stormwright.optimize.rates.score import LATENCY, NODES, THROUGHPUT, add_up, fullest
+from stormwright.optimize.rates.score import LATENCY, NODES, THROUGHPUT, add_up, headroom
 from stormwright.optimize.rates.search import search
 from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sustained
 from stormwright.predict.costs import Costs
 from stormwright.predict.demand import Demand
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.standing import Standing
-from stormwright.predict.steady import limits
+from stormwright.predict.steady import Placed, limits, steady_state
 from stormwright.testing.strategies import problems
-from stormwright.testing.word_counts import WordCount
+from stormwright.testing.word_counts import WordCount, two_word_counts
 
 COSTS = Costs(serialise_us=2.0, send_us=1.5, send_us_per_kb=0.7, receive_us=3.0, receive_us_per_kb=1.1)
 
@@ -70,7 +70,6 @@ def test_what_is_counted_is_what_a_prediction_says(data):
         [data.draw(st.sampled_from(np.flatnonzero(owner == t).tolist())) for t in problem.executor_topology], np.int32
     )
     profile = Profile.of(problem)
-    assume(np.all(profile.rate_tps > 0))  # what silent topologies burn is no tree in a prediction
     of = make_sustained(
         problem, MeasuredLoad(profile, COSTS), seats_of(problem, slots), Aim(THROUGHPUT, profile.rate_tps)
     )
@@ -80,7 +79,9 @@ def test_what_is_counted_is_what_a_prediction_says(data):
     nodes = of.nodes
     base = nodes["base"] + nodes["workers"] * COSTS.worker_cores
     there = problem.node_cpu_hz > 0
-    counted = np.concatenate([(base + nodes["cpu"]) / nodes["cores"], nodes["out"], nodes["into"]])
+    # What burns with no rate is told to be no more than all there is.
+    cpu = np.minimum(base / nodes["cores"], 1.0) + nodes["cpu"] / nodes["cores"]
+    counted = np.concatenate([cpu, nodes["out"], nodes["into"]])
     known = np.concatenate([there, np.ones(2 * count, bool)])
     assert counted[known] == pytest.approx(expected[: 3 * count][known], rel=1e-6, abs=1e-12)
     threads = of.topologies["rate"] * of.topologies["busiest_s"]
@@ -111,6 +112,27 @@ def test_sums_are_right_after_many_steps(kind, free):
         assert of.nodes[name] == pytest.approx(was, abs=1e-9)
 
 
+def test_what_silent_topologies_burn_grows_with_no_rate():
+    """Nor do full nodes of theirs limit others: a search sees the rates that a prediction does."""
+    problem = two_word_counts(nodes=3, cores=0.4)
+    ours, silent = (problem.load.topologies[t.id] for t in problem.topologies)
+    none = {name: np.zeros_like(getattr(silent, name)) for name in ("pair_tps", "flow_tps")}
+    silent = replace(silent, cpu_hz=np.full(12, 0.06 * problem.core_hz), **none)
+    loads = dict(zip(problem.load.topologies, (ours, silent), strict=True))
+    problem = replace(problem, load=replace(problem.load, topologies=loads))
+    slots = np.array([0, 2] * 6 + [3] * 5 + [4] * 7, np.int32)  # it burns 0.3 of the second node's cores, 0.42 alone
+    profile = Profile.of(problem)
+    assert profile.rate_tps.tolist() == [1_000, 0]
+    placed = Placed.under(profile, problem, slots)
+    highest = steady_state(placed, profile.rate_tps, np.array([1.0, 1.0]), COSTS).highest_tps
+    of = make_sustained(
+        problem, MeasuredLoad(profile, COSTS), seats_of(problem, slots), Aim(THROUGHPUT, profile.rate_tps)
+    )
+    found = improve(of, Effort(0))
+    assert -found.badness == pytest.approx(highest[0] / 1_000, rel=1e-9)
+    assert found.worker.tolist() == of.executors["worker"].tolist()
+
+
 def test_nothing_sustains_more_than_what_is_found():
     """Of all ways to put splits and counts on two nodes, the rest being where it is best."""
     problem = WordCount(nodes=2, cores=0.4, link_bps=None).problem()
@@ -127,7 +149,7 @@ def test_nothing_sustains_more_than_what_is_found():
     add_up(of)
     slots = np.array([0, 2], np.int32)[found.node[found.worker]]
     assert use_of(problem, profile, slots).max() <= best * (1 + 1e-3)
-    assert fullest(of) <= 1 + 1e-6
+    assert headroom(of) == pytest.approx(1)
     assert UNPLACED not in found.worker
 
 

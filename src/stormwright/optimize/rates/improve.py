@@ -15,7 +15,7 @@ import numpy as np
 
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.rates.records import Sustained
-from stormwright.optimize.rates.score import NODES, THROUGHPUT, add_up, fullest
+from stormwright.optimize.rates.score import NODES, THROUGHPUT, add_up, headroom, fullest
 from stormwright.optimize.rates.search import keep, search
 
 #: Stretches, if what is worked out after each takes no more than a part of the steps, or of the time, of one.
@@ -40,8 +40,8 @@ _AT_A_TIME = 2_500
 #: Steps between two looks at the clock.
 _LOOK = 2_000
 
-#: How often rates are made what a placement sustains at the rates of before; and what is no load.
-_CLOSER, _IDLE = 3, 1e-9
+#: What grows by more at once is limited by nothing that is known.
+_ENDLESS = 1e9
 
 
 @dataclass(frozen=True)
@@ -147,17 +147,19 @@ def _searched(of: Sustained, effort: Effort, heat: float, turns: Iterator[IndexA
 def _noted(of: Sustained, wished_tps: FloatArray) -> Improved:
     """The placement as it is, and how good; for highest rates, go on with those that it sustains.
 
-    What does not grow with the rates (workers, silent topologies) then weighs as much as it will.
+    What does not grow with the rates (workers, silent topologies) then weighs as much as it will. Where that alone is
+    too much, rates stay as they are.
     """
     add_up(of)
     if of.state["kind"][0] != THROUGHPUT:
         badness = float(of.state["score"][0])
+    elif (grows := min(headroom(of), _ENDLESS)) > 0:
+        of.topologies["rate"] *= grows
+        add_up(of)
+        begins = wished_tps > 0
+        badness = -float((of.topologies["rate"][begins] / wished_tps[begins]).min(initial=np.inf))
     else:
-        for _ in range(_CLOSER):
-            of.topologies["rate"] /= max(fullest(of), _IDLE)
-            add_up(of)
-        grown = np.divide(of.topologies["rate"], wished_tps, out=np.ones(len(wished_tps)), where=wished_tps > 0)
-        badness = -float(grown.min(initial=np.inf))
+        badness = 0.0
     worker, node = np.empty(len(of.executors), np.int64), np.empty(len(of.workers), np.int64)
     keep(of, worker, node)
     return Improved(worker, node, badness, float(of.state["short"][0]))

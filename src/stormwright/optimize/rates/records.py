@@ -28,8 +28,9 @@ COMPONENT = _record("", "first last first_flow last_flow first_pair last_pair")
 #: What is sent to a component, shuffled, and to an executor: `tuples` for each that the source handles, bytes of one.
 FLOW = _record("tuples size", "source", "local")
 PAIR = _record("tuples size", "source target")
-#: `rate` in trees/s is what the score is made for, `dearer` a factor of what messages take; `rounds` is 1 where no
-#: tuple circles; `last_filled` is where the topology's workers with executors end, see `Sustained.filled`.
+#: `rate` in trees/s is what the score is made for, 0 of a topology that begins none; `dearer` a factor of what messages
+#: take; `rounds` is 1 where no tuple circles; `last_filled` is where the topology's workers with executors end, see
+#: `Sustained.filled`.
 TOPOLOGY = _record(
     "rate dearer busiest_s messages tried_busiest_s tried_messages",
     "first last first_component last_component first_worker last_worker last_filled most rounds places tried_places",

@@ -189,15 +189,18 @@ def add_up(of: Sustained) -> None:
 
 
 @compiled
-def fullest(of: Sustained) -> float:
-    """The highest utilisation of anything at the topologies' rates, in parts of what there is."""
-    most = 0.0
+def headroom(of: Sustained) -> float:
+    """By what factor all rates can grow until something that trees use is full; 0 where it is so without any tree."""
+    most = 1e300
     for node in range(len(of.nodes)):
         on = of.nodes[node]
-        cpu = on.base + on.workers * of.cost[0].worker_cores + on.cpu
-        if cpu > 0.0:
-            most = max(most, cpu / on.cores if on.cores > 0.0 else 1e300)
-        most = max(most, on.out, on.into)
+        if on.cpu > 0.0:
+            most = min(most, (on.cores - on.base - on.workers * of.cost[0].worker_cores) / on.cpu)
+        used = max(on.out, on.into)
+        if used > 0.0:
+            most = min(most, 1.0 / used)
     for topology in range(len(of.topologies)):
-        most = max(most, of.topologies[topology].rate * of.topologies[topology].busiest_s)
-    return most
+        used = of.topologies[topology].rate * of.topologies[topology].busiest_s
+        if used > 0.0:
+            most = min(most, 1.0 / used)
+    return max(most, 0.0)

@@ -136,10 +136,10 @@ def make_sustained(
     topologies["last_component"] = np.where(placed, first[1:], 0)
     state = np.zeros(1, STATE)
     state["limit"], state["scale"], state["kind"] = aim.limit, 1.0, aim.kind
-    nodes = _nodes(problem, seats)
+    nodes = _nodes(problem, seats, load.profile.idle_hz())
     lack_mb = np.maximum(-nodes["memory_left"], 0.0)
     state["short"] = np.sum(lack_mb + PORT_MB * np.maximum(nodes["used"] - nodes["ports"], 0))
-    movable = (placed & seats.movable)[problem.executor_topology]
+    movable = (placed & (topologies["rate"] > 0) & seats.movable)[problem.executor_topology]
     return Sustained(
         executors=_executors(problem, load, seats),
         components=components,
@@ -165,11 +165,8 @@ def make_sustained(
 def _executors(problem: Problem, load: MeasuredLoad, seats: Seats) -> Records:
     profile = load.profile
     executors = np.zeros(problem.num_executors, EXECUTOR)
-    idle_s = profile.idle_hz() / problem.core_hz
-    cycles = profile.work_cycles(load.costs, load.corrections)
-    # What a silent topology burns is a tree of its own, one a second.
-    executors["work_s"] = np.where(idle_s > 0, idle_s, cycles / problem.core_hz)
-    executors["begins"] = np.where(idle_s > 0, 1.0, profile.begins)
+    executors["work_s"] = profile.work_cycles(load.costs, load.corrections) / problem.core_hz
+    executors["begins"] = profile.begins
     executors["memory_mb"] = problem.executor_demand[1]
     executors["topology"], executors["worker"] = problem.executor_topology, seats.worker
     return executors
@@ -181,7 +178,7 @@ def _topologies(problem: Problem, load: MeasuredLoad, seats: Seats, aim: Aim, pl
     worker = np.searchsorted(seats.topology, np.arange(len(topologies) + 1))
     topologies["first"], topologies["last"] = begin[:-1], np.where(placed, begin[1:], begin[:-1])
     topologies["first_worker"], topologies["last_worker"] = worker[:-1], np.where(placed, worker[1:], worker[:-1])
-    topologies["rate"] = np.where(load.profile.rate_tps > 0, aim.rate_tps, 1.0)
+    topologies["rate"] = np.where(load.profile.rate_tps > 0, aim.rate_tps, 0.0)
     topologies["dearer"] = correction_factors(problem, load.corrections)[1]
     topologies["most"] = seats.most
     topologies["movable"], topologies["may_be_empty"] = seats.movable, seats.may_be_empty
@@ -195,7 +192,7 @@ def _workers(seats: Seats) -> Records:
     return workers
 
 
-def _nodes(problem: Problem, seats: Seats) -> Records:
+def _nodes(problem: Problem, seats: Seats, idle_hz: FloatArray) -> Records:
     of = nodes_of(problem)
     nodes = np.zeros(len(problem.supervisors), NODE)
     nodes["cores"] = np.maximum(of.cores, _NO_CORES)
@@ -204,6 +201,9 @@ def _nodes(problem: Problem, seats: Seats) -> Records:
     nodes["rack"], nodes["ports"] = problem.node_rack, seats.ports
     on = np.append(seats.node, UNPLACED)[seats.worker]
     here = on != UNPLACED
+    placed = np.bincount(problem.executor_topology, ~here, len(problem.topologies)) == 0
+    burns = here & placed[problem.executor_topology]
+    nodes["base"] = np.bincount(on[burns], idle_hz[burns] / of.core_hz[on[burns]], len(nodes))
     taken = np.bincount(on[here], problem.executor_demand[1][here], len(nodes))
     nodes["memory_left"] = problem.node_capacity[1] - taken
     in_use = np.unique(seats.worker[here])

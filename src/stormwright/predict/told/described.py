@@ -7,15 +7,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from stormwright.model import UNPLACED, Problem
-from stormwright.model.arrays import FloatArray
+from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.fairness import NO_LIMIT
-from stormwright.predict.flow.profile import Profile
 from stormwright.predict.queue.waits import node_use
-from stormwright.predict.steady import Placed, Steady, limits
+from stormwright.predict.steady import Placed, Steady, fullest_rows, limits
 from stormwright.predict.sums import ratio, sums
-from stormwright.predict.told.names import PENDING, Bottleneck, bottleneck, node_name, thread_name
-from stormwright.predict.told.notes import notes_of_all, notes_of_topology
+from stormwright.predict.told.names import bottleneck, node_name, thread_name
+from stormwright.predict.told.notes import notes_of_all, notes_of_topology, why_no_latency
 from stormwright.predict.told.prediction import (
     BusyThread,
     Interval,
@@ -24,9 +23,7 @@ from stormwright.predict.told.prediction import (
     Sustained,
     TopologyPrediction,
 )
-
-#: Where nothing is fuller than this while all trees are pending that may be, their number is what limits the rate.
-_CLEARLY_BELOW = 0.9
+from stormwright.predict.told.reach import bottleneck_of, is_limited, is_sustained
 
 #: Of all trees, the part that is done within the time given besides the mean.
 _LATE = 0.99
@@ -54,8 +51,9 @@ def described(placed: Placed, states: Sequence[Steady], costs: Costs) -> Predict
     if len(use) and use[fullest] == 0:
         fullest = NO_LIMIT
     late = [state.given.ways.latency.quantile(_LATE) for state in states]
+    rows = fullest_rows(shares, free, steady.given.rate_tps)
     return Prediction(
-        topologies=tuple(_topology(placed, states, late, costs, t) for t in range(len(problem.topologies))),
+        topologies=tuple(_topology(placed, states, late, rows, costs, t) for t in range(len(problem.topologies))),
         nodes=tuple(_nodes(problem, states, costs)),
         busiest=tuple(_busiest(problem, steady)),
         fullest=bottleneck(problem, steady.demand, fullest),
@@ -65,17 +63,19 @@ def described(placed: Placed, states: Sequence[Steady], costs: Costs) -> Predict
 
 
 def _topology(
-    placed: Placed, states: Sequence[Steady], late: Sequence[FloatArray], costs: Costs, topology: int
+    placed: Placed,
+    states: Sequence[Steady],
+    late: Sequence[FloatArray],
+    fullest: IndexArray,
+    costs: Costs,
+    topology: int,
 ) -> TopologyPrediction:
     problem, profile, steady = placed.problem, placed.profile, states[0]
     highest = _interval([state.highest_tps[topology] for state in states])
-    limited = bool(np.isfinite(profile.layout.pending[topology])) and highest.value > 0
+    limited = is_limited(profile, steady, topology)
     pending = _interval([state.pending.rate_tps[topology] for state in states]) if limited else None
-    what = bottleneck(problem, steady.full_demand, int(steady.limit[topology]))
-    if limited and steady.pending_use[topology] < _CLEARLY_BELOW:
-        what = Bottleneck(PENDING)
     rate = float(steady.given.rate_tps[topology])
-    sustained = [_sustained(profile, state, topology) for state in states]
+    sustained = [is_sustained(profile, state, topology) for state in states]
     mean = [state.given.ways.latency.mean for state in states]
     return TopologyPrediction(
         topology=problem.topologies[topology].id,
@@ -84,7 +84,7 @@ def _topology(
         rate_tps=rate,
         highest_tps=highest,
         pending_tps=pending,
-        bottleneck=what,
+        bottleneck=bottleneck_of(problem, profile, steady, topology),
         headroom=highest.value / rate if rate > 0 else 0.0,
         sustained=_answer(sustained) if rate > 0 else None,
         latency_ms=_ms([float(s[topology]) if held else None for s, held in zip(mean, sustained, strict=True)]),
@@ -92,14 +92,9 @@ def _topology(
         pending_latency_ms=(
             _ms([float(state.pending.ways.latency.mean[topology]) for state in states]) if limited else None
         ),
+        no_latency="" if sustained[0] else why_no_latency(placed, steady, topology, int(fullest[topology])),
         notes=tuple(notes_of_topology(placed, steady, costs, topology)),
     )
-
-
-def _sustained(profile: Profile, steady: Steady, topology: int) -> bool:
-    """Whether nothing that a topology uses is full at the rates asked for, nor its pending trees too few."""
-    rate, cycle_s = steady.given.rate_tps[topology], steady.given.ways.cycle.mean[topology]
-    return bool(rate > 0 and steady.given_use[topology] < 1 and rate * cycle_s <= profile.layout.pending[topology])
 
 
 def _answer(sustained: Sequence[bool]) -> Sustained:

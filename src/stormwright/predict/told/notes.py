@@ -13,6 +13,7 @@ from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.predict.flow.measured import BYTES_PER_TUPLE
 from stormwright.predict.queue.waits import node_use
 from stormwright.predict.steady import Placed, Steady
+from stormwright.predict.told.names import bottleneck
 from stormwright.predict.told.prediction import ASSUMED
 
 
@@ -50,6 +51,27 @@ def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: in
     if not steady.pending.settled:
         yield "the rate with all trees pending was not found to the last digit"
     yield from _beyond_rate(costs, one.id, float(steady.given.rate_tps[topology]))
+
+
+def why_no_latency(placed: Placed, steady: Steady, topology: int, fullest: int) -> str:
+    """Why there is no latency to tell of a topology at a rate that is not sustained.
+
+    Parameters
+    ----------
+    placed, steady
+        The placement and its steady state.
+    topology
+        Its index.
+    fullest
+        The row of what is fullest of all that it uses.
+    """
+    if not steady.demand.running[topology]:
+        return "not all of its executors have a slot"
+    if steady.given.rate_tps[topology] == 0:
+        return "its spouts began no trees while it was measured"
+    if steady.given_use[topology] >= 1:
+        return f"more would be asked of {bottleneck(placed.problem, steady.demand, fullest)} than there is"
+    return f"more trees would have to be pending than {MAX_SPOUT_PENDING} allows"
 
 
 def notes_of_all(placed: Placed, steady: Steady, costs: Costs) -> Iterator[str]:

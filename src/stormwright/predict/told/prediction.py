@@ -60,6 +60,8 @@ class TopologyPrediction:
         sustained.
     pending_latency_ms
         Mean complete latency at `pending_tps`.
+    no_latency
+        Why there is no `latency_ms`; empty where there is one.
     notes
         What should be known before one relies on it.
     """
@@ -76,6 +78,7 @@ class TopologyPrediction:
     latency_ms: Interval | None
     p99_ms: Interval | None
     pending_latency_ms: Interval | None
+    no_latency: str = ""
     notes: tuple[str, ...] = ()
 
     @property
@@ -101,6 +104,7 @@ class TopologyPrediction:
             "bottleneck": self.bottleneck.as_dict(),
             "headroom": self.headroom if isfinite(self.headroom) else None,
             "sustained": self.sustained,
+            "no_latency": self.no_latency or None,
             "notes": list(self.notes),
         }
 
@@ -195,7 +199,8 @@ class Prediction:
         )
         if topology.sustained is None:
             return f"{topology.topology}: {rate}"
-        asked = [NOT_SUSTAINED[topology.sustained]] if topology.sustained in NOT_SUSTAINED else []
+        why = f": {topology.no_latency}" if topology.no_latency else ""
+        asked = [NOT_SUSTAINED[topology.sustained] + why] if topology.sustained in NOT_SUSTAINED else []
         if topology.latency_ms is not None and topology.p99_ms is not None:
             asked.append(f"{topology.latency_ms.value:,.1f} ms, p99 {topology.p99_ms.value:,.1f} ms")
         return f"{topology.topology}: {rate}; at {topology.rate_tps:,.0f} trees/s {', '.join(asked)}"

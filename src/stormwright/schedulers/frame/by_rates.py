@@ -11,6 +11,7 @@ the whole prediction, beside what runs now.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +30,7 @@ from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.steady import Placed, Steady
+from stormwright.predict.told.reach import Reach, reaches
 from stormwright.schedulers.frame.moving_back import move_back
 from stormwright.schedulers.frame.quietest import quietest
 from stormwright.schedulers.frame.rate_seats import Seating
@@ -41,6 +43,9 @@ _WORTH_IT, _SAME = 5e-3, 1e-3
 
 #: Of the time, the part for searches and what judges what they find; the rest is for what may stay.
 _SEARCHING = 0.85
+
+#: Placements as good as the best so far whose states are remembered: one of them is the answer.
+_REMEMBERED = 2
 
 #: What grows by more is limited by nothing that is known.
 _ENDLESS = 1e9
@@ -114,15 +119,17 @@ class RateSearch:
     """
 
     def __init__(self, problem: Problem, load: MeasuredLoad, wish: Wish) -> None:
-        self.problem, self._load, self._wish = problem, load, wish
+        self.problem, self.load, self.wish = problem, load, wish
         self._profile: Profile = load.profile
         self._last: Placed | None = None
         self._wanted_tps = weights_of(problem) * load.profile.rate_tps
+        self._least, self._good = np.inf, deque[tuple[IntArray, Steady]](maxlen=_REMEMBERED)
+        self._now: Steady | None = None
         self.steps = 0
 
     @cached_property
     def _seating(self) -> Seating:
-        return Seating(self.problem, self._free, self._wish.workers)
+        return Seating(self.problem, self._free, self.wish.workers)
 
     @cached_property
     def _free(self) -> BoolArray:
@@ -154,7 +161,7 @@ class RateSearch:
             found.append(each)
             badness.append(self.badness(each))
         best = int(np.argmin(badness))
-        if self._wish.objective == "throughput":
+        if self.wish.objective == "throughput":
             best = quietest(self.problem, found, badness, _SAME)
         if not runs:
             return found[best]
@@ -165,7 +172,7 @@ class RateSearch:
 
     def _searched(self, starts: list[IntArray], badness: list[float], searching: Searching) -> Iterator[IntArray]:
         tried = self._tried(starts, badness, searching.most(self.problem.num_executors))
-        parts = Parts.of(self._load.profile)
+        parts = Parts.of(self.load.profile)
         for number, (kind, seats) in enumerate(tried):
             if searching.is_over:
                 return
@@ -179,7 +186,7 @@ class RateSearch:
 
         Those are placements by how bad they are, then what is gathered by the CPU that was measured.
         """
-        kinds = _KINDS[self._wish.objective]
+        kinds = _KINDS[self.wish.objective]
         ours, gathered = [self._seating.seats(each) for each in starts], list(self._seating.gathered(starts[0]))
         if len(kinds) * len(ours + gathered) <= most:
             return list(product(kinds, ours + gathered))
@@ -188,12 +195,12 @@ class RateSearch:
 
     def _fullness(self, seats: Seats) -> tuple[float, int]:
         fullest, nodes = self._seating.fullest(seats)
-        return (max(fullest - 1, 0.0), nodes) if self._wish.objective == "nodes" else (fullest, nodes)
+        return (max(fullest - 1, 0.0), nodes) if self.wish.objective == "nodes" else (fullest, nodes)
 
     def _improve(self, seats: Seats, kind: int, effort: Effort, parts: Parts) -> Improved:
-        limit = 1.0 - self._wish.headroom if kind == NODES else 1.0
+        limit = 1.0 - self.wish.headroom if kind == NODES else 1.0
         aim = Aim(kind, self._wanted_tps if kind == THROUGHPUT else self._profile.rate_tps, limit)
-        return improve(make_sustained(self.problem, self._load, seats, aim, self._wish.seed, parts), effort)
+        return improve(make_sustained(self.problem, self.load, seats, aim, self.wish.seed, parts), effort)
 
     def chosen_workers(self, slots: IntArray) -> dict[str, int]:
         """Topology id → how many workers it should be given, of those that get another number than they ask for."""
@@ -213,28 +220,56 @@ class RateSearch:
         Throughput is that of the topology that comes off worst by its weight, and a tenth of what it is on average;
         latency counts where rates are sustained, and nodes where enough stays free.
         """
-        state = self.predicted(slots)
+        state = self._evaluated(slots)
+        badness = self._badness(slots, state)
+        if badness <= self._least + 2 * _SAME:  # the answer, and what may stay of it, may each be worse by one
+            self._least = min(badness, self._least)
+            self._good.append((slots, state))
+        if slots is self.problem.current_slot:
+            self._now = state
+        return badness
+
+    def _badness(self, slots: IntArray, state: Steady) -> float:
         there = self._profile.rate_tps > 0
         there &= np.bincount(self.problem.executor_topology, slots == UNPLACED, len(there)) == 0
         rate = self._profile.rate_tps[there]
         if not len(rate):
             return 0.0
         too_full = float(np.maximum(state.given_use[there], 1.0).max() - 1.0)
-        if self._wish.objective == "throughput":
+        if self.wish.objective == "throughput":
             reached = np.where(np.isfinite(self._profile.layout.pending), state.pending.rate_tps, state.highest_tps)
             grown = np.log(np.clip(reached[there] / self._wanted_tps[there], 1 / _ENDLESS, _ENDLESS))
             return -float(grown.min() + 0.1 * grown.mean())
         latency_s = float(rate @ state.given.ways.latency.mean[there] / rate.sum())
-        if self._wish.objective == "latency":
+        if self.wish.objective == "latency":
             return 1e3 * too_full + float(np.log(max(latency_s, 1e-12)))
-        allowed = 1.0 - self._wish.headroom
+        allowed = 1.0 - self.wish.headroom
         over = float(np.maximum(state.given_use[there] - allowed, 0.0).max())
         nodes = len(np.unique(self.problem.slot_node[slots[slots != UNPLACED]]))
         return nodes + 1e3 * over + 1e-3 * min(latency_s, 1.0)
 
     def predicted(self, slots: IntArray) -> Steady:
-        """The steady state of a placement."""
-        rates, load = self._profile.rate_tps, self._load
+        """The steady state of a placement; of what runs and of the best that was judged it is known."""
+        if self._now is not None and np.array_equal(slots, self.problem.current_slot):
+            return self._now
+        known = (state for good, state in self._good if np.array_equal(good, slots))
+        return next(known, None) or self._evaluated(slots)
+
+    def reaches(self, slots: IntArray) -> list[Reach]:
+        """What topologies can come to under a placement; none where nothing is placed."""
+        if np.all(slots == UNPLACED):
+            return []
+        return list(reaches(self.problem, self._profile, self.predicted(slots)))
+
+    def _evaluated(self, slots: IntArray) -> Steady:
+        rates, load = self._profile.rate_tps, self.load
         self._last = Placed.under(self._profile, self.problem, slots, self._last)
         _, (state,) = steady_states(self._last, rates, self._wanted_tps, [(load.costs, load.corrections)])
         return state
+
+
+def wanted_of(problem: Problem) -> str:
+    """The objective where nobody names one: throughput where a service measured the load, else traffic."""
+    load = problem.load
+    measured = load is not None and (load.end_ms > load.start_ms or bool(load.costs))
+    return "throughput" if measured else "traffic"

@@ -12,7 +12,6 @@ from stormwright.model.arrays import IndexArray, IntArray
 from stormwright.model.conf.keys import WORKERS, WORKERS_KEY
 from stormwright.model.limits.resources import Overused
 from stormwright.model.limits.violations import broken_limits
-from stormwright.optimize.rates.start import MeasuredLoad
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.bound.case import Case
 from stormwright.predict.bound.prove import SAME, fewest_nodes, least_full
@@ -24,17 +23,15 @@ from stormwright.schedulers.kit.limits import num_workers
 PROVEN = ("throughput", "nodes")
 
 
-def proof_by_rates(problem: Problem, load: MeasuredLoad, slots: IntArray, wish: Wish, seconds: float) -> dict[str, Any]:
+def proof_by_rates(search: RateSearch, slots: IntArray, seconds: float) -> dict[str, Any]:
     """What a placement reaches, what none is better than, and the gap between them, for programs.
 
     Parameters
     ----------
-    problem, load
-        The problem, and what was measured.
+    search
+        Of the problem; the objective of its wish is one of `PROVEN`.
     slots
         Slot of every executor, -1 for none, shape (E,).
-    wish
-        What is wanted; its objective is one of `PROVEN`.
     seconds
         For the proof.
 
@@ -46,11 +43,12 @@ def proof_by_rates(problem: Problem, load: MeasuredLoad, slots: IntArray, wish: 
         is better than, None where nothing limits rates or no placement sustains them. ``gap`` is between the two in
         parts of the first, None where there is none to tell. And ``optimal``.
     """
+    problem, load, wish = search.problem, search.load, search.wish
     profile, throughput = load.profile, wish.objective == "throughput"
     wanted_tps = profile.rate_tps * weights_of(problem) if throughput else profile.rate_tps
     assumptions = Assumptions(load.costs, load.corrections)
     case = Case.of(problem, profile, assumptions, wanted_tps, _workers(problem, wish))
-    state, valid = RateSearch(problem, load, wish).predicted(slots), _valid(problem, slots, case)
+    state, valid = search.predicted(slots), _valid(problem, slots, case)
     there = wanted_tps > 0
     if throughput:
         factor = float((state.highest_tps[there] / wanted_tps[there]).min(initial=np.inf))

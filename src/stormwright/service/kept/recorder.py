@@ -61,12 +61,13 @@ class Recorder:
         seen = without_assumed_traffic(problem)
         after = cost_of(seen, planned_slots(problem, decision.plan.moves))
         before, wanted = decision.before or after, decision.after or after
-        parameters = decision.assignment.parameters if decision.assignment else {}
+        parameters = dict(decision.assignment.parameters) if decision.assignment else {}
+        parameters.pop("predicted", None)  # much in a large cluster; what a move promises is noted with it
         at_ms = self._now_ms()
         row = {
             "at_ms": at_ms,
             "scheduler": self._scheduler,
-            "parameters": orjson.dumps(dict(parameters), default=str).decode(),
+            "parameters": orjson.dumps(parameters, default=str).decode(),
             "reason": decision.reason,
             "dry_run": dry_run,
             "moves": orjson.dumps(_moved_executors(decision.plan.moves)).decode(),
