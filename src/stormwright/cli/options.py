@@ -84,6 +84,18 @@ jars = click.option("--jar", "jars", multiple=True, type=PATH, help="Where Java 
 nodes = click.option("--nodes", default=3, show_default=True, help="Supervisors.")
 
 
+def anew(default: str) -> Callable[[Function], Function]:
+    """``--anew`` and ``--keep``, None where neither is said; `default` says what that means."""
+    return click.option(
+        "--anew/--keep",
+        "anew",
+        default=None,
+        help="Whether a scheduler places everything anew, as if nothing ran, in such slots that as little as can be "
+        "moves; or is told what runs, which most then leave where it is, and online and optimizer move where that "
+        f"pays.  [default: {default}]",
+    )
+
+
 def output(text: str) -> Callable[[Function], Function]:
     """``--output``, a path; `text` says what is written there."""
     return click.option("--output", type=OUTPUT_PATH, help=text)

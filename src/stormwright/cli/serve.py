@@ -18,7 +18,7 @@ from stormwright.errors import Fault, InputError
 
 if TYPE_CHECKING:
     from stormwright.model import Scheduler
-    from stormwright.schedulers.kit.triggers import TriggerParams
+    from stormwright.schedulers.kit.triggers import Adaptation, TriggerParams
 
 #: Of a service in its state directory: two would take each other's records, and both move topologies.
 LOCK = "service.lock"
@@ -32,6 +32,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @click.option("--port", default=7070, show_default=True, type=click.IntRange(1, 65535), help="Its port.")
 @options.scheduler
 @options.parameters
+@options.anew("anew for those that are adaptive by their source and do not move what runs by themselves, else keep")
 @click.option("--initial", default=STORMS_OWN, show_default=True, help="Scheduler for topologies without a slot.")
 @click.option(
     "--state",
@@ -70,11 +71,10 @@ _SECONDS = options.FiniteRange(0, 1e6)
 )
 @click.option(
     "--objective",
-    default="throughput",
-    show_default=True,
     type=click.Choice(["throughput", "latency", "nodes", "traffic"]),
     help="What a move has to gain, by prediction: a higher rate, shorter latency, fewer nodes, or less traffic between "
-    "nodes, whatever comes of that.",
+    "nodes, whatever comes of that.  [default: throughput; for those that place anew as their source does, what that "
+    "looks at]",
 )
 @click.option(
     "--gain",
@@ -150,12 +150,13 @@ def command(
     port: int,
     scheduler_name: str,
     assignments: tuple[str, ...],
+    anew: bool | None,
     initial: str,
     state_dir: Path,
     storm_home: Path,
     alarm_after_s: float | None,
     forecast_min: int,
-    objective: str,
+    objective: str | None,
     least_measured_s: float,
     dry_run: bool,
     max_topologies: int,
@@ -174,13 +175,13 @@ def command(
     """
     from stormwright.controller.planning.plan import MoveBudget
     from stormwright.pipeline.settings import StreamSettings
-    from stormwright.schedulers import make_scheduler
     from stormwright.service.hooks.hook_program import load_hook
     from stormwright.service.kept.history import HistorySettings
     from stormwright.service.settings import ServiceSettings
     from stormwright.service.wiring import Service
     from stormwright.storm.gateway import gateway_command
 
+    scheduler, objective, adapts = _deciding(scheduler_name, assignments, objective, anew)
     settings = ServiceSettings(
         state_dir=state_dir,
         host=host,
@@ -190,6 +191,7 @@ def command(
         on_failure=load_hook(on_failure) if on_failure else None,
         triggers=_triggers(objective, **triggers),
         objective=objective,
+        adapts=adapts,
         least_measured_s=least_measured_s,
         budget=MoveBudget(max_topologies, max_executors),
         history=HistorySettings(history_uri, history_format, keep_history_days),
@@ -197,8 +199,6 @@ def command(
         stream=StreamSettings(keep_raw_s=round(keep_raw_h * 3600), alarm_after_s=alarm_after_s),
     )
     stop = threading.Event()
-    scheduler = make_scheduler(scheduler_name, assignments, objective=objective)
-    _require_one_objective(scheduler, objective)
     with (
         alone(state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK),
         shown(),
@@ -208,7 +208,32 @@ def command(
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
         say(f"serving at http://{host}:{port}, deciding with {scheduler_name}")
+        _warn(scheduler_name, scheduler)
         service.run(stop)
+
+
+def _deciding(
+    name: str, assignments: tuple[str, ...], objective: str | None, anew: bool | None
+) -> tuple[Scheduler, str, Adaptation]:
+    """Who decides, what a move has to gain, and when a better placement is looked for."""
+    from stormwright.controller.aims.outlook import THROUGHPUT, TRAFFIC
+    from stormwright.schedulers import make_scheduler
+    from stormwright.schedulers.anew.anew import asked, if_it_adapts
+    from stormwright.schedulers.kit.traits import declared
+    from stormwright.schedulers.kit.triggers import ONLINE
+
+    scheduler = make_scheduler(name, assignments, objective=objective or THROUGHPUT)
+    adapts = declared(scheduler).adapts if anew is not False and if_it_adapts(scheduler) else ONLINE
+    objective = objective or (THROUGHPUT if adapts == ONLINE else TRAFFIC)
+    _require_one_objective(scheduler, objective)
+    return asked(name, scheduler, anew, if_it_adapts), objective, adapts
+
+
+def _warn(name: str, scheduler: Scheduler) -> None:
+    from stormwright.schedulers.anew.anew import why_nothing_moves
+
+    if why := why_nothing_moves(name, scheduler):
+        say(why)
 
 
 def _triggers(objective: str, min_gain_percent: float | None, **seconds: Any) -> TriggerParams:

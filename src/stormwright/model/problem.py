@@ -136,6 +136,8 @@ class Problem(ByContent):
 
     def with_nothing_running(self) -> Problem:
         """The same problem as if nothing ran, under a load that was measured where everything does."""
+        if not self.current:
+            return self
         return replace(self, current={}, measured=self.current if self.measured is None else self.measured)
 
     # Executors ------------------------------------------------------------------------------------
