@@ -46,6 +46,19 @@ def test_compare_takes_names_in_any_form():
         assert {row.name for row in sw.compare(problem, names).rows} == {"even", "online"}
 
 
+def test_what_runs_is_placed_anew_where_that_is_asked_for():
+    problem = sw.sketch("lines 2 -> split 4 -> count 4 fields", nodes=3)
+    even, packed = (sw.place(problem, name) for name in ("even", "binpack"))
+    assert even.cost != packed.cost
+    running = problem.with_current(even.by_topology(problem))
+    assert [sw.place(running, "binpack", anew=anew).cost for anew in (False, True)] == [even.cost, packed.cost]
+    for anew, cost in ((None, packed.cost), (True, packed.cost), (False, even.cost)):
+        (row,) = sw.compare(running, "binpack", anew=anew).rows
+        assert (row.figures.cost, row.figures.moved_executors > 0) == (cost, anew is not False)
+    with pytest.raises(InputError, match="optimizer: is set to stay near to what runs"):
+        sw.place(running, anew=True, max_moves=1)
+
+
 def test_schedulers_tells_of_all():
     assert set(sw.schedulers()) == set(scheduler_names())
     lines = repr(sw.schedulers()).splitlines()

@@ -13,7 +13,7 @@ import pytest
 
 from stormwright.explain import drawing
 from stormwright.formats import problem_to_dict, read_problem
-from stormwright.model import UNPLACED, cost_of
+from stormwright.model import UNPLACED, cost_of, diff
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit import registry
 from tests.case_files import all_cases
@@ -142,7 +142,8 @@ def test_bad_input(run, arguments, message):
 
 
 def test_json_has_every_figure(run):
-    code, out, err = run("compare", PARTLY_RUNNING, "--schedulers", "even,online", "--set", "online.alpha=0", "--json")
+    options = ["--schedulers", "even,online", "--set", "online.alpha=0", "--keep", "--json"]
+    code, out, err = run("compare", PARTLY_RUNNING, *options)
     document = json.loads(out)
     problem = read_problem(PARTLY_RUNNING)
     assert "online took" in err
@@ -156,6 +157,27 @@ def test_json_has_every_figure(run):
     assert (code == 0) == all(row["unplaced"] == 0 for row in rows.values())
     assert rows["even"]["error"] is None
     assert rows["even"]["seconds"] > 0
+
+
+def test_every_scheduler_answers_as_if_asked_first(run):
+    """What moves and what is restarted for it is counted against what runs."""
+    problem = read_problem(PARTLY_RUNNING)
+    _, out, _ = run("compare", PARTLY_RUNNING, "--schedulers", "even,offline,binpack", "--json")
+    for row in json.loads(out)["schedulers"]:
+        first = make_scheduler(row["scheduler"]).schedule(problem.with_current({})).slot_of_executor
+        assert row["cost"]["total"] == pytest.approx(cost_of(problem, first).total)
+        assert row["moved_executors"] <= len(diff(problem, problem.current_slot, first).moved_executors)
+        assert row["restarted_workers"] <= len(np.unique(problem.current_slot[problem.current_slot != UNPLACED]))
+
+
+def test_what_is_set_to_stay_near_is_told_what_runs_and_not_asked_anew(run):
+    near = ["--schedulers", "optimizer", "--set", "optimizer.max_moves=0", "--set", "optimizer.iterations=100"]
+    _, out, _ = run("compare", PARTLY_RUNNING, *near, "--json")
+    (row,) = json.loads(out)["schedulers"]
+    assert row["moved_executors"] == 0
+    code, out, err = run("compare", PARTLY_RUNNING, *near, "--anew")
+    assert (code, out) == (2, "")
+    assert "optimizer: is set to stay near to what runs, and anew is as if nothing ran: leave out one of them" in err
 
 
 # Report ------------------------------------------------------------------------------------------

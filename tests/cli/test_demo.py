@@ -9,6 +9,7 @@ import pytest
 
 from stormwright.defaults import DECIDING
 from stormwright.experiments.demo import run as running
+from stormwright.schedulers.anew.anew import Anew
 from tests.experiments.demo.results import demo_result
 
 
@@ -39,6 +40,25 @@ def test_all_that_it_found_is_printed_and_written(run, asked, tmp_path):
     assert code == 0
     assert orjson.loads(out) == orjson.loads((tmp_path / "result.json").read_bytes())
     assert (asked[1].scheduler_name, asked[1].cluster.link) == ("even", "1mbit")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "anew", "said"),
+    [
+        (["--scheduler", "even"], True, ""),
+        (["--scheduler", "even", "--keep"], False, "even leaves what runs where it is, so nothing will ever move"),
+        (["--scheduler", "online"], False, ""),
+        (["--scheduler", "online", "--anew"], True, ""),
+    ],
+)
+def test_what_the_even_scheduler_placed_is_placed_anew_whatever_that_gains(run, asked, tmp_path, arguments, anew, said):
+    code, out, _ = run("demo", "--output", tmp_path, *arguments)
+    assert code == 0
+    assert isinstance(asked[0].scheduler, Anew) == anew
+    assert (asked[0].adapts.gains == ()) == anew
+    assert asked[0].adapts.on_period
+    assert said in out
+    assert ("nothing will ever move" in out) == bool(said)
 
 
 @pytest.mark.parametrize(("lost", "said"), [(0, "nothing improved"), (3, "tuples were lost")])

@@ -273,6 +273,20 @@ def test_what_a_search_has_predicted_is_not_predicted_again(monkeypatch):
     assert not any(asked)
 
 
+def test_what_runs_is_placed_anew_where_that_is_asked_for(run, tmp_path):
+    problem = read_problem(Path(PLACEABLE))
+    even = make_scheduler("even").schedule(problem)
+    file = tmp_path / "running.json"
+    write_problem(file, problem.with_current(even.by_topology(problem)))
+    _, out, _ = run("schedule", file, "--scheduler", "binpack", "--json")
+    assert run("schedule", file, "--scheduler", "binpack", "--keep", "--json")[0] == 0
+    assert json.loads(out)["cost"]["total"] == place(problem, "even").cost.total
+    code, out, _ = run("schedule", file, "--scheduler", "binpack", "--anew", "--json")
+    assert code == 0
+    assert json.loads(out)["cost"]["total"] == pytest.approx(place(problem, "binpack").cost.total)
+    assert "executors of 5 topologies; workers: " in run("schedule", file, "--scheduler", "binpack", "--anew")[1]
+
+
 def test_problem_file_alone(run, small_file):
     code, out, _ = run("schedule", small_file)
     assert code == 0

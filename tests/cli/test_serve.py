@@ -8,6 +8,9 @@ import pytest
 
 from stormwright.alone import alone
 from stormwright.cli.serve import LOCK
+from stormwright.schedulers.anew.anew import Anew
+from stormwright.schedulers.kit.registry import traits_of
+from stormwright.schedulers.kit.triggers import ONLINE
 
 
 @pytest.mark.parametrize(
@@ -27,6 +30,7 @@ from stormwright.cli.serve import LOCK
         (["--on-failure", "no.such:hook"], "--on-failure no.such:hook: cannot be loaded"),
         (["--forecast", 20], "--forecast: has no effect: optimizer uses no forecast"),
         (["--storm-home", "."], "--storm-home: . is no Storm installation"),
+        (["--anew", "--scheduler", "online", "--set", "keep_running=true"], "online: is set to stay near to what runs"),
         (["--set", "objective=nodes"], "says nodes, and --objective says throughput: name one of them"),
         (["--storm-home", "/no/such/place"], "'/no/such/place' does not exist"),
     ],
@@ -73,3 +77,63 @@ def test_serve_ends_with_2_and_touches_nothing(run, tmp_path, monkeypatch):
     assert (code, out) == (2, "")
     assert f"another service uses it: stop that, or name another --state (process {os.getpid()})" in err
     assert [path.name for path in state.iterdir()] == [LOCK]
+
+
+@pytest.fixture
+def served(run, monkeypatch, tmp_path):
+    """What a service is made of that is started with these options, and what is said."""
+    made = []
+
+    class Quiet:
+        def __init__(self, settings, scheduler, name, command):
+            made.append((settings, scheduler))
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+        def run(self, stop):
+            return None
+
+    monkeypatch.setattr("stormwright.service.wiring.Service", Quiet)
+    monkeypatch.setattr("stormwright.storm.gateway.gateway_command", lambda home: [])
+    monkeypatch.setattr("stormwright.cli.serve.signal.signal", lambda *_: None)
+
+    def serve(*options):
+        code, out, _ = run("serve", "--storm-home", tmp_path, "--state", tmp_path / "state", *options)
+        assert code == 0
+        return *made[-1], out
+
+    return serve
+
+
+@pytest.mark.parametrize("name", ["t_storm", "p_scheduler", "d_storm", "toss"])
+def test_those_place_anew_by_their_own_triggers_that_do_so_by_their_source(served, name):
+    settings, scheduler, out = served("--scheduler", name)
+    assert isinstance(scheduler, Anew)
+    assert (settings.adapts, settings.objective) == (traits_of(name).adapts, "traffic")
+    assert settings.triggers.min_gain_percent == 20
+    assert "will ever move" not in out
+    settings, _, _ = served("--scheduler", name, "--objective", "latency")
+    assert (settings.adapts, settings.objective) == (traits_of(name).adapts, "latency")
+
+
+@pytest.mark.parametrize(
+    ("options", "anew", "moves"),
+    [
+        (["--scheduler", "even"], False, False),
+        (["--scheduler", "even", "--anew"], True, True),
+        (["--scheduler", "t_storm", "--keep"], False, False),
+        (["--scheduler", "online"], False, True),
+        (["--scheduler", "online", "--set", "keep_running=true"], False, False),
+        (["--scheduler", "genetic", "--set", "move_running=true"], False, True),
+        ([], False, True),
+    ],
+)
+def test_who_will_never_move_anything_says_so(served, options, anew, moves):
+    settings, scheduler, out = served(*options)
+    assert isinstance(scheduler, Anew) == anew
+    assert (settings.adapts, settings.objective) == (ONLINE, "throughput")
+    assert ("so nothing will ever move: --anew has it place that anew" in out) != moves

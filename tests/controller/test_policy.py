@@ -7,13 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stormwright.controller.aims.aim import Aim
 from stormwright.controller.planning.plan import Kept, MoveBudget
 from stormwright.controller.policy import Clock, decide
 from stormwright.controller.setbacks import Setbacks
-from stormwright.model import Assignment, LoadProfile, Problem, Topology
+from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.load import assumed_load
 from stormwright.pipeline.watch.drift import Drift
-from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.anew.anew import Anew
+from stormwright.schedulers.kit.registry import traits_of
+from stormwright.schedulers.kit.triggers import Adaptation, TriggerParams
 from stormwright.service.drift_text import drift_text
 from tests.controller.builders import on, problem, topology
 
@@ -150,3 +154,81 @@ def test_a_drift_in_words(spread: Problem) -> None:
         "CPU of gone +200 % since 22:13:20 UTC"
     )
     assert drift_text([], spread) == ""
+
+
+def decided_by(name: str, now: Problem, since_look: float, drifted: str = ""):
+    """What a scheduler that is adaptive by its source decides, placing anew."""
+    clock = Clock(1000, 0, 1000 - since_look)
+    aim = Aim(adapts=traits_of(name).adapts)
+    return decide(now, Anew(make_scheduler(name)), TRIGGERS, MoveBudget(), clock, drifted=drifted, aim=aim)
+
+
+@pytest.fixture
+def crossing() -> Problem:
+    """Two pairs that talk only within themselves, each of them on two nodes."""
+    t = topology("t", spouts=2, bolts=2)
+    silent = assumed_load(t, 3e9)
+    talk = replace(
+        silent,
+        pair_source=np.array([0, 1], np.int32),
+        pair_target=np.array([2, 3], np.int32),
+        pair_tps=np.array([100.0, 100.0]),
+        cpu_hz=np.full(4, 2e8),
+    )
+    crossed = TopologyAssignment((WorkerSlot("n0", 6700), WorkerSlot("n1", 6700)), (0, 1, 1, 0))
+    return problem([t], current={t.id: crossed}, load=LoadProfile({t.id: talk}))
+
+
+def test_t_storm_looks_by_the_clock_and_moves_for_traffic(crossing: Problem) -> None:
+    assert not decided_by("t_storm", crossing, since_look=59).looked
+    decision = decided_by("t_storm", crossing, since_look=61)
+    assert len(decision.plan.moves) == 1
+    assert "inter-node traffic falls by 100 %" in decision.reason
+
+
+def test_p_scheduler_looks_once_the_load_has_drifted(crossing: Problem) -> None:
+    pytest.importorskip("pymetis")
+    assert not decided_by("p_scheduler", crossing, since_look=999).looked
+    decision = decided_by("p_scheduler", crossing, since_look=0, drifted="load has drifted: CPU of t +52 %")
+    assert len(decision.plan.moves) == 1
+
+
+def test_d_storm_looks_once_a_node_is_overloaded(crossing: Problem) -> None:
+    assert not decided_by("d_storm", crossing, since_look=999, drifted="load has drifted").looked
+    loaded = crossing.with_load(replace(crossing.load, overload_s={"n1": 11.0}))
+    decision = decided_by("d_storm", loaded, since_look=0)
+    assert len(decision.plan.moves) == 1
+    assert decision.reason.startswith("n1: over CPU capacity for more than 10 s")
+
+
+def test_toss_moves_for_workers_that_are_equally_busy_whatever_traffic_says(crossing: Problem) -> None:
+    load = crossing.load.topologies["t-1-0"]
+    uneven = replace(load, cpu_hz=np.array([9e8, 1e8, 1e8, 9e8]))
+    busy = crossing.with_load(LoadProfile({"t-1-0": uneven}))
+    decision = decided_by("toss", busy, since_look=61)
+    assert len(decision.plan.moves) == 1
+    assert "CPU of the busiest workers falls by 44 %" in decision.reason
+    even = crossing.with_load(LoadProfile({"t-1-0": replace(load, cpu_hz=np.full(4, 2e8))}))
+    decision = decided_by("toss", even, since_look=61)
+    assert (decision.looked, decision.plan.moves) == (True, ())
+
+
+def test_a_placement_that_would_stop_what_runs_moves_nothing(spread: Problem) -> None:
+    class LeavesOut:
+        def schedule(self, problem: Problem) -> Assignment:
+            return Assignment(np.full(4, UNPLACED, dtype=np.int32))
+
+    decision = decide(spread, LeavesOut(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0))
+    assert (decision.looked, decision.plan.moves) == (True, ())
+    assert decision.reason == "t would be left without slots: not worth a move"
+
+
+def test_where_no_gain_is_asked_for_it_moves_for_less(spread: Problem) -> None:
+    class Turned:
+        def schedule(self, problem: Problem) -> Assignment:
+            return Assignment(np.array([0, 2, 0, 2], dtype=np.int32))
+
+    for gains, moves in ((("traffic",), 0), ((), 1)):
+        aim = Aim(adapts=Adaptation(on_period=True, gains=gains))
+        decision = decide(spread, Turned(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0), aim=aim)
+        assert len(decision.plan.moves) == moves

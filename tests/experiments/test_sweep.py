@@ -24,6 +24,8 @@ from stormwright.experiments.sweep.table import LocalTable
 from stormwright.experiments.sweep.work import ROW, Part, decide
 from stormwright.experiments.top_storm import READY
 from stormwright.formats import write_problem
+from stormwright.model import cost_of
+from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit import registry
 from stormwright.schedulers.kit.resolve import choose_schedulers
 from tests.experiments import stand_in
@@ -105,14 +107,30 @@ def test_keys_tell_cells_apart_by_all_that_they_depend_on(monkeypatch: pytest.Mo
         Cell(*base[:3], 2, 0),
         Cell(*base[:4], 1),
     ]
+    others.append(Cell(*base, anew=True))
     monkeypatch.setattr("stormwright.experiments.sweep.cells.__version__", "another")
     others.append(Cell(*base))
-    assert len({same.key, *(cell.key for cell in others)}) == 7
+    assert len({same.key, *(cell.key for cell in others)}) == 8
 
 
 def decided(sweep: Sweep) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = decide(part(sweep, sweep.cells)).to_pylist()
     return rows
+
+
+def test_what_runs_is_placed_anew_where_that_is_asked_for(tmp_path: Path) -> None:
+    problem = READY[WORD_COUNT]()
+    even = make_scheduler("even").schedule(problem)
+    write_problem(tmp_path / "running.json", problem.with_current(even.by_topology(problem)))
+    spec = write_spec(tmp_path, problems=["running.json"], schedulers={"top_storm": None})
+    (kept,), (anew,) = decided(read_cells(spec)), decided(read_cells(spec, anew=True))
+    assert (kept["moved_executors"], kept["parameters"]) == (0, "{}")
+    assert (anew["moved_executors"] > 0, anew["parameters"]) == (True, '{"anew":true}')
+    first = make_scheduler("top_storm").schedule(problem).slot_of_executor
+    assert anew["cost"] == pytest.approx(cost_of(problem, first).total)
+    near = write_spec(tmp_path, schedulers={"online": {"keep_running": True}})
+    with pytest.raises(InputError, match=r"is set to stay near to what runs.* @ \$\.schedulers\.online"):
+        read_cells(near, anew=True)
 
 
 def test_rows_are_what_compare_says(tmp_path: Path) -> None:

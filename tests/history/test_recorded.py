@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from stormwright.controller.aims.outlook import inter_node_tps
+from stormwright.controller.aims.gains import inter_node_tps
+from stormwright.controller.policy import without_assumed_traffic
 from stormwright.errors import InputError
 from stormwright.experiments.replay import replay
 from stormwright.formats import problem_to_dict
@@ -21,8 +22,9 @@ from stormwright.history.tables.definitions import PROFILES
 from stormwright.history.tables.ingest import ingest
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import ParquetStore
-from stormwright.model import Problem
+from stormwright.model import Problem, cost_of
 from stormwright.pipeline.run.batch import Stretch
+from stormwright.schedulers import make_scheduler
 from tests.history.recorded import START_MS, Clockwork, look, record_looks
 
 pytestmark = pytest.mark.spark
@@ -93,12 +95,24 @@ def test_the_same_scheduler_decides_the_same_again(history: tuple[ParquetStore, 
 
 def test_another_scheduler_decides_as_it_would_have(history: tuple[ParquetStore, list[Any]]) -> None:
     store, looks = history
-    some = replay(store, Stretch(end_ms=looks[3][0]), "binpack")
+    some = replay(store, Stretch(end_ms=looks[3][0]), "binpack", anew=False)
     assert len(some) == 3
     for found, (_, problem, _) in zip(some, looks, strict=False):
         expected = look(problem, "binpack").after
         assert expected is not None
         assert (found.cost, found.inter_node_tps) == (expected.total, inter_node_tps(expected))
+
+
+def test_another_scheduler_places_anew_what_ran(history: tuple[ParquetStore, list[Any]]) -> None:
+    """But for those that move of it what pays."""
+    store, looks = history
+    (found,) = replay(store, Stretch(end_ms=looks[1][0]), "binpack")
+    problem = looks[0][1]
+    first = make_scheduler("binpack").schedule(without_assumed_traffic(problem).with_nothing_running())
+    assert found.cost == pytest.approx(cost_of(without_assumed_traffic(problem), first.slot_of_executor).total)
+    assert found.moved_executors
+    with pytest.raises(InputError, match="online: is set to stay near to what runs"):
+        replay(store, Stretch(), "online", ["keep_running=true"], anew=True)
 
 
 def test_a_look_that_cannot_be_replayed_is_a_row_with_its_error(

@@ -37,6 +37,7 @@ _MAX_LINES = 5
     "all,java:CLASS[:STRATEGY].",
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME.KEY=VALUE", help="A parameter of one of them.")
+@options.anew("anew, but for those that are set to stay near to what runs")
 @options.seed
 @options.jars
 @options.output("Write an HTML report with the placements here.")
@@ -47,12 +48,16 @@ def command(
     file: Path,
     names: str,
     settings: tuple[str, ...],
+    anew: bool | None,
     seed: int | None,
     jars: tuple[Path, ...],
     output: Path | None,
     as_json: bool,
 ) -> None:
     """Let schedulers place the executors of the problem in FILE, and compare the answers.
+
+    Where something runs, every scheduler answers as if it were asked first; executors that move and workers that are
+    restarted for that are counted.
 
     FILE may also be - or ready:NAME, as for `stormwright schedule`.
 
@@ -72,7 +77,7 @@ def command(
 
         check_report()
     with shown(err=True):
-        comparison = compare(problem, schedulers)
+        comparison = compare(problem, schedulers, anew)
     if output:
         write_comparison(output, comparison)
     if as_json:

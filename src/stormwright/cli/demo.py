@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -17,10 +18,15 @@ from stormwright.defaults import STORMS_OWN
 from stormwright.experiments.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings
 from stormwright.printable import printable
 
+if TYPE_CHECKING:
+    from stormwright.experiments.demo.result import DemoResult
+    from stormwright.schedulers import Scheduler
+
 
 @click.command()
 @options.scheduler
 @options.parameters
+@options.anew("anew; keep for those that move by themselves what runs: online and optimizer")
 @click.option(
     "--topology",
     "specs",
@@ -61,6 +67,7 @@ def command(
     ctx: click.Context,
     scheduler_name: str,
     assignments: tuple[str, ...],
+    anew: bool | None,
     specs: tuple[str, ...],
     nodes: int,
     slots: int,
@@ -77,13 +84,12 @@ def command(
     beside what is measured. Exits with 1 when tuples were lost or nothing improved.
     """
     # Imported here: `stormwright demo --help` needs neither Spark nor a web server.
-    from stormwright.controller.aims.outlook import THROUGHPUT
     from stormwright.experiments.demo import table as demo_table
     from stormwright.experiments.demo.report import write_html
     from stormwright.experiments.demo.run import fair_cluster, run_demo
     from stormwright.experiments.demo.topologies import parse_submissions
     from stormwright.formats.files.json_files import write_bytes
-    from stormwright.schedulers import make_scheduler
+    from stormwright.schedulers.anew.anew import why_nothing_moves
 
     progress = Console(stderr=as_json, highlight=False)
     begin = time.monotonic()
@@ -91,11 +97,14 @@ def command(
     def tell(line: str) -> None:
         progress.print(f"[dim]{time.monotonic() - begin:6.1f} s[/dim]  {escape(printable(line))}", soft_wrap=True)
 
+    scheduler = _deciding(scheduler_name, assignments, anew)
     with shown(tell=tell):
+        if why := why_nothing_moves(scheduler_name, scheduler):
+            tell(why)
         settings = DemoSettings(
             cluster=fair_cluster(nodes, slots, link, cores_per_node),
             submissions=parse_submissions(list(specs or ("word-count", "word-count"))),
-            scheduler=make_scheduler(scheduler_name, assignments, objective=THROUGHPUT),
+            scheduler=scheduler,
             scheduler_name=scheduler_name,
             warm_up_s=warm_up_s,
             measure_s=measure_s,
@@ -109,15 +118,29 @@ def command(
     if as_json:
         click.echo(json.dumps(document))
     else:
-        figures = (f"under {STORMS_OWN}", f"under {scheduler_name}", "after / before")
-        table = Table("", *(Column(figure, justify="right") for figure in figures))
-        for row in demo_table.table(result):
-            ratio = f"[green]{row.ratio}[/green]" if row.better else row.ratio
-            table.add_row(escape(printable(row.label)), row.before, row.after, ratio)
-        progress.print(table)
-        for line in (*demo_table.limits(result), *demo_table.counts(result)):
-            progress.print(escape(printable(line)), soft_wrap=True)
+        _print(result, scheduler_name, progress)
         progress.print(escape(printable(f"report: {output / 'report.html'}")), soft_wrap=True)
     if result.lost or not result.improved:
         progress.print("tuples were lost" if result.lost else "nothing improved")
         ctx.exit(1)
+
+
+def _deciding(name: str, assignments: tuple[str, ...], anew: bool | None) -> Scheduler:
+    from stormwright.controller.aims.outlook import THROUGHPUT
+    from stormwright.schedulers import make_scheduler
+    from stormwright.schedulers.anew.anew import asked, unless_it_moves
+
+    return asked(name, make_scheduler(name, assignments, objective=THROUGHPUT), anew, unless_it_moves)
+
+
+def _print(result: DemoResult, scheduler_name: str, progress: Console) -> None:
+    from stormwright.experiments.demo import table as demo_table
+
+    figures = (f"under {STORMS_OWN}", f"under {scheduler_name}", "after / before")
+    table = Table("", *(Column(figure, justify="right") for figure in figures))
+    for row in demo_table.table(result):
+        ratio = f"[green]{row.ratio}[/green]" if row.better else row.ratio
+        table.add_row(escape(printable(row.label)), row.before, row.after, ratio)
+    progress.print(table)
+    for line in (*demo_table.limits(result), *demo_table.counts(result)):
+        progress.print(escape(printable(line)), soft_wrap=True)

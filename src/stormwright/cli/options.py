@@ -140,6 +140,18 @@ def address(reached_by: str, *, port: int) -> Callable[[Function], Function]:
     return with_both
 
 
+def anew(default: str) -> Callable[[Function], Function]:
+    """``--anew`` and ``--keep``, None where neither is said; `default` says what that means."""
+    return click.option(
+        "--anew/--keep",
+        "anew",
+        default=None,
+        help="Whether a scheduler places everything anew, as if nothing ran, in such slots that as little as can be "
+        "moves; or is told what runs, which most then leave where it is, and online and optimizer move where that "
+        f"pays.  [default: {default}]",
+    )
+
+
 def output(text: str) -> Callable[[Function], Function]:
     """``--output``, a path; `text` says what is written there."""
     return click.option("--output", type=OUTPUT_PATH, help=text)

@@ -33,6 +33,7 @@ _MAX_LINES = 5
 @click.argument("stretch", metavar="RANGE")
 @options.scheduler
 @options.parameters
+@options.anew("anew; keep for those that move by themselves what runs: online and optimizer")
 @options.seed
 @place
 @options.as_json("Print every look as JSON.")
@@ -42,6 +43,7 @@ def command(
     stretch: str,
     scheduler_name: str,
     assignments: tuple[str, ...],
+    anew: bool | None,
     seed: int | None,
     where: Place,
     as_json: bool,
@@ -63,6 +65,7 @@ def command(
             scheduler_name,
             assignments,
             seed,
+            anew,
             lambda done, of: bar.update(task, completed=done, total=of),
         )
     if as_json:

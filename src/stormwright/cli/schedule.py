@@ -24,6 +24,7 @@ from stormwright.model.limits.limit import node_sum
 from stormwright.model.limits.violations import broken_limits, other_worker_counts
 from stormwright.model.texts import assumed_text, counted, proof_text, reach_texts, size_of
 from stormwright.schedulers import scheduler_names
+from stormwright.schedulers.anew.anew import asked, never
 from stormwright.schedulers.kit.resolve import ANY_JAVA, resolve_scheduler, takes_seed
 from stormwright.schedulers.kit.warm_up import warm_up
 
@@ -69,6 +70,7 @@ class _SchedulerOption(click.Option):
     metavar="KEY=VALUE",
     help="A parameter of the scheduler; for a Java class, of Storm's configuration.",
 )
+@options.anew("keep")
 @options.jars
 @options.seed
 @options.output("Write the assignment here, gzipped for *.gz.")
@@ -79,6 +81,7 @@ def command(
     file: Path,
     name: str,
     settings: tuple[str, ...],
+    anew: bool | None,
     jars: tuple[Path, ...],
     seed: int | None,
     output: Path | None,
@@ -93,7 +96,7 @@ def command(
     """
     if seed is not None and not takes_seed(name):
         raise InputError("schedule", options.idle({"seed": f"{name} draws no random numbers"}))
-    scheduler = resolve_scheduler(name, settings, seed, jars)
+    scheduler = asked(name, resolve_scheduler(name, settings, seed, jars), anew, never)
     problem = read_problem(file)
     prepare_output(output, file)
     warm_up(scheduler)

@@ -11,7 +11,9 @@ from stormwright.cli import options
 from stormwright.cli.lines import say, say_lines
 from stormwright.cli.output import print_json
 from stormwright.schedulers import scheduler_names
+from stormwright.schedulers.anew.told import what_runs
 from stormwright.schedulers.kit.describe import Description, Parameter
+from stormwright.schedulers.kit.registry import traits_of
 from stormwright.schedulers.kit.resolve import ANY_JAVA, describe_scheduler
 
 #: Columns, as many as docstrings have.
@@ -56,6 +58,7 @@ def _print(description: Description) -> None:
         ("When to use", description.when_to_use),
         ("Ignores", description.ignores),
         ("Honours", ", ".join(description.honours)),
+        ("Where something runs", what_runs(traits_of(description.name)).replace("`", "")),
     ):
         if text:
             say_lines("\n" + fill(f"{title}: {text}", _WIDTH, break_on_hyphens=False))

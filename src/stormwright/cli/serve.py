@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -19,8 +19,11 @@ from stormwright.errors import Fault, InputError, collected
 
 if TYPE_CHECKING:
     from stormwright.model import Scheduler
-    from stormwright.schedulers.kit.triggers import TriggerParams
+    from stormwright.schedulers.kit.triggers import Adaptation, TriggerParams
     from stormwright.service.hooks.hook_program import Hook
+
+#: Who decides, what a move has to gain, and when a better placement is looked for.
+Deciding: TypeAlias = "tuple[Scheduler, str, Adaptation]"
 
 #: Of a service in its state directory: two would take each other's records, and both move topologies.
 LOCK = "service.lock"
@@ -33,6 +36,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @options.address("Nimbus and the probes", port=7070)
 @options.scheduler
 @options.parameters
+@options.anew("anew for those that are adaptive by their source and do not move what runs by themselves, else keep")
 @click.option("--initial", default=STORMS_OWN, show_default=True, help="Scheduler for topologies without a slot.")
 @click.option(
     "--state",
@@ -66,11 +70,10 @@ _SECONDS = options.FiniteRange(0, 1e6)
 )
 @click.option(
     "--objective",
-    default="throughput",
-    show_default=True,
     type=click.Choice(["throughput", "latency", "nodes", "traffic"]),
     help="What a move has to gain, by prediction: a higher rate, shorter latency, fewer nodes, or less traffic between "
-    "nodes, whatever comes of that.",
+    "nodes, whatever comes of that.  [default: throughput; for those that place anew as their source does, what that "
+    "looks at]",
 )
 @click.option(
     "--gain",
@@ -146,12 +149,13 @@ def command(
     port: int,
     scheduler_name: str,
     assignments: tuple[str, ...],
+    anew: bool | None,
     initial: str,
     state_dir: Path,
     storm_home: Path,
     alarm_after_s: float | None,
     forecast_min: int,
-    objective: str,
+    objective: str | None,
     least_measured_s: float,
     dry_run: bool,
     max_topologies: int,
@@ -174,8 +178,8 @@ def command(
     from stormwright.service.settings import ServiceSettings
     from stormwright.service.wiring import Service
 
-    scheduler, hook, gateway = _checked(
-        (scheduler_name, assignments, objective), initial, on_failure, history_format, storm_home
+    (scheduler, objective, adapts), hook, gateway = _checked(
+        (scheduler_name, assignments, objective, anew), initial, on_failure, history_format, storm_home
     )
     settings = ServiceSettings(
         state_dir=state_dir,
@@ -186,6 +190,7 @@ def command(
         on_failure=hook,
         triggers=_triggers(objective, **triggers),
         objective=objective,
+        adapts=adapts,
         least_measured_s=least_measured_s,
         budget=MoveBudget(max_topologies, max_executors),
         history=HistorySettings(history_uri, history_format, keep_history_days),
@@ -202,13 +207,18 @@ def command(
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
         say(f"serving at http://{host}:{port}, deciding with {scheduler_name}")
+        _warn(scheduler_name, scheduler)
         service.run(stop)
 
 
 def _checked(
-    decides: tuple[str, Sequence[str], str], initial: str, on_failure: str | None, history_format: str, storm_home: Path
-) -> tuple[Scheduler, Hook | None, list[str]]:
-    """Who decides (by name, parameters and objective), what is told of failures, and how Nimbus is reached.
+    decides: tuple[str, Sequence[str], str | None, bool | None],
+    initial: str,
+    on_failure: str | None,
+    history_format: str,
+    storm_home: Path,
+) -> tuple[Deciding, Hook | None, list[str]]:
+    """Who decides (by name, parameters, objective and whether anew), who is told of failures, how Nimbus is reached.
 
     Raises
     ------
@@ -216,19 +226,17 @@ def _checked(
         What of the settings cannot be; all faults at once.
     """
     from stormwright.history.tables.store import check_format
-    from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.kit.registry import scheduler_type
     from stormwright.schedulers.kit.resolve import keeping_what_runs
     from stormwright.service.hooks.hook_program import load_hook
     from stormwright.storm.gateway import gateway_command
 
-    name, settings, objective = decides
+    name = decides[0]
     faults: list[Fault] = []
     with collected(faults, "--scheduler"):
         scheduler_type(name)
         with collected(faults, "--set"):
-            scheduler = make_scheduler(name, settings, objective=objective)
-            faults += _unfit(scheduler, name, objective)
+            deciding = _deciding(*decides, faults)
     with collected(faults, "--initial"):
         keeping_what_runs(initial)
     with collected(faults, "--on-failure"):
@@ -239,7 +247,31 @@ def _checked(
         gateway = gateway_command(storm_home)
     if faults:
         raise InputError("serve", faults)
-    return scheduler, hook, gateway
+    return deciding, hook, gateway
+
+
+def _deciding(
+    name: str, settings: Sequence[str], objective: str | None, anew: bool | None, faults: list[Fault]
+) -> Deciding:
+    """Who decides, what a move has to gain, and when a better placement is looked for; adds what does not fit."""
+    from stormwright.controller.aims.outlook import THROUGHPUT, TRAFFIC
+    from stormwright.schedulers import make_scheduler
+    from stormwright.schedulers.anew.anew import asked, if_it_adapts
+    from stormwright.schedulers.kit.traits import declared
+    from stormwright.schedulers.kit.triggers import ONLINE
+
+    scheduler = make_scheduler(name, settings, objective=objective or THROUGHPUT)
+    adapts = declared(scheduler).adapts if anew is not False and if_it_adapts(scheduler) else ONLINE
+    objective = objective or (THROUGHPUT if adapts == ONLINE else TRAFFIC)
+    faults += _unfit(scheduler, name, objective)
+    return asked(name, scheduler, anew, if_it_adapts), objective, adapts
+
+
+def _warn(name: str, scheduler: Scheduler) -> None:
+    from stormwright.schedulers.anew.anew import why_nothing_moves
+
+    if why := why_nothing_moves(name, scheduler):
+        say(why)
 
 
 def _triggers(objective: str, min_gain_percent: float | None, **seconds: Any) -> TriggerParams:

@@ -44,6 +44,7 @@ _MAX_ERRORS = 10
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="State directory of a service: its history gets the cells that are decided, too, as `experiments`.",
 )
+@options.anew("keep")
 @click.option("--retry-failed", is_flag=True, help="Decide cells again that the table has with an error.")
 @click.option("--csv", "csv_file", type=options.OUTPUT_PATH, help="Write the cells here as CSV.")
 @options.output("Write an HTML report here.")
@@ -55,6 +56,7 @@ def command(
     spec: Path,
     table: str | None,
     state_dir: Path | None,
+    anew: bool | None,
     retry_failed: bool,
     csv_file: Path | None,
     output: Path | None,
@@ -75,7 +77,7 @@ def command(
     from stormwright.pipeline.spark.target import SparkTarget
 
     target = SparkTarget.parsed(master, spark_conf)
-    sweep = read_cells(spec)
+    sweep = read_cells(spec, bool(anew))
     prepare_output(output, spec)
     prepare_output(csv_file, spec, given_as="--csv")
     if output:

@@ -1,4 +1,4 @@
-"""When to move: the triggers of Aniello et al. over what is observed, and what a move may take."""
+"""When to move: the triggers of a scheduler's authors over what is observed, and what a move may take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stormwright.controller.aims.outlook import TRAFFIC, Outlooks
 from stormwright.controller.planning.plan import MoveBudget, MovePlan, TopologyMove
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.history.judged.promise import Promise
-from stormwright.model import Assignment, Cost, LoadProfile, Problem, Scheduler, cost_of
+from stormwright.model import UNPLACED, Assignment, Cost, LoadProfile, Problem, Scheduler, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.model.load import silent_load
 from stormwright.schedulers.kit.triggers import Observation, TriggerParams, should_reschedule
@@ -110,7 +110,7 @@ def decide(
     """
     aim, stay = aim or Aim(), _staying(problem, stay or {})
     problem = without_assumed_traffic(problem)
-    outlooks = Outlooks(problem, aim.objective, aim.assumptions)
+    outlooks = Outlooks(problem, aim.objective, aim.assumptions, aim.adapts.gains)
     before = outlooks.cost
     # Whether even the best placement there could be would be a reason to move.
     at_best = Observation(
@@ -122,13 +122,18 @@ def decide(
         overload_gain_percent=-inf if aim.objective == TRAFFIC else OVERLOAD_GAIN_PERCENT,
     )
     tried = clock.now_s - clock.last_idle_look_s < triggers.period_s and clock.last_alarm_s < clock.last_idle_look_s
-    if (tried and not drifted) or should_reschedule(triggers, at_best) is None:
+    if (tried and not drifted) or should_reschedule(triggers, at_best, aim.adapts) is None:
         return Decision(False, "no trigger", before=before)
     assignment = scheduler.schedule(problem)
     wanted = assignment.slot_of_executor
-    after, outlook = cost_of(problem, wanted), outlooks.of(wanted)
+    after = cost_of(problem, wanted)
+    if stopped := _stopped(problem, wanted):
+        # Without their traffic it would seem to cost little.
+        why = f"{', '.join(stopped)} would be left without slots: not worth a move"
+        return Decision(True, why, before=before, after=after, assignment=assignment)
+    outlook = outlooks.of(wanted)
     seen = replace(at_best, gain_percent=outlook.gain_percent, gained=outlook.gained)
-    reason = should_reschedule(triggers, seen)
+    reason = should_reschedule(triggers, seen, aim.adapts)
     if reason is None:
         why = f"{drifted}; {outlook.text}" if drifted else outlook.text
         return Decision(True, f"{why}: not worth a move", before=before, after=after, assignment=assignment)
@@ -142,6 +147,12 @@ def decide(
             return Decision(True, why, before=before, after=after, assignment=assignment)
     arriving = {move.topology.id: problem.topology_index[move.topology.id] for move in plan.moves}
     return Decision(True, reason, plan, before, after, assignment, outlooks.promises(slots, arriving))
+
+
+def _stopped(problem: Problem, slots: IntArray) -> list[str]:
+    """Names of topologies of which something runs that has no slot in a placement."""
+    lost = problem.executor_topology[(slots == UNPLACED) & (problem.current_slot != UNPLACED)]
+    return [problem.topologies[index].name for index in np.unique(lost).tolist()]
 
 
 def _staying(problem: Problem, stay: Mapping[str, str]) -> dict[str, str]:

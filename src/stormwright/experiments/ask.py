@@ -21,6 +21,7 @@ from stormwright.link_speed import link_bits_per_s
 from stormwright.model import Assignment, Problem
 from stormwright.model.texts import proof_text
 from stormwright.schedulers import Scheduler
+from stormwright.schedulers.anew.anew import asked, never
 from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.resolve import choose_schedulers, resolve_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
@@ -38,7 +39,12 @@ def read_problem(path: str | Path) -> Problem:
 
 
 def place(
-    problem: Problem, scheduler: str | Scheduler = DECIDING, *, seed: int | None = None, **settings: Any
+    problem: Problem,
+    scheduler: str | Scheduler = DECIDING,
+    *,
+    seed: int | None = None,
+    anew: bool = False,
+    **settings: Any,
 ) -> Placement:
     """Where a scheduler puts every executor.
 
@@ -51,49 +57,60 @@ def place(
         ``schedule(problem)``.
     seed
         For those that draw random numbers; None for their own.
+    anew
+        Whether everything is placed anew, as if nothing ran, in such slots that as little as can be moves; else the
+        scheduler is told what runs, which most leave where it is.
     **settings
         Parameters of the scheduler by name, such as ``time_budget_s=2``.
 
     Raises
     ------
     InputError
-        It is no problem, there is no such scheduler, or a parameter is unknown or out of range.
+        It is no problem, there is no such scheduler, a parameter is unknown or out of range, or one says how much of
+        what runs may move where everything is to be placed anew.
     SchedulerError
         What the scheduler answers is no assignment of the problem.
     """
     _check_problem(problem)
-    asked = resolve_scheduler(scheduler, _texts(settings), seed) if isinstance(scheduler, str) else _own(scheduler)
-    warm_up(asked)
+    name = scheduler if isinstance(scheduler, str) else type(scheduler).__name__
+    found = resolve_scheduler(scheduler, _texts(settings), seed) if isinstance(scheduler, str) else _own(scheduler)
+    found = asked(name, found, anew, never)
+    warm_up(found)
     begin = time.perf_counter()
-    answer = checked(
-        problem, asked.schedule(problem), scheduler if isinstance(scheduler, str) else type(scheduler).__name__
-    )
+    answer = checked(problem, found.schedule(problem), name)
     if not answer.seconds:
         answer = replace(answer, seconds=time.perf_counter() - begin)
     return Placement.of(problem, answer)
 
 
-def compare(problem: Problem, schedulers: str | Iterable[str] | Mapping[str, Scheduler] = "all") -> Comparison:
+def compare(
+    problem: Problem,
+    schedulers: str | Iterable[str] | Mapping[str, Scheduler] = "all",
+    *,
+    anew: bool | None = None,
+) -> Comparison:
     """What several schedulers' placements cost, use and move, best first; it prints and draws as a table.
 
     Parameters
     ----------
     schedulers
         Names, several in one text separated by commas, or ``all``; or schedulers by any name.
+    anew
+        As for `place`; None: anew, but for those that are set to stay near to what runs.
 
     Raises
     ------
     InputError
-        It is no problem, or there is no scheduler of a name.
+        It is no problem, there is no scheduler of a name, or one is set to stay near to what runs and is asked anew.
     """
     _check_problem(problem)
     if isinstance(schedulers, Mapping):
-        return comparing.compare(problem, {name: _own(scheduler) for name, scheduler in schedulers.items()})
+        return comparing.compare(problem, {name: _own(scheduler) for name, scheduler in schedulers.items()}, anew)
     names = [schedulers] if isinstance(schedulers, str) else list(schedulers)
     if not all(isinstance(name, str) for name in names):
         message = 'should be names; one of your own has its name before it: {"mine": MyScheduler(), "even": …}'
         raise InputError("schedulers to compare", [Fault(message, "$")])
-    return comparing.compare(problem, choose_schedulers(",".join(names)))
+    return comparing.compare(problem, choose_schedulers(",".join(names)), anew)
 
 
 def bound(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stormwright.controller.aims.outlook import inter_node_tps
+from stormwright.controller.aims.gains import inter_node_tps
 from stormwright.controller.policy import without_assumed_traffic
 from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.history.asked.known import problem_of
@@ -20,6 +20,7 @@ from stormwright.history.tables.store import Store
 from stormwright.model import UNPLACED, Scheduler, cost_of, diff
 from stormwright.model.texts import in_utc
 from stormwright.pipeline.run.batch import Stretch
+from stormwright.schedulers.anew.anew import asked, unless_it_moves
 from stormwright.schedulers.kit.resolve import resolve_scheduler
 
 #: Looks that one job replays: progress is told in between.
@@ -71,6 +72,7 @@ def replay(
     name: str,
     settings: Sequence[str] = (),
     seed: int | None = None,
+    anew: bool | None = None,
     progress: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> list[ReplayedLook]:
     """Ask a scheduler at each recorded look, oldest first. Each look begins with what really ran then.
@@ -83,15 +85,19 @@ def replay(
         Which looks: all where it is open at both ends.
     name, settings, seed
         As for `resolve_scheduler`.
+    anew
+        Whether it places everything anew, as if nothing ran, or is told what ran; None: anew, unless it moves by itself
+        what runs.
     progress
         Told how many looks of how many are done.
 
     Raises
     ------
     InputError
-        There is no such scheduler, its settings are wrong, or no look was recorded in the stretch.
+        There is no such scheduler, its settings are wrong or go with no placing anew, or no look was recorded in the
+        stretch.
     """
-    resolve_scheduler(name, settings, seed)
+    _scheduler(name, settings, seed, anew)
     moments = look_moments(store, stretch)
     if not moments:
         raise InputError("replay", [Fault("no look at the placement is recorded in it", _range_of(stretch))])
@@ -99,19 +105,23 @@ def replay(
     for begin in range(0, len(moments), LOOKS_A_JOB):
         progress(begin, len(moments))
         some = moments[begin : begin + LOOKS_A_JOB]
-        rows = answers(store, Stretch(some[0], some[-1] + 1), _asking(name, tuple(settings), seed), _ARROW)
+        rows = answers(store, Stretch(some[0], some[-1] + 1), _asking(name, tuple(settings), seed, anew), _ARROW)
         found += sorted((ReplayedLook(**row) for row in rows), key=lambda look: look.at_ms)
     progress(len(moments), len(moments))
     return found
 
 
+def _scheduler(name: str, settings: Sequence[str], seed: int | None, anew: bool | None) -> Scheduler:
+    return asked(name, resolve_scheduler(name, settings, seed), anew, unless_it_moves)
+
+
 def _asking(
-    name: str, settings: tuple[str, ...], seed: int | None
+    name: str, settings: tuple[str, ...], seed: int | None, anew: bool | None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that Spark calls with the looks of one task."""
 
     def ask(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        scheduler = resolve_scheduler(name, settings, seed)
+        scheduler = _scheduler(name, settings, seed, anew)
         for batch in batches:
             yield pa.RecordBatch.from_pylist([_asked(scheduler, look) for look in batch.to_pylist()], _ARROW)
 

@@ -20,8 +20,9 @@ from stormwright.model import CostWeights, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.texts import amount
 from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.anew.told import what_runs
 from stormwright.schedulers.kit.describe import Description
-from stormwright.schedulers.kit.registry import SCHEDULERS
+from stormwright.schedulers.kit.registry import SCHEDULERS, traits_of
 from stormwright.schedulers.kit.resolve import ANY_JAVA, SOME_JAVA, describe_scheduler
 
 PROBLEM = "word-count.json"
@@ -113,6 +114,7 @@ def _use(description: Description) -> Iterator[str]:
     yield f"**When to use.** {description.when_to_use}"
     yield f"**Ignores.** {description.ignores}"
     yield f"**Honours.** {_honours(description)}."
+    yield f"**Where something runs.** {what_runs(traits_of(description.name))}"
 
 
 def _rule(description: Description) -> Iterator[str]:

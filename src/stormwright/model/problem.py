@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from stormwright.errors import InputError
@@ -63,6 +64,8 @@ class Problem(ByContent):
         Measured load; a topology missing from it has the load that `assumed_load` gives.
     core_hz
         Speed of a core, in Hz, by which requests for CPU are turned into Hz.
+    measured
+        Topology id → where it ran while the load was measured; None for where it runs now. Files do not tell it.
     parts
         Of the problem that this one is made of; no concern of callers.
 
@@ -81,6 +84,7 @@ class Problem(ByContent):
     current: Mapping[str, TopologyAssignment] = field(default_factory=dict)
     load: LoadProfile | None = None
     core_hz: float = DEFAULT_CORE_HZ
+    measured: Mapping[str, TopologyAssignment] | None = None
     parts: Parts | None = field(default=None, repr=False, compare=False)
     cluster: Cluster = field(init=False, repr=False, compare=False)
     workload: Workload = field(init=False, repr=False, compare=False)
@@ -129,6 +133,12 @@ class Problem(ByContent):
     def with_current(self, current: Mapping[str, TopologyAssignment]) -> Problem:
         """The same problem with another current assignment."""
         return replace(self, current=dict(current))
+
+    def with_nothing_running(self) -> Problem:
+        """The same problem as if nothing ran, under a load that was measured where everything does."""
+        if not self.current:
+            return self
+        return replace(self, current={}, measured=self.current if self.measured is None else self.measured)
 
     # Executors ------------------------------------------------------------------------------------
 
@@ -209,6 +219,13 @@ class Problem(ByContent):
     def current_slot(self) -> IntArray:
         """Slot index of every executor now, -1 where it has none that still exists, shape (E,)."""
         return self.running.current_slot
+
+    @cached_property
+    def measured_slot(self) -> IntArray:
+        """Slot index of every executor while the load was measured, as `current_slot`, shape (E,)."""
+        if self.measured is None:
+            return self.current_slot
+        return self.running.with_current(self.measured).current_slot
 
     # Load -----------------------------------------------------------------------------------------
 

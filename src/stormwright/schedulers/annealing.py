@@ -67,6 +67,7 @@ class AnnealingScheduler:
 
     def __init__(self, params: AnnealingParams | None = None) -> None:
         self.params = params or AnnealingParams()
+        self.moves_running = self.params.move_running
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot, or everything."""

@@ -88,6 +88,7 @@ class AntColonyScheduler:
 
     def __init__(self, params: AntColonyParams | None = None) -> None:
         self.params = params or AntColonyParams()
+        self.moves_running = self.params.move_running
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot, or everything."""

@@ -11,6 +11,7 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
 from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.kit.triggers import Adaptation
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.traffic.exchange import Exchange
 
@@ -44,7 +45,11 @@ class DStormScheduler:
        those with most free CPU.
     4. Exactly as many workers as the topology wants; they are opened last, where most executors share one. A topology
        has at most as many nodes as workers: what then is left goes where there is room.
-    5. What runs stays; the paper assigns a topology anew when a resource runs short.
+    5. The paper assigns a topology anew when a resource runs short, which ``--anew`` does here; else what runs stays.
+    6. A service looks once a node was over its CPU for more than X seconds, and then moves whatever that gains: of when
+       D-Storm does, others write that it is whenever contention for resources is detected (A. Muhammad, M. Aleem, M. A.
+       Islam, "TOP-Storm: A topology-based resource-aware scheduler for Stream Processing Engine", Cluster Computing 24,
+       2021, §3, https://doi.org/10.1007/s10586-020-03117-y). X and T are those of `online`.
 
     Ties go to the lower index of executor and node.
 
@@ -63,6 +68,7 @@ class DStormScheduler:
     """
 
     params_type = DStormParams
+    adapts = Adaptation(on_overload=True)
 
     def __init__(self, params: DStormParams | None = None) -> None:
         self.params = params or DStormParams()

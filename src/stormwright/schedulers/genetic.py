@@ -66,6 +66,7 @@ class GeneticScheduler:
 
     def __init__(self, params: GeneticParams | None = None) -> None:
         self.params = params or GeneticParams()
+        self.moves_running = self.params.move_running
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot, or everything."""

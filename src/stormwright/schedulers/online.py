@@ -27,7 +27,7 @@ from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.frame.waiting import Plan, answer, plan_with_last_resort
 from stormwright.schedulers.kit.limits import max_executors_per_worker, most_executors
 from stormwright.schedulers.kit.params import MOST_FACTOR, param
-from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.kit.triggers import ONLINE, TriggerParams
 from stormwright.schedulers.mend.repair import make_room
 from stormwright.schedulers.placing.admission import Wanted, admit, find_wanted
 from stormwright.schedulers.placing.staying import choose_slots, restore_cheaper, swap_nodes
@@ -94,9 +94,13 @@ class OnlineScheduler:
 
     params_type = OnlineParams
     cpu_percent_parameter = "capacity"
+    moves_running = True
+    adapts = ONLINE
 
     def __init__(self, params: OnlineParams | None = None) -> None:
         self.params = params or OnlineParams()
+        self.moves_running = not self.params.keep_running
+        self.near_what_runs = self.params.keep_running
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place every topology, as a whole or not at all."""

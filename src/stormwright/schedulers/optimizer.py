@@ -23,6 +23,7 @@ from stormwright.schedulers.frame.proof_by_rates import PROVEN, proof_by_rates
 from stormwright.schedulers.frame.waiting import answer
 from stormwright.schedulers.kit.limits import with_room_for_cpu
 from stormwright.schedulers.kit.params import MOST_SECONDS, MOST_SEED, Params, param
+from stormwright.schedulers.kit.triggers import ONLINE
 from stormwright.schedulers.mend.repair import ready_repair
 from stormwright.schedulers.traffic.task import Task
 
@@ -195,10 +196,14 @@ class OptimizerScheduler:
     """
 
     params_type = OptimizerParams
+    moves_running = True
+    adapts = ONLINE
 
     def __init__(self, params: OptimizerParams | None = None) -> None:
         self.params = params or OptimizerParams()
         self.prices = self.params.prices
+        self.moves_running = self.params.max_moves != 0
+        self.near_what_runs = self.prices.stays_near
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place every topology, as a whole or not at all."""

@@ -11,6 +11,7 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
 from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.kit.triggers import NODES, TRAFFIC, Adaptation
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.traffic.exchange import Exchange
 from stormwright.schedulers.traffic.partition import partition
@@ -46,7 +47,9 @@ class PSchedulerScheduler:
        nodes that are all alike, unequal nodes of one topology get equal parts.
     4. A part with fewer executors than workers, or more than these may hold, is mended.
     5. A worker that does not fit its node after all goes where there is room.
-    6. What runs stays; the paper assigns a topology anew when its load changes.
+    6. The paper assigns a topology anew when its load changes, which ``--anew`` does here; else what runs stays.
+    7. A service looks once the load has drifted since the last change. It moves for less traffic between nodes or for
+       fewer nodes, as the number of nodes follows from the load, by at least R percent. R and T are those of `online`.
 
     Needs METIS: ``pip install "stormwright[metis]"``. Ties go to the lower index of executor and node.
 
@@ -64,6 +67,7 @@ class PSchedulerScheduler:
     """
 
     params_type = PSchedulerParams
+    adapts = Adaptation(on_drift=True, gains=(TRAFFIC, NODES))
 
     def __init__(self, params: PSchedulerParams | None = None) -> None:
         self.params = params or PSchedulerParams()

@@ -11,6 +11,7 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray
 from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
 from stormwright.schedulers.kit.params import MOST_FACTOR, param
+from stormwright.schedulers.kit.triggers import NODES, TRAFFIC, Adaptation
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.traffic.exchange import Exchange
 
@@ -45,7 +46,10 @@ class TStormScheduler:
     4. Exactly as many workers as the topology wants: Storm schedules a topology that has fewer again and again. So
        where fewer nodes than workers are used, rule 3 gives way, and the fullest workers are split.
     5. Loads are taken as measured. The paper smooths them over time (EWMA with α 0.5), which is up to who measures.
-    6. What runs stays; the paper assigns all executors anew at each call.
+    6. The paper assigns all executors anew at each call, which ``--anew`` does here; else what runs stays.
+    7. A service looks every P seconds, as the scheduler is an online one, and once a node was overloaded for X seconds,
+       as its load is a limit. It moves for less traffic between nodes or for fewer nodes, the two gains that the
+       abstract names, by at least R percent. X, P, R and T are those of `online`.
 
     Ties go to the lower index of executor and node.
 
@@ -63,6 +67,7 @@ class TStormScheduler:
     """
 
     params_type = TStormParams
+    adapts = Adaptation(on_period=True, on_overload=True, gains=(TRAFFIC, NODES))
 
     def __init__(self, params: TStormParams | None = None) -> None:
         self.params = params or TStormParams()

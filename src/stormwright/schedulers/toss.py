@@ -10,6 +10,7 @@ from stormwright.model import UNPLACED, Assignment, Problem, Topology
 from stormwright.model.arrays import FloatArray
 from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
 from stormwright.schedulers.kit.params import MOST_FACTOR, param
+from stormwright.schedulers.kit.triggers import BALANCE, Adaptation
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.traffic.dag import by_component, upstream
 
@@ -39,7 +40,11 @@ class TossScheduler:
        least loaded one: that which makes the larger of both loads smallest. It ends when none makes it smaller.
     4. Workers go to nodes by CPU, most first, each to the node with most of its CPU left, so that nodes are equally
        loaded; one too full for a worker is passed over.
-    5. What runs stays; the paper moves executors when their load changes.
+    5. The paper places by the load that was measured before, which ``--anew`` does here; else what runs stays.
+    6. A service looks every P seconds, and once the load has drifted since the last change, as balance is tuned while
+       the topology runs; the abstract itself speaks of tuning in the deployment stage. It moves if the worker with
+       most CPU of each topology then has less, by at least R percent of them all together. P, R and T are those of
+       `online`.
 
     Ties go to the lower index of component, executor, worker and node.
 
@@ -57,6 +62,7 @@ class TossScheduler:
     """
 
     params_type = TossParams
+    adapts = Adaptation(on_period=True, on_drift=True, gains=(BALANCE,))
 
     def __init__(self, params: TossParams | None = None) -> None:
         self.params = params or TossParams()

@@ -12,7 +12,7 @@ from stormwright.controller.aims.way_back import refusal, way_back
 from stormwright.controller.policy import Decision, decide
 from stormwright.model import Problem
 from stormwright.schedulers import Scheduler
-from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.drift_text import drift_text
 from stormwright.service.kept.history import History
 from stormwright.service.memory import Memory
@@ -63,8 +63,10 @@ class Looking:
         self._refused = refused
         self._tried_back_s: dict[str, float] = {}
 
-    def look(self, triggers: TriggerParams | None = None) -> Decision:
+    def look(self, triggers: TriggerParams | None = None, adapts: Adaptation = ONLINE) -> Decision:
         """Decide once whether anything should move; by `triggers`, at once and all the same, or those of the settings.
+
+        Where triggers are given, `adapts` says what they look at.
 
         Topologies that were not measured for long enough stay, and where there are no others nothing is looked at.
         """
@@ -84,9 +86,13 @@ class Looking:
         self._memory.waits = _told(problem, waits)
         if all(topology in waits for topology in problem.load.topologies):
             return Decision(False, "; ".join(self._memory.waits) or "nothing was measured")
-        return self._decided(problem, triggers or self._settings.triggers, waits)
+        if triggers is not None:
+            return self._decided(problem, triggers, adapts, waits)
+        return self._decided(problem, self._settings.triggers, self._settings.adapts, waits)
 
-    def _decided(self, problem: Problem, triggers: TriggerParams, waits: Mapping[str, str]) -> Decision:
+    def _decided(
+        self, problem: Problem, triggers: TriggerParams, adapts: Adaptation, waits: Mapping[str, str]
+    ) -> Decision:
         memory, clock = self._memory, self._memory.clock()
         if problem.load is not None:
             # What warms up drifts, too.
@@ -99,7 +105,11 @@ class Looking:
             clock,
             {**waits, **memory.setbacks.stay(clock.now_s), **self._view.unfit()},
             drift_text(memory.drifts, problem),
-            Aim(self._settings.objective, refuses=partial(self._refused.stay, now_ms=time.time() * 1000)),
+            Aim(
+                self._settings.objective,
+                refuses=partial(self._refused.stay, now_ms=time.time() * 1000),
+                adapts=adapts,
+            ),
         )
         if decision.looked:
             self._note(problem, decision, clock.now_s)

@@ -10,7 +10,7 @@ from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.reports import MoveLimits
 from stormwright.defaults import STORMS_OWN
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.hooks.hook_program import Hook
 from stormwright.service.kept.history import HistorySettings
 
@@ -35,6 +35,8 @@ class ServiceSettings:
         Keep the newest records in memory, for measurements.
     forecast_min
         How many minutes ahead the load is forecast, for a scheduler that uses that.
+    adapts
+        When the scheduler looks for a better placement, by its source.
     objective
         What a move has to gain, one of `stormwright.controller.aims.outlook.OBJECTIVES`; `serve` says throughput.
     least_measured_s
@@ -50,6 +52,7 @@ class ServiceSettings:
     keep_records: bool = False
     forecast_min: int = 10
     objective: str = TRAFFIC
+    adapts: Adaptation = ONLINE
     least_measured_s: float = 30.0
     triggers: TriggerParams = field(default_factory=TriggerParams)
     budget: MoveBudget = field(default_factory=MoveBudget)

@@ -26,7 +26,7 @@ from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.watch.alarm_log import Alarm
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.resolve import keeping_what_runs
-from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.schedulers.kit.warm_up import warm_up
 from stormwright.service.acting import Acting
 from stormwright.service.hooks.failure_hook import FailureHook
@@ -133,9 +133,9 @@ class Service:
         """The cluster as it is known now, under the load measured last; None before Nimbus has asked."""
         return self._view.problem()
 
-    def look(self, triggers: TriggerParams | None = None) -> Decision:
+    def look(self, triggers: TriggerParams | None = None, adapts: Adaptation = ONLINE) -> Decision:
         """Decide once whether anything should move (`Looking.look`)."""
-        return self._looking.look(triggers)
+        return self._looking.look(triggers, adapts)
 
     def act(self, decision: Decision) -> list[MoveReport]:
         """Make the moves of a decision; it raises what `Acting.act` raises."""

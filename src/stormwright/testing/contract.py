@@ -25,7 +25,19 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from stormwright.formats import assignment_from_dict, assignment_to_dict, problem_to_dict
-from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Scheduler, TopologyLoad, cost_of, violations
+from stormwright.model import (
+    UNPLACED,
+    Assignment,
+    LoadProfile,
+    Problem,
+    Scheduler,
+    TopologyLoad,
+    cost_of,
+    diff,
+    violations,
+)
+from stormwright.model.arrays import IndexArray
+from stormwright.schedulers.anew.anew import Anew
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, renamed, roomy
 
@@ -59,6 +71,12 @@ def _require(promised: bool, otherwise: str) -> None:
     """Skip a test of what a scheduler does not promise."""
     if not promised:
         pytest.skip(otherwise)
+
+
+def _as_first_seen(names: IndexArray) -> list[int]:
+    """Names numbered in the order in which they come, so that what is only renamed is equal; -1 stays what it is."""
+    seen: dict[int, int] = {UNPLACED: UNPLACED}
+    return [seen.setdefault(name, len(seen)) for name in names.tolist()]
 
 
 class SchedulerContract(ABC):
@@ -174,6 +192,27 @@ class SchedulerContract(ABC):
         """A live executor keeps a slot, whatever lacks."""
         slots = self.answer(problem).slot_of_executor
         assert np.all(slots[problem.current_slot != UNPLACED] != UNPLACED)
+
+    @for_any(problem=problems())
+    def test_anew_is_the_first_answer_in_other_slots(self, problem: Problem) -> None:
+        """Workers, nodes and racks hold the same executors as if nothing ran, and no more moves than without renaming.
+
+        What is placed is as valid, and costs as much.
+        """
+        first = self.answer(problem.with_nothing_running())
+        anew = Anew(self.make()).schedule(problem)
+        assert (anew.unplaced, anew.status) == (first.unplaced, first.status)
+        before, after = first.slot_of_executor, anew.slot_of_executor
+        node, rack = np.append(problem.slot_node, UNPLACED), np.append(problem.node_rack, UNPLACED)
+        assert _as_first_seen(before) == _as_first_seen(after)
+        assert _as_first_seen(node[before]) == _as_first_seen(node[after])
+        assert _as_first_seen(rack[node[before]]) == _as_first_seen(rack[node[after]])
+        assert cost_of(problem, after).total == pytest.approx(cost_of(problem, before).total)
+        assert len(violations(problem, after)) == len(violations(problem, before))
+        now = problem.current_slot
+        assert len(diff(problem, now, after).moved_executors) <= len(diff(problem, now, before).moved_executors)
+        again = Anew(self.make()).schedule(problem.with_current(anew.by_topology(problem)))
+        assert np.array_equal(again.slot_of_executor, after)
 
     # Those that promise it ----------------------------------------------------------------------
 

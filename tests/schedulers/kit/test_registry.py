@@ -17,6 +17,7 @@ from stormwright.schedulers.kit.isolating import Isolating
 from stormwright.schedulers.kit.params import Params, param
 from stormwright.schedulers.kit.registry import traits_of
 from stormwright.schedulers.kit.traits import Traits
+from stormwright.schedulers.kit.triggers import BALANCE, NODES, ONLINE, TRAFFIC, Adaptation
 
 ROOT = Path(stormwright.__file__).parent
 
@@ -114,10 +115,15 @@ def test_what_ours_declare():
     """The rest is what `Traits` says where nothing is declared."""
     declared = {name: traits_of(name) for name in registry.SCHEDULERS}
     assert {name: traits for name, traits in declared.items() if traits != Traits()} == {
+        "d_storm": Traits(adapts=Adaptation(on_overload=True)),
         "even": Traits(heeds_limits=False, takes_turns=False),
-        "online": Traits(cpu_percent_parameter="capacity"),
+        "online": Traits(cpu_percent_parameter="capacity", moves_running=True, adapts=ONLINE),
+        "optimizer": Traits(moves_running=True, adapts=ONLINE),
+        "p_scheduler": Traits(adapts=Adaptation(on_drift=True, gains=(TRAFFIC, NODES))),
         "predictive": Traits(uses_forecast=True),
+        "t_storm": Traits(adapts=Adaptation(on_period=True, on_overload=True, gains=(TRAFFIC, NODES))),
         "tag_aware": Traits(heeds_tags=True, keeps_untagged_apart=True),
+        "toss": Traits(adapts=Adaptation(on_period=True, on_drift=True, gains=(BALANCE,))),
     }
 
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from stormwright.schedulers.kit.triggers import Observation, TriggerParams, should_reschedule
+from stormwright.schedulers.kit.registry import traits_of
+from stormwright.schedulers.kit.triggers import NEVER, Adaptation, Observation, TriggerParams, should_reschedule
 from stormwright.schedulers.online import OnlineParams
 
 PARAMS = TriggerParams(overload_s=30, period_s=60, min_gain_percent=20, cool_down_s=45)
@@ -54,3 +55,43 @@ def test_online_parameters_carry_the_triggers():
     assert should_reschedule(OnlineParams(period_s=1), replace(QUIET, gain_percent=90, gained="it falls")) == (
         "it falls, at least 20 % wanted"
     )
+
+
+#: What is observed, each alone: a period is over, the load has drifted, a node was overloaded; all gain 30 %.
+PERIOD = replace(QUIET, gain_percent=30)
+DRIFT = replace(QUIET, gain_percent=30, since_look_s=0, drifted="load has drifted")
+OVERLOAD = replace(QUIET, gain_percent=-400, since_look_s=0, overload_s={"s1": 31.0})
+
+
+@pytest.mark.parametrize(
+    ("name", "fires"),
+    [
+        ("online", (True, True, True)),
+        ("t_storm", (True, False, True)),
+        ("p_scheduler", (False, True, False)),
+        ("d_storm", (False, False, True)),
+        ("toss", (True, True, False)),
+        ("even", (False, False, False)),
+    ],
+)
+def test_each_looks_when_its_source_does(name, fires):
+    adapts = traits_of(name).adapts
+    assert adapts.ever == any(fires)
+    for seen, expected in zip((PERIOD, DRIFT, OVERLOAD), fires, strict=True):
+        assert (should_reschedule(PARAMS, seen, adapts) is not None) == expected
+        assert should_reschedule(PARAMS, replace(seen, since_change_s=44), adapts) is None, "T holds for all"
+        if seen is not OVERLOAD:
+            assert should_reschedule(PARAMS, replace(seen, gain_percent=19), adapts) is None, "and so does R"
+
+
+def test_who_places_once_never_looks():
+    assert not NEVER.ever
+    assert should_reschedule(PARAMS, replace(OVERLOAD, drifted="it has", since_look_s=999), NEVER) is None
+
+
+def test_where_no_gain_is_asked_for_it_moves_whatever_it_gains():
+    anything = Adaptation(on_period=True, gains=())
+    assert should_reschedule(PARAMS, replace(QUIET, gain_percent=-50), anything) == (
+        "everything is placed anew, whatever that gains"
+    )
+    assert should_reschedule(PARAMS, replace(QUIET, since_look_s=0), anything) is None

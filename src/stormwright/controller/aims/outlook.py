@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import exp, inf, isfinite, log
 
-import numpy as np
-
+from stormwright.controller.aims.gains import gain_in, inter_node_tps, nodes_used
 from stormwright.history.judged.evaluation import predicted_ratio
 from stormwright.history.judged.promise import Promise
-from stormwright.model import UNPLACED, Cost, Problem, cost_of
+from stormwright.model import UNPLACED, Problem, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.flow.layout import Layout
@@ -70,10 +69,18 @@ class Outlooks:
         One of `OBJECTIVES`.
     assumptions
         What predictions take for given; None for their own defaults.
+    gains
+        With objective traffic, what a placement may be better in instead, as `Adaptation` has it.
     """
 
-    def __init__(self, problem: Problem, objective: str, assumptions: Assumptions | None = None) -> None:
-        self._problem, self._objective = problem, objective
+    def __init__(
+        self,
+        problem: Problem,
+        objective: str,
+        assumptions: Assumptions | None = None,
+        gains: tuple[str, ...] = (TRAFFIC,),
+    ) -> None:
+        self._problem, self._objective, self._gains = problem, objective, gains or (TRAFFIC,)
         self._assumptions = assumptions
         self.cost = cost_of(problem, problem.current_slot)
         self._now: Prediction | None = None
@@ -81,7 +88,7 @@ class Outlooks:
     @cached_property
     def _profile(self) -> Profile | None:
         """Of what runs, None where nothing does; it is of no use where nobody asks for a placement."""
-        runs = bool(np.any(self._problem.current_slot != UNPLACED))
+        runs = bool((self._problem.current_slot != UNPLACED).any())
         return Profile.of(self._problem) if runs else None
 
     @property
@@ -94,8 +101,8 @@ class Outlooks:
     @property
     def can_gain(self) -> bool:
         """Whether any placement could be better."""
-        runs = bool(np.any(self._problem.current_slot != UNPLACED))
-        return runs and (self._objective != TRAFFIC or inter_node_tps(self.cost) > 0)
+        runs = bool((self._problem.current_slot != UNPLACED).any())
+        return runs and (self._objective != TRAFFIC or self._gains != (TRAFFIC,) or inter_node_tps(self.cost) > 0)
 
     def of(self, slot_of_executor: IntArray) -> Outlook:
         """That of a placement, shape (E,)."""
@@ -154,31 +161,24 @@ class Outlooks:
         return Outlook(100 - 100 / (1 + gain / 100), f"predicted latency falls to {new:,.1f} ms", text, worth)
 
     def _of_nodes(self, slots: IntArray, pairs: Pairs) -> Outlook:
-        now, new = _nodes(self._problem, self._problem.current_slot), _nodes(self._problem, slots)
-        text = f"nodes {now} → {new}"
+        gain = gain_in(NODES, self._problem, slots)
         index = self._problem.topology_index
         own = {new.topology: slots[self._problem.executors_of(index[new.topology])] for _, new in pairs}
-        worth = {topology: -float(_nodes(self._problem, its)) for topology, its in own.items()}
+        worth = {topology: -float(nodes_used(self._problem, its)) for topology, its in own.items()}
         short = [new.topology for old, new in pairs if _short(new) and not _short(old)]
         if short:
-            return Outlook(-inf, "", f"{text}, which would not sustain the rate of {', '.join(short)}", worth)
-        return Outlook(100 * (now - new) / now, f"{now - new} of {now} nodes are no longer needed", text, worth)
+            return Outlook(-inf, "", f"{gain.text}, which would not sustain the rate of {', '.join(short)}", worth)
+        return Outlook(gain.percent, gain.gained, gain.text, worth)
 
     def _of_traffic(self, slots: IntArray, _: Pairs) -> Outlook:
-        now_tps, new_tps = inter_node_tps(self.cost), inter_node_tps(cost_of(self._problem, slots))
-        gain = 100 * (now_tps - new_tps) / now_tps if now_tps > 0 else 0.0
-        text = f"inter-node traffic {now_tps:.0f} → {new_tps:.0f} tuples/s"
-        return Outlook(gain, f"inter-node traffic falls by {gain:.0f} %", text)
+        found = [gain_in(kind, self._problem, slots) for kind in self._gains]
+        best = max(found, key=lambda gain: gain.percent)
+        return Outlook(best.percent, best.gained, ", ".join(gain.text for gain in found))
 
 
 def least_gain_percent(objective: str) -> float:
     """What a move has to gain where nothing else is said."""
     return _LEAST_TRAFFIC_PERCENT if objective == TRAFFIC else _LEAST_PERCENT
-
-
-def inter_node_tps(cost: Cost) -> float:
-    """Traffic between nodes, in one rack or not."""
-    return cost.inter_node + cost.inter_rack
 
 
 def _enough_tps(predicted: TopologyPrediction) -> float:
@@ -193,10 +193,6 @@ def _latency_ms(predicted: TopologyPrediction) -> float:
 
 def _short(predicted: TopologyPrediction) -> bool:
     return predicted.reachable_tps.value < predicted.measured_tps
-
-
-def _nodes(problem: Problem, slots: IntArray) -> int:
-    return len(np.unique(problem.slot_node[slots[slots != UNPLACED]]))
 
 
 def _gain(pairs: list[tuple[float, float]]) -> float:

@@ -19,6 +19,7 @@ from stormwright.model.limits.limit import Violation, node_sum
 from stormwright.model.limits.violations import broken_limits, other_worker_counts
 from stormwright.model.limits.workers import WorkerCount
 from stormwright.model.texts import assumed_text, counted
+from stormwright.schedulers.anew.anew import always, asked
 from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.warm_up import warm_up
 
@@ -43,6 +44,8 @@ class Figures:
         CPU of the node that uses most, in parts of the mean of the nodes used; None where none uses any.
     moved_executors
         Executors that had a slot and have another or none.
+    restarted_workers
+        Workers that run and end or begin anew, as their executors or their slot change.
     """
 
     cost: Cost
@@ -53,6 +56,7 @@ class Figures:
     workers: int
     balance: float | None
     moved_executors: int
+    restarted_workers: int
 
     @property
     def total(self) -> float | None:
@@ -96,6 +100,7 @@ class Figures:
             "workers": self.workers,
             "cpu_max_over_mean": self.balance,
             "moved_executors": self.moved_executors,
+            "restarted_workers": self.restarted_workers,
         }
 
 
@@ -196,8 +201,25 @@ class Comparison:
 def compare(
     problem: Problem,
     schedulers: Mapping[str, Scheduler | StormwrightError],
+    anew: bool | None = None,
 ) -> Comparison:
-    """Run every scheduler on `problem`; one that fails becomes a row with its error."""
+    """Run every scheduler on `problem`; one that fails becomes a row with its error.
+
+    Parameters
+    ----------
+    anew
+        Whether each places everything anew, as if nothing ran, or is told what runs; None: anew, but for those that are
+        set to stay near to what runs.
+
+    Raises
+    ------
+    InputError
+        `anew`, and a scheduler is set to stay near to what runs.
+    """
+    schedulers = {
+        name: each if isinstance(each, StormwrightError) else asked(name, each, anew, always)
+        for name, each in schedulers.items()
+    }
     # Also derives the problem's arrays, so that the first scheduler is not charged for what all of them use.
     current = measure(problem, problem.current_slot)
     rows = []
@@ -258,6 +280,7 @@ def measure(problem: Problem, slot_of_executor: IntArray) -> Figures:
     used = np.unique(slot_of_executor[slot_of_executor != UNPLACED])
     nodes = np.unique(problem.slot_node[used])
     cpu_hz = node_sum(problem, slot_of_executor, problem.executor_cpu_hz)[nodes]
+    changes = diff(problem, problem.current_slot, slot_of_executor)
     return Figures(
         cost=cost_of(problem, slot_of_executor),
         broken=tuple(broken_limits(problem, slot_of_executor)),
@@ -266,5 +289,6 @@ def measure(problem: Problem, slot_of_executor: IntArray) -> Figures:
         nodes=len(nodes),
         workers=len(used),
         balance=float(cpu_hz.max() / cpu_hz.mean()) if cpu_hz.any() else None,
-        moved_executors=len(diff(problem, problem.current_slot, slot_of_executor).moved_executors),
+        moved_executors=len(changes.moved_executors),
+        restarted_workers=len(changes.stopped_workers),
     )

@@ -22,6 +22,7 @@ _COLUMNS: dict[str, Callable[[Figures], float | int | None]] = {
     "workers": lambda figures: figures.workers,
     "CPU max/mean": lambda figures: figures.balance,
     "moved": lambda figures: figures.moved_executors,
+    "restarted": lambda figures: figures.restarted_workers,
 }
 
 

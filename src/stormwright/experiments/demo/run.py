@@ -123,7 +123,7 @@ def _run(settings: DemoSettings, cluster: RunningCluster, service: Service) -> D
     before = _measured(f"before, under {STORMS_OWN}", settings, cluster, service, ids.values())
     problem = as_people_call_it(measured_problem(service, since_ms=before.start_ms), cluster)
     log.info("deciding with %s", settings.scheduler_name)
-    decision = service.look(TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=5))
+    decision = service.look(TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=5), settings.adapts)
     log.info(decision.reason)
     moving_ms = _now_ms()
     moves = service.act(decision)

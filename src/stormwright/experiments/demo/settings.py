@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from stormwright.controller.aims.outlook import OBJECTIVES, THROUGHPUT, TRAFFIC
 from stormwright.experiments.demo.topologies import Submission
 from stormwright.schedulers import Scheduler
+from stormwright.schedulers.anew.anew import Anew
+from stormwright.schedulers.kit.triggers import ONLINE, Adaptation
 from stormwright.storm.local import LocalClusterConfig
 
 #: Cores of each node of the demonstration: as few as leave JVMs room to start within a minute, so that the service and
@@ -30,6 +32,11 @@ class DemoSettings:
     warm_up_s: float = 30.0
     measure_s: float = 30.0
     probe_interval_ms: int = 250
+
+    @property
+    def adapts(self) -> Adaptation:
+        """What a move has to be for: where everything is placed anew that is shown, whatever it gains."""
+        return Adaptation(on_period=True, gains=()) if isinstance(self.scheduler, Anew) else ONLINE
 
     @property
     def objective(self) -> str:

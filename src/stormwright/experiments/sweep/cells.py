@@ -59,6 +59,8 @@ class Cell:
         None for a scheduler that draws no random numbers, and where the sweep names no seeds.
     repeat
         From 0.
+    anew
+        Whether what runs is placed anew.
     """
 
     problem: str
@@ -66,11 +68,18 @@ class Cell:
     parameters: Mapping[str, Any]
     seed: int | None
     repeat: int
+    anew: bool = False
+
+    @property
+    def settings_text(self) -> str:
+        """The parameters as JSON with sorted keys."""
+        return orjson.dumps(dict(self.parameters), option=orjson.OPT_SORT_KEYS).decode()
 
     @property
     def parameters_text(self) -> str:
-        """The parameters as JSON with sorted keys."""
-        return orjson.dumps(dict(self.parameters), option=orjson.OPT_SORT_KEYS).decode()
+        """The same for results, ``anew`` among them where that is so."""
+        told = {**self.parameters, **({"anew": True} if self.anew else {})}
+        return orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode()
 
     @cached_property
     def key(self) -> str:

@@ -14,6 +14,7 @@ from stormwright.experiments.ready import READY_PREFIX, read_problem
 from stormwright.experiments.sweep.cells import Cell, Sweep, SweepProblem
 from stormwright.formats.document.faults import join_path
 from stormwright.formats.document.sweep import Grid, SweepDocument, read_sweep
+from stormwright.schedulers.anew.anew import asked, never
 from stormwright.schedulers.kit.resolve import resolve_scheduler, takes_seed
 
 _WILD = frozenset("*?[")
@@ -22,8 +23,15 @@ _WILD = frozenset("*?[")
 MOST_CELLS = 1_000_000
 
 
-def read_cells(path: Path) -> Sweep:
+def read_cells(path: Path, anew: bool = False) -> Sweep:
     """The sweep in the file at `path`, its problems read and its schedulers tried with every combination of parameters.
+
+    Parameters
+    ----------
+    path
+        Of the sweep.
+    anew
+        Whether what runs is placed anew, in all cells.
 
     Raises
     ------
@@ -37,13 +45,13 @@ def read_cells(path: Path) -> Sweep:
     grids: dict[str, Grid] = document.schedulers
     seeds: list[int | None] = [*document.seeds] or [None]
     _require_countable(path, document, len(problems))
-    rules = [rule for name, grid in grids.items() for rule in _combinations(name, grid, faults)]
+    rules = [rule for name, grid in grids.items() for rule in _combinations(name, grid, anew, faults)]
     if faults:
         # Combinations share values, and so do their faults.
         raise InputError(str(path), list(dict.fromkeys(faults)))
     drawing = {name for name in grids if takes_seed(name)}
     cells = (
-        Cell(digest, name, parameters, seed, repeat)
+        Cell(digest, name, parameters, seed, repeat, anew)
         for digest in problems
         for name, parameters in rules
         for seed in (seeds if name in drawing else [None])
@@ -86,13 +94,13 @@ def _files(text: str, base: Path) -> dict[str, Path]:
     return {name: base / name for name in found if (base / name).is_file()}
 
 
-def _combinations(name: str, grid: Grid, faults: list[Fault]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _combinations(name: str, grid: Grid, anew: bool, faults: list[Fault]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The scheduler with every combination of its parameters."""
     at = join_path("$", "schedulers", name)
     for values in product(*grid.values()):
         parameters = dict(zip(grid, values, strict=True))
         try:
-            resolve_scheduler(name, parameters)
+            asked(name, resolve_scheduler(name, parameters), anew, never)
         except MissingDependencyError:
             pass
         except InputError as error:

@@ -21,6 +21,7 @@ from stormwright.errors import StormwrightError
 from stormwright.experiments.compare.run import Row, evaluate, measure
 from stormwright.experiments.sweep.cells import Cell, SweepProblem
 from stormwright.model import Problem, Scheduler
+from stormwright.schedulers.anew.anew import asked, never
 from stormwright.schedulers.kit.resolve import resolve_scheduler
 from stormwright.schedulers.kit.traits import declared
 from stormwright.schedulers.kit.warm_up import warm_up
@@ -127,12 +128,13 @@ def _unpacked(packed: SweepProblem) -> Problem:
 
 def _scheduler(cell: Cell, time_limit_s: float | None) -> Scheduler:
     """The cell's scheduler, warm."""
-    _warm_up_once(cell.scheduler, cell.parameters_text)
+    _warm_up_once(cell.scheduler, cell.settings_text)
     return _cold(cell, time_limit_s)
 
 
 def _cold(cell: Cell, time_limit_s: float | None) -> Scheduler:
-    return resolve_scheduler(cell.scheduler, dict(cell.parameters), cell.seed, time_limit_s=time_limit_s)
+    found = resolve_scheduler(cell.scheduler, dict(cell.parameters), cell.seed, time_limit_s=time_limit_s)
+    return asked(cell.scheduler, found, cell.anew, never)
 
 
 @lru_cache(maxsize=1024)

@@ -15,7 +15,7 @@ import numpy as np
 
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.rates.records import Sustained
-from stormwright.optimize.rates.score import NODES, THROUGHPUT, add_up, headroom, fullest
+from stormwright.optimize.rates.score import NODES, THROUGHPUT, add_up, headroom
 from stormwright.optimize.rates.search import keep, search
 
 #: Stretches, if what is worked out after each takes no more than a part of the steps, or of the time, of one.

@@ -93,11 +93,11 @@ class Profile:
 
     @classmethod
     def of(cls, problem: Problem) -> Profile:
-        """What the load of a problem says, measured under its current placement."""
+        """What the load of a problem says, measured where everything ran then (`Problem.measured_slot`)."""
         layout = Layout.of(problem)
         traffic = Measured.of(problem, layout)
         executors, component = problem.num_executors, layout.executor_component
-        scopes = scopes_of(problem, problem.current_slot)
+        scopes = scopes_of(problem, problem.measured_slot)
         every = np.arange(len(layout.size))
         flows = Flows(traffic.flow_source, traffic.flow_target, traffic.flow_local)
         where = spread(scopes, component, every, flows)
@@ -181,7 +181,7 @@ class Profile:
         A thread that works for a part b of the time and spins for the rest takes b + s (1 − b) of its core.
         """
         problem, cpu_hz = self.problem, self.problem.executor_cpu_hz
-        node = scopes_of(problem, problem.current_slot).node
+        node = scopes_of(problem, problem.measured_slot).node
         by_executors = sums(node[node != UNPLACED], cpu_hz[node != UNPLACED], len(problem.supervisors))
         told = problem.load.node_cpu_hz if problem.load else {}
         by_workers = np.array([told.get(supervisor.id, 0.0) for supervisor in problem.supervisors])

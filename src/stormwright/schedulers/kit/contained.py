@@ -9,7 +9,7 @@ from stormwright.errors import SchedulerError, StormwrightError
 from stormwright.model import Assignment, Problem, Scheduler
 from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.kit.traits import Traits
+from stormwright.schedulers.kit.traits import Traits, passed_on
 
 _MOST_CHARACTERS = 300
 
@@ -57,8 +57,7 @@ class Guest:
 
     def __init__(self, name: str, scheduler: Scheduler, params: Params, traits: Traits) -> None:
         self.name, self.scheduler, self.params = name, scheduler, params
-        #: As `Traits` has it.
-        self.uses_forecast = traits.uses_forecast
+        vars(self).update(passed_on(scheduler, traits))
 
     def schedule(self, problem: Problem) -> Assignment:
         """What it says, if that can be used."""

@@ -11,7 +11,7 @@ from stormwright.model.arrays import IntArray, frozen
 from stormwright.model.limits.isolation import MACHINES, isolated
 from stormwright.schedulers.kit.limits import num_workers
 from stormwright.schedulers.kit.params import Params
-from stormwright.schedulers.kit.traits import Traits
+from stormwright.schedulers.kit.traits import Traits, passed_on
 
 
 class Isolating:
@@ -27,8 +27,7 @@ class Isolating:
 
     def __init__(self, scheduler: Scheduler, params: Params, traits: Traits) -> None:
         self.scheduler, self.params = scheduler, params
-        #: As `Traits` has it.
-        self.uses_forecast = traits.uses_forecast
+        vars(self).update(passed_on(scheduler, traits))
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place every part."""

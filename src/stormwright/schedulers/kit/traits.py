@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from stormwright.schedulers.kit.triggers import NEVER, Adaptation
+
 
 @dataclass(frozen=True)
 class Traits:
-    """Attributes that the class of a scheduler may have; each that it leaves out counts as its default here.
+    """Attributes that a scheduler or its class may have; each that it leaves out counts as its default here.
 
     Parameters
     ----------
@@ -31,6 +33,12 @@ class Traits:
         Its answer tells how long it took, without what comes before its first answer: so it needs no warming up.
     keeps_time_limit
         It ends by itself after the time that it is given.
+    moves_running
+        As it is set, it moves what runs by itself, where that pays; others leave it where it is.
+    near_what_runs
+        As it is set, its answer is to be near to what runs, so that it cannot be asked as if nothing ran.
+    adapts
+        When its source places anew what runs; by default it never does.
     """
 
     heeds_limits: bool = True
@@ -42,6 +50,9 @@ class Traits:
     uses_forecast: bool = False
     times_itself: bool = False
     keeps_time_limit: bool = False
+    moves_running: bool = False
+    near_what_runs: bool = False
+    adapts: Adaptation = NEVER
 
 
 def declared(kind: object, **otherwise: Any) -> Traits:
@@ -54,3 +65,12 @@ def declared(kind: object, **otherwise: Any) -> Traits:
     """
     defaults = Traits(**otherwise)
     return Traits(**{of.name: getattr(kind, of.name, getattr(defaults, of.name)) for of in fields(Traits)})
+
+
+#: What holds of a scheduler also where another one is around it.
+_PASSED_ON = ("uses_forecast", "moves_running", "near_what_runs", "adapts")
+
+
+def passed_on(scheduler: object, traits: Traits) -> dict[str, Any]:
+    """Traits that what is around a scheduler has, too: what it declares as it is set, else those of its class."""
+    return {name: getattr(scheduler, name, getattr(traits, name)) for name in _PASSED_ON}

@@ -1,7 +1,8 @@
-"""When the online scheduler's authors reschedule, as a pure function.
+"""When authors of schedulers reschedule what runs, as a pure function of what is observed.
 
-Aniello, Baldoni, Querzoni, "Adaptive online scheduling in Storm", DEBS 2013, §3.2.1,
-https://doi.org/10.1145/2488222.2488267.
+The parameters and the frame are those of Aniello, Baldoni, Querzoni, "Adaptive online scheduling in Storm", DEBS 2013,
+§3.2.1, https://doi.org/10.1145/2488222.2488267. Others look at other moments and for other gains: each scheduler's
+class says which (`Traits.adapts`), with its source.
 """
 
 from __future__ import annotations
@@ -27,6 +28,48 @@ class TriggerParams(Params):
         20.0, "R: by how much inter-node traffic must fall for such a look to trigger", low=0, high=100
     )
     cool_down_s: float = param(60.0, "T: seconds after a change in which nothing triggers", low=0, high=MOST_SECONDS)
+
+
+#: What a placement can be better in: less traffic between nodes, fewer nodes, a less busy busiest worker.
+TRAFFIC, NODES, BALANCE = GAINS = ("traffic", "nodes", "balance")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptation:
+    """When a scheduler looks for a better placement by its source, and what that has to gain.
+
+    Nothing triggers within T seconds after a change, whoever it is: sources that say nothing of it would move again
+    and again what has just moved.
+
+    Parameters
+    ----------
+    on_period
+        It looks every P seconds.
+    on_drift
+        It looks as soon as the load is no longer what it was when the placement changed last.
+    on_overload
+        It looks, and moves whatever that gains, once a node was over its capacity for more than X seconds.
+    gains
+        Of `GAINS`: what a placement has to be better in by at least R percent, any one of them, on other looks. Empty:
+        it moves whatever that gains.
+    """
+
+    on_period: bool = False
+    on_drift: bool = False
+    on_overload: bool = False
+    gains: tuple[str, ...] = (TRAFFIC,)
+
+    @property
+    def ever(self) -> bool:
+        """Whether there is anything on which it looks."""
+        return self.on_period or self.on_drift or self.on_overload
+
+
+#: Of whoever places once.
+NEVER = Adaptation()
+
+#: Of Aniello et al., and of whoever has none of its own; that a drift is looked at off the clock is not in the paper.
+ONLINE = Adaptation(on_period=True, on_drift=True, on_overload=True)
 
 
 @dataclass(frozen=True)
@@ -57,23 +100,34 @@ class Observation:
     overload_gain_percent: float = -inf
 
 
-def should_reschedule(params: TriggerParams, seen: Observation) -> str | None:
+def should_reschedule(params: TriggerParams, seen: Observation, adapts: Adaptation = ONLINE) -> str | None:
     """Why to change to the proposed placement now, or None to leave everything where it is.
 
     1. Never within T seconds after a change.
     2. At once, whatever it gains, if a node has been over its capacity for more than X seconds; where it is decided by
-       predicted throughput, latency or nodes, which is not in the paper, only if it gains anything.
-    3. Every P seconds, if the proposed placement gains at least R percent; at once where the load has drifted, which is
-       not in the paper.
+       predicted throughput, latency or nodes, which is not in the papers, only if it gains anything.
+    3. Every P seconds, if the proposed placement gains at least R percent; at once where the load has drifted.
+
+    Parameters
+    ----------
+    params
+        X, P, R and T.
+    seen
+        What is observed.
+    adapts
+        On which of these the scheduler looks.
     """
     if seen.since_change_s < params.cool_down_s:  # 1
         return None
     overloaded = sorted(node for node, seconds in seen.overload_s.items() if seconds > params.overload_s)
-    if overloaded and seen.gain_percent >= seen.overload_gain_percent:  # 2
+    if adapts.on_overload and overloaded and seen.gain_percent >= seen.overload_gain_percent:  # 2
         return f"{', '.join(overloaded)}: over CPU capacity for more than {params.overload_s:g} s"
-    if seen.since_look_s < params.period_s and not seen.drifted:
-        return None
-    if seen.gain_percent < params.min_gain_percent or seen.gain_percent <= 0:  # 3
+    due = adapts.on_period and seen.since_look_s >= params.period_s
+    if not (due or (adapts.on_drift and seen.drifted)):
         return None
     why = f"{seen.drifted}; " if seen.drifted else ""
+    if not adapts.gains:
+        return f"{why}everything is placed anew, whatever that gains"
+    if seen.gain_percent < params.min_gain_percent or seen.gain_percent <= 0:  # 3
+        return None
     return f"{why}{seen.gained}, at least {params.min_gain_percent:g} % wanted"

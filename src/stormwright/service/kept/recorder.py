@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from stormwright.controller.aims.outlook import inter_node_tps
+from stormwright.controller.aims.gains import inter_node_tps
 from stormwright.controller.planning.plan import TopologyMove
 from stormwright.controller.policy import Decision, planned_slots, without_assumed_traffic
 from stormwright.controller.reports import MoveReport

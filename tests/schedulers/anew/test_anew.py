@@ -1,0 +1,129 @@
+"""Who is asked as if nothing ran, what that keeps of the scheduler, and what is told of those that move nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stormwright.errors import InputError, SchedulerError
+from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.predict.flow.profile import Profile
+from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.anew.anew import (
+    Anew,
+    always,
+    asked,
+    if_it_adapts,
+    never,
+    unless_it_moves,
+    why_nothing_moves,
+)
+from stormwright.schedulers.anew.told import what_runs
+from stormwright.schedulers.kit.registry import SCHEDULERS, traits_of
+from stormwright.schedulers.kit.traits import declared
+from stormwright.testing.word_counts import WordCount
+from tests.schedulers.builders import load, nodes, problem, running, topology
+
+#: Two executors that exchange much, on two nodes.
+APART = running(problem(nodes(4, 4), (topology("t", 2, 1), load(2, [(0, 1, 100.0)]))), [4, UNPLACED])
+
+BY_THEMSELVES = {"online", "optimizer"}
+
+
+def chosen(default, anew=None, **settings):
+    """Which of all schedulers, or of one, are asked anew."""
+    return {
+        name
+        for name in SCHEDULERS
+        if isinstance(asked(name, make_scheduler(name, settings.get(name, {})), anew, default), Anew)
+    }
+
+
+def test_who_is_asked_anew_where_nobody_says():
+    assert chosen(never) == set()
+    assert chosen(always) == set(SCHEDULERS)
+    assert chosen(unless_it_moves) == set(SCHEDULERS) - BY_THEMSELVES
+    assert chosen(if_it_adapts) == {"t_storm", "p_scheduler", "d_storm", "toss"}
+
+
+def test_what_is_said_counts():
+    assert chosen(never, anew=True) == set(SCHEDULERS)
+    assert chosen(always, anew=False) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("optimizer", {"max_restarts": 1}), ("optimizer", {"move_price": 0.5}), ("online", {"keep_running": True})],
+)
+def test_what_is_set_to_stay_near_is_not_asked_anew(name, settings):
+    scheduler = make_scheduler(name, settings)
+    assert asked(name, scheduler, None, always) is scheduler
+    with pytest.raises(InputError, match=f"{name}.*stay near to what runs"):
+        asked(name, scheduler, True, never)
+
+
+def test_those_move_what_runs_that_are_set_so():
+    assert declared(make_scheduler("genetic", {"move_running": True})).moves_running
+    assert not declared(make_scheduler("genetic")).moves_running
+    assert not declared(make_scheduler("online", {"keep_running": True})).moves_running
+    assert not declared(make_scheduler("optimizer", {"max_moves": 0})).moves_running
+
+
+def test_who_moves_nothing_is_told_of_and_who_may_is_not():
+    assert why_nothing_moves("even", make_scheduler("even")) == (
+        "even leaves what runs where it is, so nothing will ever move: --anew has it place that anew"
+    )
+    for quiet in (make_scheduler("online"), Anew(make_scheduler("even"))):
+        assert why_nothing_moves("x", quiet) == ""
+
+
+def test_a_forecast_is_kept_for_who_uses_one_and_parameters_are_seen():
+    inside = make_scheduler("predictive")
+    assert declared(inside).uses_forecast
+    assert declared(Anew(inside)).uses_forecast
+    assert Anew(inside).params is inside.params
+
+
+def test_what_runs_and_what_lost_its_slot_are_placed_anew():
+    assert Anew(make_scheduler("binpack")).schedule(APART).slot_of_executor.tolist() == [4, 4]
+
+
+def test_what_is_no_answer_is_said():
+    class Nobody:
+        def schedule(self, problem: Problem) -> Assignment:
+            return Assignment(np.zeros(7, np.int32))
+
+    with pytest.raises(SchedulerError, match=r"Nobody.*slot_of_executor should have the shape \(2,\)"):
+        Anew(Nobody()).schedule(APART)
+
+
+def test_a_load_is_read_where_it_was_measured_though_nothing_runs():
+    apart = WordCount(cores=0.1).problem()
+    there = apart.with_current(Assignment(np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)).by_topology(apart))
+    measured, anew = Profile.of(there), Profile.of(there.with_nothing_running())
+    assert measured.message_tps.any()
+    assert np.array_equal(anew.message_tps, measured.message_tps)
+    assert not Profile.of(there.with_current({})).message_tps.any()
+    again = there.with_nothing_running().with_current(there.current).with_nothing_running()
+    assert np.array_equal(again.measured_slot, there.current_slot)
+
+
+def test_isolation_holds_for_what_is_placed_anew():
+    """A topology that runs beside another gets its own hosts."""
+    of = problem(nodes(4, 4, 4), (topology("a", 1, 1), load(1)), (topology("b", 1, 1), load(1)))
+    conf = {"isolation.scheduler.machines": {"a": 1}, "storm.scheduler": "stormwright.PlacementScheduler"}
+    of = running(replace(of, conf=conf), [0, 1])
+    slots = Anew(make_scheduler("binpack")).schedule(of).slot_of_executor
+    assert of.slot_node[slots[0]] != of.slot_node[slots[1]]
+    assert make_scheduler("binpack").schedule(of).slot_of_executor.tolist() == [0, 1]
+
+
+def test_what_becomes_of_what_runs_is_said_by_what_is_declared():
+    assert what_runs(traits_of("even")).startswith("It leaves that where it is; with `--anew`")
+    assert what_runs(traits_of("online")).startswith("It moves of that what pays")
+    assert what_runs(traits_of("t_storm")).endswith(
+        "A service asks it every `--period`, and moves for less traffic between nodes or fewer nodes. A service asks "
+        "it once a node was overloaded for `--overload` seconds, and moves whatever that gains."
+    )

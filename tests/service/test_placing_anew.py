@@ -1,0 +1,71 @@
+"""A service whose scheduler leaves alone what runs, asked anew: on a virtual Storm it moves once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stormwright.model import Problem
+from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.anew.anew import Anew
+from stormwright.schedulers.kit.registry import traits_of
+from tests.service.virtual import Deciding, Place, VirtualStorm
+
+
+@pytest.fixture
+def storm(monkeypatch: pytest.MonkeyPatch) -> VirtualStorm:
+    return VirtualStorm(monkeypatch, lambda _: Place(1000.0, 20.0))
+
+
+@pytest.fixture
+def services() -> Iterator[list[Deciding]]:
+    begun: list[Deciding] = []
+    yield begun
+    for service in begun:
+        service.end()
+
+
+def nodes(storm: VirtualStorm) -> set[str]:
+    return {slot.supervisor for slot in storm.runs.slots}
+
+
+def test_it_moves_once_and_no_more(storm: VirtualStorm, services: list[Deciding], tmp_path: Path) -> None:
+    service = Deciding(storm, tmp_path, Anew(make_scheduler("binpack")))
+    services.append(service)
+    decision = service.moved(300)
+    assert "inter-node traffic falls by 100 %" in decision.reason
+    # Half of it keeps its slot.
+    assert sum(move.moved_executors for move in decision.plan.moves) == 2
+    assert len(nodes(storm)) == 1
+    service.run(600)
+    assert len(storm.moves) == 1
+
+
+def test_told_what_runs_it_never_moves(storm: VirtualStorm, services: list[Deciding], tmp_path: Path) -> None:
+    service = Deciding(storm, tmp_path, make_scheduler("binpack"))
+    services.append(service)
+    service.run(300)
+    assert service.memory.counts.looks > 0
+    assert storm.moves == []
+
+
+def test_one_that_looks_where_a_node_is_overloaded_does_not_before(
+    storm: VirtualStorm, services: list[Deciding], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calm, seconds = storm.problem, {"n1": 0.0}
+
+    def loaded() -> Problem:
+        problem = calm()
+        assert problem.load is not None
+        return problem.with_load(replace(problem.load, overload_s=dict(seconds)))
+
+    monkeypatch.setattr(storm, "problem", loaded)
+    service = Deciding(storm, tmp_path, Anew(make_scheduler("d_storm")), adapts=traits_of("d_storm").adapts)
+    services.append(service)
+    service.run(300)
+    assert service.memory.counts.looks == 0
+    seconds["n1"] = 31.0
+    assert service.moved(60).reason.startswith("n1: over CPU capacity for more than 30 s")
