@@ -169,4 +169,4 @@ def test_many_nodes_are_searched_for_the_better():
     seats = seats_of(problem, slots, free=True)
     start, of = make_sustained(problem, load, seats, aim), make_sustained(problem, load, seats, aim)
     before = improve(start._replace(free=start.free[:0]), Effort(many)).badness
-    assert improve(of, Effort(20 * len(of.free))).badness < 2 * before < 0
+    assert improve(of, Effort(20 * len(of.free))).badness < 1.8 * before < 0

@@ -45,7 +45,7 @@ _WORTH_IT, _SAME = 5e-3, 1e-3
 _SEARCHING = 0.85
 
 #: Placements as good as the best so far whose states are remembered: one of them is the answer.
-_REMEMBERED = 2
+_REMEMBERED = 4
 
 #: What grows by more is limited by nothing that is known.
 _ENDLESS = 1e9
