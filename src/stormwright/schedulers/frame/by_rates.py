@@ -224,7 +224,8 @@ class RateSearch:
         badness = self._badness(slots, state)
         if badness <= self._least + 2 * _SAME:  # the answer, and what may stay of it, may each be worse by one
             self._least = min(badness, self._least)
-            self._good.append((slots, state))
+            if not any(np.array_equal(good, slots) for good, _ in self._good):
+                self._good.append((slots, state))
         if slots is self.problem.current_slot:
             self._now = state
         return badness
