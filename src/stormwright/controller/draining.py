@@ -19,11 +19,14 @@ from stormwright.controller.tally import Tally
 
 log = logging.getLogger(__name__)
 
-#: Seconds after which is looked again at the latest.
-_POLL_S = 1.0
+#: Seconds after which is looked again at the latest, also while spouts have a turn.
+_POLL_S, _PEEK_S = 1.0, 0.1
 
-#: Seconds without anything until spouts get a turn, twice as long each time; how often they do; and how long that is.
-_STUCK_S, _TURNS, _TURN_S = 2.0, 3, 0.3
+#: Seconds without anything until spouts get a turn, twice as long each time; and how often they do.
+_STUCK_S, _TURNS = 2.0, 3
+
+#: Seconds that a turn takes at most: on a busy machine spouts hear of it late, and only records tell that they have.
+_TURN_S = 5.0
 
 
 class Switch(Protocol):
@@ -69,14 +72,16 @@ class Draining:
         """Whether nothing has happened for so long that a turn may help, although trees are pending."""
         wait_s = _STUCK_S * 2**self.turns
         late = self.turns < _TURNS and time.monotonic() > self.since + wait_s
-        return late and self._is_quiet(tally) and tally.pending(self.id, self.live) > 0
+        return late and self._is_quiet(tally) and tally.stuck(self.id, self.live, self.since)
 
-    def take_turn(self, switch: Switch) -> None:
+    def take_turn(self, switch: Switch, tally: Tally) -> None:
         """Let spouts emit for a moment what they could not get rid of before."""
         self.turns += 1
         log.info("%s: trees are pending that nobody works on; its spouts get a turn", self.name)
         switch.activate(self.name)
-        time.sleep(_TURN_S)
+        until = time.monotonic() + _TURN_S
+        while time.monotonic() < until and tally.stuck(self.id, self.live, self.since):
+            tally.wait(_PEEK_S)
         self.pause(switch)
 
     def _is_quiet(self, tally: Tally) -> bool:
@@ -115,6 +120,6 @@ def drain(
             break
         for each in left:
             if each.is_stuck(tally):
-                each.take_turn(switch)
+                each.take_turn(switch, tally)
         tally.wait(min(left_s, _POLL_S))
     return left

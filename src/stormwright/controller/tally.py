@@ -163,6 +163,13 @@ class Tally:
             newest = self._newest(topology)
             return all((worker := newest.get(slot)) is not None and _quiet(worker, since) for slot in live)
 
+    def stuck(self, topology: str, live: Iterable[tuple[str, int]], since: float) -> bool:
+        """Whether a live worker has pending trees although nothing has happened in it, as `quiet` means it."""
+        with self._changed:
+            newest = self._newest(topology)
+            workers = [newest[slot] for slot in live if slot in newest]
+            return any(worker.pending > 0 and _quiet(worker, since) for worker in workers)
+
     def silent(self, life: WorkerId) -> bool:
         """Whether a worker has said that it ends, or has missed so many records that it must have ended."""
         with self._changed:
