@@ -8,7 +8,6 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
-import org.apache.storm.scheduler.EvenScheduler;
 import org.apache.storm.scheduler.IScheduler;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
@@ -22,16 +21,17 @@ import stormwright.bridge.Placement;
 import stormwright.bridge.ServiceClient;
 import stormwright.bridge.ServiceException;
 import stormwright.bridge.Snapshot;
+import stormwright.fallback.Fallback;
 
 /**
  * Asks the stormwright service where executors should run; named in {@code storm.scheduler}.
  *
  * <p>An exception that leaves a scheduler ends Nimbus, and while one runs Nimbus does nothing else. So whatever
- * happens is caught, and the service has until its deadline. Without a usable answer nothing that runs is touched and
- * Storm's EvenScheduler places the rest; each topology's status says so.
+ * happens is caught, and the service has until its deadline. Without a usable answer we touch nothing that runs;
+ * what has no slots is left to the {@link Fallback}, as is what the service leaves out. Each topology's status says so.
  *
- * <p>storm.yaml: {@code stormwright.service.url} (http://127.0.0.1:7070) and {@code stormwright.service.deadline.ms}
- * (1500).
+ * <p>storm.yaml: {@code stormwright.service.url} (http://127.0.0.1:7070), {@code stormwright.service.deadline.ms}
+ * (1500) and {@code stormwright.fallback} (even).
  */
 public final class PlacementScheduler implements IScheduler {
     private static final Logger LOG = LoggerFactory.getLogger(PlacementScheduler.class);
@@ -45,6 +45,7 @@ public final class PlacementScheduler implements IScheduler {
     private Map<String, Object> conf = Map.of();
     private String url = DEFAULT_URL;
     private ServiceClient service;
+    private Fallback fallback = Fallback.even();
     private String nimbusHost;
     /** Why the service has no answer for us, as it was last time it was asked. */
     private String lastFailure = "";
@@ -62,6 +63,11 @@ public final class PlacementScheduler implements IScheduler {
             lastFailure = "not usable as configured: " + e.getMessage();
             LOG.error("{} and {} make no service", SERVICE_URL, DEADLINE_MS, e);
         }
+        try {
+            fallback = Fallback.of(conf, metrics);
+        } catch (Throwable e) {
+            LOG.error("{} cannot be read; EvenScheduler takes its place", Fallback.KEY, e);
+        }
     }
 
     private static String hostname() {
@@ -78,9 +84,12 @@ public final class PlacementScheduler implements IScheduler {
         try {
             Set<String> waiting = unplaced(cluster);
             notes.putAll(followService(cluster));
-            Set<String> left = unplaced(cluster);
-            placeEvenly(topologies, cluster, left, notes);
-            describe(cluster, waiting, left, notes);
+            Map<String, String> outcomes = fallback.place(cluster, unplaced(cluster));
+            outcomes.forEach((topology, outcome) -> {
+                String why = notes.getOrDefault(topology, "stormwright: the service left it out");
+                notes.put(topology, why + "; " + outcome);
+            });
+            describe(cluster, waiting, outcomes.keySet(), notes);
         } catch (Throwable e) {
             LOG.error("this round of scheduling is over", e);
         }
@@ -94,7 +103,7 @@ public final class PlacementScheduler implements IScheduler {
         try {
             Answer answer = ask(cluster);
             Map<String, String> notes = new HashMap<>(answer.status());
-            Placement.apply(answer, cluster).forEach((topology, why) -> {
+            Placement.apply(answer, cluster, fallback.limits()).forEach((topology, why) -> {
                 LOG.warn("the answer for {} is refused: {}", topology, why);
                 notes.put(topology, "stormwright: answer refused: " + why);
             });
@@ -140,29 +149,16 @@ public final class PlacementScheduler implements IScheduler {
         return ids;
     }
 
-    private static void placeEvenly(
-            Topologies topologies, Cluster cluster, Set<String> left, Map<String, String> notes) {
-        if (left.isEmpty()) {
-            return;
-        }
-        EvenScheduler.scheduleTopologiesEvenly(topologies, cluster);
-        Set<String> still = unplaced(cluster);
-        for (String topology : left) {
-            String why = notes.getOrDefault(topology, "stormwright: the service left it out");
-            boolean placed = !still.contains(topology);
-            notes.put(topology, why + (placed ? "; placed by EvenScheduler" : "; EvenScheduler found no slots for it"));
-        }
-    }
-
     /** Sets a status where it says something new; Nimbus logs each that is set. */
-    private void describe(Cluster cluster, Set<String> waiting, Set<String> left, Map<String, String> notes) {
+    private void describe(
+            Cluster cluster, Set<String> waiting, Set<String> fallen, Map<String, String> notes) {
         for (TopologyDetails topology : cluster.getTopologies()) {
             String id = topology.getId();
             String note = notes.get(id);
             String known = cluster.getStatusMap().get(id);
             boolean outage = note != null && note.startsWith(OUTAGE);
             boolean knownOutage = known != null && known.startsWith(OUTAGE);
-            if (outage && !left.contains(id)) {
+            if (outage && !fallen.contains(id)) {
                 // The seconds until the next try change each round, which is no news for a topology that just runs.
                 boolean told = knownOutage && known.startsWith(OUTAGE + url + ": " + lastFailure);
                 note = told ? known : note + "; left as it is";
@@ -178,7 +174,21 @@ public final class PlacementScheduler implements IScheduler {
     }
 
     @Override
-    public Map<String, Map<String, Double>> config() {
-        return Map.of();
+    public Map<?, ?> config() {
+        try {
+            return fallback.config();
+        } catch (Throwable e) {
+            LOG.error("the fallback does not tell its configuration", e);
+            return Map.of();
+        }
+    }
+
+    @Override
+    public void cleanup() {
+        try {
+            fallback.cleanup();
+        } catch (Throwable e) {
+            LOG.error("the fallback failed to clean up", e);
+        }
     }
 }

@@ -1,7 +1,6 @@
 package stormwright.bridge;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -22,8 +21,6 @@ import org.apache.storm.utils.Utils;
 
 /** The components of a topology as {@code stormwright-problem/1} has them. */
 final class ComponentDocuments {
-    private static final String TAGS = "tags";
-
     private final TopologyDetails topology;
     private final Map<String, Object> declared;
     private final Map<String, List<ExecutorDetails>> executors = new TreeMap<>();
@@ -56,9 +53,9 @@ final class ComponentDocuments {
             if (!shared.isEmpty()) {
                 document.put("shared_memory", shared);
             }
-            List<String> tags = tagsOf(name);
+            List<String> tags = List.copyOf(Tags.ofComponent(declared.get(name)));
             if (!tags.isEmpty()) {
-                document.put(TAGS, tags);
+                document.put("tags", tags);
             }
             documents.add(document);
         });
@@ -137,16 +134,5 @@ final class ComponentDocuments {
                     grouping.is_set_fields() ? "global" : grouping.getSetField().name().toLowerCase(Locale.ROOT));
         }
         return document;
-    }
-
-    /** Tags may be given as a list or as one text with commas. */
-    private List<String> tagsOf(String name) {
-        Object component = declared.get(name);
-        Object tags = component == null ? null : StormCommon.componentConf(component).get(TAGS);
-        if (tags instanceof List<?> list) {
-            return list.stream().map(String::valueOf).toList();
-        }
-        return tags == null ? List.of()
-                : Arrays.stream(tags.toString().split(",")).map(String::strip).filter(tag -> !tag.isEmpty()).toList();
     }
 }

@@ -12,7 +12,6 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.ExecutorDetails;
-import org.apache.storm.scheduler.SchedulerAssignment;
 import org.apache.storm.scheduler.SupervisorDetails;
 import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.WorkerSlot;
@@ -29,19 +28,24 @@ public final class Placement {
         this.refused = new HashMap<>(answer.refused());
     }
 
-    /** Applies what makes sense; returns, for each topology of which nothing was applied, what does not. */
-    public static Map<String, String> apply(Answer answer, Cluster cluster) {
+    /**
+     * Applies what makes sense and is within limits.
+     *
+     * @return for each topology of which nothing was applied, why
+     */
+    public static Map<String, String> apply(Answer answer, Cluster cluster, Limits limits) {
         Placement placement = new Placement(cluster, answer);
         placement.wanted.entrySet().removeIf(entry -> entry.getValue().equals(placement.current(entry.getKey())));
         placement.refuseUnknownSlots();
+        placement.refuseOccupiedSlots();
+        placement.refuseBeyond(limits);
         placement.refuseOccupiedSlots();
         placement.assign();
         return placement.refused;
     }
 
     private Map<ExecutorDetails, WorkerSlot> current(String topology) {
-        SchedulerAssignment assignment = cluster.getAssignmentById(topology);
-        return assignment == null ? Map.of() : assignment.getExecutorToSlot();
+        return Limits.slots(cluster, topology);
     }
 
     private void refuse(String topology, String why) {
@@ -92,19 +96,37 @@ public final class Placement {
         }
     }
 
+    private void refuseBeyond(Limits limits) {
+        if (wanted.isEmpty()) {
+            return;
+        }
+        Cluster copy = new Cluster(cluster);
+        try {
+            replace(copy, wanted);
+        } catch (RuntimeException | Error e) {
+            return; // what Storm refuses is told where it counts
+        }
+        for (String topology : List.copyOf(wanted.keySet())) {
+            String why = limits.broken(cluster.getTopologies().getById(topology), current(topology), copy);
+            if (why != null) {
+                refuse(topology, why);
+            }
+        }
+    }
+
     private void assign() {
         Map<String, Map<ExecutorDetails, WorkerSlot>> before = new HashMap<>();
         wanted.keySet().forEach(topology -> before.put(topology, new HashMap<>(current(topology))));
         try {
-            replace(wanted);
+            replace(cluster, wanted);
         } catch (RuntimeException | Error e) {
-            replace(before);
+            replace(cluster, before);
             Set.copyOf(wanted.keySet()).forEach(topology -> refuse(topology, "Storm refused it: " + e.getMessage()));
         }
     }
 
-    /** First all slots are freed, so that topologies may exchange them. */
-    private void replace(Map<String, Map<ExecutorDetails, WorkerSlot>> placements) {
+    /** Puts executors elsewhere. First all slots are freed, so that topologies may exchange them. */
+    public static void replace(Cluster cluster, Map<String, Map<ExecutorDetails, WorkerSlot>> placements) {
         placements.keySet().forEach(topology -> cluster.freeSlots(cluster.getUsedSlotsByTopologyId(topology)));
         placements.forEach((topology, placement) -> {
             Map<WorkerSlot, List<ExecutorDetails>> bySlot = new HashMap<>();

@@ -2,7 +2,8 @@ package stormwright.host;
 
 /** A scheduler could not be run; the message is for people. */
 public final class HostException extends Exception {
-    HostException(String message, Throwable cause) {
+    /** Makes one with what is behind it, or null. */
+    public HostException(String message, Throwable cause) {
         super(message, cause);
     }
 }

@@ -7,7 +7,7 @@ import org.apache.storm.scheduler.IScheduler;
 import org.apache.storm.scheduler.resource.strategies.scheduling.IStrategy;
 
 /** Schedulers and strategies by name; those of Storm also without their package. */
-final class SchedulerClasses {
+public final class SchedulerClasses {
     private static final String PACKAGE = "org.apache.storm.scheduler.";
     private static final List<String> SCHEDULERS =
             List.of("", PACKAGE, PACKAGE + "multitenant.", PACKAGE + "resource.");
@@ -17,7 +17,7 @@ final class SchedulerClasses {
     }
 
     /** A new scheduler. What its constructor throws is thrown on. */
-    static IScheduler scheduler(String name) throws Throwable {
+    public static IScheduler scheduler(String name) throws Throwable {
         Class<? extends IScheduler> found = find(name, SCHEDULERS, IScheduler.class);
         Constructor<? extends IScheduler> constructor;
         try {

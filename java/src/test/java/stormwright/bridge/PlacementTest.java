@@ -21,6 +21,7 @@ class PlacementTest {
     private static final WorkerSlot A0 = new WorkerSlot("a", 6700);
     private static final WorkerSlot B0 = new WorkerSlot("b", 6700);
     private static final WorkerSlot B1 = new WorkerSlot("b", 6701);
+    private static final Limits LIMITS = new Limits(false);
 
     private static TestCluster two() {
         return new TestCluster().supervisor("a", 1).supervisor("b", 2)
@@ -42,14 +43,14 @@ class PlacementTest {
     @Test
     void topologiesMayExchangeSlots() {
         Cluster cluster = two().build();
-        assertEquals(Map.of(), Placement.apply(answer(Map.of("s", allIn(B0), "t", allIn(A0))), cluster));
+        assertEquals(Map.of(), Placement.apply(answer(Map.of("s", allIn(B0), "t", allIn(A0))), cluster, LIMITS));
         assertEquals(Map.of("s", allIn(B0), "t", allIn(A0)), TestCluster.placements(cluster));
     }
 
     @Test
     void neitherOfTwoGetsTheSameSlot() {
         Cluster cluster = two().build();
-        Map<String, String> refused = Placement.apply(answer(Map.of("s", allIn(B1), "t", allIn(B1))), cluster);
+        Map<String, String> refused = Placement.apply(answer(Map.of("s", allIn(B1), "t", allIn(B1))), cluster, LIMITS);
         assertEquals(Set.of("s", "t"), refused.keySet());
         assertEquals(TestCluster.placements(two().build()), TestCluster.placements(cluster));
     }
@@ -59,7 +60,7 @@ class PlacementTest {
         TestCluster three = two().topology("u", 1);
         Cluster cluster = three.build();
         Map<String, String> refused = Placement.apply(
-                answer(Map.of("s", allIn(B1), "t", allIn(B1), "u", allIn(B1))), cluster);
+                answer(Map.of("s", allIn(B1), "t", allIn(B1), "u", allIn(B1))), cluster, LIMITS);
         assertEquals(Set.of("s", "t", "u"), refused.keySet());
         assertEquals(TestCluster.placements(three.build()), TestCluster.placements(cluster));
     }
@@ -83,7 +84,7 @@ class PlacementTest {
             }
         };
         looks.set(0);
-        Map<String, String> refused = Placement.apply(answer(wanted), cluster);
+        Map<String, String> refused = Placement.apply(answer(wanted), cluster, LIMITS);
         assertTrue(looks.get() <= 10 * topologies, "looks " + looks.get());
         assertEquals(wanted.keySet(), refused.keySet());
         assertEquals("there is no slot a:6699", refused.get("t0"));
@@ -94,7 +95,7 @@ class PlacementTest {
     void whoCountsOnTheSlotOfARefusedOneIsRefusedToo() {
         Cluster cluster = two().build();
         Map<String, String> refused = Placement.apply(
-                answer(Map.of("s", allIn(B0), "t", allIn(new WorkerSlot("b", 1)))), cluster);
+                answer(Map.of("s", allIn(B0), "t", allIn(new WorkerSlot("b", 1)))), cluster, LIMITS);
         assertEquals("there is no slot b:1", refused.get("t"));
         assertEquals("slot b:6700 would belong to t as well", refused.get("s"));
         assertEquals(TestCluster.placements(two().build()), TestCluster.placements(cluster));
@@ -104,7 +105,7 @@ class PlacementTest {
     void whatStaysIsNotTouched() {
         Set<String> touched = new HashSet<>();
         Cluster cluster = new Recording(two().build(), touched);
-        Placement.apply(answer(Map.of("s", allIn(A0), "t", allIn(B1))), cluster);
+        Placement.apply(answer(Map.of("s", allIn(A0), "t", allIn(B1))), cluster, LIMITS);
         assertEquals(Set.of("assign t"), touched);
         assertEquals(Map.of("s", allIn(A0), "t", allIn(B1)), TestCluster.placements(cluster));
     }
@@ -127,7 +128,7 @@ class PlacementTest {
                 super.assign(slot, topology, executors);
             }
         };
-        Map<String, String> refused = Placement.apply(answer(Map.of("s", allIn(B0), "t", allIn(A0))), cluster);
+        Map<String, String> refused = Placement.apply(answer(Map.of("s", allIn(B0), "t", allIn(A0))), cluster, LIMITS);
         assertEquals(Set.of("s", "t"), refused.keySet());
         assertTrue(refused.get("t").contains("Storm refused it: no"), refused.get("t"));
         assertEquals(TestCluster.placements(two().build()), TestCluster.placements(cluster));
@@ -139,9 +140,9 @@ class PlacementTest {
         cluster.blacklistHost("host-b");
         Map<ExecutorDetails, WorkerSlot> kept = allIn(B0);
         kept.put(new ExecutorDetails(1, 1), A0);
-        assertEquals(Set.of("s"), Placement.apply(answer(Map.of("s", allIn(B1))), cluster).keySet());
+        assertEquals(Set.of("s"), Placement.apply(answer(Map.of("s", allIn(B1))), cluster, LIMITS).keySet());
         cluster.freeSlot(A0);
-        assertEquals(Map.of(), Placement.apply(answer(Map.of("t", kept)), cluster));
+        assertEquals(Map.of(), Placement.apply(answer(Map.of("t", kept)), cluster, LIMITS));
     }
 
     private static final class Recording extends Cluster {

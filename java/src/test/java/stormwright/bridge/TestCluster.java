@@ -22,6 +22,7 @@ import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.scheduler.resource.normalization.ResourceMetrics;
 import org.apache.storm.testing.TestWordSpout;
 import org.apache.storm.topology.BasicOutputCollector;
+import org.apache.storm.topology.BoltDeclarer;
 import org.apache.storm.topology.OutputFieldsDeclarer;
 import org.apache.storm.topology.TopologyBuilder;
 import org.apache.storm.topology.base.BaseBasicBolt;
@@ -35,27 +36,46 @@ public final class TestCluster {
     private final List<TopologyDetails> topologies = new ArrayList<>();
     private final Map<String, SchedulerAssignmentImpl> assignments = new HashMap<>();
 
-    /** Adds a node with some worker slots from port 6700. */
+    /** Adds a node with some worker slots from port 6700 and the tag a. */
     public TestCluster supervisor(String id, int slots) {
+        return supervisor(id, slots, "a");
+    }
+
+    /** The same with other tags. */
+    public TestCluster supervisor(String id, int slots, String tags) {
         List<Integer> ports = new ArrayList<>();
         for (int i = 0; i < slots; i++) {
             ports.add(6700 + i);
         }
         Map<String, Double> resources = Map.of(
                 Config.SUPERVISOR_CPU_CAPACITY, 400.0, Config.SUPERVISOR_MEMORY_CAPACITY_MB, 4096.0);
-        supervisors.put(id, new SupervisorDetails(id, "host-" + id, Map.of("tags", "a"), ports, resources));
+        supervisors.put(id, new SupervisorDetails(id, "host-" + id, Map.of("tags", tags), ports, resources));
         return this;
     }
 
     /** Adds a topology of 1 acker, 2 spout, 3 split and 3 count executors; tasks are numbered as Storm does. */
     public TestCluster topology(String id, int workers) {
+        return topology(id, workers, Map.of(), null);
+    }
+
+    /**
+     * The same with more to its configuration.
+     *
+     * @param own laid over Storm's defaults
+     * @param tags of count, or null
+     */
+    public TestCluster topology(String id, int workers, Map<String, Object> own, Object tags) {
         TopologyBuilder builder = new TopologyBuilder();
         builder.setSpout("spout", new TestWordSpout(), 2);
         builder.setBolt("split", new Nothing(), 3).shuffleGrouping("spout");
-        builder.setBolt("count", new Nothing(), 3).fieldsGrouping("split", new Fields("word"));
+        BoltDeclarer count = builder.setBolt("count", new Nothing(), 3).fieldsGrouping("split", new Fields("word"));
+        if (tags != null) {
+            count.addConfiguration("tags", tags);
+        }
         Map<String, Object> conf = new HashMap<>(Utils.readDefaultConfig());
         conf.put(Config.TOPOLOGY_NAME, id);
         conf.put(Config.TOPOLOGY_ACKER_EXECUTORS, 1);
+        conf.putAll(own);
         Map<ExecutorDetails, String> executors = new HashMap<>();
         String[] components = {"__acker", "count", "count", "count", "split", "split", "split", "spout", "spout"};
         for (int i = 0; i < components.length; i++) {
