@@ -57,6 +57,32 @@ def test_without_an_order_the_initial_scheduler_places_around_what_runs() -> Non
     assert answer.status[B.id] == "stormwright: placed by first-free"
 
 
+KEEPS = {"storm.scheduler": "stormwright.PlacementScheduler", "stormwright.fallback": "a.b.ResourceAwareScheduler"}
+
+
+def test_a_class_that_the_cluster_keeps_places_what_nobody_ordered() -> None:
+    asked = Bridge(FirstFreeSlot(), "even")
+    asked.order(A.id, Order(ON_N1, "better"))
+    answer = asked.answer(problem([A, B], conf=KEEPS))
+    assert answer.assignments == {A.id: ON_N1}
+    assert answer.status == {A.id: "better", B.id: "stormwright: left to ResourceAwareScheduler"}
+    # What the class says of it is in Storm's status then, and stays there.
+    assert asked.answer(problem([A, B], current={A.id: ON_N1, B.id: ON_N0}, conf=KEEPS)).status == {A.id: "better"}
+    answer = asked.answer(problem([A], conf=KEEPS))
+    assert answer.status == {A.id: "stormwright: left to ResourceAwareScheduler"}
+    assert asked.answer(problem([A], current={A.id: ON_N0}, conf=KEEPS)).status == {}
+
+
+@pytest.mark.parametrize("fallback", ["even", "none", "org.apache.storm.scheduler.EvenScheduler", False])
+def test_where_the_cluster_keeps_no_class_the_initial_scheduler_places(fallback: object) -> None:
+    conf = {**KEEPS, "stormwright.fallback": fallback}
+    assert Bridge(FirstFreeSlot(), "even").answer(problem([A], conf=conf)).assignments
+
+
+def test_another_initial_scheduler_comes_before_the_class() -> None:
+    assert bridge().answer(problem([A], conf=KEEPS)).assignments
+
+
 def test_an_order_for_a_taken_or_vanished_slot_gives_way() -> None:
     for wanted in (ON_N0, on("gone")):
         asked = bridge()

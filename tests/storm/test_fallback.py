@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from stormwright.model import Assignment, Problem, violations
+from stormwright.formats import problem_from_dict
+from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot, violations
 from stormwright.model.arrays import IntArray
 from stormwright.model.limits.apart import CrowdedNode, Incompatible
 from stormwright.model.limits.isolation import MACHINES
 from stormwright.model.limits.resources import Overused
 from stormwright.model.limits.workers import CrowdedWorker
+from stormwright.schedulers import make_scheduler
+from stormwright.service.http.app import make_app
+from stormwright.service.http.server import HttpServer
+from stormwright.storm.bridge import Bridge
+from stormwright.storm.exchange import Order
+from stormwright.storm.gateway import NimbusGateway
+from stormwright.storm.local import LocalCluster, LocalClusterConfig, RunningCluster
 from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_command
 from tests.case_files import case_files, case_name, case_problem, placed_by, placed_in, read_case
 
@@ -96,3 +106,94 @@ def test_a_class_places_what_it_places_alone(host: SchedulerHost, case: str, lab
         {t: own for t, own in placed.items() if t not in withheld},
         {t: count for t, count in unplaced.items() if t not in withheld},
     ) == placed_by(without, rest)
+
+
+# On a real Nimbus ----------------------------------------------------------------------------------
+
+RESOURCE_AWARE = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
+
+#: Six executors of 128 MB: two workers of 384 MB, which is all that a heap may have on a local cluster.
+TWO_WORKERS = {"topology.workers": 2, "topology.acker.executors": 1}
+EXECUTORS = ["rate=10", "spouts=2", "exclaim1=2", "exclaim2=1"]
+
+
+class Watched:
+    """A local cluster that keeps the ResourceAwareScheduler, and what Nimbus says of its topologies."""
+
+    def __init__(self, cluster: RunningCluster, gateway: NimbusGateway) -> None:
+        self.cluster, self.gateway = cluster, gateway
+
+    def submit(self, name: str) -> str:
+        """The id of a new topology."""
+        arguments = [f"name={name}", *EXECUTORS]
+        self.cluster.run_topology("stormwright.topologies.Exclamation", arguments, TWO_WORKERS)
+        (found,) = [each["id"] for each in self.gateway.cluster()["topologies"] if each["name"] == name]
+        return str(found)
+
+    def says(self, topology: str, words: str) -> bool:
+        return words in (self.gateway.topology(topology)["sched_status"] or "")
+
+    def problem(self) -> Problem:
+        return problem_from_dict(self.gateway.problem())
+
+    def would_place(self, host: SchedulerHost, topology: str) -> TopologyAssignment:
+        """Where the class puts a topology that has no slots, around what else runs now."""
+        problem = self.problem()
+        problem = problem.with_current({t: runs for t, runs in problem.current.items() if t != topology})
+        answer = JavaScheduler(RESOURCE_AWARE, host=host).schedule(problem)
+        return answer.by_topology(problem)[topology]
+
+
+def by_executor(placed: TopologyAssignment) -> list[WorkerSlot]:
+    return [placed.slots[slot] for slot in placed.slot_of_executor]
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    config = LocalClusterConfig(nodes=2, slots=4, storm_conf={"stormwright.fallback": RESOURCE_AWARE})
+    with LocalCluster(config) as cluster, cluster.gateway() as gateway:
+        yield Watched(cluster, gateway)
+
+
+@pytest.mark.storm
+def test_resource_aware_beneath_a_service_that_comes_and_goes(
+    watched: Watched, host: SchedulerHost, eventually: Callable[[Callable[[], bool], str], None]
+) -> None:
+    bridge = Bridge(make_scheduler("even"), "even")
+
+    def service() -> HttpServer:
+        app = make_app(bridge, lambda _: None, lambda: pytest.fail("nobody asks"))
+        return HttpServer(app, watched.cluster.service_host, watched.cluster.service_port)
+
+    def runs(topology: str) -> list[WorkerSlot]:
+        return by_executor(watched.problem().current[topology])
+
+    with service():
+        first = watched.submit("first")
+        placed = "stormwright: left to ResourceAwareScheduler; placed by ResourceAwareScheduler: Running - Fully"
+        eventually(lambda: watched.says(first, placed), "the class places it")
+        assert runs(first) == by_executor(watched.would_place(host, first))
+        now = watched.problem().current[first]
+        (node,) = {slot.supervisor for slot in now.slots}
+        (other,) = {each.id for each in watched.problem().supervisors} - {node}
+        moved = replace(now, slots=tuple(WorkerSlot(other, slot.port) for slot in now.slots))
+        bridge.order(first, Order(moved, "stormwright: moved"))
+        watched.gateway.rebalance("first", 0)
+        eventually(lambda: watched.says(first, "stormwright: moved"), "it is moved within the limits of the class")
+        assert runs(first) == by_executor(moved)
+        bridge.order(first, Order(TopologyAssignment(now.slots[:1], (0,) * 6), "stormwright: crowded"))
+        watched.gateway.rebalance("first", 0, 1)
+        eventually(lambda: watched.says(first, "answer refused: heap of"), "it is not moved beyond them")
+        assert len(set(runs(first))) == 2
+        bridge.turn_back([first])
+        stays = runs(first)
+    second = watched.submit("second")
+    eventually(lambda: watched.says(second, "; placed by ResourceAwareScheduler: Running - Fully"), "it is placed")
+    assert watched.says(second, "stormwright service at ")
+    assert runs(second) == by_executor(watched.would_place(host, second))
+    assert runs(first) == stays
+    with service():
+        eventually(lambda: watched.says(second, "the service answers again; left as it is"), "the service is back")
+        assert runs(first) == stays

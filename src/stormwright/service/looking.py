@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from functools import partial
 
 from stormwright.controller.aims.aim import Aim
+from stormwright.controller.aims.bounds import out_of_bounds, within_heaps
 from stormwright.controller.aims.refused import Refused
 from stormwright.controller.aims.way_back import refusal, way_back
 from stormwright.controller.policy import Decision, decide
 from stormwright.model import Problem
+from stormwright.model.arrays import IntArray
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.drift_text import drift_text
@@ -98,22 +99,25 @@ class Looking:
             # What warms up drifts, too.
             memory.drifts = [each for each in memory.drift_watch.see(problem.load) if each.topology not in waits]
         decision = decide(
-            problem,
+            within_heaps(problem),
             self._scheduler,
             triggers,
             self._settings.budget,
             clock,
             {**waits, **memory.setbacks.stay(clock.now_s), **self._view.unfit()},
             drift_text(memory.drifts, problem),
-            Aim(
-                self._settings.objective,
-                refuses=partial(self._refused.stay, now_ms=time.time() * 1000),
-                adapts=adapts,
-            ),
+            Aim(self._settings.objective, refuses=self._refuses, adapts=adapts),
         )
         if decision.looked:
             self._note(problem, decision, clock.now_s)
         return decision
+
+    def _refuses(
+        self, problem: Problem, wanted: IntArray, worth: Mapping[str, float], rate_tps: Mapping[str, float]
+    ) -> dict[str, str]:
+        """Why topologies do not go where they are wanted: it was taken back, or they may not."""
+        tried = self._refused.stay(problem, wanted, worth, rate_tps, time.time() * 1000)
+        return {**tried, **out_of_bounds(problem, wanted)}
 
     def _way_back(self, problem: Problem) -> Decision | None:
         """Takes back the move of a topology that does worse since; what cannot be done now is tried again later."""

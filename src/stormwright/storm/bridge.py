@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from stormwright.defaults import STORMS_OWN
 from stormwright.errors import InputError, SchedulerError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Topology, TopologyAssignment
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import name_slots
+from stormwright.model.conf.fallback import fallback_class
 from stormwright.storm.exchange import Order, change_places
 from stormwright.storm.occupancy import Occupancy, slots_told
 from stormwright.storm.time_limit import TimeLimited
@@ -57,7 +59,8 @@ class Bridge:
 
     1. an order of the controller holds as long as all its slots can be had; of topologies that change places, once
        one has no slots all others leave theirs in the same answer (`change_places`);
-    2. otherwise the initial scheduler places what has no slot, around everything that runs;
+    2. otherwise the initial scheduler places what has no slot, around everything that runs. Where it is Storm's own and
+       the cluster keeps another class for placement (`fallback_class`), that class does, in Nimbus;
     3. one whose configuration has faults is left out.
 
     The initial scheduler may be anybody's. One that takes longer than Nimbus waits, fails, or answers what cannot be
@@ -218,6 +221,10 @@ class Bridge:
                 self._status[topology.id] = order.reason
             else:
                 rest.append(topology)
+        if rest and (kept := self._kept_class(problem)):
+            left = {topology.id: f"stormwright: left to {kept}" for topology in rest}
+            self._status = {t: text for t, text in self._status.items() if t not in left}
+            return Answer(assignments, self._status | left)
         if rest:
             around = self._around(problem, occupancy, assignments)
             try:
@@ -232,6 +239,10 @@ class Bridge:
             else:
                 assignments |= self._accept(around, placed, slots, rest, occupancy)
         return Answer(assignments, dict(self._status))
+
+    def _kept_class(self, problem: Problem) -> str:
+        """The class that the cluster keeps for placement, unless another scheduler was asked for; else empty."""
+        return fallback_class(problem.conf) if self._initial_name == STORMS_OWN else ""
 
     def _around(self, problem: Problem, occupancy: Occupancy, ordered: Mapping[str, TopologyAssignment]) -> Problem:
         """What the initial scheduler is shown: what is ordered runs, and what it may not place is not there."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from stormwright.model.conf.fallback import ISOLATING, PLACEMENT_SCHEDULER, STORM_SCHEDULER, fallback_class
 from stormwright.model.conf.misfit import Misfit
 from stormwright.model.limits.limit import Placed, Violation
 from stormwright.model.texts import counted
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
 #: Key of the cluster's configuration: topology name → hosts that it has for itself.
 MACHINES = "isolation.scheduler.machines"
 
-#: Schedulers of a cluster under which `MACHINES` counts; to Storm's others it means nothing.
-STORM_SCHEDULER = "storm.scheduler"
-ISOLATING = ("org.apache.storm.scheduler.IsolationScheduler", "stormwright.PlacementScheduler")
+#: The scheduler of Storm's that reads `MACHINES`; to its others it means nothing.
+_ISOLATION_SCHEDULER = "org.apache.storm.scheduler.IsolationScheduler"
 
 
 def read_machines(conf: Mapping[str, Any]) -> tuple[dict[str, int], tuple[Misfit, ...]]:
@@ -49,9 +49,12 @@ def read_machines(conf: Mapping[str, Any]) -> tuple[dict[str, int], tuple[Misfit
 def isolated(problem: Problem) -> dict[int, int]:
     """Topology index → hosts that it is to have for itself, of isolated topologies.
 
-    There are none where the cluster's scheduler is not told, or is one to which the key means nothing.
+    There are none where the cluster's scheduler is not told, or is one to which the key means nothing; nor where ours
+    has such a one placed beneath it.
     """
-    if problem.conf.get(STORM_SCHEDULER) not in ISOLATING:
+    scheduler, beneath = problem.conf.get(STORM_SCHEDULER), fallback_class(problem.conf)
+    reads = scheduler == PLACEMENT_SCHEDULER and beneath in ("", ISOLATING)
+    if not reads and scheduler != _ISOLATION_SCHEDULER:
         return {}
     machines, _ = read_machines(problem.conf)
     asked = {index: machines.get(topology.name) for index, topology in enumerate(problem.topologies)}
