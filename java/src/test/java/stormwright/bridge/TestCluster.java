@@ -32,6 +32,8 @@ import org.apache.storm.utils.Utils;
 
 /** A cluster as Nimbus shows it to a scheduler, made of Storm's own classes. */
 public final class TestCluster {
+    private static final Map<String, Object> DEFAULTS = Utils.readDefaultConfig();
+
     private final Map<String, SupervisorDetails> supervisors = new LinkedHashMap<>();
     private final List<TopologyDetails> topologies = new ArrayList<>();
     private final Map<String, SchedulerAssignmentImpl> assignments = new HashMap<>();
@@ -72,7 +74,7 @@ public final class TestCluster {
         if (tags != null) {
             count.addConfiguration("tags", tags);
         }
-        Map<String, Object> conf = new HashMap<>(Utils.readDefaultConfig());
+        Map<String, Object> conf = new HashMap<>(DEFAULTS);
         conf.put(Config.TOPOLOGY_NAME, id);
         conf.put(Config.TOPOLOGY_ACKER_EXECUTORS, 1);
         conf.putAll(own);
@@ -98,6 +100,12 @@ public final class TestCluster {
         return this;
     }
 
+    /** Has a topology run, wholly or in part, in these slots. */
+    public TestCluster running(String id, Map<ExecutorDetails, WorkerSlot> placement) {
+        assignments.put(id, new SchedulerAssignmentImpl(id, placement, null, null));
+        return this;
+    }
+
     /** Has executors of a running topology be dead. */
     public TestCluster dead(String id, int... firstTasks) {
         Map<ExecutorDetails, WorkerSlot> alive = new HashMap<>(assignments.get(id).getExecutorToSlot());
@@ -111,7 +119,7 @@ public final class TestCluster {
     /** A new cluster in this state. */
     public Cluster build() {
         return new Cluster(new NoNimbus(), new ResourceMetrics(new StormMetricsRegistry()), supervisors, assignments,
-                new Topologies(topologies.toArray(TopologyDetails[]::new)), Utils.readDefaultConfig());
+                new Topologies(topologies.toArray(TopologyDetails[]::new)), DEFAULTS);
     }
 
     /** Where every executor of a cluster is. */
