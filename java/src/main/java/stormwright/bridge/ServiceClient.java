@@ -24,6 +24,7 @@ import java.util.concurrent.TimeoutException;
  */
 public final class ServiceClient {
     private static final int MAX_ANSWER_BYTES = 32 << 20;
+    private static final int FREE_WITHIN_MS = 50;
     private static final int QUOTED_CHARACTERS = 200;
 
     private final URI service;
@@ -51,7 +52,19 @@ public final class ServiceClient {
             Thread created = new Thread(task, "stormwright-service-client");
             created.setDaemon(true);
             return created;
-        });
+        }, ServiceClient::handOver);
+    }
+
+    /** The thread may need a moment after an exchange is over until it takes the next. */
+    private static void handOver(Runnable exchange, ThreadPoolExecutor thread) {
+        try {
+            if (thread.getQueue().offer(exchange, FREE_WITHIN_MS, TimeUnit.MILLISECONDS)) {
+                return;
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+        throw new RejectedExecutionException("the thread is busy");
     }
 
     /**

@@ -19,7 +19,10 @@ import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
+import org.apache.storm.scheduler.resource.normalization.NormalizedResources;
+import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.apache.storm.utils.Utils;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -33,6 +36,12 @@ class FallbackTest {
     private static final String MACHINES = "isolation.scheduler.machines";
     private static final WorkerSlot A0 = new WorkerSlot("a", 6700);
     private static final WorkerSlot B0 = new WorkerSlot("b", 6700);
+
+    /** Storm keeps the names of all resources that it has met. */
+    @AfterEach
+    void forgetResources() {
+        NormalizedResources.resetResourceNames();
+    }
 
     private static TestCluster two() {
         return new TestCluster().supervisor("a", 4).supervisor("b", 4);
@@ -176,7 +185,7 @@ class FallbackTest {
     })
     void evenLeavesOutWhatItWouldBreakTheLimitsOf(String setting) {
         String[] parts = setting.split("=", 2);
-        Object value = org.apache.storm.shade.net.minidev.json.JSONValue.parse(parts[1]);
+        Object value = JSONValue.parse(parts[1]);
         TestCluster state = two().topology("limited", 2, Map.of(parts[0], value), null).topology("new", 2);
         Cluster cluster = schedule(state, Map.of());
         assertEquals(alone(two().topology("new", 2), new EvenScheduler()), TestCluster.placements(cluster));
