@@ -37,7 +37,12 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @options.scheduler
 @options.parameters
 @options.anew("anew for those that are adaptive by their source and do not move what runs by themselves, else keep")
-@click.option("--initial", default=STORMS_OWN, show_default=True, help="Scheduler for topologies without a slot.")
+@click.option(
+    "--initial",
+    default=STORMS_OWN,
+    show_default=True,
+    help="Scheduler for topologies without a slot; even leaves them to the class in stormwright.fallback, if any.",
+)
 @click.option(
     "--state",
     "state_dir",
