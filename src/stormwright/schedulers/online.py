@@ -85,6 +85,13 @@ class OnlineScheduler:
     phases, which its text leaves to the authors' code, is `Greedy.place_pairs`. Traffic is taken as measured, so it is
     held to stay what it is under the current placement.
 
+    ``stormwright.alpha``, ``stormwright.beta``, ``stormwright.delta`` (numbers from 0 to 1) and ``stormwright.gamma``
+    (at least 1) in a topology's configuration go before the parameters here: in the paper they come with the topology
+    (``alfa``, ``beta``, ``gamma``, ``delta``, texts, in the authors' code). A node's own capacity is what it says its
+    CPU is (``supervisor.cpu.capacity``), of which `capacity` is a part; a node's own X is ``stormwright.overload_s`` in
+    its `supervisor.scheduler.meta`. X, P, R and T are for a service: there ``--set`` and the options ``--overload``,
+    ``--period``, ``--gain`` and ``--cool-down`` say the same; who asks for a single placement has no use for them.
+
     Different from the paper and the authors' code:
 
     1. Traffic between racks counts twice, as in the cost of a placement. With one rack nothing changes.
@@ -98,6 +105,19 @@ class OnlineScheduler:
     5. What runs is moved only if the whole placement then costs less, or is valid where it was not; of a topology that
        lost workers only these are placed. Without a gain no worker changes its slot.
     6. Of a topology all executors are placed, also those without traffic, or none.
+    7. `beta` bounds the nodes of a topology from above, from as few as can have its slots, CPU and memory up to as many
+       as pay, and never takes more than 1 does. In the authors' code it bounds them from below: with W workers and n =
+       min(N, W) nodes, workers whose move costs least go to unused nodes until u = ⌈W/n⌉ + ⌈beta (n - ⌈W/n⌉)⌉ are used.
+    8. `delta` bounds a topology's workers on a node by what nodes have, from the fewest slots that suffice where each
+       node gives as many. In the authors' code it does by W alone: ⌈W/u⌉ + ⌈delta (W - u + 1 - ⌈W/u⌉)⌉.
+    9. The authors' code takes alpha 0, beta 1, delta 0 and no limit on load (a gamma that it then refuses, so that it
+       has to be set) where a topology says nothing. `meaning` ``authors`` is 7, 8 and these defaults as there.
+    10. In the authors' code a node's load is never updated while workers come to it, so that any number fits which
+        does one by one; workers without traffic, and executors, are left to Storm's EvenScheduler; all slots of the
+        cluster are freed at each change; and a node is overloaded as soon as it is over its capacity, whereas here, as
+        in the paper, it has to be for X seconds.
+
+    CPU is compared in Hz, with the speed of each node's cores where it is known: a service learns it from the workers.
 
     Deterministic. Ties go to what stays, then to the lower index of executor, worker, node or topology. So names have
     no influence; the order of supervisors and topologies in the problem has one among equals.
@@ -114,6 +134,11 @@ class OnlineScheduler:
     Honours
     -------
     CPU, memory, executors per worker, traffic, racks
+
+    Raises
+    ------
+    InputError
+        When it schedules: a topology's configuration says a parameter that is out of range; all faults at once.
     """
 
     params_type = OnlineParams

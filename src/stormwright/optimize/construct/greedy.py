@@ -172,11 +172,12 @@ class Greedy:
     def takes(self, item: int) -> BoolArray:
         """Which bins have room for `item` besides what is in them, whatever its group may use, shape (B,)."""
         of, bins = self._packing.items[item], self._packing.bins
-        return (
+        takes: BoolArray = (
             (bins["items"] + 1 <= bins["most_items"])
             & (bins["cpu_hz"] + of["cpu_hz"] <= bins["most_cpu_hz"])
             & (bins["memory_mb"] + of["memory_mb"] <= bins["most_memory_mb"])
         )
+        return takes
 
     def put(self, item: int, to: int) -> None:
         """Move `item` to the bin `to`, or out of all bins for `NOWHERE`, whether it fits or not."""
@@ -188,7 +189,7 @@ class Greedy:
         self._packing.items["fixed"][item] = True
 
     def relax(self, bins: Bins) -> None:
-        """From now on bins take what `bins` says, and groups use as many as they like, and as much of each."""
+        """From now on bins take what `bins` says, and groups use as many, and as much of each, as they like."""
         self._packing = self._packing._replace(groups=self._packing.groups[:0])
         self._limit(bins)
 
