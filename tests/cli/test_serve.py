@@ -10,7 +10,7 @@ from stormwright.alone import alone
 from stormwright.cli.serve import LOCK
 from stormwright.schedulers.anew.anew import Anew
 from stormwright.schedulers.kit.registry import traits_of
-from stormwright.schedulers.kit.triggers import ONLINE
+from stormwright.schedulers.kit.triggers import ONLINE, TriggerParams
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,12 @@ from stormwright.schedulers.kit.triggers import ONLINE
         (["--storm-home", "."], "--storm-home: . is no Storm installation"),
         (["--anew", "--scheduler", "online", "--set", "keep_running=true"], "online: is set to stay near to what runs"),
         (["--set", "objective=nodes"], "says nodes, and --objective says throughput: name one of them"),
+        (
+            ["--scheduler", "online", "--set", "period_s=5", "--period", 6],
+            "--set period_s: says 5, and --period says 6",
+        ),
+        (["--scheduler", "online", "--set", "overload_s=-1"], "overload_s: should be from 0 to 1e+06, got -1.0"),
+        (["--set", "period_s=5"], "period_s: unknown parameter"),
         (["--storm-home", "/no/such/place"], "'/no/such/place' does not exist"),
     ],
 )
@@ -137,3 +143,20 @@ def test_who_will_never_move_anything_says_so(served, options, anew, moves):
     assert isinstance(scheduler, Anew) == anew
     assert (settings.adapts, settings.objective) == (ONLINE, "throughput")
     assert ("so nothing will ever move: --anew has it place that anew" in out) != moves
+
+
+def test_triggers_are_set_by_options_or_as_parameters_of_online(served):
+    """Neither is lost, and what only one says the other does not undo."""
+    online = ["--scheduler", "online"]
+
+    def triggers_of(*options):
+        return served(*options)[0].triggers
+
+    assert triggers_of(*online) == TriggerParams(overload_s=30, period_s=60, min_gain_percent=10, cool_down_s=60)
+    told = ["overload_s=11", "period_s=12.5", "min_gain_percent=13", "cool_down_s=14"]
+    settings = [word for setting in told for word in ("--set", setting)]
+    everything = TriggerParams(overload_s=11, period_s=12.5, min_gain_percent=13, cool_down_s=14)
+    assert triggers_of(*online, *settings) == everything
+    assert triggers_of(*online, *settings, "--gain", 13) == everything
+    both = triggers_of(*online, "--set", "period_s=5", "--overload", 7)
+    assert (both.period_s, both.overload_s) == (5, 7)

@@ -60,6 +60,15 @@ def test_overload_triggers_between_periods_but_only_after_x(spread: Problem) -> 
         assert ask(loaded, since_change=500, since_look=5) == expected
 
 
+def test_a_node_may_tell_an_x_of_its_own(spread: Problem) -> None:
+    for told, expected in (("20", (False, 0)), ("3", (True, 1)), ("0", (True, 1))):
+        first, second, *others = spread.supervisors
+        second = replace(second, scheduler_meta={"stormwright.overload_s": told})
+        loaded = replace(spread, supervisors=(first, second, *others))
+        loaded = loaded.with_load(replace(spread.load, overload_s={"n1": 15.0 if told == "20" else 5.0}))
+        assert ask(loaded, since_change=500, since_look=5) == expected
+
+
 def test_nothing_happens_while_cooling_down(spread: Problem) -> None:
     loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
     assert ask(loaded, since_change=29, since_look=500) == (False, 0)

@@ -22,6 +22,12 @@ def test_a_window_is_made_of_whole_panes() -> None:
         StreamSettings(slide_s=4)
 
 
+@pytest.mark.parametrize("percent", [0, -1, 101, float("nan")])
+def test_a_part_of_the_cpu_is_a_part(percent: float) -> None:
+    with pytest.raises(InputError, match=r"must be above 0, at most 100 @ \$\.overload_percent"):
+        StreamSettings(overload_percent=percent)
+
+
 def test_core_speed_of_a_supervisor_comes_before_the_general_one() -> None:
     settings = StreamSettings(core_hz=2e9, core_hz_of={"fast": 4e9})
     assert settings.core_hz_at("fast", 3e9) == 4e9

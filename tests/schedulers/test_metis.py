@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from stormwright.errors import MissingDependencyError
+from stormwright.model import TopologyAssignment, WorkerSlot, violations
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.traffic.partition import partition
 from tests.schedulers.builders import load, nodes, problem, topology
@@ -76,6 +78,35 @@ def test_workers_are_the_groups_and_go_round_robin_to_nodes_with_most_slots():
     slots = make_scheduler("metis").schedule(of).slot_of_executor
     assert [len(set(slots[4 * i : 4 * i + 4].tolist())) for i in range(3)] == [1, 1, 1]
     assert sorted(of.slot_node[slots].tolist()) == [0] * 4 + [1] * 4 + [2] * 4
+
+
+def test_a_part_may_be_what_a_supervisor_has():
+    """Six workers on three supervisors: each gets a group, dealt to two workers; by workers a group is cut anyhow."""
+    of = problem(nodes(9.0, 9.0, 9.0, ports=2), (topology("t", 12, 6), load(12, cliques(3, 4))))
+    slots = make_scheduler("metis", {"part": "supervisor"}).schedule(of).slot_of_executor
+    assert [set(of.slot_node[slots[4 * i : 4 * i + 4]].tolist()) for i in range(3)] in [
+        list(p) for p in permutations([{0}, {1}, {2}])
+    ]
+    assert sorted(np.unique(slots, return_counts=True)[1].tolist()) == [2] * 6
+    assert [slots[4 * i] == slots[4 * i + 2] != slots[4 * i + 1] == slots[4 * i + 3] for i in range(3)] == [True] * 3
+
+
+def test_supervisors_without_workers_come_first_for_a_part():
+    """The first has most free slots, and runs something."""
+    first, *others = nodes(9.0, 9.0, 9.0, ports=2)
+    first = replace(first, ports=tuple(range(6700, 6708)))
+    placed = [(topology("old", 1, 1), load(1)), (topology("new", 8, 2), load(8, cliques(2, 4)))]
+    of = problem((first, *others), *placed).with_current({"old": TopologyAssignment((WorkerSlot("s0", 6700),), (0,))})
+    slots = make_scheduler("metis", {"part": "supervisor"}).schedule(of).slot_of_executor
+    assert sorted(set(of.slot_node[slots[1:]].tolist())) == [1, 2]
+
+
+def test_a_part_too_large_for_a_supervisor_goes_on_worker_by_worker():
+    """Each node takes three executors of 0.3 GHz; parts of four go where there is room."""
+    of = problem(nodes(1.0, 1.0, 1.0, ports=4), (topology("t", 8, 4), load(8, cliques(2, 4), cpu_ghz=0.3)))
+    answer = make_scheduler("metis", {"part": "supervisor"}).schedule(of)
+    assert not answer.unplaced
+    assert violations(of, answer.slot_of_executor) == []
 
 
 @pytest.mark.parametrize("name", ["metis", "p_scheduler"])

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from stormwright.errors import InputError
 from stormwright.model import Component, Grouping, Problem, Topology, default_executor_runs
 from stormwright.schedulers import make_scheduler
 from tests.schedulers.builders import nodes
@@ -40,7 +45,40 @@ def test_alpha_one_lets_a_worker_hold_all_but_one_for_each_other():
 
 
 def test_epsilon_zero_uses_empty_workers_first():
-    assert workers(chain(1, 1, 1, workers=3), alpha=1, epsilon=0) == [["c0"], ["c1"], ["c2"]]
+    """Of several the last, as the authors' code puts each in front of those before."""
+    assert workers(chain(1, 1, 1, workers=3), alpha=1, epsilon=0) == [["c2"], ["c1"], ["c0"]]
+
+
+def test_empty_workers_have_their_turns_like_those_upstream():
+    """M = 5. Workers 3 and 2 are empty; six bolts go to 3, 2, 0, 1, 3, 2, so that all four have two executors."""
+    sizes = [len(w) for w in workers(chain(2, 6, workers=4), alpha=1, epsilon=0.5)]
+    assert sizes == [2, 2, 2, 2]
+
+
+def test_a_full_worker_leaves_the_turns():
+    """M = 2. Five bolts go to 2, 1, 0, then 0 with its spout is full: 2 and 1 follow."""
+    assert workers(chain(1, 5, workers=3), epsilon=0.5) == [["c0", "c1"], ["c1", "c1"], ["c1", "c1"]]
+
+
+def test_a_topology_s_own_parameters_go_before_the_scheduler_s():
+    own = {"stormwright.alpha": 1, "stormwright.epsilon": 1.0, "stormwright.beta": 0}
+    told = replace(chain(1, 7, workers=4), conf=own)
+    assert sorted(len(w) for w in workers(told, alpha=0, epsilon=0)) == [1, 1, 1, 5]
+    problem = Problem(nodes(*[10.0] * 8), (told,))
+    assert len(set(problem.slot_node[make_scheduler("offline").schedule(problem).slot_of_executor].tolist())) == 1
+
+
+def test_own_parameters_that_are_out_of_range_are_all_named():
+    own = {"stormwright.alpha": 1.5, "stormwright.beta": "0.5", "stormwright.epsilon": True, "stormwright.gamma": 0.5}
+    with pytest.raises(InputError) as error:
+        Problem(nodes(10.0), (replace(chain(1, 1, workers=1), conf=own),))
+    assert [fault.path.rpartition("[")[2] for fault in error.value.faults] == [f'"{key}"]' for key in own]
+    assert [fault.message for fault in error.value.faults] == [
+        "should be a number from 0 to 1, got 1.5",
+        "should be a number from 0 to 1, got '0.5'",
+        "should be a number from 0 to 1, got True",
+        "should be a number from 1 to 1e+09, got 0.5",
+    ]
 
 
 def test_beta_says_how_many_nodes():

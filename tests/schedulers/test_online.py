@@ -102,6 +102,122 @@ def test_beta_bounds_the_nodes_of_a_topology():
     assert used == {0: 1, 0.5: 3, 1: 4}
 
 
+def nodes_used(of: Problem, slots: np.ndarray) -> int:
+    """By all topologies, each node once for each."""
+    return len(set(zip(of.executor_topology.tolist(), of.slot_node[slots].tolist(), strict=True)))
+
+
+@pytest.mark.parametrize("path", case_files("placement"), ids=case_name)
+def test_less_beta_never_takes_more_nodes(path):
+    of = case_problem(path)
+    if of.num_executors > 1000:
+        pytest.skip("takes long, and is as the others")
+    used = [nodes_used(of, schedule(of, beta=beta).slot_of_executor) for beta in (0, 0.5, 1)]
+    assert used == sorted(used)
+
+
+@pytest.mark.parametrize("first", range(0, 300, 50))
+def test_less_beta_never_takes_more_nodes_of_what_is_drawn(first):
+    """Topologies that fill up to a half of the slots, and up to all CPU, of clusters of unequal nodes."""
+    looked = 0
+    for seed in range(first, first + 50):
+        of = drawn(seed)
+        answers = [schedule(of, beta=beta) for beta in (0, 0.5, 1)]
+        assert len({len(answer.unplaced) for answer in answers}) == 1
+        if not answers[0].unplaced:
+            used = [nodes_used(of, answer.slot_of_executor) for answer in answers]
+            assert used == sorted(used)
+            looked += 1
+    assert looked >= 30
+
+
+def drawn(seed: int) -> Problem:
+    rng = np.random.default_rng(seed)
+    supervisors = nodes(*rng.uniform(1, 6, rng.integers(2, 9)), ports=int(rng.integers(2, 6)))
+    if seed % 3 == 0:
+        supervisors = tuple(replace(node, rack=f"r{n % 2}") for n, node in enumerate(supervisors))
+    placed = []
+    for number in range(rng.integers(1, 4)):
+        count, wanted = int(rng.integers(2, 20)), int(rng.integers(1, 8))
+        both = [(i, j) for i in range(count) for j in range(count) if i != j and rng.random() < 0.25]
+        pairs = [(i, j, int(rng.integers(1, 100))) for i, j in both]
+        measured = load(count, pairs, cpu_ghz=rng.uniform(0.02, 0.6, count))
+        placed.append((topology(f"t{number}", count, wanted), measured))
+    return problem(supervisors, *placed)
+
+
+def test_beta_zero_takes_as_few_nodes_as_have_the_cpu():
+    """Slots of one node would do; its CPU takes two of four workers of 1.6 GHz."""
+    pairs = [(i, j, 10) for i in range(8) for j in range(i)]
+    of = problem(nodes(4, 4, 4, 4), (topology("t", 8, 4), load(8, pairs, cpu_ghz=0.8)))
+    used = {beta: nodes_used(of, schedule(of, beta=beta, gamma=1).slot_of_executor) for beta in (0, 1)}
+    assert used == {0: 2, 1: 2}
+
+
+def test_what_a_topology_says_goes_before_the_parameters():
+    own = {"stormwright.beta": 0, "stormwright.alpha": 0.0}
+    pairs = [(0, i, 10) for i in range(1, 8)]
+    told, other = (topology("told", 8, 4, **own), load(8, pairs)), (topology("other", 8, 4), load(8, pairs))
+    of = problem(nodes(4, 4, 4, 4), told, other)
+    slots = schedule(of, gamma=9).slot_of_executor
+    assert np.unique(slots[:8], return_counts=True)[1].tolist() == [2, 2, 2, 2]
+    assert sorted(np.unique(slots[8:], return_counts=True)[1].tolist()) == [1, 1, 1, 5]
+    assert len(set(of.slot_node[slots[:8]].tolist())) == 1
+
+
+def test_a_topology_s_own_gamma_and_delta():
+    star = [(0, i, 10) for i in range(1, 8)]
+    of = problem(nodes(4, 4), (topology("t", 8, 2, **{"stormwright.gamma": 1.25}), load(8, star)))
+    assert max(np.unique(schedule(of, gamma=9).slot_of_executor, return_counts=True)[1]) == 5
+    chain = [(i, i + 1, 10) for i in range(7)]
+    for delta, most in ((0, 2), (0.5, 3), (1, 4)):
+        of = problem(nodes(4, 4, 4, 4), (topology("t", 8, 8, **{"stormwright.delta": delta}), load(8, chain)))
+        assert max(np.bincount(of.slot_node[schedule(of).slot_of_executor])) == most
+
+
+# As in the authors' code -------------------------------------------------------------------------
+
+
+def test_with_the_authors_meaning_go_their_defaults():
+    params = make_scheduler("online", {"meaning": "authors", "delta": 0.5}).params
+    assert (params.alpha, params.beta, params.delta) == (0.0, 1.0, 0.5)
+    assert params.gamma >= 1e9
+    assert make_scheduler("online").params.alpha == 1.0
+
+
+@pytest.mark.parametrize(("beta", "least"), [(0, 1), (0.5, 3), (1, 4)])
+def test_the_authors_beta_is_the_least_number_of_nodes(beta, least):
+    """All workers exchange much, so that one node would be best; of delta 1 no bound is left but W - u + 1."""
+    chain = [(i, i + 1, 10) for i in range(3)]
+    of = problem(nodes(4, 4, 4, 4), (topology("t", 4, 4), load(4, chain)))
+    slots = schedule(of, meaning="authors", beta=beta, delta=1).slot_of_executor
+    assert nodes_used(of, slots) == least
+    # The ends of a chain are the cheapest to cut off: 10 tuples/s for each further node.
+    assert cost_of(of, slots).inter_node == 10 * (least - 1)
+
+
+@pytest.mark.parametrize(
+    ("beta", "delta", "most", "least"), [(0, 0, 4, 3), (0, 0.5, 7, 3), (0, 1, 10, 3), (1, 0, 3, 5)]
+)
+def test_the_authors_delta_bounds_the_workers_on_a_node(beta, delta, most, least):
+    """W = 12, N = 5: u = 3 or 5; from ⌈12/u⌉ to 12 - u + 1. The heaviest pairs pull all onto one node."""
+    star = [(0, i, 100 - i) for i in range(1, 12)]
+    of = problem(nodes(9, 9, 9, 9, 9, ports=12), (topology("t", 12, 12), load(12, star)))
+    slots = schedule(of, meaning="authors", beta=beta, delta=delta).slot_of_executor
+    on_node = np.bincount(of.slot_node[slots])
+    assert max(on_node) == most
+    assert nodes_used(of, slots) >= least
+
+
+def test_what_the_authors_bounds_leave_out_is_placed_all_the_same():
+    """Two nodes, one with a single slot: by delta 0 each would take two of four workers."""
+    few, many = nodes(9, 9)
+    of = problem((replace(few, ports=few.ports[:1]), many), (topology("t", 4, 4), load(4, [(0, 1, 5)])))
+    answer = schedule(of, meaning="authors")
+    assert not answer.unplaced
+    assert violations(of, answer.slot_of_executor) == []
+
+
 def test_delta_evens_out_the_slots_of_nodes():
     chain = [(i, i + 1, 10) for i in range(7)]
     of = problem(nodes(4, 4, 4, 4), (topology("t", 8, 8), load(8, chain)))

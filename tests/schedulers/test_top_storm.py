@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from stormwright.errors import InputError
-from stormwright.model import Problem, Supervisor
+from stormwright.model import Component, Grouping, Problem, Supervisor, Topology, default_executor_runs
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.top_storm import computation_power
 from tests.schedulers.builders import GHZ, load, nodes, problem, topology
@@ -119,3 +120,35 @@ def test_a_group_is_joined_by_who_talks_most_to_the_two_it_began_with_together()
 def test_as_many_executors_as_workers_are_not_paired():
     of = problem(nodes(10, 10), (topology("t", executors=4, workers=4), load(4, [(0, 1, 9.0), (2, 3, 9.0)])))
     assert len(set(make_scheduler("top_storm").schedule(of).slot_of_executor.tolist())) == 4
+
+
+def test_what_is_left_over_exceeds_the_share_by_the_algorithm_and_not_by_the_table():
+    """E = 9, W = 3, e_ps = 3: two full groups; of the three left over, counter 1, 2, 3, one goes to each slot."""
+    pairs = [(0, 1, 100.0), (1, 2, 50.0), (3, 4, 40.0), (4, 5, 30.0)]
+    of = problem(nodes(10, 10), (topology("t", executors=9, workers=3), load(9, pairs)))
+    sizes = {
+        most: sorted(
+            Counter(make_scheduler("top_storm", {"most": most}).schedule(of).slot_of_executor.tolist()).values()
+        )
+        for most in ("algorithm", "table")
+    }
+    assert sizes == {"algorithm": [1, 4, 4], "table": [3, 3, 3]}
+
+
+def test_the_dag_alone_says_who_communicates():
+    """One spout executor and two bolts; all was measured between the bolts, which no stream joins."""
+    components = (
+        Component("a", "spout", 1),
+        Component("b", "bolt", 1, (Grouping("a"),)),
+        Component("c", "spout", 1),
+        Component("d", "bolt", 1, (Grouping("c"),)),
+    )
+    t = Topology("t", "t", 2, components, default_executor_runs(components))
+    of = problem(nodes(10, 10), (t, load(4, [(0, 2, 100.0), (1, 3, 50.0)])))
+    slots = {
+        traffic: make_scheduler("top_storm", {"traffic": traffic}).schedule(of).slot_of_executor.tolist()
+        for traffic in ("measured", "dag")
+    }
+    assert slots["measured"][0] == slots["measured"][2] != slots["measured"][1]
+    assert slots["dag"][0] == slots["dag"][1] != slots["dag"][2]
+    assert slots["dag"][2] == slots["dag"][3]

@@ -24,3 +24,15 @@ def test_the_service_ends_when_spark_has(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(service.stream, "_query", EndedQuery())
     with pytest.raises(StormwrightError, match=r"Spark has ended: connection refused; start the service again"):
         service.run(threading.Event(), every_s=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "percent"),
+    [("online", {}, 100), ("online", {"capacity": 80}, 80), ("optimizer", {}, 100), ("even", {}, 100)],
+)
+def test_a_node_is_overloaded_where_the_scheduler_would_put_no_more_on_it(
+    tmp_path: Path, name: str, settings: dict[str, object], percent: float
+) -> None:
+    service = Service(ServiceSettings(tmp_path, "127.0.0.1", 0), make_scheduler(name, settings), name, [])
+    assert service.stream.settings.overload_percent == percent
+    assert service.stream.settings.alarm_after_s is None

@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -14,12 +14,13 @@ from stormwright.alone import alone
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.progress import shown
+from stormwright.cli.triggers import told_otherwise, told_triggers
 from stormwright.defaults import STORMS_OWN
 from stormwright.errors import Fault, InputError, collected
 
 if TYPE_CHECKING:
     from stormwright.model import Scheduler
-    from stormwright.schedulers.kit.triggers import Adaptation, TriggerParams
+    from stormwright.schedulers.kit.triggers import Adaptation
     from stormwright.service.hooks.hook_program import Hook
 
 #: Who decides, what a move has to gain, and when a better placement is looked for.
@@ -193,7 +194,7 @@ def command(
         initial=initial,
         dry_run=dry_run,
         on_failure=hook,
-        triggers=_triggers(objective, **triggers),
+        triggers=told_triggers(scheduler, assignments, objective, **triggers),
         objective=objective,
         adapts=adapts,
         least_measured_s=least_measured_s,
@@ -268,7 +269,7 @@ def _deciding(
     scheduler = make_scheduler(name, settings, objective=objective or THROUGHPUT)
     adapts = declared(scheduler).adapts if anew is not False and if_it_adapts(scheduler) else ONLINE
     objective = objective or (THROUGHPUT if adapts == ONLINE else TRAFFIC)
-    faults += _unfit(scheduler, name, objective)
+    faults += _unfit(scheduler, name, settings, objective)
     return asked(name, scheduler, anew, if_it_adapts), objective, adapts
 
 
@@ -279,15 +280,7 @@ def _warn(name: str, scheduler: Scheduler) -> None:
         say(why)
 
 
-def _triggers(objective: str, min_gain_percent: float | None, **seconds: Any) -> TriggerParams:
-    from stormwright.controller.aims.outlook import least_gain_percent
-    from stormwright.schedulers.kit.triggers import TriggerParams
-
-    gain = least_gain_percent(objective) if min_gain_percent is None else min_gain_percent
-    return TriggerParams(min_gain_percent=gain, **seconds)
-
-
-def _unfit(scheduler: Scheduler, name: str, objective: str) -> list[Fault]:
+def _unfit(scheduler: Scheduler, name: str, settings: Sequence[str], objective: str) -> list[Fault]:
     """What a scheduler does not go together with."""
     from stormwright.controller.aims.outlook import OBJECTIVES
 
@@ -297,4 +290,4 @@ def _unfit(scheduler: Scheduler, name: str, objective: str) -> list[Fault]:
     if searched in OBJECTIVES and searched != objective:
         told = f"says {searched}, and --objective says {objective}: name one of them"
         faults.append(Fault(told, "--set objective"))
-    return faults
+    return faults + told_otherwise(scheduler, settings)

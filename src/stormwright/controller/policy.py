@@ -16,7 +16,7 @@ from stormwright.history.judged.promise import Promise
 from stormwright.model import UNPLACED, Assignment, Cost, LoadProfile, Problem, Scheduler, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.model.load import silent_load
-from stormwright.schedulers.kit.triggers import Observation, TriggerParams, should_reschedule
+from stormwright.schedulers.kit.triggers import Observation, TriggerParams, own_overload_s, should_reschedule
 
 #: In a topology's configuration: false keeps it from being moved.
 MOVE = "stormwright.move"
@@ -120,6 +120,7 @@ def decide(
         gain_percent=inf if outlooks.can_gain else 0.0,
         drifted=drifted,
         overload_gain_percent=-inf if aim.objective == TRAFFIC else OVERLOAD_GAIN_PERCENT,
+        own_overload_s=own_overload_s(problem),
     )
     tried = clock.now_s - clock.last_idle_look_s < triggers.period_s and clock.last_alarm_s < clock.last_idle_look_s
     if (tried and not drifted) or should_reschedule(triggers, at_best, aim.adapts) is None:

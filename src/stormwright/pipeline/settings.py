@@ -46,6 +46,8 @@ class StreamSettings:
     rate
         "low" for some hundred records a second at most. "high" for thousands: Spark takes all cores, and a batch of few
         records costs more. "bulk" for batches of hundreds of thousands: Spark adds up, not the driver.
+    overload_percent
+        Of a node's CPU, at or over which it counts as overloaded in a profile; alarms go by all of it.
     alarm_after_s
         X: an alarm is raised for a node that has been at or over its capacity for longer; None for no alarms.
     heap_mb, niceness
@@ -63,6 +65,7 @@ class StreamSettings:
     max_files_per_batch: int = 1000
     keep_raw_s: int = 0
     rate: Rate = "low"
+    overload_percent: float = 100.0
     alarm_after_s: float | None = None
     heap_mb: int = 1024
     niceness: int = 0
@@ -73,6 +76,9 @@ class StreamSettings:
             for name in ("window_s", "slide_s", "late_s", "trigger_s", "max_files_per_batch", "heap_mb")
             if getattr(self, name) <= 0
         ]
+        if not 0 < self.overload_percent <= 100:
+            wrong = f"overload_percent is {self.overload_percent}, must be above 0, at most 100"
+            faults.append(Fault(wrong, "$.overload_percent"))
         if self.rate not in get_args(Rate):
             faults.append(Fault(f"rate is {self.rate!r}, must be one of {', '.join(get_args(Rate))}", "$.rate"))
         if self.alarm_after_s is not None and not self.alarm_after_s > 0:

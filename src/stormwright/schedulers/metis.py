@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stormwright.model import Assignment, Problem
+import numpy as np
+
+from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
 from stormwright.schedulers.kit.params import param
 from stormwright.schedulers.placing.placing import Placing, Room
@@ -21,6 +23,11 @@ class MetisParams(QueueParams):
         "what METIS minimises; volume: to how many workers executors send; cut: what is exchanged between workers",
         choices=("volume", "cut"),
     )
+    part: str = param(
+        "worker",
+        "what a part is; supervisor: what one supervisor has of the topology, dealt to its workers there",
+        choices=("worker", "supervisor"),
+    )
     seed: int = param(0, "of METIS's own random numbers", low=0, high=2**31 - 1)
 
 
@@ -36,11 +43,18 @@ class MetisScheduler:
 
     What the paper leaves open, or different here:
 
-    1. The weight of a vertex is the executor's CPU, which METIS keeps even over the parts (within 3 %).
+    1. The weight of a vertex is the executor's CPU, which METIS keeps even over the parts (within 3 %). The published
+       code weighs a vertex by the tuples that it sends and receives.
     2. For the communication volume METIS counts who sends to which part, not how much; `objective` ``cut`` weighs edges
        by tuples/s.
     3. A part that METIS leaves empty or makes larger than a worker may be is mended.
     4. A node too full for a worker is passed over, so that CPU and memory hold.
+    5. In the published code a part is what a supervisor has of the topology: those without workers come first, and the
+       part's executors are dealt to all free slots of one, whatever number of workers the topology wants; with fewer
+       supervisors than parts nothing is placed. With `part` ``supervisor`` it is so here, but that the topology keeps
+       its number of workers: they are dealt to as many parts as there are supervisors with free slots, if there are
+       not fewer workers. A part too large for any supervisor goes on worker by worker.
+    6. Only what has no slot is placed. The published code frees all slots of a topology whose partition has changed.
 
     Needs METIS: ``pip install "stormwright[metis]"``. Ties go to the lower index of executor and node.
 
@@ -67,21 +81,44 @@ class MetisScheduler:
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot."""
         exchange = Exchange.of(problem)
+        rule = self._on_supervisors if self.params.part == "supervisor" else self._on_workers
 
         def make_rule(_: Room) -> Rule:
-            def place(placing: Placing) -> None:
-                executors = placing.wanted.executors
-                workers = partition(
-                    exchange.within(executors),
-                    problem.executor_cpu_hz[executors],
-                    [placing.limit] * placing.wanted.workers,
-                    volume=self.params.objective == "volume",
-                    seed=self.params.seed,
-                )
-                for worker in workers:
-                    members = executors[worker].tolist()
-                    placing.put_worker(members, placing.in_turn(placing.can_host(members)))
-
-            return place
+            return lambda placing: rule(placing, exchange)
 
         return place_waiting(problem, "metis", self.params, make_rule)
+
+    def _on_workers(self, placing: Placing, exchange: Exchange) -> None:
+        """A part is a worker."""
+        for members in self._parts(placing, exchange, [1] * placing.wanted.workers):
+            placing.put_worker(members, placing.in_turn(placing.can_host(members)))
+
+    def _on_supervisors(self, placing: Placing, exchange: Exchange) -> None:
+        """A part is what one supervisor has of the topology, in its share of the workers."""
+        room, count = placing.room, placing.wanted.workers
+        parts = max(1, min(int(np.count_nonzero(room.slots >= 1)), count))
+        workers = [count // parts + (part < count % parts) for part in range(parts)]
+        taken = np.zeros(room.num_nodes, bool)
+        for members, share in zip(self._parts(placing, exchange, workers), workers, strict=True):
+            free = placing.can_host(members) & (room.slots >= share) & ~taken
+            idle = free & (room.executors == 0)
+            node = placing.in_turn(idle if idle.any() else free)
+            if node != UNPLACED:
+                taken[node] = True
+            for number in range(share):
+                dealt = members[number::share]
+                to = node if node != UNPLACED else placing.in_turn(placing.can_host(dealt))
+                placing.put_worker(dealt, to)
+
+    def _parts(self, placing: Placing, exchange: Exchange, workers: list[int]) -> list[list[int]]:
+        """The executors of every part, of which each has so many workers."""
+        executors = placing.wanted.executors
+        parts = partition(
+            exchange.within(executors),
+            placing.draft.problem.executor_cpu_hz[executors],
+            [placing.limit * each for each in workers],
+            least=workers,
+            volume=self.params.objective == "volume",
+            seed=self.params.seed,
+        )
+        return [executors[part].tolist() for part in parts]

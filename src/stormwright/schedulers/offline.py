@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model.conf.keys import ALPHA, BETA, EPSILON
 from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
 from stormwright.schedulers.kit.limits import most_executors
 from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.kit.told import topologies_tell
 from stormwright.schedulers.placing.placing import Placing, Room, fill_empty
 from stormwright.schedulers.traffic.dag import by_component, linearised, upstream
 
@@ -35,13 +39,25 @@ class OfflineScheduler:
     1. Components in an order in which each comes after those it subscribes to.
     2. The executors of a component go round robin over workers that hold an executor of a component it subscribes to
        and have fewer than M executors, then over the others.
-    3. From component ⌊epsilon · |C|⌋ on, workers that are still empty come first, so that all are used.
+    3. From component ⌊epsilon · |C|⌋ on, workers that are still empty come first, the last of them ahead, and have
+       their turns like those of rule 2, so that all are used; so it is in the authors' code.
     4. Workers go round robin over the nodes with most free slots.
 
-    Different from the paper: a node too full for a worker is passed over, so that CPU, memory and the topology's limit
-    on executors in a worker hold; the authors look at slots alone. A cycle of components is broken as in `linearised`.
+    ``stormwright.alpha``, ``stormwright.beta`` and ``stormwright.epsilon`` in a topology's configuration, numbers from
+    0 to 1, go before the parameters here: in the authors' code they come with the topology (``alfa``, ``beta``,
+    ``epsilon``, texts there).
 
-    Ties go to the lower index of worker and node.
+    Different from the paper and the authors' code:
+
+    1. A node too full for a worker is passed over, so that CPU, memory and the topology's limit on executors in a
+       worker hold; the authors look at slots alone.
+    2. A worker that is empty in the end gets the last executor of the fullest. In the authors' code it stays empty.
+    3. Components and streams are the topology's, ackers and other system components included, which come after what
+       they subscribe to. The authors have them listed in its configuration, and leave what is not in the list to
+       Storm's EvenScheduler.
+    4. A cycle of components is broken as in `linearised`; the paper takes topologies to have none.
+
+    Ties go to the lower index of worker and node; in the authors' code those between nodes hang on hash order.
 
     When to use
     -----------
@@ -54,6 +70,11 @@ class OfflineScheduler:
     Honours
     -------
     CPU, memory, executors per worker, streams
+
+    Raises
+    ------
+    InputError
+        When it schedules: a topology's configuration says a parameter that is out of range; all faults at once.
     """
 
     params_type = OfflineParams
@@ -66,10 +87,12 @@ class OfflineScheduler:
         return place_waiting(problem, "offline", self.params, self._rule)
 
     def _rule(self, room: Room) -> Rule:
+        told = _Told.of(room.problem, self.params)
+
         def place(placing: Placing) -> None:
-            nodes = self._nodes(room, placing.wanted.workers)
+            nodes = self._nodes(room, placing.wanted.workers, told.beta[placing.wanted.topology])
             next_node = 0
-            for members in self._workers(placing):
+            for members in self._workers(placing, told):
                 fits = placing.can_host(members)
                 tried = [nodes[(next_node + step) % len(nodes)] for step in range(len(nodes))] if nodes else []
                 node = next((node for node in tried if fits[node]), UNPLACED)
@@ -79,38 +102,71 @@ class OfflineScheduler:
 
         return place
 
-    def _workers(self, placing: Placing) -> list[list[int]]:
+    def _workers(self, placing: Placing, told: _Told) -> list[list[int]]:
         """Rules 1 to 3: the executors of every worker, none empty."""
         topology, wanted = placing.topology, placing.wanted
         count, executors = wanted.workers, placing.executors
-        limit = min(most_executors(len(executors), count, self.params.alpha), placing.limit)
+        limit = min(most_executors(len(executors), count, told.alpha[wanted.topology]), placing.limit)
         offset = int(placing.draft.problem.executor_offset[wanted.topology])
         members = by_component(topology, executors, offset)
         sources = upstream(topology)
         order = [component for component in linearised(topology) if members[component]]
         workers: list[list[int]] = [[] for _ in range(count)]
         holds: list[set[int]] = [set() for _ in range(count)]
-        fill_empty_from = math.floor(self.params.epsilon * len(order))
+        fill_empty_from = math.floor(told.epsilon[wanted.topology] * len(order))
         for position, component in enumerate(order):
-            near = [bool(held & sources[component]) for held in holds]
-            own = [0] * count  # executors of this component; equally good workers take turns by it
-            fills_empty = position >= fill_empty_from
-            for executor in members[component]:
-                ranks = (
-                    (len(workers[w]) >= limit, fills_empty and bool(workers[w]), not near[w], own[w], w)
-                    for w in range(count)
-                )
-                worker = min(ranks)[-1]
+            near = [w for w in range(count) if holds[w] & sources[component]]
+            others = [w for w in range(count) if w not in near]
+            if position >= fill_empty_from:
+                # As in the authors' code, the highest first.
+                empty = [w for w in reversed(others) if not workers[w]]
+                near, others = [*empty, *near], [w for w in others if workers[w]]
+            for executor, worker in zip(members[component], _in_turns(near, others, workers, limit), strict=False):
                 workers[worker].append(executor)
                 holds[worker].add(component)
-                own[worker] += 1
         fill_empty(workers)
         return workers
 
-    def _nodes(self, room: Room, workers: int) -> list[int]:
+    def _nodes(self, room: Room, workers: int, beta: float) -> list[int]:
         """The nodes to deal workers to, by free slots: from as few as have enough, by `beta`, up to one a worker."""
         by_slots = [int(node) for node in np.argsort(-room.slots, kind="stable") if room.slots[node] >= 1]
         reach = np.cumsum(room.slots[by_slots])
         fewest = min(int(np.searchsorted(reach, workers)) + 1, len(by_slots))
         most = max(fewest, min(len(by_slots), workers))
-        return by_slots[: fewest + math.ceil(self.params.beta * (most - fewest))]
+        return by_slots[: fewest + math.ceil(beta * (most - fewest))]
+
+
+class _Told(NamedTuple):
+    """The parameters of every topology, by index: those in its configuration, else those of the scheduler."""
+
+    alpha: list[float]
+    beta: list[float]
+    epsilon: list[float]
+
+    @classmethod
+    def of(cls, problem: Problem, params: OfflineParams) -> _Told:
+        keys = {ALPHA: params.alpha, BETA: params.beta, EPSILON: params.epsilon}
+        return cls(*(topologies_tell(problem, key, otherwise) for key, otherwise in keys.items()))
+
+
+def _in_turns(first: Sequence[int], then: Sequence[int], workers: Sequence[Sequence[int]], limit: int) -> Iterator[int]:
+    """The worker for one executor after the other: those that come first by turns, then the others, until all are full.
+
+    Parameters
+    ----------
+    first, then
+        Workers, in the order of their turns.
+    workers
+        What each has so far: grows meanwhile.
+    limit
+        Executors that each may have.
+    """
+    for ring in (list(first), list(then)):
+        turn = 0
+        while ring:
+            turn %= len(ring)
+            if len(workers[ring[turn]]) >= limit:
+                del ring[turn]  # the one behind it has its turn
+            else:
+                yield ring[turn]
+                turn += 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
@@ -19,24 +20,32 @@ from stormwright.model import (
     measured_traffic,
     violations,
 )
-from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.model.arrays import BoolArray, IndexArray
+from stormwright.model.conf.keys import ALPHA, BETA, DELTA, GAMMA, MOST_GAMMA
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
-from stormwright.optimize.construct.greedy import Bins, Greedy, Items, Pairs
+from stormwright.optimize.construct.greedy import Bins, Greedy, Items
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.frame.waiting import Plan, answer, plan_with_last_resort
 from stormwright.schedulers.kit.limits import max_executors_per_worker, most_executors
-from stormwright.schedulers.kit.params import MOST_FACTOR, param
+from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.kit.told import topologies_tell
 from stormwright.schedulers.kit.triggers import ONLINE, TriggerParams
 from stormwright.schedulers.mend.repair import make_room
 from stormwright.schedulers.placing.admission import Wanted, admit, find_wanted
+from stormwright.schedulers.placing.node_wishes import authors_wishes, own_wishes
+from stormwright.schedulers.placing.nodes_by_traffic import nodes_by_traffic
 from stormwright.schedulers.placing.staying import choose_slots, restore_cheaper, swap_nodes
 from stormwright.schedulers.traffic.rates import Rates
 
 _WEIGHTS = CostWeights()
 
-#: Passes over all pairs of workers in phase 2; few problems still change after the fourth.
-_MAX_PASSES = 10
+#: What `meaning` may be.
+OWN: Final = "own"
+AUTHORS: Final = "authors"
+
+#: What the authors' code takes where a topology says nothing; a gamma below 1, their "no limit", it refuses.
+_AUTHORS_DEFAULTS = {"alpha": 0.0, "beta": 1.0, "gamma": MOST_GAMMA, "delta": 0.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +53,28 @@ class OnlineParams(TriggerParams):
     """Parameters of the scheduler, and of the triggers that go with it."""
 
     alpha: float = param(1.0, "0: workers hold equally many executors; 1: as many as `gamma` allows", low=0, high=1)
-    beta: float = param(1.0, "0: a topology gets as few nodes as have its slots; 1: as many as pay", low=0, high=1)
+    beta: float = param(1.0, "0: a topology gets as few nodes as can have it; 1: as many as pay", low=0, high=1)
     gamma: float = param(
-        3.0, "CPU load that a worker may have, in parts of its topology's mean", low=1, high=MOST_FACTOR
+        3.0, "CPU load that a worker may have, in parts of its topology's mean", low=1, high=MOST_GAMMA
     )
-    delta: float = param(1.0, "0: nodes use equally many slots; 1: as many as they have", low=0, high=1)
-    capacity: float = param(100.0, "percent of a node's CPU that executors may use", low=1, high=100)
+    delta: float = param(
+        1.0, "0: a topology uses equally many slots of each node; 1: as many as there are", low=0, high=1
+    )
+    meaning: str = param(
+        OWN,
+        "of beta and delta; authors: as in the code of the paper's authors, with its defaults for what is not set",
+        choices=(OWN, AUTHORS),
+    )
+    capacity: float = param(
+        100.0, "percent of a node's CPU that executors may use, and at which it is overloaded", low=1, high=100
+    )
     keep_running: bool = param(False, "true: only place what has no slot, around what runs")
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, object]) -> Self:
+        """See `Params`; with the meaning of the authors go their defaults, too."""
+        others = _AUTHORS_DEFAULTS if settings.get("meaning") == AUTHORS else {}
+        return super().from_settings({**others, **settings})
 
 
 class OnlineScheduler:
@@ -60,6 +84,13 @@ class OnlineScheduler:
     https://doi.org/10.1145/2488222.2488267. The paper states the problem in §3.2.2, equations 1 to 3; the rule of both
     phases, which its text leaves to the authors' code, is `Greedy.place_pairs`. Traffic is taken as measured, so it is
     held to stay what it is under the current placement.
+
+    ``stormwright.alpha``, ``stormwright.beta``, ``stormwright.delta`` (numbers from 0 to 1) and ``stormwright.gamma``
+    (at least 1) in a topology's configuration go before the parameters here: in the paper they come with the topology
+    (``alfa``, ``beta``, ``gamma``, ``delta``, texts, in the authors' code). A node's own capacity is what it says its
+    CPU is (``supervisor.cpu.capacity``), of which `capacity` is a part; a node's own X is ``stormwright.overload_s`` in
+    its `supervisor.scheduler.meta`. X, P, R and T are for a service: there ``--set`` and the options ``--overload``,
+    ``--period``, ``--gain`` and ``--cool-down`` say the same; who asks for a single placement has no use for them.
 
     Different from the paper and the authors' code:
 
@@ -74,6 +105,19 @@ class OnlineScheduler:
     5. What runs is moved only if the whole placement then costs less, or is valid where it was not; of a topology that
        lost workers only these are placed. Without a gain no worker changes its slot.
     6. Of a topology all executors are placed, also those without traffic, or none.
+    7. `beta` bounds the nodes of a topology from above, from as few as can have its slots, CPU and memory up to as many
+       as pay, and never takes more than 1 does. In the authors' code it bounds them from below: with W workers and n =
+       min(N, W) nodes, workers whose move costs least go to unused nodes until u = ⌈W/n⌉ + ⌈beta (n - ⌈W/n⌉)⌉ are used.
+    8. `delta` bounds a topology's workers on a node by what nodes have, from the fewest slots that suffice where each
+       node gives as many. In the authors' code it does by W alone: ⌈W/u⌉ + ⌈delta (W - u + 1 - ⌈W/u⌉)⌉.
+    9. The authors' code takes alpha 0, beta 1, delta 0 and no limit on load (a gamma that it then refuses, so that it
+       has to be set) where a topology says nothing. `meaning` ``authors`` is 7, 8 and these defaults as there.
+    10. In the authors' code a node's load is never updated while workers come to it, so that any number fits which
+        does one by one; workers without traffic, and executors, are left to Storm's EvenScheduler; all slots of the
+        cluster are freed at each change; and a node is overloaded as soon as it is over its capacity, whereas here, as
+        in the paper, it has to be for X seconds.
+
+    CPU is compared in Hz, with the speed of each node's cores where it is known: a service learns it from the workers.
 
     Deterministic. Ties go to what stays, then to the lower index of executor, worker, node or topology. So names have
     no influence; the order of supervisors and topologies in the problem has one among equals.
@@ -90,6 +134,11 @@ class OnlineScheduler:
     Honours
     -------
     CPU, memory, executors per worker, traffic, racks
+
+    Raises
+    ------
+    InputError
+        When it schedules: a topology's configuration says a parameter that is out of range; all faults at once.
     """
 
     params_type = OnlineParams
@@ -106,23 +155,23 @@ class OnlineScheduler:
         """Place every topology, as a whole or not at all."""
         problem = _with_capacity(problem, self.params.capacity / 100)
         traffic = measured_traffic(problem)
-        rates = Rates.of(problem, traffic)
-        plan = self._plan(problem, rates, keep_running=True)
+        rates, told = Rates.of(problem, traffic), Told.of(problem, self.params)
+        plan = self._plan(problem, rates, told, keep_running=True)
         if not self.params.keep_running and np.any(problem.current_slot != UNPLACED):
-            moved = self._plan(problem, rates, keep_running=False)
+            moved = self._plan(problem, rates, told, keep_running=False)
             if _is_better(problem, traffic, moved, plan):
                 plan = moved
         return answer(problem, "online", self.params, plan)
 
-    def _plan(self, problem: Problem, rates: Rates, *, keep_running: bool) -> Plan:
-        return plan_with_last_resort(problem, lambda usable: self._plan_on(problem, rates, keep_running, usable))
+    def _plan(self, problem: Problem, rates: Rates, told: Told, *, keep_running: bool) -> Plan:
+        return plan_with_last_resort(problem, lambda usable: self._plan_on(problem, rates, told, keep_running, usable))
 
-    def _plan_on(self, problem: Problem, rates: Rates, keep_running: bool, usable: BoolArray) -> Plan:
+    def _plan_on(self, problem: Problem, rates: Rates, told: Told, keep_running: bool, usable: BoolArray) -> Plan:
         draft = Draft.empty(problem, usable)
         for wanted in admit(draft, find_wanted(draft, keep_running)):
-            for executors in self._workers(draft, rates, wanted):
+            for executors in self._workers(draft, rates, told, wanted):
                 draft.add_worker(wanted.topology, executors)
-        self._choose_nodes(draft, rates)
+        self._choose_nodes(draft, rates, told)
         if not keep_running:
             restore_cheaper(draft, rates, _WEIGHTS)
             swap_nodes(draft)
@@ -130,7 +179,7 @@ class OnlineScheduler:
 
     # Phase 1 -------------------------------------------------------------------------------------
 
-    def _workers(self, draft: Draft, rates: Rates, wanted: Wanted) -> Iterator[IndexArray]:
+    def _workers(self, draft: Draft, rates: Rates, told: Told, wanted: Wanted) -> Iterator[IndexArray]:
         """Phase 1: executors of one topology → exactly as many workers as wanted, each given by its executors."""
         problem, members, count = draft.problem, wanted.executors, wanted.workers
         pairs = rates.within(wanted.topology, members)
@@ -143,8 +192,8 @@ class OnlineScheduler:
             every = np.ones(count)
             return Bins(executors * every, load_hz * every, memory_mb * every, np.zeros(count, np.int64))
 
-        load_hz = min(self.params.gamma * float(cpu_hz.sum()) / count, most_hz)
-        most = min(most_executors(len(members), count, self.params.alpha), hard_limit)
+        load_hz = min(told.gamma[wanted.topology] * float(cpu_hz.sum()) / count, most_hz)
+        most = min(most_executors(len(members), count, told.alpha[wanted.topology]), hard_limit)
         greedy = Greedy(items, workers(most, load_hz, most_mb))
         greedy.place_pairs(pairs)
         if len(greedy.place_rest()):
@@ -156,63 +205,34 @@ class OnlineScheduler:
 
     # Phase 2 -------------------------------------------------------------------------------------
 
-    def _choose_nodes(self, draft: Draft, rates: Rates) -> None:
+    def _choose_nodes(self, draft: Draft, rates: Rates, told: Told) -> None:
         """Phase 2: workers of all topologies → nodes."""
-        problem = draft.problem
-        pairs = rates.between(draft.worker, len(draft.node))
-        cpu_hz, memory_mb = draft.worker_use()[:2]
-        items = Items(cpu_hz, memory_mb, pairs.exchange(), np.array(draft.topology, np.int64))
-        ports = np.where(draft.usable, [len(node.ports) for node in problem.supervisors], 0.0)
-        nodes = Bins(ports, problem.node_cpu_hz, problem.node_memory_mb, problem.node_rack)  # equation 1: B_k
-        best = self._packed(draft, items, nodes, pairs, near=False)
-        if len(np.unique(nodes.zone)) > 1:
-            near = self._packed(draft, items, nodes, pairs, near=True)
-            # Of the same traffic the sum is another in another order of topologies, in its last digits.
-            best = near if _rank(near) < _rank(best, 1 - RELATIVE_TOLERANCE) else best
-        draft.node = best.bin_of.tolist()
+        wishes = authors_wishes if self.params.meaning == AUTHORS else own_wishes
+        nodes_by_traffic(draft, rates, _WEIGHTS, partial(wishes, beta=told.beta, delta=told.delta))
         # The greedy rule knows neither limits on components nor resources other than CPU and memory.
-        if NOWHERE in draft.node or problem.component_limits or len(problem.resources) > 2:
+        if NOWHERE in draft.node or draft.problem.component_limits or len(draft.problem.resources) > 2:
             make_room(draft)
 
-    def _packed(self, draft: Draft, items: Items, nodes: Bins, pairs: Pairs, near: bool) -> Greedy:
-        wish = replace(nodes, items=self._most_slots(nodes.items, len(draft.node)))
-        zone_weight = _WEIGHTS.inter_rack / _WEIGHTS.inter_node - 1
-        greedy = Greedy(items, wish, zone_weight, self._most_nodes(draft, nodes.items))
-        for worker, node in enumerate(draft.node):
-            if draft.fixed[worker]:
-                greedy.fix(worker, node)
-        for _ in range(_MAX_PASSES):
-            changed = greedy.place_pairs(pairs, near=near)
-            greedy.place_rest()
-            if not changed:
-                break
-        greedy.relax(nodes)
-        greedy.place_rest()
-        return greedy
 
-    def _most_slots(self, ports: FloatArray, workers: int) -> FloatArray:
-        """Slots to use on each node: from the level at which equally many on every node suffice, up to all."""
-        highest = int(np.max(ports, initial=0))
-        level = next((m for m in range(highest) if np.minimum(ports, m).sum() >= workers), highest)
-        most = level + math.ceil(self.params.delta * (highest - level))
-        return np.minimum(ports, most)
+class Told(NamedTuple):
+    """The parameters of every topology, by index."""
 
-    def _most_nodes(self, draft: Draft, ports: FloatArray) -> dict[int, int]:
-        """Nodes that each topology may use: from as few as have its slots, up to one a worker."""
-        if self.params.beta == 1:
-            return {}
-        reach = np.cumsum(np.sort(ports)[::-1])
-        most: dict[int, int] = {}
-        for topology, workers in Counter(draft.topology).items():
-            fewest = int(np.searchsorted(reach, workers)) + 1
-            widest = max(fewest, min(int(np.count_nonzero(ports)), workers))
-            most[topology] = fewest + math.ceil(self.params.beta * (widest - fewest))
-        return most
+    alpha: list[float]
+    beta: list[float]
+    gamma: list[float]
+    delta: list[float]
 
+    @classmethod
+    def of(cls, problem: Problem, params: OnlineParams) -> Told:
+        """Those in its configuration; of the scheduler where it says nothing.
 
-def _rank(packed: Greedy, part: float = 1.0) -> tuple[int, float]:
-    """Equation 3, after what is placed at all: `cost`, or a part of it, is the traffic between nodes."""
-    return int(np.count_nonzero(packed.bin_of == NOWHERE)), part * packed.cost()
+        Raises
+        ------
+        InputError
+            What it says is out of range; all faults at once.
+        """
+        keys = {ALPHA: params.alpha, BETA: params.beta, GAMMA: params.gamma, DELTA: params.delta}
+        return cls(*(topologies_tell(problem, key, otherwise) for key, otherwise in keys.items()))
 
 
 def _with_capacity(problem: Problem, part: float) -> Problem:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.sparse import csr_array
 
-from stormwright.model import UNPLACED, Assignment, Problem, Supervisor, measured_traffic
+from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Supervisor, measured_traffic
 from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
 from stormwright.schedulers.kit.params import param
 from stormwright.schedulers.kit.told import nodes_tell
@@ -25,6 +25,16 @@ class TopStormParams(QueueParams):
     """Parameters of the scheduler."""
 
     alpha: float = param(0.8, "weight of processing speed against memory in a node's power", low=0, high=1)
+    most: str = param(
+        "algorithm",
+        "executors in a worker; algorithm: what is left over goes round robin, past e_ps; table: e_ps at most",
+        choices=("algorithm", "table"),
+    )
+    traffic: str = param(
+        "measured",
+        "what is taken for communication; dag: what the topology's streams alone say, also where it was measured",
+        choices=("measured", "dag"),
+    )
 
 
 class TopStormScheduler:
@@ -46,6 +56,12 @@ class TopStormScheduler:
        at slots alone.
     4. A worker that would be empty gets the last executor of the fullest. So where there are as many executors as
        workers, each has a worker of its own; the paper still pairs them, which leaves workers empty.
+    5. Table 2 calls e_ps the maximum of executors per slot, and algorithm 2 (lines 24 to 31) deals what is left over to
+       all slots in turn, full ones too, so that some have more. Here it is as in the algorithm; with `most` ``table``
+       no worker gets more than e_ps.
+    6. The paper reads who communicates with whom from the topology's DAG, which tells no rates. Here traffic counts as
+       it was measured. With `traffic` ``dag``, and where nothing was measured, it is what follows from the streams
+       alone: each spout executor emits 1 tuple/s, a bolt what it receives, spread as its grouping does.
 
     Of equally powerful nodes that with most free slots comes first. Other ties go to the lower index of executor,
     worker and node.
@@ -76,7 +92,8 @@ class TopStormScheduler:
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place what has no slot; algorithm 1."""
-        rates = Rates.of(problem, measured_traffic(problem))
+        seen = problem.with_load(LoadProfile({})) if self.params.traffic == "dag" else problem
+        rates = Rates.of(problem, measured_traffic(seen))
         nodes_tell(problem, PROCESSORS)
         power = np.array([computation_power(node, self.params.alpha) for node in problem.supervisors])
         rank = np.unique(-power, return_inverse=True)[1]
@@ -85,7 +102,7 @@ class TopStormScheduler:
             def place(placing: Placing) -> None:
                 # Algorithm 3, lines 15 to 17; the slots move a node by less than one rank of power.
                 turn = rank - room.slots / (room.slots.max(initial=0) + 1)
-                groups = executor_groups(placing, rates)
+                groups = executor_groups(placing, rates, strict=self.params.most == "table")
                 for group in sorted(groups, key=len, reverse=True):  # algorithm 3, lines 18 to 27
                     fits = placing.can_host(group)
                     first = int(np.argmin(np.where(fits, turn, math.inf)))
@@ -112,10 +129,17 @@ def computation_power(node: Supervisor, alpha: float) -> float:
     return alpha * speed + (1 - alpha) * memory_gb  # equation 2
 
 
-def executor_groups(placing: Placing, rates: Rates) -> list[list[int]]:
-    """The executors of every worker, none empty; algorithm 2."""
+def executor_groups(placing: Placing, rates: Rates, *, strict: bool = False) -> list[list[int]]:
+    """The executors of every worker, none empty; algorithm 2.
+
+    Parameters
+    ----------
+    strict
+        Whether no worker may have more than the share, also of what is left over.
+    """
     executors, count = placing.executors, placing.wanted.workers
     share = min(math.ceil(len(executors) / count), placing.limit)  # line 5
+    most = share if strict else placing.limit
     pairs = rates.within(placing.wanted.topology, placing.wanted.executors)
     neighbours = _rows(pairs.exchange())
     free = dict.fromkeys(range(len(executors)))
@@ -142,7 +166,7 @@ def executor_groups(placing: Placing, rates: Rates) -> list[list[int]]:
     groups += [[] for _ in range(count - len(groups))]
     turn = 1
     for executor in free:  # lines 24 to 31
-        roomy = (number % count for number in range(turn, turn + count) if len(groups[number % count]) < placing.limit)
+        roomy = (number % count for number in range(turn, turn + count) if len(groups[number % count]) < most)
         turn = next(roomy) + 1
         groups[turn - 1].append(executor)
     fill_empty(groups)  # remark 4

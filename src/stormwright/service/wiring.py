@@ -25,6 +25,7 @@ from stormwright.pipeline.run.stream import LoadStream
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.watch.alarm_log import Alarm
 from stormwright.schedulers import Scheduler
+from stormwright.schedulers.kit.heeded import cpu_percent
 from stormwright.schedulers.kit.resolve import keeping_what_runs
 from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.schedulers.kit.warm_up import warm_up
@@ -85,7 +86,7 @@ class Service:
         self.stream = LoadStream(
             landing.directory,
             state / "stream",
-            self._stream_settings(),
+            self._stream_settings(cpu_percent(scheduler_name, scheduler)),
             history=ClosedPanes(self._history.staging),
             tell_alarm=self._hear_alarm,
         )
@@ -164,10 +165,14 @@ class Service:
             refused=self._refused.told(time.time() * 1000),
         )
 
-    def _stream_settings(self) -> StreamSettings:
-        """As told; speeds of cores are those that are learned, unless they are told too."""
+    def _stream_settings(self, overload_percent: float) -> StreamSettings:
+        """As told; speeds of cores are those that are learned, unless they are told too.
+
+        A node is overloaded where the scheduler would put no more on it.
+        """
         stream = self.settings.stream
-        return stream if stream.core_hz_of else replace(stream, core_hz_of=self._calibrating.core_hz)
+        learned = stream.core_hz_of or self._calibrating.core_hz
+        return replace(stream, core_hz_of=learned, overload_percent=min(stream.overload_percent, overload_percent))
 
     def _move(self, step: Step, reason: str, stop: threading.Event | None) -> list[MoveReport]:
         mover = Mover(self.nimbus, self.bridge, self.tally, self._pauses, self.settings.limits)

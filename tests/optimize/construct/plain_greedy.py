@@ -19,8 +19,8 @@ class PlainGreedy:
         What each two items exchange.
     bins
         What each bin takes; its zones have no gaps.
-    most_bins
-        Group → the most bins that it may use.
+    most_bins, most_in_bin
+        Group → the most bins that it may use, and the most of its items in one bin.
     """
 
     cpu_hz: Sequence[float]
@@ -30,6 +30,7 @@ class PlainGreedy:
     bins: Bins
     zone_weight: float
     most_bins: Mapping[int, int]
+    most_in_bin: Mapping[int, int]
     bin_of: list[int] = field(init=False)
     fixed: set[int] = field(default_factory=set)
 
@@ -114,11 +115,18 @@ class PlainGreedy:
         )
 
     def groups_may(self, then: Sequence[int]) -> bool:
-        """No group uses more bins than it may, unless it does so already."""
+        """No group uses more bins, or has more items in one, than it may, unless it does so already."""
         return all(
             self.num_bins(group, then) <= max(most, self.num_bins(group, self.bin_of))
             for group, most in self.most_bins.items()
+        ) and all(
+            self.num_in(group, bin_, then) <= max(most, self.num_in(group, bin_, self.bin_of))
+            for group, most in self.most_in_bin.items()
+            for bin_ in range(len(self.bins.items))
         )
+
+    def num_in(self, group: int, bin_: int, placed: Sequence[int]) -> int:
+        return sum(at == bin_ and self.group[item] == group for item, at in enumerate(placed))
 
     def num_bins(self, group: int, placed: Sequence[int]) -> int:
         return len({bin_ for item, bin_ in enumerate(placed) if self.group[item] == group} - {NOWHERE})

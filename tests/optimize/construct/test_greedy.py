@@ -90,6 +90,17 @@ def test_spread_keeps_a_group_on_few_bins_until_relaxed():
     assert greedy.place_rest().tolist() == []
 
 
+def test_a_bin_takes_few_of_a_group_until_relaxed():
+    """All pull into one bin, and only two may be there; an item of another group may join them."""
+    of = replace(items([1.0] * 4, [(0, 1, 9), (0, 2, 8), (0, 3, 7)]), group=np.array([0, 0, 0, 1]))
+    greedy = Greedy(of, bins(3, most_items=4), in_bin={0: 2})
+    greedy.place_pairs(order([(0, 1), (0, 2), (0, 3)]))
+    assert greedy.bin_of.tolist() == [0, 0, 1, 0]
+    greedy.relax(bins(3, most_items=4))
+    assert greedy.place_pairs(order([(0, 2)]))
+    assert greedy.bin_of[2] == 0
+
+
 def test_a_group_at_its_limit_may_change_its_only_bin():
     """2 pulls 0 to bin 1, where 1 holds the only place; 0 and 1 change bins, and either group uses one as before."""
     of = replace(items([1.0] * 3, [(0, 1, 1), (0, 2, 5)]), group=np.array([0, 1, 2]))
@@ -196,6 +207,7 @@ def plain_problems(draw):
         bins=limits,
         zone_weight=draw(st.sampled_from([0.0, 0.5, 1.0])) if zone.max() > 0 else 0.0,
         most_bins=draw(st.dictionaries(st.integers(0, 2), st.integers(1, 3))),
+        most_in_bin=draw(st.dictionaries(st.integers(0, 2), st.integers(1, 3))),
     )
     for item, to in draw(st.dictionaries(st.integers(0, count - 1), st.integers(0, number - 1), max_size=2)).items():
         plain.bin_of[item] = to
@@ -212,6 +224,7 @@ def test_the_choices_are_those_of_the_plain_rule(of, passes):
         plain.bins,
         plain.zone_weight,
         plain.most_bins,
+        plain.most_in_bin,
     )
     for item in plain.fixed:
         greedy.fix(item, plain.bin_of[item])
@@ -221,7 +234,8 @@ def test_the_choices_are_those_of_the_plain_rule(of, passes):
         assert greedy.place_rest().tolist() == plain.place_rest()
         assert greedy.bin_of.tolist() == plain.bin_of
     unlimited = np.full(len(plain.bins.items), np.inf)
-    plain.bins, plain.most_bins = replace(plain.bins, cpu_hz=unlimited, memory_mb=unlimited), {}
+    plain.bins = replace(plain.bins, cpu_hz=unlimited, memory_mb=unlimited)
+    plain.most_bins, plain.most_in_bin = {}, {}
     greedy.relax(plain.bins)
     assert greedy.place_rest().tolist() == plain.place_rest()
     if not plain.fixed and not plain.zone_weight:  # as in phase 1, which alone fills empty bins

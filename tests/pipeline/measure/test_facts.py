@@ -6,9 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from stormwright.model import Problem, Supervisor
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.pipeline.lines.quarantine import QUARANTINE, rejected
 from stormwright.pipeline.measure.activity import LatencyHistogram, topology_activity
+from stormwright.pipeline.measure.measurement import Measurement
 from stormwright.pipeline.measure.nodes import node_loads
 from stormwright.pipeline.measure.overload import NodeSeries
 from stormwright.pipeline.measure.profile import topology_load, unknown_tuples
@@ -57,6 +59,20 @@ def test_overload_is_the_run_up_to_the_newest_settled_second() -> None:
     series = NodeSeries(seconds(cores), settle_s=2)
     assert series.overload_s(dict.fromkeys(("a", "b", "c", "unheard"), 2.0)) == {"a": 4, "b": 2, "c": 0, "unheard": 0}
     assert series.overload_s({"a": 1.0, "b": 2.5}) == {"a": 5, "b": 0}
+
+
+def test_overload_is_from_the_part_of_the_cpu_that_may_be_used() -> None:
+    """Two nodes of two cores; those of `slow` are half as fast, and used as much they make half the load."""
+    cores: dict[tuple[str, int], list[float | None]] = {("fast", 1): [1, 1.6, 1.7, 1.9], ("slow", 1): [2, 1.5, 1.6, 2]}
+    nodes = tuple(Supervisor(name, name, (1,), hz) for name, hz in {"fast": 6e9, "slow": 3e9}.items())
+    of = Problem(nodes, ())
+    found = {}
+    for percent in (100, 80):
+        settings = StreamSettings(settle_s=0, core_hz_of={"slow": 1.5e9}, overload_percent=percent)
+        found[percent] = Measurement(1_000_000, 1_004_000, panes(), seconds(cores), settings).profile(of)
+    assert found[100].overload_s == {"fast": 0, "slow": 1}
+    assert found[80].overload_s == {"fast": 3, "slow": 2}
+    assert found[80].node_cpu_hz == pytest.approx({"fast": 1.55 * 3e9, "slow": 1.775 * 1.5e9})
 
 
 def test_workers_of_a_node_add_up_and_short_silences_are_bridged() -> None:

@@ -6,9 +6,20 @@ from dataclasses import replace
 
 import pytest
 
+from stormwright.errors import InputError
+from stormwright.model import Problem
 from stormwright.schedulers.kit.registry import traits_of
-from stormwright.schedulers.kit.triggers import NEVER, Adaptation, Observation, TriggerParams, should_reschedule
+from stormwright.schedulers.kit.triggers import (
+    NEVER,
+    OVERLOAD_S,
+    Adaptation,
+    Observation,
+    TriggerParams,
+    own_overload_s,
+    should_reschedule,
+)
 from stormwright.schedulers.online import OnlineParams
+from tests.schedulers.builders import nodes
 
 PARAMS = TriggerParams(overload_s=30, period_s=60, min_gain_percent=20, cool_down_s=45)
 QUIET = Observation(since_change_s=1000, since_look_s=61, overload_s={}, gain_percent=10, gained="it gains 10 %")
@@ -32,6 +43,30 @@ def test_overload_for_more_than_x_seconds_needs_no_gain_and_no_period(seconds, f
     seen = replace(QUIET, overload_s={"s1": seconds, "s0": 1.0}, since_look_s=0, gain_percent=-400)
     reason = should_reschedule(PARAMS, seen)
     assert reason == ("s1: over CPU capacity for more than 30 s" if fires else None)
+
+
+@pytest.mark.parametrize(("seconds", "fires"), [(5.0, False), (5.1, True)])
+def test_a_node_has_an_x_of_its_own(seconds, fires):
+    seen = replace(QUIET, overload_s={"s1": seconds, "s0": 30.0}, since_look_s=0, own_overload_s={"s1": 5.0})
+    assert should_reschedule(PARAMS, seen) == ("s1: over CPU capacity for more than 5 s" if fires else None)
+    patient = replace(seen, overload_s={"s1": 40.0, "s0": 31.0}, own_overload_s={"s1": 50.0})
+    assert should_reschedule(PARAMS, patient) == "s0: over CPU capacity for more than 30 s"
+    both = replace(seen, overload_s={"s1": 40.0, "s0": 31.0})
+    assert should_reschedule(PARAMS, both) == "s0, s1: over CPU capacity for more than 30, 5 s"
+
+
+def test_what_nodes_tell_of_their_x_is_read_and_faults_are_all_named():
+    told = [{OVERLOAD_S: "5"}, None, {"tags": "a"}, {OVERLOAD_S: "2.5"}]
+    supervisors = tuple(replace(node, scheduler_meta=meta) for node, meta in zip(nodes(1, 1, 1, 1), told, strict=True))
+    assert own_overload_s(Problem(supervisors, ())) == {"s0": 5.0, "s3": 2.5}
+    wrong = [
+        replace(node, scheduler_meta={OVERLOAD_S: text}) for node, text in zip(nodes(1, 1), ["-1", "soon"], strict=True)
+    ]
+    with pytest.raises(InputError) as error:
+        own_overload_s(Problem(tuple(wrong), ()))
+    assert [fault.path for fault in error.value.faults] == [
+        f'$.supervisors[{node}].scheduler_meta["{OVERLOAD_S}"]' for node in (0, 1)
+    ]
 
 
 def test_never_within_t_seconds_after_a_change():

@@ -134,6 +134,22 @@ def test_cores_that_differ_count_by_their_speed(tmp_path: Path, problem: Problem
     assert calibrating.with_speeds(problem.with_current({})) is not seen
 
 
+def test_cores_that_differ_count_before_anything_is_fitted_and_where_nothing_is(
+    tmp_path: Path, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that has just begun, and of many records some nodes' only."""
+    monkeypatch.setattr(Calibrating, "_takes", lambda *_: False)
+    calibrating = Calibrating(tmp_path / "costs.json")
+    for record in Log(SPREAD, core_hz={"n2": 1.25e9}).records(1, seconds=3):
+        calibrating.count([record])
+    assert calibrating.status()["minutes"] == 0
+    assert calibrating.status()["speeds"] == {"n0": 1.0, "n1": 1.0, "n2": 0.5}
+    seen = calibrating.with_speeds(problem)
+    parts = [one.cpu_hz / two.cpu_hz for one, two in zip(seen.supervisors, problem.supervisors, strict=True)]
+    assert parts == [1.0, 1.0, 0.5]
+    assert calibrating.core_hz == {"n2": problem.core_hz / 2}
+
+
 def test_cores_that_are_alike_count_as_the_problem_says(tmp_path: Path, problem: Problem) -> None:
     calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, core_hz=dict.fromkeys(("n0", "n1"), 2.45e9)))
     assert calibrating.with_speeds(problem) is problem

@@ -27,6 +27,13 @@ _MOST_WEIGHT = 10**9
 WORKERS_KEY = "stormwright.workers"
 WORKERS = ("exactly", "at_most", "free")
 
+#: What the schedulers of Aniello, Baldoni, Querzoni are to do with one topology: each goes before the scheduler's own.
+ALPHA, BETA, GAMMA = "stormwright.alpha", "stormwright.beta", "stormwright.gamma"
+DELTA, EPSILON = "stormwright.delta", "stormwright.epsilon"
+
+#: The most that a worker's load may be, in parts of the mean: what limits nothing any more.
+MOST_GAMMA = 1e9
+
 #: Lists and objects one in the other; parsers of JSON take some hundred more.
 MOST_NESTED = 100
 _PLAIN = frozenset({str, int, float, bool, type(None)})
@@ -102,6 +109,14 @@ def _weight(key: str, value: object) -> Iterator[Misfit]:
         yield Misfit(f"should be a number above 0, at most {_MOST_WEIGHT:,}", value, (key,))
 
 
+def _from_to(least: float, most: float) -> Callable[[str, object], Iterator[Misfit]]:
+    def check(key: str, value: object) -> Iterator[Misfit]:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+            yield Misfit(f"should be a number from {least:g} to {most:g}", value, (key,))
+
+    return check
+
+
 def _workers(key: str, value: object) -> Iterator[Misfit]:
     if value not in WORKERS:
         yield Misfit(f"should be one of {', '.join(WORKERS)}", value, (key,))
@@ -123,4 +138,6 @@ _CHECKS: dict[str, Callable[[str, object], Iterator[Misfit]]] = {
     WORKERS_KEY: _workers,
     WORKERS_OF_TAG: _workers_of_tag,
     PRIORITY: _at_least(0),
+    **dict.fromkeys((ALPHA, BETA, DELTA, EPSILON), _from_to(0, 1)),
+    GAMMA: _from_to(1, MOST_GAMMA),
 }

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.optimize.construct import greedy_loops as loops
 from stormwright.optimize.construct import packing as records
 from stormwright.optimize.construct.packing import Packing
@@ -114,12 +114,17 @@ class Greedy:
         What they hold at most. Room for rounding is added to CPU and memory.
     zone_weight
         Traffic between bins of one zone costs 1, between zones 1 + `zone_weight`.
-    spread
-        For each group the most bins that it may use; missing is no limit.
+    spread, in_bin
+        For each group the most bins that it may use, and the most of its items in one bin; missing is no limit.
     """
 
     def __init__(
-        self, items: Items, bins: Bins, zone_weight: float = 0.0, spread: Mapping[int, int] | None = None
+        self,
+        items: Items,
+        bins: Bins,
+        zone_weight: float = 0.0,
+        spread: Mapping[int, int] | None = None,
+        in_bin: Mapping[int, int] | None = None,
     ) -> None:
         num_items, num_bins = len(items.cpu_hz), len(bins.items)
         first, links = items.exchange.indptr, np.empty(items.exchange.nnz, records.LINK)
@@ -130,8 +135,9 @@ class Greedy:
         bin_rows = np.zeros(num_bins, records.BIN)
         bin_rows["zone"] = bins.zone
         zones, zone_bins = _spans(bins.zone, records.ZONE)
-        groups, group_items = _spans(items.group if spread else items.group[:0], records.GROUP)
+        groups, group_items = _spans(items.group if spread or in_bin else items.group[:0], records.GROUP)
         groups["most_bins"] = [(spread or {}).get(group, num_bins) for group in range(len(groups))]
+        groups["most_in_bin"] = [(in_bin or {}).get(group, num_items) for group in range(len(groups))]
         self._packing = Packing(
             items=rows,
             links=links,
@@ -163,6 +169,16 @@ class Greedy:
         """Load of every bin, shape (B,)."""
         return self._packing.bins["cpu_hz"]
 
+    def takes(self, item: int) -> BoolArray:
+        """Which bins have room for `item` besides what is in them, whatever its group may use, shape (B,)."""
+        of, bins = self._packing.items[item], self._packing.bins
+        takes: BoolArray = (
+            (bins["items"] + 1 <= bins["most_items"])
+            & (bins["cpu_hz"] + of["cpu_hz"] <= bins["most_cpu_hz"])
+            & (bins["memory_mb"] + of["memory_mb"] <= bins["most_memory_mb"])
+        )
+        return takes
+
     def put(self, item: int, to: int) -> None:
         """Move `item` to the bin `to`, or out of all bins for `NOWHERE`, whether it fits or not."""
         loops.put(self._packing, item, to)
@@ -173,7 +189,7 @@ class Greedy:
         self._packing.items["fixed"][item] = True
 
     def relax(self, bins: Bins) -> None:
-        """From now on bins take what `bins` says, and groups use as many as they like."""
+        """From now on bins take what `bins` says, and groups use as many, and as much of each, as they like."""
         self._packing = self._packing._replace(groups=self._packing.groups[:0])
         self._limit(bins)
 

@@ -40,7 +40,7 @@ SIZE = np.dtype([("first", np.int64), ("last", np.int64), ("cpu_hz", np.float64)
 
 ZONE = np.dtype([("first", np.int64), ("last", np.int64), ("exchanged", np.float64)])
 
-GROUP = np.dtype([("first", np.int64), ("last", np.int64), ("most_bins", np.int64), ("bins", np.int64)])
+GROUP = np.dtype([(name, np.int64) for name in ("first", "last", "most_bins", "most_in_bin", "bins")])
 
 
 class Packing(NamedTuple):
@@ -61,8 +61,8 @@ class Packing(NamedTuple):
     zones, zone_bins
         Of `ZONE`: where its bins are in `zone_bins`.
     groups, group_items
-        Of `GROUP`: where its items are in `group_items`; the most bins it may use, and how many it does. Without any
-        such limit there are no groups.
+        Of `GROUP`: where its items are in `group_items`; the most bins it may use, the most of its items in one bin,
+        and how many bins it uses. Without any such limit there are no groups.
     tried, kept
         Scratch of `_rearrange`: bins, and for both items what is saved in each, shape (2, bins tried).
     zone_weight
@@ -132,26 +132,41 @@ def _group_may(packing: Packing, i: int, j: int, x: int, y: int) -> bool:
     at_j = NOWHERE if j == NOWHERE else packing.items[j].bin
     now = packing.groups[group].bins
     then = now
-    if at_i != NOWHERE and not _group_uses(packing, group, at_i, i, j):
+    if at_i != NOWHERE and _others_in(packing, group, at_i, i, j) == 0:
         then -= 1
-    if at_j not in (NOWHERE, at_i) and not _group_uses(packing, group, at_j, i, j):
+    if at_j not in (NOWHERE, at_i) and _others_in(packing, group, at_j, i, j) == 0:
         then -= 1
-    if not _group_uses(packing, group, x, i, j):
+    others = _others_in(packing, group, x, i, j)
+    if others == 0:
         then += 1
-    if y not in (NOWHERE, x) and not _group_uses(packing, group, y, i, j):
-        then += 1
+    both = j != NOWHERE and y == x
+    if not _bin_may(packing, group, x, others + 1 + both, others + (at_i == x) + (at_j == x)):
+        return False
+    if y not in (NOWHERE, x):
+        others = _others_in(packing, group, y, i, j)
+        if others == 0:
+            then += 1
+        if not _bin_may(packing, group, y, others + 1, others + (at_i == y) + (at_j == y)):
+            return False
     # Fixed items may be in more bins than allowed; what does not add to them is no worse.
     return bool(then <= max(packing.groups[group].most_bins, now))
 
 
 @inner
-def _group_uses(packing: Packing, group: int, bin_: int, i: int, j: int) -> bool:
-    """Whether an item of the group other than `i` and `j` is in a bin."""
+def _bin_may(packing: Packing, group: int, bin_: int, then: int, now: int) -> bool:
+    """Whether a bin may have `then` items of a group; more than allowed only if it has as many `now`."""
+    return bool(bin_ == NOWHERE or then <= max(packing.groups[group].most_in_bin, now))
+
+
+@inner
+def _others_in(packing: Packing, group: int, bin_: int, i: int, j: int) -> int:
+    """Items of the group other than `i` and `j` that are in a bin."""
+    others = 0
     for position in range(packing.groups[group].first, packing.groups[group].last):
         item = packing.group_items[position]
         if item not in (i, j) and packing.items[item].bin == bin_:
-            return True
-    return False
+            others += 1
+    return others
 
 
 @inner
@@ -177,7 +192,7 @@ def account(packing: Packing, item: int, bin_: int, sign: int) -> None:
         packing.bins[bin_].cpu_hz += sign * packing.items[item].cpu_hz
         packing.bins[bin_].memory_mb += sign * packing.items[item].memory_mb
     _sort_in(packing, bin_)
-    if len(packing.groups) > 0 and not _group_uses(packing, packing.items[item].group, bin_, item, NOWHERE):
+    if len(packing.groups) > 0 and _others_in(packing, packing.items[item].group, bin_, item, NOWHERE) == 0:
         packing.groups[packing.items[item].group].bins += sign
 
 

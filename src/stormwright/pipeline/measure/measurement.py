@@ -48,7 +48,8 @@ class Measurement:
             for topology in problem.topologies
             if topology.id in self.facts_of
         }
-        cores = self._mean_cores
+        cores, overload_part = self._mean_cores, self.settings.overload_percent / 100
+        capacity = capacity_cores(problem, self.settings)
         return LoadProfile(
             topologies=loads,
             node_cpu_hz={
@@ -56,7 +57,7 @@ class Measurement:
                 for node in problem.supervisors
                 if node.id in cores
             },
-            overload_s=self.node_series.overload_s(capacity_cores(problem, self.settings)),
+            overload_s=self.node_series.overload_s({node: overload_part * has for node, has in capacity.items()}),
             start_ms=self.start_ms,
             end_ms=self.end_ms,
         )

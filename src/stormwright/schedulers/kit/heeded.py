@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormwright.errors import Fault, InputError
-from stormwright.model import Assignment
+from stormwright.model import Assignment, Scheduler
 from stormwright.model.limits.extra import CpuShare, ExtraLimit, Tags
 from stormwright.printable import shown
 from stormwright.schedulers.kit.registry import traits_of
@@ -28,3 +28,17 @@ def extra_limits(assignment: Assignment) -> tuple[ExtraLimit, ...]:
     if traits.heeds_tags:
         found.append(Tags(traits.keeps_untagged_apart))
     return tuple(found)
+
+
+def cpu_percent(name: str, scheduler: Scheduler) -> float:
+    """How much of a node's CPU, in percent, the executors that a scheduler places may use.
+
+    Parameters
+    ----------
+    name
+        Of the scheduler, whose traits say which of its parameters that is.
+    scheduler
+        As it is set.
+    """
+    parameter = traits_of(name).cpu_percent_parameter
+    return float(getattr(getattr(scheduler, "params", None), parameter, 100.0)) if parameter else 100.0

@@ -8,10 +8,15 @@ class says which (`Traits.adapts`), with its source.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
+from stormwright.model import Problem
 from stormwright.schedulers.kit.params import MOST_SECONDS, Params, param
+from stormwright.schedulers.kit.told import nodes_tell
+
+#: Key of `supervisor.scheduler.meta`: X of that node, in seconds.
+OVERLOAD_S = "stormwright.overload_s"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +94,8 @@ class Observation:
         How the load has changed since the last change of the placement; empty where it has not.
     overload_gain_percent
         What a placement has to gain where a node is overloaded; in the paper it may even lose.
+    own_overload_s
+        Supervisor id → X of that node, where it tells one of its own.
     """
 
     since_change_s: float
@@ -98,6 +105,25 @@ class Observation:
     gained: str = ""
     drifted: str = ""
     overload_gain_percent: float = -inf
+    own_overload_s: Mapping[str, float] = field(default_factory=dict)
+
+    def overloaded(self, overload_s: float) -> dict[str, float]:
+        """Supervisor id → X, of the nodes that have been over their capacity for longer, in order of their ids."""
+        longest = {node: self.own_overload_s.get(node, overload_s) for node in sorted(self.overload_s)}
+        return {node: most for node, most in longest.items() if self.overload_s[node] > most}
+
+
+def own_overload_s(problem: Problem) -> dict[str, float]:
+    """Supervisor id → X of that node, of those that tell one under `OVERLOAD_S` in `supervisor.scheduler.meta`.
+
+    Raises
+    ------
+    InputError
+        What nodes tell is no number, or below 0; all faults at once.
+    """
+    told = nodes_tell(problem, (OVERLOAD_S,))
+    nodes = zip(problem.supervisors, told, strict=True)
+    return {node.id: of_node[OVERLOAD_S] for node, of_node in nodes if OVERLOAD_S in of_node}
 
 
 def should_reschedule(params: TriggerParams, seen: Observation, adapts: Adaptation = ONLINE) -> str | None:
@@ -119,9 +145,10 @@ def should_reschedule(params: TriggerParams, seen: Observation, adapts: Adaptati
     """
     if seen.since_change_s < params.cool_down_s:  # 1
         return None
-    overloaded = sorted(node for node, seconds in seen.overload_s.items() if seconds > params.overload_s)
+    overloaded = seen.overloaded(params.overload_s)
     if adapts.on_overload and overloaded and seen.gain_percent >= seen.overload_gain_percent:  # 2
-        return f"{', '.join(overloaded)}: over CPU capacity for more than {params.overload_s:g} s"
+        seconds = ", ".join(dict.fromkeys(f"{most:g}" for most in overloaded.values()))
+        return f"{', '.join(overloaded)}: over CPU capacity for more than {seconds} s"
     due = adapts.on_period and seen.since_look_s >= params.period_s
     if not (due or (adapts.on_drift and seen.drifted)):
         return None

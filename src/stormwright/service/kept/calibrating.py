@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from math import inf, isclose
@@ -65,6 +66,7 @@ class Calibrating:
         self._windows = Windows()
         self._waiting: list[Window] = []
         self._share, self._counted, self._window = 1, 0, -1
+        self._told_hz: dict[str, float] = {}
         self._error: str | None = None
         self._tell = OnChange(log.warning)
         self._known = self._read()
@@ -78,6 +80,10 @@ class Calibrating:
         latest_ms = time.time() * 1000 + MAX_CLOCK_AHEAD_MS
         with self._lock:
             for record in records:
+                # Of all nodes, and from the first record on: what is fitted comes later, and from some of them.
+                if hz := (record.get("node") or {}).get("core_hz"):
+                    node = record["worker"]["supervisor"]
+                    self._told_hz[node] = max(float(hz), self._told_hz.get(node, 0.0))
                 if record["start_ms"] <= latest_ms and self._takes(record):
                     self._windows.add([record])
 
@@ -109,7 +115,7 @@ class Calibrating:
 
         Where a node's CPU was told in Hz other than so many cores of `Problem.core_hz`, that is right already.
         """
-        different = {node: speed for node, speed in self._calibration.speeds.items() if abs(speed - 1.0) > SAME_SPEED}
+        different = {node: speed for node, speed in self._speeds().items() if abs(speed - 1.0) > SAME_SPEED}
         told = [one for one in problem.supervisors if one.id in different and _tells_cores(one, problem.core_hz)]
         speeds = {one.id: different[one.id] for one in told}
         hz = {node: speed * problem.core_hz for node, speed in speeds.items()}
@@ -144,9 +150,18 @@ class Calibrating:
             },
             "figures": {name: asdict(figure) for name, figure in found.figures.items()},
             "corrections": {name: asdict(one) for name, one in found.corrections.items()},
-            "speeds": dict(found.speeds),
+            "speeds": self._speeds(),
             "error": self._error,
         }
+
+    def _speeds(self) -> dict[str, float]:
+        """Supervisor id → speed of its cores as a multiple of that of most; of several as frequent the fastest."""
+        known = self._known.core_hz
+        with self._lock:
+            told = {node: max(hz, known.get(node, 0.0)) for node, hz in sorted(self._told_hz.items())}
+        counts = Counter(told.values())
+        reference = self._known.reference_hz or max(counts, key=lambda hz: (counts[hz], hz), default=0.0)
+        return {**self._calibration.speeds, **{node: hz / reference for node, hz in told.items()}}
 
     def _takes(self, record: Mapping[str, Any]) -> bool:
         """Whether a record is among those that are looked at; the first of a window closes those before."""

@@ -1,0 +1,65 @@
+"""Triggers of a service as options say them, and as ``--set`` says the parameters of a scheduler that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from stormwright.errors import Fault
+
+if TYPE_CHECKING:
+    from stormwright.model import Scheduler
+    from stormwright.schedulers.kit.triggers import TriggerParams
+
+#: Trigger → its option.
+_OPTIONS = {
+    "overload_s": "--overload",
+    "period_s": "--period",
+    "min_gain_percent": "--gain",
+    "cool_down_s": "--cool-down",
+}
+
+
+def told_triggers(
+    scheduler: Scheduler, settings: Sequence[str], objective: str, min_gain_percent: float | None, **seconds: Any
+) -> TriggerParams:
+    """What options say; what ``--set`` says of the triggers of a scheduler that has some goes before.
+
+    Parameters
+    ----------
+    scheduler, settings
+        As it is set, and by which ``key=value`` texts.
+    objective
+        What a move has to gain, on which hangs by how much at least where nobody says.
+    min_gain_percent, seconds
+        Values of the options.
+    """
+    from stormwright.controller.aims.outlook import least_gain_percent
+    from stormwright.schedulers.kit.triggers import TriggerParams
+
+    gain = least_gain_percent(objective) if min_gain_percent is None else min_gain_percent
+    return TriggerParams(**{"min_gain_percent": gain, **seconds, **_set(scheduler, settings)})
+
+
+def told_otherwise(scheduler: Scheduler, settings: Sequence[str]) -> list[Fault]:
+    """Faults of triggers that ``--set`` says and that an option of the verb that runs says otherwise."""
+    context, faults = click.get_current_context(), []
+    for trigger, value in _set(scheduler, settings).items():
+        by_option = context.params[trigger]
+        if context.get_parameter_source(trigger) is ParameterSource.COMMANDLINE and by_option != value:
+            told = f"says {value:g}, and {_OPTIONS[trigger]} says {by_option:g}: name one of them"
+            faults.append(Fault(told, f"--set {trigger}"))
+    return faults
+
+
+def _set(scheduler: Scheduler, settings: Sequence[str]) -> dict[str, float]:
+    """The triggers that ``--set`` names, if the scheduler has some."""
+    from stormwright.schedulers.kit.registry import parse_settings
+    from stormwright.schedulers.kit.triggers import TriggerParams
+
+    params = getattr(scheduler, "params", None)
+    named = parse_settings(settings) if isinstance(params, TriggerParams) else ()
+    return {name: getattr(params, name) for name in named if name in _OPTIONS}
