@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from stormwright.defaults import STORMS_OWN
+
 #: Key of the cluster's configuration: ``even``, ``none``, or a class of Storm's or of the operator's.
 FALLBACK: Final = "stormwright.fallback"
 
@@ -16,6 +18,7 @@ RESOURCE_AWARE: Final = "ResourceAwareScheduler"
 ISOLATING: Final = "IsolationScheduler"
 DEFAULT: Final = "DefaultScheduler"
 _EVEN: Final = "EvenScheduler"
+_NOBODY: Final = "none"
 
 
 def fallback_class(conf: Mapping[str, Any]) -> str:
@@ -29,7 +32,7 @@ def fallback_class(conf: Mapping[str, Any]) -> str:
         The cluster's configuration.
     """
     named = conf.get(FALLBACK)
-    if conf.get(STORM_SCHEDULER) != PLACEMENT_SCHEDULER or not isinstance(named, str) or named in ("even", "none"):
+    if conf.get(STORM_SCHEDULER) != PLACEMENT_SCHEDULER or not isinstance(named, str) or named in (STORMS_OWN, _NOBODY):
         return ""
     name = named.rpartition(".")[2]
     return "" if name == _EVEN else name
