@@ -29,7 +29,7 @@ from stormwright.schedulers import make_scheduler
 
 RUNS = DIRECTORY / "storm-gain"
 
-#: Seconds without an acked tuple are asked for of moves on nodes whose cores are whole; here they are told.
+#: Of the throughput under Even, what counts as not below it.
 NOT_BELOW = 0.97
 
 

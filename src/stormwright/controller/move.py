@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from stormwright.controller.draining import Draining, drain
+from stormwright.controller.draining import Draining, Switch, drain
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.planning.plan import Leg, Step, TopologyMove
 from stormwright.controller.reports import MoveLimits, MoveReport, made, tell
@@ -41,14 +41,10 @@ REFRESH_POLL = "task.refresh.poll.secs"
 _REFRESH_POLL_S, _CONNECT_S = 10.0, 1.0
 
 
-class Nimbus(Protocol):
+class Nimbus(Switch, Protocol):
     """The calls to Nimbus that a move makes."""
 
     def cluster(self) -> Mapping[str, Any]: ...
-
-    def activate(self, name: str) -> None: ...
-
-    def deactivate(self, name: str) -> None: ...
 
     def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None: ...
 
