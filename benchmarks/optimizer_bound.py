@@ -53,6 +53,7 @@ class Proof:
     bound: float
     gap: float
     optimal: bool
+    flows: float
     seconds: float
     best_known: float | None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ def add_cases_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def case_files(cases: Path) -> list[Path]:
-    """The files of all cases, by name."""
-    return sorted((cases / "placement").glob("*.json.gz"))
+    """The files of all cases, by name; ends the program where there are none, as figures of nothing say nothing."""
+    found = sorted((cases / "placement").glob("*.json.gz"))
+    return found or sys.exit(f"{cases / 'placement'}: no cases (*.json.gz) there: name their directory with --cases")
 
 
 def read_case(path: Path) -> tuple[Problem, float]:

@@ -1,6 +1,6 @@
 """How long a whole plan of moves takes, how many topologies arrive, and how many are paused at once.
 
-    python benchmarks/plan_scale.py [--time-budget 5] [--seed 1]
+    python benchmarks/plan_scale.py [--time-budget 5] [--topologies 200 1000] [--seed 1]
 
 What runs was placed by `online`, what is wished by `optimizer`: two placements that have little in common. So most
 topologies wait for others. Nodes are 60, 75 and 90 % full of CPU on average.
@@ -23,7 +23,7 @@ from stormwright.model import Assignment, Problem
 from stormwright.schedulers import make_scheduler
 
 #: Executors, nodes, pairs: of about 200 and about 1,000 topologies; and the seconds that a whole plan may take.
-SIZES = {"200 topologies": (9_500, 500, 88_000, 0.3), "1,000 topologies": (100_000, 5_000, 1_950_000, 3.0)}
+SIZES = {200: (9_500, 500, 88_000, 0.3), 1_000: (100_000, 5_000, 1_950_000, 3.0)}
 LOADS = (0.6, 0.75, 0.9)
 ALL = MoveBudget(10**6, 10**9)
 
@@ -48,18 +48,17 @@ class Planned:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--time-budget", type=float, default=5.0, help="seconds that optimizer searches")
-    parser.add_argument("--sizes", default=",".join(SIZES), help="some of these, told apart by semicolons")
+    parser.add_argument("--topologies", type=int, nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    names = list(SIZES) if options.sizes == ",".join(SIZES) else options.sizes.split(";")
     rows, details = [], {}
-    for name in names:
-        executors, nodes, pairs, most_s = SIZES[name]
+    for topologies in options.topologies:
+        executors, nodes, pairs, most_s = SIZES[topologies]
         for load in LOADS:
             shape = {"executors": executors, "nodes": nodes, "pairs": pairs, "load": load}
             problem = make_problem(argparse.Namespace(**shape, shuffle=False, seed=options.seed))
             planned = measure(problem, options.time_budget)
-            label = f"{name}, nodes {load:.0%} full"
+            label = f"{topologies:,} topologies, nodes {load:.0%} full"
             details[label] = asdict(planned)
             rows.append((f"{label}: whole plan", f"≤ {most_s:g} s", f"{planned.seconds:.2f} s"))
             rows.append((f"{label}: arrive", "≥ 95 %", _arrive(planned)))

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-DIRECTORY = ROOT / "docs" / "results"
+
+#: Where results go: into the documentation, or elsewhere for whoever only tries a benchmark.
+DIRECTORY = Path(os.environ.get("STORMWRIGHT_RESULTS") or ROOT / "docs" / "results")
 
 
 def write_results(

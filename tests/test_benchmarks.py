@@ -1,0 +1,38 @@
+"""Benchmarks that need no cluster run, small, and write their figures: the ones that nobody runs for weeks rot."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CASES = Path(__file__).parent / "cases"
+
+#: Benchmark → options with which it is done within some twenty seconds.
+SMALL = {
+    "coarsening": "--executors 1000 --within 0.8 --budgets 0.2 --seeds 1",
+    "flow_placement": "--topologies 4 --seconds 0.2 --no-storm",
+    "optimizer_bound": f"--cases {CASES} --search 0.1 --seconds 0.3",
+    "optimizer_comparison": f"--cases {CASES} --budgets 0.05",
+    "optimizer_quality": f"--cases {CASES} --budgets 0.05",
+    "plan_scale": "--time-budget 0.2 --topologies 200",
+    "rates_scale": "--time-budgets 0.5 --sizes 1000",
+    "reading": "--executors 1000 --nodes 50 --pairs 10000 --runs 1",
+    "scheduler_scale": "--executors 1000 --nodes 50 --pairs 10000 --runs 1 --schedulers even,online",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_it_runs(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), *SMALL[name].split()]
+    environment = {**os.environ, "STORMWRIGHT_RESULTS": str(tmp_path), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (written,) = tmp_path.glob("*.json")
+    assert json.loads(written.read_text(encoding="utf-8"))["figures"]
