@@ -24,7 +24,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from stormwright.formats import assignment_from_dict, assignment_to_dict, problem_to_dict
+from stormwright.formats import problem_to_dict
 from stormwright.model import (
     UNPLACED,
     Assignment,
@@ -38,7 +38,7 @@ from stormwright.model import (
 )
 from stormwright.model.arrays import IndexArray
 from stormwright.schedulers.anew.anew import Anew
-from stormwright.testing import oracles
+from stormwright.testing import checks
 from stormwright.testing.strategies import problems, renamed, roomy
 
 Test = Callable[..., None]
@@ -108,57 +108,16 @@ class SchedulerContract(ABC):
     # Every scheduler ----------------------------------------------------------------------------
 
     @for_any(problem=problems())
-    def test_each_executor_is_placed_once_or_explained(self, problem: Problem) -> None:
-        answer = self.answer(problem)
-        assert answer.slot_of_executor.shape == (problem.num_executors,)
-        assert np.all((answer.slot_of_executor >= UNPLACED) & (answer.slot_of_executor < len(problem.slots)))
-        without_slot = {
-            executor
-            for executor, slot in zip(oracles.executors(problem), answer.slot_of_executor, strict=True)
-            if slot == UNPLACED
-        }
-        explained = [(executor.topology, executor.executor) for executor in answer.unplaced]
-        assert sorted(explained) == sorted(without_slot)
-        for executor in answer.unplaced:
-            topology = problem.topologies[problem.topology_index[executor.topology]]
-            assert executor.component == topology.components[topology.executor_component[executor.executor]].id
-            assert executor.reasons
-            assert all(any(char.isdigit() for char in reason) for reason in executor.reasons), "reasons are counted"
-        assert set(answer.status) >= {executor.topology for executor in answer.unplaced}
-
-    @for_any(problem=problems())
-    def test_a_slot_holds_one_topology(self, problem: Problem) -> None:
-        slots = self.answer(problem).slot_of_executor
-        owners: dict[int, int] = {}
-        for slot, topology in zip(slots.tolist(), problem.executor_topology.tolist(), strict=True):
-            assert slot == UNPLACED or owners.setdefault(slot, topology) == topology
-
-    @for_any(problem=problems())
-    def test_nothing_new_comes_to_a_blacklisted_host(self, problem: Problem) -> None:
-        slots = self.answer(problem).slot_of_executor
-        arriving = slots[(slots != problem.current_slot) & (slots != UNPLACED)]
-        hosts = {problem.supervisors[node].host for node in problem.slot_node[arriving]}
-        assert not hosts & problem.blacklisted_hosts
-
-    @for_any(problem=problems())
-    def test_same_problem_same_answer(self, problem: Problem) -> None:
-        first, second = self.answer(problem), self.answer(replace(problem))
-        assert np.array_equal(first.slot_of_executor, second.slot_of_executor)
-        assert replace(first, slot_of_executor=second.slot_of_executor) == second
-
-    @for_any(problem=problems())
-    def test_the_problem_is_left_as_it_was(self, problem: Problem) -> None:
+    def test_an_answer_is_sound(self, problem: Problem) -> None:
+        """Of any problem, whatever lacks in it: each of `checks.OF_ANY` is a promise of its own."""
         before = problem_to_dict(problem)
-        self.answer(problem)
-        assert problem_to_dict(problem) == before
-
-    @for_any(problem=problems())
-    def test_the_answer_survives_its_file_format(self, problem: Problem) -> None:
         answer = self.answer(problem)
-        again = assignment_from_dict(assignment_to_dict(problem, answer), problem)
-        assert np.array_equal(again.slot_of_executor, answer.slot_of_executor)
-        assert again.unplaced == answer.unplaced
-        assert again.status == dict(answer.status)
+        assert problem_to_dict(problem) == before, "the problem is left as it was"
+        for check in checks.OF_ANY:
+            check(problem, answer)
+        again = self.answer(replace(problem))
+        assert np.array_equal(answer.slot_of_executor, again.slot_of_executor), "same problem, same answer"
+        assert replace(answer, slot_of_executor=again.slot_of_executor) == again, "same problem, same reasons"
 
     @for_any(problem=problems(flows=False), seed=st.integers(0, 2**32 - 1))
     def test_order_of_traffic_pairs_has_no_influence(self, problem: Problem, seed: int) -> None:
@@ -188,12 +147,6 @@ class SchedulerContract(ABC):
         assert np.array_equal(again.slot_of_executor[placed], answer.slot_of_executor[placed])
 
     @for_any(problem=problems())
-    def test_what_runs_is_not_stopped(self, problem: Problem) -> None:
-        """A live executor keeps a slot, whatever lacks."""
-        slots = self.answer(problem).slot_of_executor
-        assert np.all(slots[problem.current_slot != UNPLACED] != UNPLACED)
-
-    @for_any(problem=problems())
     def test_anew_is_the_first_answer_in_other_slots(self, problem: Problem) -> None:
         """Workers, nodes and racks hold the same executors as if nothing ran, and no more moves than without renaming.
 
@@ -219,20 +172,12 @@ class SchedulerContract(ABC):
     @for_any(problem=problems(running=False))
     def test_limits_are_kept(self, problem: Problem) -> None:
         _require(self.keeps_limits, "it does not promise to keep limits")
-        answer = self.answer(problem)
-        left_out = {executor.topology for executor in answer.unplaced}
-        found = violations(problem, answer.slot_of_executor)
-        assert [str(violation) for violation in found if violation.topology not in left_out] == []
-        if not left_out:
-            assert oracles.is_valid(problem, answer.slot_of_executor.tolist())
+        checks.limits_are_kept(problem, self.answer(problem))
 
     @for_any(problem=problems(running=False))
     def test_topologies_are_placed_as_a_whole(self, problem: Problem) -> None:
         _require(self.all_or_nothing, "it may place a part of a topology")
-        slots = self.answer(problem).slot_of_executor
-        for topology in range(len(problem.topologies)):
-            placed = slots[problem.executors_of(topology)] != UNPLACED
-            assert placed.all() or not placed.any()
+        checks.topologies_are_placed_as_a_whole(problem, self.answer(problem))
 
     @for_any(problem=problems())
     def test_names_have_no_influence(self, problem: Problem) -> None:
@@ -270,18 +215,7 @@ class SchedulerContract(ABC):
         other = replace(before, topologies=(*mixed[:ahead], *in_turn, *mixed[ahead:]))
         assert self.answer(other).by_topology(other) == self.answer(before).by_topology(before)
 
-    @for_any(problem=problems(running=False))
-    def test_a_placement_is_worth_the_same_in_any_order(self, problem: Problem) -> None:
-        """Of topologies: what it costs, and whether it is valid, is read from either problem alike."""
-        turned = replace(problem, topologies=problem.topologies[::-1])
-        answer = self.answer(turned)
-        back = problem.with_current(answer.by_topology(turned)).current_slot
-        assert cost_of(problem, back).total == pytest.approx(cost_of(turned, answer.slot_of_executor).total)
-        assert len(violations(problem, back)) == len(violations(turned, answer.slot_of_executor))
-
     @for_any(problem=problems())
     def test_what_runs_never_moves(self, problem: Problem) -> None:
         _require(self.never_moves, "it may move what runs")
-        runs = problem.current_slot != UNPLACED
-        slots = self.answer(problem).slot_of_executor
-        assert np.array_equal(slots[runs], problem.current_slot[runs])
+        checks.what_runs_stays_where_it_is(problem, self.answer(problem))
