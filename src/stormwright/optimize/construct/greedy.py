@@ -135,7 +135,7 @@ class Greedy:
         bin_rows = np.zeros(num_bins, records.BIN)
         bin_rows["zone"] = bins.zone
         zones, zone_bins = _spans(bins.zone, records.ZONE)
-        groups, group_items = _spans(items.group if spread or in_bin else items.group[:0], records.GROUP)
+        groups = np.zeros(int(items.group.max(initial=-1)) + 1 if spread or in_bin else 0, records.GROUP)
         groups["most_bins"] = [(spread or {}).get(group, num_bins) for group in range(len(groups))]
         groups["most_in_bin"] = [(in_bin or {}).get(group, num_items) for group in range(len(groups))]
         self._packing = Packing(
@@ -147,7 +147,7 @@ class Greedy:
             zones=zones,
             zone_bins=zone_bins,
             groups=groups,
-            group_items=group_items,
+            held=np.zeros((len(groups), num_bins), np.int32),
             tried=np.zeros(_MOST_TRIED, np.int64),
             kept=np.zeros((2, _MOST_TRIED)),
             zone_weight=float(zone_weight) if len(zones) > 1 else 0.0,

@@ -40,7 +40,7 @@ SIZE = np.dtype([("first", np.int64), ("last", np.int64), ("cpu_hz", np.float64)
 
 ZONE = np.dtype([("first", np.int64), ("last", np.int64), ("exchanged", np.float64)])
 
-GROUP = np.dtype([(name, np.int64) for name in ("first", "last", "most_bins", "most_in_bin", "bins")])
+GROUP = np.dtype([(name, np.int64) for name in ("most_bins", "most_in_bin", "bins")])
 
 
 class Packing(NamedTuple):
@@ -60,9 +60,9 @@ class Packing(NamedTuple):
         Of `SIZE`, one for each class: where it is in `by_load`, and the most CPU in it.
     zones, zone_bins
         Of `ZONE`: where its bins are in `zone_bins`.
-    groups, group_items
-        Of `GROUP`: where its items are in `group_items`; the most bins it may use, the most of its items in one bin,
-        and how many bins it uses. Without any such limit there are no groups.
+    groups, held
+        Of `GROUP`: the most bins it may use, the most of its items in one bin, and how many bins it uses; and how many
+        of its items are in each bin, int32, shape (groups, bins). Without any such limit there are no groups.
     tried, kept
         Scratch of `_rearrange`: bins, and for both items what is saved in each, shape (2, bins tried).
     zone_weight
@@ -77,7 +77,7 @@ class Packing(NamedTuple):
     zones: Records
     zone_bins: IndexArray
     groups: Records
-    group_items: IndexArray
+    held: IndexArray
     tried: IndexArray
     kept: FloatArray
     zone_weight: float
@@ -160,13 +160,9 @@ def _bin_may(packing: Packing, group: int, bin_: int, then: int, now: int) -> bo
 
 @inner
 def _others_in(packing: Packing, group: int, bin_: int, i: int, j: int) -> int:
-    """Items of the group other than `i` and `j` that are in a bin."""
-    others = 0
-    for position in range(packing.groups[group].first, packing.groups[group].last):
-        item = packing.group_items[position]
-        if item not in (i, j) and packing.items[item].bin == bin_:
-            others += 1
-    return others
+    """Items of the group other than its items `i` and `j` that are in a bin; `j` may be `NOWHERE` for none."""
+    others = packing.held[group, bin_] - (packing.items[i].bin == bin_)
+    return int(others - (j != NOWHERE and packing.items[j].bin == bin_))
 
 
 @inner
@@ -178,7 +174,7 @@ def account(packing: Packing, item: int, bin_: int, sign: int) -> None:
     Parameters
     ----------
     packing
-        `bins`, `by_load` and `groups` are written.
+        `bins`, `by_load`, `groups` and `held` are written.
     item, bin_
         Which, and where.
     sign
@@ -192,8 +188,11 @@ def account(packing: Packing, item: int, bin_: int, sign: int) -> None:
         packing.bins[bin_].cpu_hz += sign * packing.items[item].cpu_hz
         packing.bins[bin_].memory_mb += sign * packing.items[item].memory_mb
     _sort_in(packing, bin_)
-    if len(packing.groups) > 0 and _others_in(packing, packing.items[item].group, bin_, item, NOWHERE) == 0:
-        packing.groups[packing.items[item].group].bins += sign
+    if len(packing.groups) > 0:
+        group = packing.items[item].group
+        packing.held[group, bin_] += sign
+        if packing.held[group, bin_] == (sign > 0):  # it is the first there, or was the last
+            packing.groups[group].bins += sign
 
 
 @inner
