@@ -12,7 +12,7 @@ import orjson
 from stormwright.experiments.evaluation.definitions import Block, Kind, Paper, Variant
 
 #: Seconds of a cell besides those that it is told: submitting, workers that start and end.
-_AROUND_S: dict[Kind, float] = {"steady": 40.0, "kills": 110.0, "moves": 75.0}
+_AROUND_S: dict[Kind, float] = {"steady": 34.0, "kills": 100.0, "moves": 75.0}
 
 #: Seconds that a new cluster takes.
 BOOT_S = 30.0
@@ -31,23 +31,28 @@ class Times:
     sample_s, samples
         Length and number of the stretches in which each figure is measured.
     kill_s
-        Between kills, and after the last.
+        Between kills, and after the last: a tuple tree that is lost blocks a spout for half a minute to a minute.
     kills
         How many nodes die.
     """
 
-    warm_s: float = 12.0
+    warm_s: float = 10.0
     probe_s: float = 8.0
     sample_s: float = 3.0
     samples: int = 6
-    kill_s: float = 75.0
+    kill_s: float = 100.0
     kills: int = 2
+
+    @property
+    def before_kills_s(self) -> float:
+        """How long it is measured before the first kill."""
+        return 0.3 * self.kill_s
 
     def of(self, block: Block) -> float:
         """About how long a cell of a block takes."""
         own = {
             "steady": self.sample_s * self.samples + (self.probe_s if block.share else 0.0),
-            "kills": self.kill_s * (self.kills + 1),
+            "kills": self.kill_s * self.kills + self.before_kills_s,
             "moves": 2 * self.sample_s * self.samples,
         }[block.kind]
         return _AROUND_S[block.kind] + self.warm_s + own + (BOOT_S if block.kind == "kills" else 0.0)

@@ -44,8 +44,7 @@ def _paper(paper: Paper) -> Iterator[str]:
     cells = cells_of(paper, Times())
     yield f"## {paper.name}"
     yield f"{paper.title}. {paper.source}."
-    size = f"{counted(len(cells), 'cell')}, some {minutes(cells):.0f} minutes" if cells else "without a cluster"
-    yield f"{paper.how} ({size}.)"
+    yield f"{paper.how} ({counted(len(cells), 'cell')}, some {minutes(cells):.0f} minutes.)" if cells else paper.how
     yield "\n".join(["| figure or table | what it says | how it is checked |", "|---|---|---|", *map(_row, paper.rows)])
 
 

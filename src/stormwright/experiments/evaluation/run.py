@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Protocol
 
-from stormwright.errors import StormwrightError
+from stormwright.errors import ClusterError, StormwrightError
 from stormwright.experiments.evaluation.cells import Cell, minutes
 from stormwright.experiments.evaluation.definitions import Kind, Paper
 from stormwright.experiments.evaluation.kept import Found, Kept
@@ -17,6 +17,9 @@ from stormwright.experiments.evaluation.placing import Placement, placement_of, 
 from stormwright.experiments.evaluation.verdict import Measurements
 
 log = logging.getLogger(__name__)
+
+#: What is told of a cell whose placement another one has: the variant whose figures it has.
+SAME = "same placement as"
 
 #: Tries of a cell: workers that start late on a busy machine are no finding.
 _TRIES = 2
@@ -67,6 +70,8 @@ def run_cells(cells: Sequence[Cell], kept: Kept, make_lab: MakeLab) -> int:
 
     Raises
     ------
+    ClusterError
+        There can be no cluster.
     InputError
         What was found cannot be kept.
     """
@@ -84,22 +89,29 @@ def run_cells(cells: Sequence[Cell], kept: Kept, make_lab: MakeLab) -> int:
 
 
 def _tried(cell: Cell, kept: Kept, labs: _Labs) -> Found | str:
-    placement, rate_tps = None, 0.0
-    if cell.block.kind == "steady" and not cell.is_first:
-        shown = kept.found.get(cell.first().key)
-        if shown is None:
-            return f"{cell.first().name} has found nothing, and this needs its load"
-        try:
-            placement, rate_tps = placement_of(cell, shown), shown.rate_tps
-        except (StormwrightError, ImportError) as error:
-            return str(error)
-        alike = {of.variant: kept.found[of.key] for of in _beside(cell) if of.key in kept.found}
-        if same := same_as(cell, placement, shown, alike):
-            return replace(alike[same], problem=None, told={"same placement as": same})
+    if cell.is_first:
+        return _measured(cell, None, 0.0, labs)
+    shown = kept.found.get(cell.first().key)
+    if shown is None:
+        return f"{cell.first().name} has found nothing, and this needs what it would have shown"
+    if cell.block.kind != "steady":
+        return _measured(cell, None, shown.rate_tps, labs)
+    try:
+        placement = placement_of(cell, shown)
+    except (StormwrightError, ImportError) as error:
+        return str(error)
+    alike = {of.variant: kept.found[of.key] for of in _beside(cell) if of.key in kept.found}
+    if same := same_as(cell, placement, shown, alike):
+        return replace(alike[same], problem=None, told={**alike[same].told, SAME: same})
+    return _measured(cell, placement, shown.rate_tps, labs)
+
+
+def _measured(cell: Cell, placement: Placement | None, rate_tps: float, labs: _Labs) -> Found | str:
     why = ""
     for _ in range(_TRIES):
+        lab = labs.of(cell.block.kind)
         try:
-            return labs.of(cell.block.kind).measure(cell, placement, rate_tps)
+            return lab.measure(cell, placement, rate_tps)
         except StormwrightError as failure:
             why = str(failure)
             labs.close()
@@ -128,8 +140,16 @@ class _Labs:
         if self._up is not None and (self._up[0] != kind or kind == "kills"):
             self.close()
         if self._up is None:
-            self._up = kind, self._stack.enter_context(self._make(kind))
+            self._up = kind, self._begin(kind)
         return self._up[1]
+
+    def _begin(self, kind: Kind) -> Lab:
+        """A machine that is busy may be too slow once; what fails twice is no finding of a cell."""
+        try:
+            return self._stack.enter_context(self._make(kind))
+        except ClusterError as failure:
+            log.warning("the cluster did not come up, and is tried once more: %s", failure)
+        return self._stack.enter_context(self._make(kind))
 
     def close(self) -> None:
         self._up = None

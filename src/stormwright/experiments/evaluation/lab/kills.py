@@ -27,11 +27,20 @@ _STEP_S, _STEPS = 1.0, 3
 _RECOVERED, _END = 0.9, 0.25
 
 
-def measure_kills(lab: ClusterLab, cell: Cell) -> Found:
+def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> Found:
     """Run a cell's topologies, let nodes that they use die one after the other, and count every tuple tree.
 
     A node dies with its supervisor and workers, and stays dead. Who decides where its executors go is the cell's
     scheduler, as `stormwright serve --initial` asks it.
+
+    Parameters
+    ----------
+    lab
+        Whose cluster is up, for this cell alone.
+    cell
+        What is measured.
+    rate_tps
+        Trees/s of the first variant; it finds out what the block's share of the highest is.
 
     Raises
     ------
@@ -45,10 +54,11 @@ def measure_kills(lab: ClusterLab, cell: Cell) -> Found:
         (topology,) = problem.topologies
         time.sleep(cell.times.warm_s)
         lab.limit(cell.block.link)
-        if cell.block.share is not None:
-            lab.ask(cell.block.share * highest_rate(lab, problem, cell.times.probe_s))
+        if cell.is_first and cell.block.share is not None:
+            rate_tps = cell.block.share * highest_rate(lab, problem, cell.times.probe_s)
+        lab.ask(rate_tps)
         moments = [time.time() * 1000]
-        time.sleep(cell.times.kill_s)
+        time.sleep(cell.times.before_kills_s)
         dead: list[str] = []
         for _ in range(cell.times.kills):
             dead.append(_next_to_die(lab, problem, dead))
@@ -63,7 +73,7 @@ def measure_kills(lab: ClusterLab, cell: Cell) -> Found:
             "failed": [float(totals.failed)],
             "lost_trees": [float(lab.tally.unaccounted(topology.id))],
         }
-        return Found(figures, {"killed": dead, "begun": totals.begun, "drained": left})
+        return Found(figures, {"killed": dead, "begun": totals.begun, "drained": left}, rate_tps=rate_tps)
 
 
 def recoveries(records: Sequence[Mapping[str, Any]], topology: str, moments: Sequence[float]) -> dict[str, list[float]]:
@@ -76,14 +86,16 @@ def recoveries(records: Sequence[Mapping[str, Any]], topology: str, moments: Seq
     topology
         Its id.
     moments
-        In ms since 1970: begin of the window before the first kill, every kill, and the end of the last window.
+        In ms since 1970: begin of the window before the first kill, every kill, and the end of the last window. One in
+        which nothing recovers counts whole.
     """
     found: dict[str, list[float]] = {"recovery_s": [], "silence_s": [], "kept_percent": []}
     before = _end_rate(records, topology, moments[0], moments[1])
     for start_ms, end_ms in pairwise(moments[1:]):
         settled = _end_rate(records, topology, start_ms, end_ms)
         seconds, rates = acked_series(records, topology, start_ms, end_ms, _STEP_S * 1000)
-        found["recovery_s"].append(_recovered_s(seconds, rates, _RECOVERED * settled))
+        within = _recovered_s(seconds, rates, _RECOVERED * settled) if settled else (end_ms - start_ms) / 1000
+        found["recovery_s"].append(within)
         found["silence_s"].append(longest_silence_s(records, topology, start_ms, end_ms))
         found["kept_percent"].append(100 * settled / before if before else 0.0)
         before = settled or before

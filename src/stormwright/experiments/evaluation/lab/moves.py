@@ -35,8 +35,17 @@ _LIMITS = MoveLimits(swap_s=180.0)
 _BACK_S, _LOOK_S = 120.0, 0.2
 
 
-def measure_moves(lab: ClusterLab, cell: Cell) -> Found:
+def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> Found:
     """Run a topology, have every worker go to the next node, and count what was sent and not received.
+
+    Parameters
+    ----------
+    lab
+        Whose cluster is up.
+    cell
+        What is measured.
+    rate_tps
+        Trees/s of the first variant; it finds out what the block's share of the highest is.
 
     Raises
     ------
@@ -49,8 +58,9 @@ def measure_moves(lab: ClusterLab, cell: Cell) -> Found:
         (topology,) = problem.topologies
         time.sleep(cell.times.warm_s)
         lab.limit(cell.block.link)
-        if cell.block.share is not None:
-            lab.ask(cell.block.share * highest_rate(lab, problem, cell.times.probe_s))
+        if cell.is_first and cell.block.share is not None:
+            rate_tps = cell.block.share * highest_rate(lab, problem, cell.times.probe_s)
+        lab.ask(rate_tps)
         time.sleep(cell.times.sample_s * cell.times.samples)
         start_ms = time.time() * 1000
         sent_tps = _sent(lab.records(ids_of(problem))) / max(_covered_s(lab.records(ids_of(problem))), 1.0)
@@ -73,6 +83,7 @@ def measure_moves(lab: ClusterLab, cell: Cell) -> Found:
                 "silence_s": [longest_silence_s(records, topology.id, start_ms, end_ms)],
             },
             {"sent": _sent(records), "begun": totals.begun},
+            rate_tps=rate_tps,
         )
 
 

@@ -30,6 +30,6 @@ class RealLab(ClusterLab):
             case "steady":
                 return measure_steady(self, cell, placement, rate_tps)
             case "kills":
-                return measure_kills(self, cell)
+                return measure_kills(self, cell, rate_tps)
             case "moves":
-                return measure_moves(self, cell)
+                return measure_moves(self, cell, rate_tps)
