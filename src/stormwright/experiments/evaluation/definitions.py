@@ -28,6 +28,12 @@ FIGURES: Mapping[str, str] = {
     "move_s": "seconds that the spouts stood still",
 }
 
+#: Key of a topology's configuration: whether shuffled tuples go to all tasks alike.
+ALIKE = "topology.disable.loadaware.messaging"
+
+#: Configuration by which they do, as they did before Storm 2.0, which keeps them in the worker where it can.
+BEFORE_STORM_2: Mapping[str, Any] = {ALIKE: True}
+
 #: Setting of a variant of moves, and its values: who ends and starts the workers.
 MOVED_BY = "moved by"
 STORMS_REBALANCE, SAFE_MOVE = "Storm's rebalance", "stormwright's move"
@@ -78,6 +84,9 @@ class Block:
         Part of the highest rate under the first variant at which all are measured; None for as many trees as can be.
     link
         Of each node, in the words of ``tc``.
+    cores
+        Of each node; None for as many as all of them can have at once. With more, no node is short of CPU before the
+        machine is.
     repeats
         How often everything is begun anew, with seeds 0, 1, …
     machines
@@ -95,6 +104,7 @@ class Block:
     slots: int = 5
     share: float | None = None
     link: str = "25mbit"
+    cores: float | None = None
     repeats: int = 1
     machines: tuple[Machine, ...] = ()
     conf: Mapping[str, Any] = field(default_factory=dict)

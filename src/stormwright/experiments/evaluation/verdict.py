@@ -83,7 +83,8 @@ def _order(claim: Order, measured: Measurements) -> Judged:
     ours = ratio.text if ratio else f"{mean_of(first).text} against {mean_of(second).text}"
     if difference is None or difference.low <= 0 <= difference.high != difference.low:
         return Judged(what, published, ours, UNDECIDED)
-    return Judged(what, published, ours, REPRODUCED if (difference.value if claim.more else -difference.value) > 0 else OTHERWISE)
+    ahead = difference.value if claim.more else -difference.value
+    return Judged(what, published, ours, REPRODUCED if ahead > 0 else OTHERWISE)
 
 
 def _bound(claim: Bound, measured: Measurements) -> Judged:

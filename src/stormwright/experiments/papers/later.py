@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.experiments.evaluation.definitions import Block, Order, Paper, Row, Shown, Variant
+from stormwright.experiments.evaluation.definitions import BEFORE_STORM_2, Block, Order, Paper, Row, Shown, Variant
 
 DEFAULT = "default"
 
@@ -14,6 +14,7 @@ _BLOCK = Block(
     {DEFAULT: Variant("even"), **{rule: Variant(rule) for rule in _RULES}},
     workers=5,
     share=0.5,
+    conf=BEFORE_STORM_2,
 )
 
 _NO_NUMBER = "The text at hand has no figure; what is shown is ours."
@@ -30,7 +31,8 @@ PAPER = Paper(
     "ACSW 2016, https://doi.org/10.1145/2843043.2843056 (P-Scheduler); X. Liu, R. Buyya, ICPADS 2017, "
     "https://doi.org/10.1109/ICPADS.2017.00070 (D-Storm); Y. Liu, 2017 (TOSS); P. Smirnov and others, Procedia "
     "Computer Science 108, 2017, https://doi.org/10.1016/j.procs.2017.05.249",
-    how="Word count at half of the highest rate under default; all are told what was measured there.",
+    how="Word count at half of the highest rate under default; all are told what was measured there. Shuffled tuples "
+    "go to all tasks alike, as in Storm before 2.0.",
     rows=(
         Row(
             "T-Storm, abstract",

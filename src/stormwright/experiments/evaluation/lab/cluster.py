@@ -20,7 +20,7 @@ from stormwright.errors import ClusterError
 from stormwright.experiments.demo.run import demo_cluster
 from stormwright.experiments.demo.topologies import Submission, parse_submissions
 from stormwright.experiments.evaluation.cells import Cell
-from stormwright.experiments.evaluation.definitions import Kind
+from stormwright.experiments.evaluation.definitions import Block, Kind
 from stormwright.experiments.evaluation.placing import Placement, slots_of
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.perflog.records import Rejected, parse_lines
@@ -118,8 +118,6 @@ class ClusterLab:
     ----------
     cluster, nimbus, bridge, tally, placing
         The cluster, calls to Nimbus, what answers it, counts of tuple trees, and where topologies go.
-    cores
-        That each node is held to while it is measured.
     """
 
     cluster: RunningCluster
@@ -127,7 +125,7 @@ class ClusterLab:
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
-        self.cores = cores_of(kind)
+        self._cores = cores_of(kind)
         self._closing = ExitStack()
         self._records: list[dict[str, Any]] = []
         self._number = 0
@@ -175,10 +173,18 @@ class ClusterLab:
         """Have spouts begin so many trees/s; 0 for as many as can be."""
         self.rate_file.write_text(f"{rate_tps:.6g}", encoding="ascii")
 
-    def limit(self, link: str | None) -> None:
-        """Hold nodes to what they are measured with; None for what workers start with."""
-        cores = self.cores if link else _wide_cores(self._kind)
-        self.cluster.limit_nodes(cores, link or _WIDE_LINK, _WEIGHT)
+    def cores_in(self, block: Block) -> float:
+        """Cores of each node while a block is measured."""
+        return self._cores if block.cores is None else block.cores
+
+    def limit(self, block: Block | None) -> None:
+        """Hold nodes to what a block is measured with; None for what workers start with."""
+        if block is None:
+            self.cluster.limit_nodes(_wide_cores(self._kind), _WIDE_LINK, _WEIGHT)
+        else:
+            # Nodes that may use up the machine do not go before Nimbus.
+            weight = _WEIGHT if block.cores is None else 1
+            self.cluster.limit_nodes(self.cores_in(block), block.link, weight)
 
     @contextmanager
     def running(self, cell: Cell, placement: Placement | None) -> Iterator[Problem]:

@@ -16,10 +16,17 @@ if TYPE_CHECKING:
 Record = Mapping[str, Any]
 
 
-def facts_of(records: Iterable[Record], spin: float = 0.0) -> pa.Table:
+def facts_of(records: Iterable[Record], spin: float = 0.0, following: bool = True) -> pa.Table:
     """Records as the facts that loads are made of, as `stormwright.pipeline.panes.derive` describes them.
 
-    `spin` is CPU of idle threads in parts of the time for which they are idle: it is no load.
+    Parameters
+    ----------
+    records
+        Of any topologies.
+    spin
+        CPU of idle threads in parts of the time for which they are idle: it is no load.
+    following
+        Whether shuffled tuples follow the placement, as they do unless a topology's configuration says otherwise.
     """
     import pyarrow as pa
 
@@ -34,7 +41,7 @@ def facts_of(records: Iterable[Record], spin: float = 0.0) -> pa.Table:
             rows.append({"kind": "executor", **of, **place, **executor})
         for source, target, stream, tuples, size in record["pairs"]:
             _, name, component, grouping = record["streams"][stream]
-            follows = grouping in PLACEMENT_FOLLOWING
+            follows = following and grouping in PLACEMENT_FOLLOWING
             sent = {"first": source, "second": None if follows else target, "tuples": tuples, "bytes": size}
             stated = {"component": component, "stream": name, "grouping": grouping, "sampled": tuples if size else 0}
             rows.append({"kind": "flow" if follows else "pair", **of, **sent, **stated})
@@ -50,7 +57,7 @@ def idle_ns(executor: Mapping[str, Any], length_ns: int) -> int:
     return idle
 
 
-def with_load(problem: Problem, records: Sequence[Record], cores: float, link: str) -> Problem:
+def with_load(problem: Problem, records: Sequence[Record], cores: float, link: str, following: bool) -> Problem:
     """A problem with the load that its topologies' records tell, costs fitted to them, and nodes of so many cores.
 
     Parameters
@@ -61,6 +68,8 @@ def with_load(problem: Problem, records: Sequence[Record], cores: float, link: s
         Of a while in which all was warm.
     cores, link
         What each node was held to then.
+    following
+        See `facts_of`.
     """
     from stormwright.pipeline.measure.profile import topology_load
     from stormwright.pipeline.settings import StreamSettings
@@ -72,12 +81,11 @@ def with_load(problem: Problem, records: Sequence[Record], cores: float, link: s
 
     core_hz = problem.core_hz
     nodes = tuple(replace(node, cpu_hz=cores * core_hz, link_bps=link_bits_per_s(link)) for node in problem.supervisors)
-    loads = {
-        topology.id: topology_load(
-            topology, facts_of(r for r in records if r["worker"]["topology"] == topology.id), StreamSettings(), core_hz
-        )
-        for topology in problem.topologies
-    }
+    loads = {}
+    for topology in problem.topologies:
+        own = (record for record in records if record["worker"]["topology"] == topology.id)
+        facts = facts_of(own, following=following)
+        loads[topology.id] = topology_load(topology, facts, StreamSettings(), core_hz)
     windows, known = Windows(), Known()
     windows.add(records)
     learned = learn(known, windows.closed(all_of_them=True))

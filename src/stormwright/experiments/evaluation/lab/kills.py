@@ -53,7 +53,7 @@ def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> Found:
     with lab.running(cell, None) as problem:
         (topology,) = problem.topologies
         time.sleep(cell.times.warm_s)
-        lab.limit(cell.block.link)
+        lab.limit(cell.block)
         if cell.is_first and cell.block.share is not None:
             rate_tps = cell.block.share * highest_rate(lab, problem, cell.times.probe_s)
         lab.ask(rate_tps)

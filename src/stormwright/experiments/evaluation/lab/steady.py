@@ -11,6 +11,7 @@ from stormwright.errors import ClusterError
 from stormwright.experiments.demo.measure import compiler_share, measure
 from stormwright.experiments.demo.nodes import NodeMeter, NodeUse, fullest
 from stormwright.experiments.evaluation.cells import Cell
+from stormwright.experiments.evaluation.definitions import ALIKE
 from stormwright.experiments.evaluation.kept import Found
 from stormwright.experiments.evaluation.lab.cluster import ClusterLab
 from stormwright.experiments.evaluation.lab.facts import with_load
@@ -43,15 +44,18 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: Placement | None, rat
     """
     with lab.running(cell, placement) as problem:
         time.sleep(cell.times.warm_s)
-        lab.limit(cell.block.link)
+        lab.limit(cell.block)
         if cell.is_first and cell.block.share is not None:
             rate_tps = cell.block.share * highest_rate(lab, problem, cell.times.probe_s)
         lab.ask(rate_tps)
         time.sleep(_SETTLE_S)
         figures, use, span = stretches(lab, problem, cell)
         records = [r for r in lab.records(ids_of(problem)) if span[0] <= r["start_ms"] <= span[1]]
-        cores = lab.cores
-        shown = problem_to_dict(with_load(problem, records, cores, cell.block.link)) if cell.is_first else None
+        cores = lab.cores_in(cell.block)
+        shown = None
+        if cell.is_first:
+            following = not cell.block.conf.get(ALIKE)
+            shown = problem_to_dict(with_load(problem, records, cores, cell.block.link, following))
         told = {"fullest": str(fullest(use)), "compilers": compiler_share(records), "cores": cores}
         return Found(figures, told, named(problem, problem.current_slot), shown, rate_tps)
 
