@@ -25,7 +25,7 @@ class Times:
     Parameters
     ----------
     warm_s
-        From when all workers report.
+        From when all workers report, and at most once more while compilers take much of their CPU.
     probe_s
         At the highest rate, where a part of that is wanted.
     sample_s, samples

@@ -71,7 +71,19 @@ def slots_of(problem: Problem, topology: int, placement: Sequence[tuple[int, int
 
 
 def same_as(cell: Cell, placement: Placement, shown: Found, alike: Mapping[str, Found]) -> str | None:
-    """A variant that is done and has put everything just so, whatever nodes and ports are called; else None."""
+    """A variant that is done and has put everything just so, whatever nodes and ports are called; else None.
+
+    Parameters
+    ----------
+    cell
+        That is to be placed.
+    placement
+        Of it.
+    shown
+        What the first cell of its block has shown.
+    alike
+        What is done of the same block and repeat, by variant.
+    """
     problem = problem_from_dict(shown.problem, cell.first().name)
     wanted = _shape(problem, placement)
     return next((name for name, found in alike.items() if _shape(problem, found.placement) == wanted), None)

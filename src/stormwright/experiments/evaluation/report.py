@@ -78,7 +78,15 @@ def write_page(path: Path, paper: Paper, cells: Sequence[Cell], kept: Kept) -> l
 
 
 def as_dict(paper: Paper, rows: Sequence[JudgedRow], cells: Sequence[Cell], kept: Kept) -> dict[str, Any]:
-    """The same for programs."""
+    """The same for programs.
+
+    Parameters
+    ----------
+    paper, cells, kept
+        See `write_page`.
+    rows
+        What that has found of its rows.
+    """
     return {
         "experiment": paper.name,
         "title": paper.title,

@@ -46,15 +46,15 @@ def _shape(shape: str, **more: int) -> str:
 
 
 _LINKS = [
-    _block(f"{shape}, links", _shape(shape, bytes=2000), link="10mbit") for shape in ("linear", "diamond", "star")
+    _block(f"{shape}, links", _shape(shape, bytes=2000), link="5mbit") for shape in ("linear", "diamond", "star")
 ]
 _CPU = [_block(f"{shape}, CPU", _shape(shape, bytes=50, work_us=100), link="100mbit") for shape in ("linear", "star")]
-_YAHOO = [_block(shape, _shape(shape, bytes=1000, work_us=5), link="10mbit") for shape in ("page-load", "processing")]
+_YAHOO = [_block(shape, _shape(shape, bytes=2000, work_us=5), link="5mbit") for shape in ("page-load", "processing")]
 _TOGETHER = _block(
     "together",
-    _shape("page-load", bytes=1000, work_us=5),
-    _shape("processing", bytes=1000, work_us=5),
-    link="10mbit",
+    _shape("page-load", bytes=2000, work_us=5),
+    _shape("processing", bytes=2000, work_us=5),
+    link="5mbit",
 )
 
 

@@ -197,7 +197,8 @@ PAPER = Paper(
     "two to eight cores each and 1 Gbit/s, and the topologies of Storm's examples, whose spouts sleep between tuples; "
     "our nodes may use more than half of a machine of two cores each, so that no node is short of CPU before all "
     "together are, and spouts begin as many trees as may be pending. Shuffled tuples stay in the worker where they "
-    "can, as in their Storm 2.0.0. Theirs ran 1,500 s once, ours for seconds with warm workers. Nodes, workers and GFLOPs are computed on their cluster as it is told, without running it.",
+    "can, as in their Storm 2.0.0. Theirs ran 1,500 s once, ours for seconds with warm workers. Nodes, workers "
+    "and GFLOPs are computed on their cluster as it is told, without running it.",
     rows=(
         Row("Fig. 1, 2", "Storm's architecture; a linear topology", why_not="Illustrations: nothing is claimed."),
         Row("Table 1, 2", "Other work; the notation of the algorithms", why_not="Words: nothing is measured."),

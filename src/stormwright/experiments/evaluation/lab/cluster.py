@@ -17,6 +17,7 @@ import numpy as np
 from stormwright.controller.tally import Tally
 from stormwright.defaults import STORMS_OWN
 from stormwright.errors import ClusterError
+from stormwright.experiments.demo.measure import compiler_share
 from stormwright.experiments.demo.run import demo_cluster
 from stormwright.experiments.demo.topologies import Submission, parse_submissions
 from stormwright.experiments.evaluation.cells import Cell
@@ -48,6 +49,9 @@ _WEIGHT = 100
 
 #: Seconds: until all workers report; between looks; and until the slots of what was killed are free.
 _REPORT_S, _LOOK_S, _FREE_S = 120.0, 0.2, 3.0
+
+#: What compilers took lately is looked at over so many seconds; to this part of the workers' CPU they may take.
+_LATELY_S, _COMPILING = 4.0, 0.08
 
 #: So that a node that dies is missed soon; Storm's own are two to three times as long.
 _SOON = {"nimbus.supervisor.timeout.secs": 20, "nimbus.task.timeout.secs": 20, "supervisor.worker.timeout.secs": 30}
@@ -177,14 +181,29 @@ class ClusterLab:
         """Cores of each node while a block is measured."""
         return self._cores if block.cores is None else block.cores
 
-    def limit(self, block: Block | None) -> None:
-        """Hold nodes to what a block is measured with; None for what workers start with."""
-        if block is None:
-            self.cluster.limit_nodes(_wide_cores(self._kind), _WIDE_LINK, _WEIGHT)
-        else:
-            # Nodes that may use up the machine do not go before Nimbus.
-            weight = _WEIGHT if block.cores is None else 1
-            self.cluster.limit_nodes(self.cores_in(block), block.link, weight)
+    def limit(self, block: Block) -> None:
+        """Hold nodes to what a block is measured with."""
+        # Nodes that may use up the machine do not go before Nimbus.
+        weight = _WEIGHT if block.cores is None else 1
+        self.cluster.limit_nodes(self.cores_in(block), block.link, weight)
+
+    def widen(self, block: Block) -> None:
+        """Let nodes have what workers start with."""
+        self.cluster.limit_nodes(max(_wide_cores(self._kind), self.cores_in(block)), _WIDE_LINK)
+
+    def warm_up(self, problem: Problem, seconds: float) -> None:
+        """Return when workers have run for a while, and compilers take no more of their CPU or have had twice the time.
+
+        Where many workers are on a node they have less CPU, and warm up later.
+        """
+        time.sleep(seconds)
+        ids, deadline = [topology.id for topology in problem.topologies], time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            since_ms = time.time() * 1000 - _LATELY_S * 1000
+            share = compiler_share(record for record in self.records(ids) if record["start_ms"] >= since_ms)
+            if share is None or share <= _COMPILING:
+                return
+            time.sleep(_LATELY_S / 4)
 
     @contextmanager
     def running(self, cell: Cell, placement: Placement | None) -> Iterator[Problem]:
@@ -198,7 +217,7 @@ class ClusterLab:
         self._records.clear()
         self._number += 1
         self.ask(0)
-        self.limit(None)
+        self.widen(cell.block)
         submissions = parse_submissions(list(cell.block.topologies))
         names = [f"{submission.name}-{self._number}-{time.time_ns() // 10**6}" for submission in submissions]
         self.placing.ports = cell.block.slots
@@ -213,7 +232,7 @@ class ClusterLab:
         finally:
             for name in names:
                 self.nimbus.kill(name, 0)
-            self.limit(None)
+            self.widen(cell.block)
             time.sleep(_FREE_S)
 
     def _submit(self, cell: Cell, submission: Submission, name: str) -> None:

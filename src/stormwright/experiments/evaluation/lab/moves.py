@@ -56,7 +56,7 @@ def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> Found:
     """
     with lab.running(cell, None) as problem:
         (topology,) = problem.topologies
-        time.sleep(cell.times.warm_s)
+        lab.warm_up(problem, cell.times.warm_s)
         lab.limit(cell.block)
         if cell.is_first and cell.block.share is not None:
             rate_tps = cell.block.share * highest_rate(lab, problem, cell.times.probe_s)

@@ -43,7 +43,7 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: Placement | None, rat
         Workers did not report, or nothing went through.
     """
     with lab.running(cell, placement) as problem:
-        time.sleep(cell.times.warm_s)
+        lab.warm_up(problem, cell.times.warm_s)
         lab.limit(cell.block)
         if cell.is_first and cell.block.share is not None:
             rate_tps = cell.block.share * highest_rate(lab, problem, cell.times.probe_s)
