@@ -8,11 +8,13 @@ from dataclasses import replace
 import pytest
 
 from stormwright.errors import ClusterError, InputError
+from stormwright.experiments.demo.topologies import parse_submissions
 from stormwright.experiments.evaluation.cells import QUICK, Times, cells_of, minutes, quick_cells
 from stormwright.experiments.evaluation.definitions import Variant
 from stormwright.experiments.evaluation.kept import Kept
 from stormwright.experiments.evaluation.run import SAME, measurements, run_cells
 from stormwright.experiments.papers import PAPERS, papers_named
+from stormwright.schedulers.kit.resolve import is_java, resolve_scheduler
 from tests.experiments.evaluation.labs import BLOCK, PAPER, StandIn
 
 CELLS = cells_of(PAPER, Times())
@@ -139,6 +141,11 @@ def test_claims_are_of_blocks_variants_and_figures_that_there_are(paper):
     for claim in (claim for row in paper.rows for claim in row.claims if hasattr(claim, "block")):
         named = {getattr(claim, name) for name in ("first", "second", "variant") if hasattr(claim, name)}
         assert named <= set(blocks[claim.block].variants)
+    for block in blocks.values():
+        parse_submissions(list(block.topologies))
+        for by in block.variants.values() if block.kind != "moves" else ():
+            if not is_java(by.scheduler):
+                resolve_scheduler(by.scheduler, dict(by.settings))
     for row in paper.rows:
         assert row.claims or row.why_not
     for cell in quick_cells(paper):

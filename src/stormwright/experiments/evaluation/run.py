@@ -148,7 +148,7 @@ class _Labs:
         try:
             return self._stack.enter_context(self._make(kind))
         except ClusterError as failure:
-            log.warning("the cluster did not come up, and is tried once more: %s", failure)
+            log.warning("the cluster did not come up, and is tried once more: %s", str(failure).splitlines()[0])
         return self._stack.enter_context(self._make(kind))
 
     def close(self) -> None:

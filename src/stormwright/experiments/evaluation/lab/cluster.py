@@ -220,17 +220,19 @@ class ClusterLab:
         self.widen(cell.block)
         submissions = parse_submissions(list(cell.block.topologies))
         names = [f"{submission.name}-{self._number}-{time.time_ns() // 10**6}" for submission in submissions]
-        self.placing.ports = cell.block.slots
+        self.placing.ports = cell.block.slots if self._kind == "steady" else SLOTS
         self.placing.wanted = {} if placement is None else dict(zip(names, placement, strict=True))
+        submitted: list[str] = []
         try:
             for submission, name in zip(submissions, names, strict=True):
                 self._submit(cell, submission, name)
+                submitted.append(name)
             problem = self._reporting(names)
             if placement is not None and not _is_so(problem, placement):
                 raise ClusterError(f"{cell.name}: Nimbus has placed it in its own way")
             yield problem
         finally:
-            for name in names:
+            for name in submitted:
                 self.nimbus.kill(name, 0)
             self.widen(cell.block)
             time.sleep(_FREE_S)
