@@ -12,7 +12,7 @@ import orjson
 from stormwright.experiments.evaluation.definitions import Block, Kind, Paper, Variant
 
 #: Seconds of a cell besides those that it is told: submitting, workers that start and end.
-_AROUND_S: dict[Kind, float] = {"steady": 34.0, "kills": 100.0, "moves": 75.0}
+_AROUND_S: dict[Kind, float] = {"steady": 34.0, "kills": 90.0, "moves": 75.0}
 
 #: Seconds that a new cluster takes.
 BOOT_S = 30.0
@@ -40,7 +40,7 @@ class Times:
     probe_s: float = 8.0
     sample_s: float = 3.0
     samples: int = 6
-    kill_s: float = 100.0
+    kill_s: float = 120.0
     kills: int = 2
 
     @property
