@@ -50,12 +50,13 @@ lint: $(PYTHON) ## style and types
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 
-docs: setup ## the parts of docs that are made from the code: pages of the schedulers, JSON Schemas
+docs: setup ## the parts of docs that are made from the code: pages of the schedulers and of the experiments, JSON Schemas
 	@$(BIN)/python -m stormwright.experiments.scheduler_pages docs/schedulers
 	@$(BIN)/python -m stormwright.formats.document.schema docs/schemas
+	@$(BIN)/python -m stormwright.experiments.evaluation.pages docs/experiments.md
 
 fresh-docs: docs ## fails where these parts of docs, as committed, are not what the code says
-	@git diff --exit-code --stat docs/schedulers docs/schemas || { echo "docs are not fresh: make docs, and commit"; exit 1; }
+	@git diff --exit-code --stat docs/schedulers docs/schemas docs/experiments.md || { echo "docs are not fresh: make docs, and commit"; exit 1; }
 
 wheel: $(MACHINE_CODE) ## a wheel in build/wheel, with machine code for this Python and Numba
 	@rm -rf build/wheel build/lib build/bdist.*

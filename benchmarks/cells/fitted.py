@@ -14,7 +14,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from cells.chosen import TOPOLOGIES
-from cells.measured import Measured, Record, Stretch, idle_ns
+from cells.measured import Measured, Record, Stretch
+from stormwright.experiments.evaluation.lab.facts import idle_ns
 from stormwright.predict.costs import Costs
 
 #: What is likely before anything is known of a cluster.

@@ -5,22 +5,21 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from cells.chosen import Limit, Start
+from stormwright.experiments.evaluation.lab.facts import facts_of
 from stormwright.formats import problem_from_dict
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.conf.requests import CPU
-from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.perflog.crossing import tasks_on_nodes
 from stormwright.pipeline.measure.profile import topology_load
 from stormwright.pipeline.settings import StreamSettings
@@ -170,7 +169,7 @@ class Measured:
             for node in self.problem.supervisors
         )
         (topology,) = self.problem.topologies
-        facts = _facts(self.at(limit).records, spin)
+        facts = facts_of(self.at(limit).records, spin)
         load = topology_load(topology, facts, StreamSettings(), core_hz)
         by_workers = {node: cores * core_hz for node, cores in self.at(limit).worker_cores().items()}
         return replace(self.problem, supervisors=nodes, load=LoadProfile({topology.id: load}, by_workers))
@@ -189,42 +188,3 @@ class Measured:
 def _by_host(problem: Problem) -> list[int]:
     hosts = [supervisor.host for supervisor in problem.supervisors]
     return sorted(range(len(hosts)), key=hosts.__getitem__)
-
-
-def idle_ns(executor: Mapping[str, Any], length_ns: int) -> int:
-    """For how long an executor's thread wanted no CPU."""
-    return max(length_ns - executor["cpu_ns"] - (executor["waited_ns"] or 0), 0)
-
-
-def _facts(records: Iterable[Record], spin: float) -> pa.Table:
-    """Records as the facts that loads are made of, as `stormwright.pipeline.panes.derive` describes them."""
-    rows: list[dict[str, Any]] = []
-    for record in records:
-        worker, length = record["worker"], record["length_ns"]
-        of = {"topology": worker["topology"], "supervisor": worker["supervisor"]}
-        for each in record["executors"]:
-            executor = {name: each[name] for name in ("component", "received", "execute_ns")}
-            executor["cpu_ns"] = max(each["cpu_ns"] - round(spin * idle_ns(each, length)), 0)
-            place = {"first": each["first_task"], "second": each["last_task"], "length_ns": length}
-            rows.append({"kind": "executor", **of, **place, **executor})
-        for source, target, stream, tuples, size in record["pairs"]:
-            _, name, component, grouping = record["streams"][stream]
-            follows = grouping in PLACEMENT_FOLLOWING
-            rows.append(
-                {
-                    "kind": "flow" if follows else "pair",
-                    **of,
-                    "component": component,
-                    "stream": name,
-                    "grouping": grouping,
-                    "first": source,
-                    "second": None if follows else target,
-                    "tuples": tuples,
-                    "bytes": size,
-                    "sampled": tuples if size else 0,
-                }
-            )
-    names = ("length_ns", "cpu_ns", "received", "execute_ns", "first", "second", "tuples", "bytes", "sampled")
-    texts = ("kind", "topology", "supervisor", "component", "stream", "grouping")
-    schema = pa.schema([*((name, pa.string()) for name in texts), *((name, pa.int64()) for name in names)])
-    return pa.Table.from_pylist(rows, schema=schema)

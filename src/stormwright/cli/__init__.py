@@ -35,6 +35,7 @@ VERBS = {
     "import": "Make a problem file from Flux and storm.yaml files, or from a running Nimbus.",
     "cluster": "Boot, show or end a real Storm cluster on this machine.",
     "demo": "Show on a real cluster what a better placement gains.",
+    "experiment": "Run published evaluations again on a real cluster, ours beside theirs.",
     "serve": "Run beside a Storm cluster and keep its placement good.",
     "history": "Look into what a cluster did, and what was decided about it.",
     "replay": "Ask another scheduler what it would have decided on recorded days.",

@@ -30,7 +30,7 @@ _MACHINES = (
 )
 
 #: Configuration → slots that the topology asks for, slots of every supervisor node; table 5 of the paper.
-_TABLE_5 = {1: (5, 5), 2: (5, 4), 3: (5, 3), 4: (4, 4), 5: (4, 3), 6: (3, 3)}
+TABLE_5 = {1: (5, 5), 2: (5, 4), 3: (5, 3), 4: (4, 4), 5: (4, 3), 6: (3, 3)}
 
 _PLAIN = StormConf([])
 
@@ -66,7 +66,7 @@ def top_storm(topology: str, configuration: int) -> Problem:
     configuration
         1 to 6.
     """
-    workers, slots = _TABLE_5[configuration]
+    workers, slots = TABLE_5[configuration]
     conf = StormConf([Layer({WORKERS: workers, ACKERS: _NUM_ACKERS}, FaultList())])
     return Problem(
         supervisors=tuple(_supervisor(machine, slots) for machine in _MACHINES),
@@ -97,5 +97,5 @@ def _supervisor(machine: _Machine, slots: int) -> Supervisor:
 READY: dict[str, Callable[[], Problem]] = {
     f"top-storm-{topology}-{configuration}": partial(top_storm, topology, configuration)
     for topology in _TOPOLOGIES
-    for configuration in _TABLE_5
+    for configuration in TABLE_5
 }

@@ -212,6 +212,12 @@ def read_group(work: Path, node: str, cores: float) -> NodeCpu:
         raise ClusterError("the local cluster has ended") from None
 
 
+def kill_group(work: Path, node: str) -> None:
+    """Kill what runs in a node's group now."""
+    for pid in _members(list(_found().groups(_name(work, node)))):
+        kill(pid)
+
+
 def groups_of(work: Path) -> list[Path]:
     """The directories of all groups of the cluster with that work directory."""
     hierarchies, _ = Hierarchies.find()

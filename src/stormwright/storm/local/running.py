@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,9 @@ from stormwright.storm.local.events import daemon_pids, exit_codes, namespace_ho
 from stormwright.storm.local.plan import ClusterPlan
 from stormwright.storm.local.processes import MARK, only_child, pids_seen_from_here
 from stormwright.storm.submitting import submission_properties, submit
+
+#: Seconds for which a node that dies is looked at for what is started in it again, and from one look to the next.
+_DYING_S, _DYING_POLL_S = 4.0, 0.1
 
 
 class LinkBytes(NamedTuple):
@@ -147,6 +151,25 @@ class RunningCluster:
             network.limit_node(node, self.warden_pid(), holder, link)
         self.plan = replace(self.plan, config=replace(self.plan.config, cores_per_node=cores, link=link))
         self.plan.save()
+
+    def kill_node(self, node: str) -> None:
+        """Let a node die, as a machine does: its supervisor and workers end at once, and it stays dead.
+
+        Raises
+        ------
+        ClusterError
+            The cluster has ended, was started without CPU limits, or has no such node.
+        """
+        if self.plan.cores is None:
+            raise ClusterError("nodes that are not held to cores cannot be killed")
+        if node not in {each.name for each in self.plan.nodes}:
+            raise ClusterError(f"{node}: there is no such node")
+        self.warden_pid()
+        # A supervisor that ends soon after its start is not started again.
+        deadline = time.monotonic() + _DYING_S
+        while time.monotonic() < deadline:
+            cpu.kill_group(self.plan.work, node)
+            time.sleep(_DYING_POLL_S)
 
     def gateway_command(self) -> list[str]:
         """Argument vector that starts the Nimbus gateway for this cluster."""

@@ -1,0 +1,132 @@
+"""``stormwright experiment``: the published evaluations again, on a real local cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stormwright.cli import options
+from stormwright.cli.lines import say
+from stormwright.cli.output import numbers_table, print_json, print_table
+from stormwright.cli.progress import shown
+from stormwright.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from stormwright.experiments.evaluation.cells import Cell
+    from stormwright.experiments.evaluation.definitions import Paper
+    from stormwright.experiments.evaluation.kept import Kept
+
+#: In the output directory: a line for each cell.
+_CELLS = "cells.jsonl"
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("experiment-output"),
+    show_default=True,
+    help="Where what is found is kept, and where NAME.html and NAME.json go.",
+)
+@click.option("--fresh", is_flag=True, help="Begin again; what was found before is left in cells.jsonl.old.")
+@click.option("--quick", is_flag=True, help="Two cells of each kind, for seconds: it works, and no figure counts.")
+@options.as_json("Print the result, or the list, as JSON; progress goes to standard error.")
+@click.pass_context
+def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, quick: bool, as_json: bool) -> None:
+    """Run published evaluations again on a real local cluster, ours beside theirs.
+
+    Without NAME the experiments are listed, with about how many minutes each takes; NAME may be all. What was stopped
+    goes on where it ended. Exits with 1 when a cell could not be measured; verdicts are in the pages.
+    """
+    from stormwright.experiments.evaluation.kept import Kept
+    from stormwright.experiments.papers import ALL, PAPERS, papers_named
+
+    papers = papers_named(name or ALL)
+    if name is None and fresh:
+        raise InputError("--fresh", [Fault("begins an experiment again: name it", "experiment")])
+    cells = {paper.name: _cells(paper, quick) for paper in papers}
+    if name is None:
+        kept = Kept(output / _CELLS)
+        _list(list(PAPERS.values()), cells, kept, as_json)
+        return
+    from stormwright.experiments.report import check_report
+
+    check_report()
+    with shown(err=as_json):
+        every = [cell for of in cells.values() for cell in of]
+        kept = Kept(output / _CELLS, {cell.key for cell in every} if fresh else ())
+        failed = _run(every, kept)
+        documents = _write(papers, cells, kept, output)
+    if as_json:
+        print_json(documents)
+    else:
+        _print(documents, output)
+    if failed:
+        ctx.exit(1)
+
+
+def _cells(paper: Paper, quick: bool) -> list[Cell]:
+    from stormwright.experiments.evaluation.cells import Times, cells_of, quick_cells
+
+    return list(quick_cells(paper)) if quick else cells_of(paper, Times())
+
+
+def _run(cells: Sequence[Cell], kept: Kept) -> int:
+    if all(cell.key in kept.found for cell in cells):
+        return 0
+    from stormwright.experiments.evaluation.lab.real import RealLab
+    from stormwright.experiments.evaluation.run import run_cells
+
+    return run_cells(cells, kept, RealLab)
+
+
+def _write(
+    papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], kept: Kept, output: Path
+) -> list[dict[str, Any]]:
+    from stormwright.experiments.evaluation.report import as_dict, write_page
+    from stormwright.formats.files.json_files import write_json
+
+    documents = []
+    for paper in papers:
+        own = cells[paper.name]
+        document = as_dict(paper, write_page(output / f"{paper.name}.html", paper, own, kept), own, kept)
+        write_json(output / f"{paper.name}.json", document)
+        documents.append(document)
+    return documents
+
+
+def _list(papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], kept: Kept, as_json: bool) -> None:
+    from stormwright.experiments.evaluation.cells import minutes
+
+    left = {name: [cell for cell in of if cell.key not in kept.found] for name, of in cells.items()}
+    rows = [
+        {
+            "experiment": paper.name,
+            "title": paper.title,
+            "rows": len(paper.rows),
+            "cells": len(cells[paper.name]),
+            "left": len(left[paper.name]),
+            "minutes": round(minutes(left[paper.name])),
+        }
+        for paper in papers
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    table = numbers_table("experiment", "rows", "cells", "left", "minutes left", "", texts=(0, -1))
+    for row in rows:
+        table.add_row(*(row[name] for name in ("experiment", "rows", "cells", "left", "minutes", "title")))
+    table.add_row("all", *(sum(int(str(r[n])) for r in rows) for n in ("rows", "cells", "left", "minutes")), "")
+    print_table(table)
+
+
+def _print(documents: Sequence[Mapping[str, Any]], output: Path) -> None:
+    for document in documents:
+        say(f"{document['title']} ({document['measured']} of {document['cells']} cells)")
+        for row in document["rows"]:
+            say(f"  {row['verdict']}: {row['where']}: {row['says']}")
+        say(f"  report: {output / document['experiment']}.html")

@@ -1,0 +1,221 @@
+"""What an experiment is made of: a paper, its rows, and the blocks that are measured for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+#: Figure of a cell → what it is called. Each is measured several times in a cell.
+FIGURES: Mapping[str, str] = {
+    "acked_tps": "tuple trees acked / s",
+    "latency_ms": "mean complete latency, ms",
+    "inter_node_tps": "tuples between nodes / s",
+    "inter_node_per_acked": "tuples between nodes for each acked tree",
+    "nodes": "nodes used",
+    "workers": "workers",
+    "cpu_percent": "CPU of the nodes, % of their quota, mean",
+    "cpu_sd_percent": "CPU of the nodes, % of their quota, standard deviation",
+    "used_cpu_percent": "CPU of the nodes in use, % of their quota, mean",
+    "recovery_s": "seconds from a kill until trees are acked as fast as they will be",
+    "silence_s": "longest time without an acked tree, s",
+    "kept_percent": "rate after a kill, % of the one before",
+    "failed": "tuple trees failed (and begun again)",
+    "lost_trees": "tuple trees lost",
+    "lost_tuples": "tuples sent and not received",
+    "lost_s": "tuples lost, in seconds of what is sent",
+    "moved_executors": "executors moved",
+    "move_s": "seconds that the spouts stood still",
+}
+
+#: Key of a topology's configuration: whether shuffled tuples go to all tasks alike.
+ALIKE = "topology.disable.loadaware.messaging"
+
+#: Configuration by which they do, as they did before Storm 2.0, which keeps them in the worker where it can.
+BEFORE_STORM_2: Mapping[str, Any] = {ALIKE: True}
+
+#: Setting of a variant of moves, and its values: who ends and starts the workers.
+MOVED_BY = "moved by"
+STORMS_REBALANCE, SAFE_MOVE = "Storm's rebalance", "stormwright's move"
+
+Kind = Literal["steady", "kills", "moves"]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Who places a block's topologies; `settings` are parameters as ``--set`` takes them."""
+
+    scheduler: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        told = ", ".join(f"{key}={value}" for key, value in self.settings.items())
+        return f"{self.scheduler} ({told})" if told else self.scheduler
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a node says of itself to schedulers: CPU in percent of a core, memory, and its scheduler meta."""
+
+    cpu_percent: float
+    memory_mb: float
+    meta: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Topologies that are measured under several schedulers.
+
+    Parameters
+    ----------
+    name
+        Within the paper.
+    topologies
+        Texts as ``stormwright demo --topology`` takes them; without workers, which follow from `workers`.
+    variants
+        Name → who places them. The first is asked without a load; what it shows is the load for all others.
+    workers
+        Of each topology where the scheduler has no say of its own.
+    slots
+        Of each node, as schedulers are told.
+    share
+        Part of the highest rate under the first variant at which all are measured; None for as many trees as can be.
+    link
+        Of each node, in the words of ``tc``.
+    cores
+        Of each node; None for as many as all of them can have at once. With more, no node is short of CPU before the
+        machine is.
+    repeats
+        How often everything is begun anew, with seeds 0, 1, …
+    machines
+        What nodes declare, in the order of their names; empty for what they have.
+    conf
+        Configuration of the topologies.
+    kind
+        ``steady``: what goes through; ``kills``: while nodes die; ``moves``: while the topologies move.
+    """
+
+    name: str
+    topologies: tuple[str, ...]
+    variants: Mapping[str, Variant]
+    workers: int = 4
+    slots: int = 5
+    share: float | None = None
+    link: str = "25mbit"
+    cores: float | None = None
+    repeats: int = 1
+    machines: tuple[Machine, ...] = ()
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    kind: Kind = "steady"
+
+
+@dataclass(frozen=True)
+class Order:
+    """In a block a figure of one variant is more, or less, than that of another.
+
+    Parameters
+    ----------
+    block, figure
+        What was measured.
+    first, second
+        Variants.
+    more
+        Whether it is the first that has more.
+    published
+        The figure of the first in parts of the second's, as published; None where no number is.
+    """
+
+    block: str
+    figure: str
+    first: str
+    second: str
+    more: bool
+    published: float | None = None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """In a block a figure of a variant is at least, or at most, so much."""
+
+    block: str
+    figure: str
+    variant: str
+    limit: float
+    at_least: bool = True
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that can be had without a cluster; `ours` computes it, and may raise what needs Java.
+
+    Where none is published, ours is only shown.
+    """
+
+    what: str
+    published: float | None
+    ours: Callable[[], float]
+    #: How far apart both may be, as published numbers are rounded.
+    within: float = 0.0
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A figure of a block that is measured although no published number stands against it."""
+
+    block: str
+    figure: str
+
+
+Claim = Order | Bound | Number | Shown
+
+
+@dataclass(frozen=True)
+class Row:
+    """A published figure or table.
+
+    Parameters
+    ----------
+    where
+        Which: its number, or where the text says it.
+    says
+        What it shows, in our words.
+    claims
+        What is checked of it.
+    why_not
+        Why nothing of it, or not all of it, is.
+    """
+
+    where: str
+    says: str
+    claims: tuple[Claim, ...] = ()
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A published evaluation, and ours.
+
+    Parameters
+    ----------
+    name
+        As the command line calls it.
+    title, source
+        What it is, and who published it where.
+    how
+        How ours is measured, and where it differs.
+    rows, blocks
+        What it shows, and what is measured.
+    """
+
+    name: str
+    title: str
+    source: str
+    how: str
+    rows: Sequence[Row]
+    blocks: Sequence[Block] = ()
+
+    def block(self, name: str) -> Block:
+        """The block that is called so."""
+        return next(block for block in self.blocks if block.name == name)

@@ -1,0 +1,73 @@
+"""Means with their 95 % intervals, and how two of them stand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import fmean, variance
+
+from scipy.stats import t as student
+
+#: Of all intervals.
+LEVEL = 0.95
+
+#: Starts of a cell from which on their means are the samples; of fewer, it is their stretches.
+LEAST_STARTS = 3
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure, and between what it is; both ends are the figure itself where that cannot be said."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        digits = 0 if abs(self.value) >= 100 else 1 if abs(self.value) >= 10 else 2
+        ends = f" ({self.low:,.{digits}f} to {self.high:,.{digits}f})" if self.low < self.high else ""
+        return f"{self.value:,.{digits}f}{ends}"
+
+
+def samples_of(starts: Sequence[Sequence[float]]) -> list[float]:
+    """What an interval is made of: the means of starts, or, of few starts, all stretches.
+
+    Stretches of one start are more alike than starts are, so an interval of theirs is too narrow where starts differ.
+    """
+    if len(starts) >= LEAST_STARTS:
+        return [fmean(start) for start in starts if start]
+    return [each for start in starts for each in start]
+
+
+def mean_of(samples: Sequence[float]) -> Interval:
+    """The mean of at least one sample."""
+    value = fmean(samples)
+    if len(samples) < 2:
+        return Interval(value, value, value)
+    half = float(student.ppf((1 + LEVEL) / 2, len(samples) - 1)) * sqrt(variance(samples) / len(samples))
+    return Interval(value, value - half, value + half)
+
+
+def difference_of(first: Sequence[float], second: Sequence[float]) -> Interval | None:
+    """Mean of the first less that of the second, by Welch; None where a sample is alone and so tells no interval."""
+    value = fmean(first) - fmean(second)
+    if len(first) < 2 or len(second) < 2:
+        return None
+    parts = [variance(samples) / len(samples) for samples in (first, second)]
+    spread = sum(parts)
+    if not spread:
+        return Interval(value, value, value)
+    degrees = spread**2 / sum(p**2 / (len(s) - 1) for p, s in zip(parts, (first, second), strict=True))
+    half = float(student.ppf((1 + LEVEL) / 2, degrees)) * sqrt(spread)
+    return Interval(value, value - half, value + half)
+
+
+def ratio_of(first: Sequence[float], second: Sequence[float]) -> Interval | None:
+    """Mean of the first in parts of that of the second, its interval that of the difference; None as above, or of 0."""
+    difference, of = difference_of(first, second), fmean(second)
+    if difference is None or of <= 0:
+        return None
+    return Interval(*(1 + each / of for each in (difference.value, difference.low, difference.high)))

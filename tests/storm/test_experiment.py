@@ -1,0 +1,33 @@
+"""One cell of an experiment on a real cluster."""
+
+from __future__ import annotations
+
+import tempfile
+
+import pytest
+
+from stormwright.experiments.evaluation.cells import quick_cells
+from stormwright.experiments.evaluation.kept import Kept
+from stormwright.experiments.evaluation.lab.cluster import cores_of
+from stormwright.experiments.evaluation.lab.real import RealLab
+from stormwright.experiments.evaluation.placing import placement_of
+from stormwright.experiments.evaluation.run import run_cells
+from stormwright.experiments.papers import PAPERS
+from stormwright.storm.local import why_no_cpu_limits
+
+pytestmark = [pytest.mark.storm, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def test_a_cell_is_measured_and_kept_and_shows_the_others_a_load(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if reason := why_no_cpu_limits(cores_of("steady")):
+        pytest.skip(reason)
+    first, second = quick_cells(PAPERS["adaptive"])
+    kept = Kept(tmp_path / "cells.jsonl")
+    assert run_cells([first], kept, RealLab) == 0, kept.errors
+    found = Kept(tmp_path / "cells.jsonl").found[first.key]
+    assert min(found.figures["acked_tps"]) > 0
+    assert found.rate_tps > 0
+    assert found.problem is not None
+    assert sum(map(len, placement_of(second, found))) == sum(map(len, found.placement))
