@@ -78,6 +78,8 @@ class Nimbus:
     def __init__(self, state: Path, start: Problem, seed: int = 0) -> None:
         self._directory, self._start = state, start
         self.runs: dict[str, TopologyAssignment] = dict(start.current)
+        #: What the scheduler of plans wants.
+        self.wants: IntArray = start.current_slot
         self.paused: set[str] = set()
         self.moved: list[str] = []
         self.until_killed: int | None = None
@@ -101,7 +103,7 @@ class Nimbus:
         self.guard = Guard(self.state, self.plans, self.ledger)
         history = SimpleNamespace(move=self._note, decision_ms=0)
         acting = Acting(self.move, Memory(), cast(Any, history), "forced", 0.0, self.ledger)
-        makers = Makers("traffic", lambda _: Forced(self._start.current_slot), Forced(self._start.current_slot))
+        makers = Makers("traffic", lambda _: Forced(self.wants), Forced(self.wants))
         self.desk = Desk(self.plans, self.ledger, self.guard, self.look, makers)
         self.applying = Applying(self.plans, self.ledger, self, acting.act)
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from stormwright.controller.aims.bounds import within_heaps
-from stormwright.controller.aims.outlook import TRAFFIC, Outlook, Outlooks, least_gain_percent
+from stormwright.controller.aims.outlook import THROUGHPUT, TRAFFIC, Outlook, Outlooks, least_gain_percent
 from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.back import WHOLE, moves_back
@@ -144,7 +144,8 @@ def _not_worth(outlook: Outlook, wish: Wish) -> str:
     least = least_gain_percent(wish.goal) if wish.least_gain_percent is None else wish.least_gain_percent
     if outlook.gain_percent >= least and outlook.gain_percent > 0:
         return ""
-    return f"{outlook.text}: less than the {least:g} % that a move has to gain"
+    enough = "; a rate above twice the measured one counts for no more" if wish.goal == THROUGHPUT else ""
+    return f"{outlook.text}: less than the {least:g} % that a move has to gain{enough}"
 
 
 def _staying(problem: Problem, wish: Wish) -> dict[str, str]:

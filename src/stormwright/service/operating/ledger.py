@@ -79,9 +79,9 @@ class Ledger:
             for move, report in zip(step.moves, reports, strict=True):
                 after = orjson.dumps(placement_to_dict(move.after)).decode()
                 to.execute(
-                    "UPDATE moves SET after = ?, pause_s = COALESCE(pause_s, 0) + ?, complete = ?, failure = '' "
+                    "UPDATE moves SET after = ?, pause_s = COALESCE(pause_s, 0) + ?, pauses = pauses + 1, failure = '' "
                     "WHERE n = ? AND topology = ?",
-                    (after, report.drain_s + report.swap_s, report.complete, n, move.topology.id),
+                    (after, report.drain_s + report.swap_s, n, move.topology.id),
                 )
 
     def failed(self, n: int, step: Step, why: str) -> None:
@@ -134,8 +134,8 @@ class Ledger:
     def pauses(self, name: str | None = None) -> list[float]:
         """How long spouts were silent in moves that were made, the newest first; of one topology by name, or all."""
         where, values = ("AND name = ?", (name,)) if name is not None else ("", ())
-        statement = f"SELECT pause_s FROM moves WHERE pause_s IS NOT NULL {where} ORDER BY n DESC LIMIT {_PAUSES}"  # noqa: S608 (two constants)
-        return [float(row["pause_s"]) for row in self._state.read(statement, *values)]
+        statement = f"SELECT pause_s / pauses FROM moves WHERE pauses > 0 {where} ORDER BY n DESC LIMIT {_PAUSES}"  # noqa: S608 (constants)
+        return [float(seconds) for (seconds,) in self._state.read(statement, *values)]
 
     def entries(self, most: int, before_n: int | None = None) -> shapes.History:
         """What was done, the newest first."""

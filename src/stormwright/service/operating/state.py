@@ -33,7 +33,7 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         "CREATE TABLE acts (decision_ms INTEGER PRIMARY KEY, n INTEGER NOT NULL REFERENCES decisions (n))",
         """CREATE TABLE moves (
             n INTEGER NOT NULL REFERENCES decisions (n), topology TEXT NOT NULL, name TEXT NOT NULL,
-            before TEXT NOT NULL, after TEXT, promised TEXT NOT NULL, pause_s REAL, complete INTEGER NOT NULL,
+            before TEXT NOT NULL, after TEXT, promised TEXT NOT NULL, pause_s REAL, pauses INTEGER NOT NULL,
             failure TEXT NOT NULL, PRIMARY KEY (n, topology)
         )""",
         "CREATE INDEX moves_by_name ON moves (name)",
