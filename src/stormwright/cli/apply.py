@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
-from stormwright.errors import InputError
+from stormwright.errors import ClusterError
+
+if TYPE_CHECKING:
+    from stormwright.client.shapes import Plan
 
 #: Exit code where a plan did not come to its end.
 _NOT_DONE = 1
@@ -65,18 +69,15 @@ def follow(ctx: click.Context, address: str, by: str, plan: str, no_wait: bool, 
     """
     from stormwright.cli.plans import judged_lines, progress_line
     from stormwright.client import Client
-    from stormwright.errors import ClusterError
 
     client, told = Client(address, by), ""
+    found: Plan | None
     while True:
         try:
             found = client.show(plan)
-        except InputError:
-            raise
-        except ClusterError as error:
-            line, found = f"{error}; the plan goes on once it is back", None
-        else:
             line = progress_line(found)
+        except ClusterError as error:
+            found, line = None, f"{error}; the plan goes on once it is back"
         if line != told and not as_json:
             say(line)
         told = line

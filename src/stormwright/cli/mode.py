@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from stormwright.cli import options
@@ -21,7 +23,7 @@ _MODES = ("observe", "suggest", "auto")
 @click.option("--unfreeze", is_flag=True, help="Things may move again.")
 @click.option("--window", "windows", multiple=True, metavar="WINDOW", help="When it moves things by itself, in UTC.")
 @click.option("--any-time", is_flag=True, help="Without windows.")
-@click.option("--two-people/--one-person", "two_people", default=None, help="Who applies a plan is not who asked for it.")
+@click.option("--two-people/--one-person", default=None, help="Who applies a plan is not who asked for it.")
 @options.as_json("Print it as JSON.")
 def command(
     default: str | None,
@@ -67,8 +69,8 @@ def command(
         say("who applies a plan is not who asked for it")
 
 
-def _topologies(told: tuple[str, ...], known: dict[str, str]) -> dict[str, str]:
-    found, faults = dict(known), []
+def _topologies(told: tuple[str, ...], known: Mapping[str, str]) -> dict[str, str]:
+    found, faults = dict(known), list[Fault]()
     for text in told:
         pattern, _, mode = text.rpartition("=")
         if not pattern or mode not in (*_MODES, "default"):

@@ -33,7 +33,7 @@ _OF_A_FILE = "a running service decides with its own scheduler; name a FILE"
     help="What it is to be better in.  [default: that of the service; of a FILE throughput]",
 )
 @click.option(
-    "--only", type=click.Choice(["overloaded"]), help="Only the fewest moves that end all broken limits, gain or no gain."
+    "--only", type=click.Choice(["overloaded"]), help="Only the fewest moves that end all broken limits, gain or not."
 )
 @click.option("--topology", "topologies", multiple=True, metavar="PATTERN", help="Only such topologies (id or name).")
 @click.option("--node", "nodes", multiple=True, metavar="PATTERN", help="Only what runs on such nodes (id or host).")
@@ -50,9 +50,7 @@ _OF_A_FILE = "a running service decides with its own scheduler; name a FILE"
     "--detailed-exitcode", "detailed", is_flag=True, help="Exit with 0: nothing to change, 1: an error, 2: changes."
 )
 @options.as_json("Print it as JSON.")
-@click.pass_context
 def command(
-    ctx: click.Context,
     file: Path | None,
     address: str,
     by: str,
@@ -71,6 +69,8 @@ def command(
     """
     from stormwright.cli.plans import print_plan, print_steps
     from stormwright.errors import StormwrightError
+
+    ctx = click.get_current_context()
 
     try:
         _check(file, ctx)

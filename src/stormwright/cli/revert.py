@@ -15,9 +15,7 @@ from stormwright.cli.apply import follow
 @click.option("--no-wait", is_flag=True, help="Do not follow it.")
 @options.as_json("Print how it ended as JSON.")
 @click.pass_context
-def command(
-    ctx: click.Context, entry: int, address: str, by: str, reason: str, no_wait: bool, as_json: bool
-) -> None:
+def command(ctx: click.Context, entry: int, address: str, by: str, reason: str, no_wait: bool, as_json: bool) -> None:
     """Restore the placement exactly as it was before entry N of the history (`stormwright history` lists them).
 
     All that entry N and later ones have moved goes back to where it was before N. Where that cannot be any more, as a

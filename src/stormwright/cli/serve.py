@@ -107,8 +107,8 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @click.option(
     "--mode",
     type=click.Choice(["observe", "suggest", "auto"]),
-    help="What it does by itself: tell what would move, make plans that a person applies, or move.  [default: as it was "
-    "told last, at first observe]",
+    help="What it does by itself: tell what would move, make plans that a person applies, or move.  [default: what it "
+    "was told last, at first observe]",
 )
 @click.option(
     "--forecast",

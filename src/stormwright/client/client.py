@@ -147,7 +147,7 @@ class Client:
             status, answer = response.status, response.read()
         except (OSError, HTTPException) as error:
             why = str(error) or type(error).__name__
-            raise ClusterError(f"{self.address}: no service answers there ({why}): is `stormwright serve` up?") from error
+            raise ClusterError(f"{self.address}: no service answers there ({why}): is one up?") from error
         finally:
             connection.close()
         if status >= 400:

@@ -104,9 +104,7 @@ class Acting:
             raise failure
         return reports
 
-    def _moved(
-        self, step: Step, decision: Decision, stop: threading.Event | None, entry: int
-    ) -> Sequence[MoveReport]:
+    def _moved(self, step: Step, decision: Decision, stop: threading.Event | None, entry: int) -> Sequence[MoveReport]:
         self._ledger.expect(entry, step, decision.promises)
         reports = self._move(step, f"stormwright: placed by {self._scheduler_name}: {decision.reason}", stop)
         self._ledger.made(entry, step, reports)

@@ -9,8 +9,8 @@ from stormwright.controller.aims.aim import Aim
 from stormwright.controller.aims.bounds import out_of_bounds, within_heaps
 from stormwright.controller.aims.refused import Refused
 from stormwright.controller.aims.way_back import refusal, way_back
-from stormwright.controller.policy import Decision, decide
 from stormwright.controller.plans.modes import AUTO, OBSERVE
+from stormwright.controller.policy import Decision, decide
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers import Scheduler

@@ -170,11 +170,13 @@ def test_faults_come_all_at_once_with_their_paths(port: int) -> None:
 
 
 def test_whatever_is_sent_nothing_breaks(port: int) -> None:
-    rng = random.Random(1)
-    parts = [b"{}", b"[]", b"null", b"", b'"x"', b"{", b'{"by": "a", "reason": "b"}', b"\xff\xfe", b"9" * 400, b"[" * 4000]
+    rng = random.Random(1)  # noqa: S311 (no secret)
+    parts = [b"{}", b"[]", b"null", b"", b'"x"', b"{", b"\xff\xfe", b"9" * 400, b"[" * 4000]
+    parts.append(b'{"by": "a", "reason": "b"}')
     for number in range(300):
         each = rng.choice(ENDPOINTS)
-        path = each.path.format(plan=rng.choice(["x", "%00", "..", "é".encode().hex()]), n=rng.choice(["0", "-1", "9" * 30]))
+        names = {"plan": rng.choice(["x", "%00", "..", "%c3"]), "n": rng.choice(["0", "-1", "9" * 30])}
+        path = each.path.format(**names)
         query = rng.choice(["", "?limit=-1", "?before=99999999999999999999", "?state=%ff", "?limit=0&limit=1"])
         code, answer = ask(port, each.method, path + query, rng.choice(parts) if each.takes else None)
         assert code < 500, (number, each.path, answer)

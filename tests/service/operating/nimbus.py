@@ -89,7 +89,7 @@ class Nimbus:
         self.does_worse: set[str] = set()
         self.verdict = "as predicted"
         self.refused: list[str] = []
-        self._random = random.Random(seed)
+        self._random = random.Random(seed)  # noqa: S311 (no secret)
         # What is on disk of the history, whoever is killed.
         self._moment, self._pending = 0, dict[str, int]()
         self.begin()
@@ -252,7 +252,7 @@ def settled(nimbus: Nimbus, plan: str) -> Plan:
 
 def random_cluster(seed: int) -> tuple[Problem, IntArray]:
     """A cluster on which topologies run, and where they are wished: some slots are free, so that nobody is stuck."""
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311 (no secret)
     nodes, slots = rng.randint(2, 4), rng.randint(2, 3)
     total, topologies, used = nodes * slots, [], 0
     while len(topologies) < 6:

@@ -65,9 +65,9 @@ def _wanted(problem: Problem, placements: Mapping[str, TopologyAssignment]) -> t
             wanted[own] = [known[slot] for slot in where(placement) if slot is not None]
             if len(placement.slots) != problem.topologies[index].num_workers:
                 workers[topology] = len(placement.slots)
-    own = np.isin(problem.executor_topology, [problem.topology_index.get(each, -1) for each in placements])
-    others = set(problem.current_slot[~own].tolist()) - {UNPLACED}
-    for index in np.unique(problem.executor_topology[own & np.isin(wanted, list(others))]).tolist():
+    moving = np.isin(problem.executor_topology, [problem.topology_index.get(each, -1) for each in placements])
+    others = set(problem.current_slot[~moving].tolist()) - {UNPLACED}
+    for index in np.unique(problem.executor_topology[moving & np.isin(wanted, list(others))]).tolist():
         faults.append(Fault("another topology has a slot of it now", problem.topologies[index].id))
     if faults:
         raise InputError(_SOURCE, faults)

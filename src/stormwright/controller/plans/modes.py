@@ -7,12 +7,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from typing import Final
 
 from stormwright.client.shapes import Mode, Modes
 from stormwright.errors import Fault, InputError
 
 #: From the least to the most that is allowed.
-OBSERVE, SUGGEST, AUTO = RANKS = ("observe", "suggest", "auto")
+OBSERVE: Final = "observe"
+SUGGEST: Final = "suggest"
+AUTO: Final = "auto"
+RANKS: Final[tuple[Mode, ...]] = (OBSERVE, SUGGEST, AUTO)
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _WINDOW = re.compile(

@@ -41,21 +41,21 @@ class FewestMoves:
         broken = broken_limits(problem, now)
         best, least = now, len(broken)
         if broken:
-            concerned = _concerned(problem, broken)
-            for chosen in _sets(concerned):
+            movable = _movable(problem, broken)
+            for chosen in _sets(movable):
                 slots = self._without(problem, chosen, broken)
                 left = least if slots is None else len(broken_limits(problem, slots))
                 if slots is not None and left < least:
                     best, least = slots, left
                 if not least:
                     return Assignment(best)
-            return Assignment(self._one_by_one(problem, concerned))
+            return Assignment(self._one_by_one(problem, movable))
         return Assignment(best)
 
-    def _one_by_one(self, problem: Problem, concerned: Sequence[int]) -> IntArray:
+    def _one_by_one(self, problem: Problem, movable: Sequence[int]) -> IntArray:
         """Each of those that are concerned moves where that ends something."""
         slots: IntArray = problem.current_slot
-        for index in concerned:
+        for index in movable:
             now = problem.with_current(Assignment(slots).by_topology(problem))
             broken = broken_limits(now, slots)
             if not broken:
@@ -68,29 +68,33 @@ class FewestMoves:
     def _without(self, problem: Problem, chosen: Collection[int], broken: Sequence[Violation]) -> IntArray | None:
         """Where all runs once what is in the way of some topologies (indices) was placed anew; None if it cannot be."""
         slots = problem.current_slot.copy()
-        nodes = [problem.node_index[each.node] for each in broken if each.node in problem.node_index]
-        index = problem.topology_index
-        whole = {index[each.topology] for each in broken if each.topology in index and each.node is None}
-        there = np.isin(problem.slot_node[slots], nodes) | np.isin(problem.executor_topology, list(whole))
+        nodes, _ = concerned(problem, broken)
+        _, whole = concerned(problem, [each for each in broken if each.node is None])
+        there = np.isin(problem.slot_node[slots], list(nodes)) | np.isin(problem.executor_topology, list(whole))
         slots[there & np.isin(problem.executor_topology, list(chosen))] = UNPLACED
         answer = self._keeping.schedule(problem.with_current(Assignment(slots).by_topology(problem)))
         found = answer.slot_of_executor
         return None if (found == UNPLACED).any() else found
 
 
-def _concerned(problem: Problem, broken: Sequence[Violation]) -> list[int]:
+def concerned(problem: Problem, broken: Sequence[Violation]) -> tuple[set[int], set[int]]:
+    """Nodes and topologies (indices) that broken limits tell of."""
+    nodes = {problem.node_index[each.node] for each in broken if each.node is not None}
+    return nodes, {problem.topology_index[each.topology] for each in broken if each.topology is not None}
+
+
+def _movable(problem: Problem, broken: Sequence[Violation]) -> list[int]:
     """Topologies (indices) that have something to do with it; those that take most CPU of the nodes first."""
-    nodes = {problem.node_index[each.node] for each in broken if each.node in problem.node_index}
+    nodes, own = concerned(problem, broken)
     there = np.isin(problem.slot_node[problem.current_slot], list(nodes)) & (problem.current_slot != UNPLACED)
     cpu_hz = np.bincount(
         problem.executor_topology[there], problem.executor_cpu_hz[there], minlength=len(problem.topologies)
     )
-    own = {problem.topology_index[each.topology] for each in broken if each.topology in problem.topology_index}
     found = own | set(np.unique(problem.executor_topology[there]).tolist())
     runs = {index for index in found if (problem.current_slot[problem.executors_of(index)] != UNPLACED).all()}
     return sorted(runs, key=lambda index: (-cpu_hz[index], index))
 
 
-def _sets(concerned: Sequence[int]) -> list[tuple[int, ...]]:
-    each = (chosen for size in range(1, _SMALLEST_UP_TO + 1) for chosen in combinations(concerned, size))
+def _sets(movable: Sequence[int]) -> list[tuple[int, ...]]:
+    each = (chosen for size in range(1, _SMALLEST_UP_TO + 1) for chosen in combinations(movable, size))
     return list(islice(each, _TRIES))

@@ -21,6 +21,7 @@ import numpy as np
 
 from stormwright.client.shapes import Range, Side, TopologySide
 from stormwright.controller.aims.gains import inter_node_tps, nodes_used
+from stormwright.controller.plans.overloaded import concerned
 from stormwright.model import UNPLACED, Cost, Problem, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.model.limits.limit import Violation
@@ -53,11 +54,11 @@ def side_of(problem: Problem, slots: IntArray, predicted: Prediction) -> Side:
     if len(broken) > _TOLD:
         told.append(f"and {len(broken) - _TOLD:,} more")
     return Side(
-        throughput_tps=_range(_total([one.reachable_tps for one in measured])),
+        throughput_tps=Range(**_total([one.reachable_tps for one in measured]).as_dict()),
         latency_ms=_range(_mean([one.latency_ms for one in measured])),
         traffic_tps=inter_node_tps(cost),
         nodes=nodes_used(problem, slots),
-        workers=int(len(np.unique(slots[slots != UNPLACED]))),
+        workers=len(np.unique(slots[slots != UNPLACED])),
         bottleneck=str(tightest.bottleneck) if tightest else "nothing",
         violations=tuple(told),
         score=_score(predicted, cost, _sound(problem, slots, broken)),
@@ -67,15 +68,16 @@ def side_of(problem: Problem, slots: IntArray, predicted: Prediction) -> Side:
 def topology_side(predicted: TopologyPrediction) -> TopologySide:
     """The figures of one topology."""
     return TopologySide(
-        throughput_tps=_range(predicted.reachable_tps) or Range(value=None, low=None, high=None),
+        throughput_tps=Range(**predicted.reachable_tps.as_dict()),
         latency_ms=_range(predicted.latency_ms),
         bottleneck=str(predicted.bottleneck),
     )
 
 
 def _score(predicted: Prediction, cost: Cost, sound: float) -> float:
+    shares = [_sustained(one) for one in predicted.topologies if one.rate_tps]
     parts = [
-        float(np.mean(shares)) if (shares := [_sustained(one) for one in predicted.topologies if one.rate_tps]) else 1.0,
+        float(np.mean(shares)) if shares else 1.0,
         float(np.clip((1 - predicted.fullest_use) / _HALF, 0, 1)) if isfinite(predicted.fullest_use) else 0.0,
         1 - inter_node_tps(cost) / sent if (sent := _sent_tps(cost)) else 1.0,
     ]
@@ -95,10 +97,8 @@ def _sound(problem: Problem, slots: IntArray, broken: Sequence[Violation]) -> fl
     if not len(slots):
         return 1.0
     bad = slots == UNPLACED
-    index = problem.topology_index
-    topologies = {index[each.topology] for each in broken if each.topology in index}
-    nodes = {problem.node_index[each.node] for each in broken if each.node in problem.node_index}
-    bad |= np.isin(problem.executor_topology, list(topologies - {None}))
+    nodes, topologies = concerned(problem, broken)
+    bad |= np.isin(problem.executor_topology, list(topologies))
     bad |= np.isin(np.where(slots == UNPLACED, UNPLACED, problem.slot_node[slots]), list(nodes))
     return float(1 - bad.mean())
 

@@ -101,7 +101,8 @@ def make_app(
         return await run_in_threadpool(lambda: _json(problem_to_dict(now)))
 
     async def show_endpoints(_: Request) -> Response:
-        return _json({"service": f"stormwright {__version__}", "endpoints": _ENDPOINTS | (_OPERATING if operating else {})})
+        endpoints = _ENDPOINTS | (_OPERATING if operating else {})
+        return _json({"service": f"stormwright {__version__}", "endpoints": endpoints})
 
     app = Starlette(
         routes=[

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from stormwright import __version__
 from stormwright.client.shapes import Refused
 from stormwright.service.http.endpoints import Endpoint
+
+#: A shape, and which way it goes.
+_Use = tuple[type[BaseModel], Literal["validation", "serialization"]]
 
 _REFERENCE = "#/components/schemas/{model}"
 
@@ -27,9 +31,10 @@ _REFUSALS = {
 def openapi(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     """An OpenAPI 3.1 document of endpoints."""
     known = list(endpoints)
-    taken = [(each.takes, "validation") for each in known if each.takes]
-    given = [(each.answers, "serialization") for each in known] + [(Refused, "serialization")]
-    references, schemas = models_json_schema(list(dict.fromkeys([*taken, *given])), ref_template=_REFERENCE)  # type: ignore[arg-type]
+    taken: list[_Use] = [(each.takes, "validation") for each in known if each.takes]
+    given: list[_Use] = [(each.answers, "serialization") for each in known]
+    given.append((Refused, "serialization"))
+    references, schemas = models_json_schema(list(dict.fromkeys([*taken, *given])), ref_template=_REFERENCE)
     paths: dict[str, dict[str, Any]] = {}
     for each in known:
         operation: dict[str, Any] = {

@@ -63,7 +63,8 @@ class Cluster(Protocol):
         """Topologies are not brought again soon to where they are now; with the reason."""
 
 
-#: Makes the moves of a decision, which has a number in the ledger, unless the event is set; raises what `stormwright.service.acting.Acting.act` raises.
+#: Makes the moves of a decision, which has a number in the ledger, unless the event is set; raises what
+#: `stormwright.service.acting.Acting.act` raises.
 Act = Callable[[Decision, threading.Event | None, int], Sequence[MoveReport]]
 
 

@@ -139,15 +139,10 @@ class Desk:
         row = self._plans.row(plan)
         judged = self._ledger.came_of(row.decision) if row.decision is not None else {}
         document = orjson.loads(row.document)
-        steps = tuple(planned_step(each.told, each.number, each.stage, _step_state(each.state)) for each in self._plans.steps(plan))
-        return shapes.Plan(
-            **document
-            | self._line(row)
-            | {
-                "made": steps,
-                "judged": tuple(each for t, some in judged.items() for each in judged_shapes(t, some)),
-            }
-        )
+        rows = self._plans.steps(plan)
+        steps = [planned_step(each.told, each.number, each.stage, cast(shapes.StepState, each.state)) for each in rows]
+        came = [each for topology, some in judged.items() for each in judged_shapes(topology, some)]
+        return shapes.Plan(**document | self._line(row) | {"made": tuple(steps), "judged": tuple(came)})
 
     def apply(self, plan: str, told: shapes.Told) -> shapes.Plan:
         """Begin to apply a plan.
@@ -264,7 +259,9 @@ class Desk:
     def _line(self, row: PlanRow) -> dict[str, Any]:
         document = orjson.loads(row.document)
         steps = self._plans.steps(row.id) if row.state in (*UNDER_WAY, *HALTED) else []
-        made = sum(each.state == "moved" for each in steps) if steps else document.get("steps", 0) * (row.state == "done")
+        made = sum(each.state == "moved" for each in steps)
+        if row.state == "done":
+            made = document.get("steps", 0)
         known = ("topologies", "steps", "stages", "score_before", "score_after", "gain")
         return {name: document[name] for name in known if name in document} | {
             "id": row.id,
@@ -281,7 +278,3 @@ class Desk:
             "decision": row.decision,
             "approved_by": row.approved_by,
         }
-
-
-def _step_state(state: str) -> shapes.StepState:
-    return cast(shapes.StepState, state)
