@@ -204,6 +204,18 @@ def test_a_plan_that_is_stopped_goes_on_where_it_was(begin: Begin) -> None:
         nimbus.desk.stop(plan, ANNA)
 
 
+def test_to_freeze_stops_the_plan_under_way(begin: Begin) -> None:
+    nimbus = begin(many()[0])
+    plan = nimbus.propose(many()[1])
+    nimbus.desk.apply(plan, ANNA)
+    nimbus.applying.advance()
+    nimbus.desk.change_modes(ModesChange(frozen="month end", by="anna", reason="accounts"))
+    nimbus.run()
+    assert nimbus.desk.plan(plan).state == "stopped"
+    with pytest.raises(ConflictError, match="everything is frozen"):
+        nimbus.desk.resume(plan, ANNA)
+
+
 def test_a_topology_that_does_not_drain_stops_the_plan_and_nothing_is_half_way(begin: Begin) -> None:
     nimbus = begin(many()[0])
     before = nimbus.where()

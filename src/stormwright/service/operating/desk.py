@@ -73,8 +73,9 @@ class Desk:
         self._plans, self._ledger, self._guard, self._problem, self._makers = plans, ledger, guard, problem, makers
         self._thread = ThreadPoolExecutor(1, "stormwright-plans")
         self._starting = threading.Lock()
-        for row in plans.rows(["planning"]):
-            plans.change(row.id, ["planning"], "failed", "the service ended before it was made")
+        for row in plans.rows(["planning", "planned"], most=2**31):
+            if row.state == "planning" or row.kind == "revert":
+                plans.change(row.id, [row.state], "failed", "the service ended before it was made")
 
     def close(self) -> None:
         """Make no more plans."""
@@ -202,8 +203,12 @@ class Desk:
         return self._guard.modes
 
     def change_modes(self, wanted: shapes.ModesChange) -> shapes.Modes:
-        """Let other modes hold; it raises what `Guard.change` raises."""
-        return self._guard.change(wanted)
+        """Let other modes hold; to freeze stops a plan under way. It raises what `Guard.change` raises."""
+        modes = self._guard.change(wanted)
+        under_way = self._plans.under_way()
+        if modes.frozen and under_way:
+            self._plans.ask_to_stop(under_way.id)
+        return modes
 
     # ------------------------------------------------------------------------------------------------------------------
 
