@@ -81,6 +81,7 @@ def main() -> None:
             cluster.service_port,
             triggers=TriggerParams(period_s=10, cool_down_s=10),
             objective=TRAFFIC,
+            mode="auto",
         )
         with Service(settings, demo.scheduler, "forced", cluster.gateway_command()) as service:
             ids = submit(demo, cluster, service)

@@ -9,6 +9,8 @@
     ├── NimbusError               Nimbus refused a call or could not be reached
     ├── MoveError                 a safe move was given up; what ran before runs on
     │   └── MoveStoppedError      as whoever moves is being stopped: nothing has failed
+    ├── NotThereError            there is nothing of the name that was asked for
+    ├── ConflictError            what is asked cannot be done as things are now
     ├── HookError                 the operator's program or function for failures failed or took too long
     └── SchedulerError            a scheduler that is not ours failed; the message has its own cause
 """
@@ -98,6 +100,14 @@ class MoveError(StormwrightError):
 
 class MoveStoppedError(MoveError):
     """A safe move was given up before the swap because whoever makes it is being stopped."""
+
+
+class NotThereError(StormwrightError):
+    """There is nothing of the name or number that was asked for."""
+
+
+class ConflictError(StormwrightError):
+    """What is asked cannot be done as things are now; the message says what has to be different."""
 
 
 class HookError(StormwrightError):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from stormwright.alone import alone
 from stormwright.cli.serve import LOCK
+from stormwright.client.shapes import Modes
 from stormwright.schedulers.anew.anew import Anew
 from stormwright.schedulers.kit.registry import traits_of
 from stormwright.schedulers.kit.triggers import ONLINE, TriggerParams
@@ -79,7 +81,7 @@ def test_serve_ends_with_2_and_touches_nothing(run, tmp_path, monkeypatch):
     state = tmp_path / "state"
     monkeypatch.setattr("stormwright.storm.gateway.storm_command", lambda *_, **__: [])
     with alone(state, "", LOCK):
-        code, out, err = run("serve", "--storm-home", tmp_path, "--state", state, "--dry-run", "--port", 7071)
+        code, out, err = run("serve", "--storm-home", tmp_path, "--state", state, "--mode", "observe", "--port", 7071)
     assert (code, out) == (2, "")
     assert f"another service uses it: stop that, or name another --state (process {os.getpid()})" in err
     assert [path.name for path in state.iterdir()] == [LOCK]
@@ -91,7 +93,9 @@ def served(run, monkeypatch, tmp_path):
     made = []
 
     class Quiet:
-        def __init__(self, settings, scheduler, name, command):
+        guard = SimpleNamespace(modes=Modes())
+
+        def __init__(self, settings, scheduler, name, command, scheduler_for):
             made.append((settings, scheduler))
 
         def __enter__(self):

@@ -43,7 +43,7 @@ def act(plan: MovePlan, failing: str) -> tuple[list[str], Memory, Mock]:
         return [report(one.topology.id)]
 
     memory, history = Memory(), Mock()
-    acting = Acting(move, memory, history, "optimizer", 0.0)
+    acting = Acting(move, memory, history, "optimizer", 0.0, Mock())
     if failing:
         with pytest.raises(MoveError):
             acting.act(Decision(True, "better", plan))
@@ -71,7 +71,7 @@ def test_a_move_that_is_given_up_as_the_service_ends_has_not_failed(plan: MovePl
         raise MoveStoppedError("b-1-0: nothing was moved, the service is being stopped")
 
     memory, history = Memory(), Mock()
-    assert Acting(move, memory, history, "optimizer", 0.0).act(Decision(True, "better", plan)) == []
+    assert Acting(move, memory, history, "optimizer", 0.0, Mock()).act(Decision(True, "better", plan)) == []
     assert memory.counts.failed_moves == 0
     assert memory.setbacks.stay(0.0) == {}
     history.move.assert_not_called()

@@ -19,7 +19,7 @@ def move(name: str, *, arrives: bool) -> TopologyMove:
     return TopologyMove(topology(name), on("n0"), on("n1"), 4, (), (), (), (), arrives)
 
 
-def test_a_dry_run_names_each_topology_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_only_observed_names_each_topology_once(caplog: pytest.LogCaptureFixture) -> None:
     """One that makes room first and then goes on has two moves."""
     moves = [move("a", arrives=False), move("b", arrives=True), move("a", arrives=True)]
     decision = Decision(True, "better", MovePlan(tuple(Step((each,)) for each in moves)))
@@ -29,7 +29,8 @@ def test_a_dry_run_names_each_topology_once(caplog: pytest.LogCaptureFixture) ->
         stop.set()
         return decision
 
-    loop = Loop(cast(Any, SimpleNamespace(look=look)), cast(Any, None), lambda: None, lambda: None, dry_run=True)
+    dealing = SimpleNamespace(advance=lambda _: False, verdict=lambda _: ("observe", "mode observe"))
+    loop = Loop(cast(Any, SimpleNamespace(look=look)), cast(Any, None), lambda: None, lambda: None, cast(Any, dealing))
     with caplog.at_level(logging.INFO):
         loop.run(stop, 0.001)
-    assert caplog.messages == ["dry run, a, b would move: better"]
+    assert caplog.messages == ["mode observe, a, b would move: better"]

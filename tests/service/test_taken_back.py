@@ -64,11 +64,11 @@ def test_nothing_is_decided_before_enough_was_measured(monkeypatch: pytest.Monke
 def test_a_worse_placement_is_taken_back_and_remembered(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm)
-    assert service.moved(300).takes_back == ""
+    assert service.moved(300).takes_back == frozenset()
     assert nodes(storm.runs) == {"n2"}
     moved_s = storm.now_s
     back = service.moved(120)
-    assert back.takes_back == T.id
+    assert back.takes_back == {T.id}
     assert back.reason.startswith("t goes back to where it was: since its move tuple trees take ")
     assert back.reason.endswith("% fewer complete")
     assert nodes(storm.runs) == nodes(SPREAD)
@@ -98,7 +98,7 @@ def test_a_service_that_was_killed_after_the_move_takes_it_back(monkeypatch: pyt
     storm = VirtualStorm(monkeypatch, half_as_good)
     begin(storm).moved(300)
     service = begin(storm)
-    assert service.moved(120).takes_back == T.id
+    assert service.moved(120).takes_back == {T.id}
     assert nodes(storm.runs) == nodes(SPREAD)
 
 

@@ -24,6 +24,10 @@ from stormwright.service.acting import Acting
 from stormwright.service.kept.history import History, HistorySettings
 from stormwright.service.looking import Looking
 from stormwright.service.memory import Memory
+from stormwright.service.operating.guard import Guard
+from stormwright.service.operating.ledger import Ledger
+from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.state import FILE, State
 from stormwright.service.settings import ServiceSettings
 from tests.controller.builders import on, problem, record, topology
 
@@ -157,11 +161,14 @@ class Deciding:
         triggers = TriggerParams(period_s=10, cool_down_s=10)
         given = ServiceSettings(state, "127.0.0.1", 0, triggers=triggers, objective=TRAFFIC)
         self.settings = replace(given, **settings)
-        self.memory, self.history = Memory(), History(HistorySettings(), state, "forced")
+        self.state = State(state / FILE)
+        plans, ledger = Plans(self.state), Ledger(self.state)
+        guard = Guard(self.state, plans, ledger, "auto")
+        self.memory, self.history = Memory(), History(HistorySettings(), state, "forced", ledger.judged)
         self.refused = Refused(state / "refused.json")
         view = cast(Any, View(storm))
-        self.looking = Looking(self.settings, scheduler, view, self.memory, self.history, self.refused)
-        self.acting = Acting(storm.move, self.memory, self.history, "forced", triggers.cool_down_s)
+        self.looking = Looking(self.settings, scheduler, view, self.memory, self.history, self.refused, guard)
+        self.acting = Acting(storm.move, self.memory, self.history, "forced", triggers.cool_down_s, ledger)
         self.history.start(lambda: None)
 
     def run(self, seconds: int, until: Callable[[Decision], bool] = lambda _: False) -> Decision | None:
@@ -182,3 +189,4 @@ class Deciding:
 
     def end(self) -> None:
         self.history.stop()
+        self.state.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
 from pathlib import Path
@@ -150,6 +151,36 @@ def anew(default: str) -> Callable[[Function], Function]:
         "moves; or is told what runs, which most then leave where it is, and online and optimizer move where that "
         f"pays.  [default: {default}]",
     )
+
+
+def service(function: Function) -> Function:
+    """``--service``, the address of a running one, and ``--by``, who asks it."""
+    where = click.option(
+        "--service",
+        "address",
+        default="http://127.0.0.1:7070",
+        show_default=True,
+        envvar="STORMWRIGHT_SERVICE",
+        show_envvar=True,
+        metavar="URL",
+        help="Where `stormwright serve` listens.",
+    )
+    who = click.option("--by", default=_user, show_default="you", help="Who asks, for the history.")
+    return where(who(function))
+
+
+def _user() -> str:
+    from getpass import getuser
+
+    try:
+        return getuser()
+    except (KeyError, OSError):  # a number without a name
+        return str(os.getuid())
+
+
+def reason(default: str) -> Callable[[Function], Function]:
+    """``--reason``, why a change is made."""
+    return click.option("--reason", default=default, show_default=True, help="Why, for the history.")
 
 
 def output(text: str) -> Callable[[Function], Function]:

@@ -14,11 +14,12 @@ from stormwright.alone import alone
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.progress import shown
-from stormwright.cli.triggers import told_otherwise, told_triggers
+from stormwright.cli.triggers import by_goal, told_otherwise, told_triggers
 from stormwright.defaults import STORMS_OWN
 from stormwright.errors import Fault, InputError, collected
 
 if TYPE_CHECKING:
+    from stormwright.client.shapes import Mode
     from stormwright.model import Scheduler
     from stormwright.schedulers.kit.triggers import Adaptation
     from stormwright.service.hooks.hook_program import Hook
@@ -103,7 +104,12 @@ _SECONDS = options.FiniteRange(0, 1e6)
     type=_SECONDS,
     help="Seconds after a change in which nothing moves.",
 )
-@click.option("--dry-run", is_flag=True, help="Decide and tell what would move, but move nothing.")
+@click.option(
+    "--mode",
+    type=click.Choice(["observe", "suggest", "auto"]),
+    help="What it does by itself: tell what would move, make plans that a person applies, or move.  [default: what it "
+    "was told last, at first observe]",
+)
 @click.option(
     "--forecast",
     "forecast_min",
@@ -163,7 +169,7 @@ def command(
     forecast_min: int,
     objective: str | None,
     least_measured_s: float,
-    dry_run: bool,
+    mode: Mode | None,
     max_topologies: int,
     max_executors: int,
     on_failure: str | None,
@@ -192,7 +198,7 @@ def command(
         host=host,
         port=port,
         initial=initial,
-        dry_run=dry_run,
+        mode=mode,
         on_failure=hook,
         triggers=told_triggers(scheduler, assignments, objective, **triggers),
         objective=objective,
@@ -207,12 +213,12 @@ def command(
     with (
         alone(state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK),
         shown(),
-        Service(settings, scheduler, scheduler_name, gateway) as service,
+        Service(settings, scheduler, scheduler_name, gateway, by_goal(scheduler_name, assignments, anew)) as service,
     ):
         # Spark has set a handler of its own meanwhile.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-        say(f"serving at http://{host}:{port}, deciding with {scheduler_name}")
+        say(f"serving at http://{host}:{port}, deciding with {scheduler_name}, mode {service.guard.modes.default}")
         _warn(scheduler_name, scheduler)
         service.run(stop)
 

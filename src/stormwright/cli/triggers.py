@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -63,3 +63,12 @@ def _set(scheduler: Scheduler, settings: Sequence[str]) -> dict[str, float]:
     params = getattr(scheduler, "params", None)
     named = parse_settings(settings) if isinstance(params, TriggerParams) else ()
     return {name: getattr(params, name) for name in named if name in _OPTIONS}
+
+
+def by_goal(name: str, settings: Sequence[str], anew: bool | None) -> Callable[[str], Scheduler]:
+    """Goal of a plan → who decides about it: the service's own scheduler, told that goal."""
+    from stormwright.schedulers import make_scheduler
+    from stormwright.schedulers.anew.anew import asked, if_it_adapts
+
+    own = [each for each in settings if not each.startswith("objective=")]
+    return lambda goal: asked(name, make_scheduler(name, own, objective=goal), anew, if_it_adapts)

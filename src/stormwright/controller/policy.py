@@ -63,7 +63,7 @@ class Decision:
     promises
         Topology id → what is predicted of its move.
     takes_back
-        The topology (id) that goes back to where it was before its last move; empty where none does.
+        Topologies (ids) that go back to where they were before a move.
     """
 
     looked: bool
@@ -73,7 +73,7 @@ class Decision:
     after: Cost | None = None
     assignment: Assignment | None = None
     promises: Mapping[str, Promise] = field(default_factory=dict)
-    takes_back: str = ""
+    takes_back: frozenset[str] = frozenset()
 
 
 def decide(

@@ -13,6 +13,7 @@ from stormwright.controller.reports import MoveReport
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError, StormwrightError
 from stormwright.service.kept.history import History
 from stormwright.service.memory import Memory
+from stormwright.service.operating.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
@@ -35,17 +36,30 @@ class Acting:
         Who decided, for Storm's UI.
     cool_down_s
         How long after a move what is measured is no reference for drift.
+    ledger
+        Keeps where topologies were, before they move.
     """
 
-    def __init__(self, move: Move, memory: Memory, history: History, scheduler_name: str, cool_down_s: float) -> None:
+    def __init__(
+        self,
+        move: Move,
+        memory: Memory,
+        history: History,
+        scheduler_name: str,
+        cool_down_s: float,
+        ledger: Ledger,
+    ) -> None:
         self._move = move
         self._memory = memory
         self._history = history
+        self._ledger = ledger
         self._scheduler_name = scheduler_name
         self._cool_down_s = cool_down_s
 
-    def act(self, decision: Decision, stop: threading.Event | None = None) -> list[MoveReport]:
-        """Make the moves of a decision until `stop` is set.
+    def act(
+        self, decision: Decision, stop: threading.Event | None = None, entry: int | None = None
+    ) -> list[MoveReport]:
+        """Make the moves of a decision until `stop` is set; `entry` is its number in the ledger, if it has one.
 
         Before anything moves it is said what stays. A topology that could not be moved is left alone for a while, the
         longer the more often that happens; so are those for which it was to make room. One that was given up as `stop`
@@ -58,6 +72,10 @@ class Acting:
         """
         for line in decision.plan.told():
             log.info(line)
+        if entry is None and decision.plan.steps:
+            kind = "taken back" if decision.takes_back else "auto"
+            entry = self._ledger.begin(kind, f"stormwright ({self._scheduler_name})", decision.reason)
+            self._ledger.joins(entry, self._history.decision_ms)
         reports: list[MoveReport] = []
         failure: StormwrightError | None = None
         failed: set[str] = set()
@@ -66,13 +84,14 @@ class Acting:
                 break
             try:
                 _require_room(step, failed)
-                reports += self._moved(step, decision, stop)
+                reports += self._moved(step, decision, stop, entry or 0)
             except MoveStoppedError as error:
                 log.info("%s", error)
                 break
             except (MoveError, NimbusError) as error:
                 failure = error
                 self._failed({move.topology.id for move in step.moves} - failed, error)
+                self._ledger.failed(entry or 0, step, str(error))
                 failed |= {move.topology.id for move in step.moves}
             finally:
                 # What was measured while they were paused tells nothing of them.
@@ -85,14 +104,16 @@ class Acting:
             raise failure
         return reports
 
-    def _moved(self, step: Step, decision: Decision, stop: threading.Event | None) -> Sequence[MoveReport]:
+    def _moved(self, step: Step, decision: Decision, stop: threading.Event | None, entry: int) -> Sequence[MoveReport]:
+        self._ledger.expect(entry, step, decision.promises)
         reports = self._move(step, f"stormwright: placed by {self._scheduler_name}: {decision.reason}", stop)
+        self._ledger.made(entry, step, reports)
         for move, report in zip(step.moves, reports, strict=True):
             if move.arrives:  # what went to a spare slot only is noted, counted and judged once it has gone on
                 self._history.move(move.topology.id, report)
                 self._memory.setbacks.forget(move.topology.id)
                 self._memory.counts.moves += 1
-                self._memory.counts.taken_back += move.topology.id == decision.takes_back
+                self._memory.counts.taken_back += move.topology.id in decision.takes_back
         return reports
 
     def _failed(self, topologies: Collection[str], error: StormwrightError) -> None:

@@ -9,6 +9,7 @@ from stormwright.controller.aims.aim import Aim
 from stormwright.controller.aims.bounds import out_of_bounds, within_heaps
 from stormwright.controller.aims.refused import Refused
 from stormwright.controller.aims.way_back import refusal, way_back
+from stormwright.controller.plans.modes import AUTO, OBSERVE
 from stormwright.controller.policy import Decision, decide
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
@@ -17,6 +18,7 @@ from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParam
 from stormwright.service.drift_text import drift_text
 from stormwright.service.kept.history import History
 from stormwright.service.memory import Memory
+from stormwright.service.operating.guard import Guard
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.view import View
 
@@ -45,6 +47,8 @@ class Looking:
         Keeps what was seen and decided, and tells what came of moves.
     refused
         Placements that were taken back.
+    guard
+        Tells about which topologies it decides, and what becomes of it.
     """
 
     def __init__(
@@ -55,7 +59,9 @@ class Looking:
         memory: Memory,
         history: History,
         refused: Refused,
+        guard: Guard,
     ) -> None:
+        self._guard = guard
         self._settings = settings
         self._scheduler = scheduler
         self._view = view
@@ -71,13 +77,9 @@ class Looking:
 
         Topologies that were not measured for long enough stay, and where there are no others nothing is looked at.
         """
-        problem = self._view.problem()
-        if problem is not None:
-            self._history.observe(problem)
-            self._history.resumed(self._memory.take_resumed(), problem)
+        problem = self.observe()
         if problem is None or problem.load is None:
             return Decision(False, "no snapshot of Nimbus or no measured load yet")
-        self._view.note(problem)
         if why := self._too_old(problem.load.end_ms):
             return Decision(False, why)
         back = self._way_back(problem)
@@ -90,6 +92,16 @@ class Looking:
         if triggers is not None:
             return self._decided(problem, triggers, adapts, waits)
         return self._decided(problem, self._settings.triggers, self._settings.adapts, waits)
+
+    def observe(self) -> Problem | None:
+        """What runs now, noted in the history; None before Nimbus has asked."""
+        problem = self._view.problem()
+        if problem is not None:
+            self._history.observe(problem)
+            self._history.resumed(self._memory.take_resumed(), problem)
+            if problem.load is not None:
+                self._view.note(problem)
+        return problem
 
     def _decided(
         self, problem: Problem, triggers: TriggerParams, adapts: Adaptation, waits: Mapping[str, str]
@@ -104,7 +116,7 @@ class Looking:
             triggers,
             self._settings.budget,
             clock,
-            {**waits, **memory.setbacks.stay(clock.now_s), **self._view.unfit()},
+            {**waits, **memory.setbacks.stay(clock.now_s), **self._view.unfit(), **self._guard.stay(problem)},
             drift_text(memory.drifts, problem),
             Aim(self._settings.objective, refuses=self._refuses, adapts=adapts),
         )
@@ -128,9 +140,9 @@ class Looking:
             tried_s = self._tried_back_s.get(topology, float("-inf"))
             if topology in failed or now_s - tried_s < TRY_BACK_S:
                 continue
-            if not self._settings.dry_run:
-                self._refused.note(topology, refusal(problem, worse, time.time() * 1000))
             decision = way_back(problem, worse)
+            if self._guard.verdict(decision)[0] != OBSERVE:
+                self._refused.note(topology, refusal(problem, worse, time.time() * 1000))
             self._tried_back_s[topology] = now_s
             self._note(problem, decision, now_s)
             return decision
@@ -150,7 +162,7 @@ class Looking:
         memory.looked(decision, now_s)
         if memory.drifts and problem.load is not None:
             memory.drift_watch.restart(problem.load.end_ms)
-        self._history.decide(problem, decision, self._settings.dry_run)
+        self._history.decide(problem, decision, self._guard.verdict(decision)[0] != AUTO)
 
 
 def _told(problem: Problem, waits: Mapping[str, str]) -> list[str]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
+from stormwright.client.shapes import Mode
+from stormwright.controller.plans.modes import AUTO, SUGGEST
 from stormwright.controller.policy import Decision
 from stormwright.errors import StormwrightError
 from stormwright.service.acting import Acting
@@ -13,6 +16,19 @@ from stormwright.service.looking import Looking
 from stormwright.service.on_change import OnChange
 
 log = logging.getLogger(__name__)
+
+
+class Dealing(Protocol):
+    """What becomes of decisions, and of the plans of people."""
+
+    def advance(self, stop: threading.Event | None) -> bool:
+        """Bring the plan under way on by a step; whether there is one, so that nobody else moves anything."""
+
+    def verdict(self, decision: Decision) -> tuple[Mode, str]:
+        """What becomes of a decision, and why it is not made."""
+
+    def propose(self, decision: Decision) -> None:
+        """Make it a plan that waits for a person."""
 
 
 class Loop:
@@ -28,8 +44,8 @@ class Loop:
         Raises where the service cannot go on.
     resume
         Activates what earlier moves left paused.
-    dry_run
-        Tell what would move, and move nothing.
+    dealing
+        Tells what becomes of decisions, and applies plans of people.
     """
 
     def __init__(
@@ -38,13 +54,13 @@ class Loop:
         acting: Acting,
         require_running: Callable[[], None],
         resume: Callable[[], None],
-        dry_run: bool,
+        dealing: Dealing,
     ) -> None:
         self._looking = looking
         self._acting = acting
         self._require_running = require_running
         self._resume = resume
-        self._dry_run = dry_run
+        self._dealing = dealing
         self._say = OnChange(log.info)
 
     def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
@@ -68,19 +84,25 @@ class Loop:
 
     def _once(self, stop: threading.Event) -> None:
         self._resume()
+        if self._dealing.advance(stop):
+            return
         decision = self._looking.look()
-        self._tell(self._told(decision))
-        if not self._dry_run:
+        mode, why = self._dealing.verdict(decision)
+        self._tell(_told(decision, mode, why))
+        if mode == AUTO:
             self._acting.act(decision, stop)
-
-    def _told(self, decision: Decision) -> str:
-        if not decision.looked or not (self._dry_run and decision.plan.moves):
-            return decision.reason if decision.looked else ""
-        # One that goes by way of spare slots has two moves.
-        names = ", ".join(dict.fromkeys(move.topology.name for move in decision.plan.moves))
-        return f"dry run, {names} would move: {decision.reason}"
+        elif mode == SUGGEST:
+            self._dealing.propose(decision)
 
     def _tell(self, text: str, error: Exception | None = None) -> None:
         """Each second may end in the same."""
         if text and self._say(text) and error:
             log.debug("what failed", exc_info=error)
+
+
+def _told(decision: Decision, mode: Mode, why: str) -> str:
+    if not decision.looked or mode == AUTO or not decision.plan.moves:
+        return decision.reason if decision.looked else ""
+    # One that goes by way of spare slots has two moves.
+    names = ", ".join(dict.fromkeys(move.topology.name for move in decision.plan.moves))
+    return f"{why}, {names} would move: {decision.reason}"

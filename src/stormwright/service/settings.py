@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stormwright.client.shapes import Mode
 from stormwright.controller.aims.outlook import TRAFFIC
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.reports import MoveLimits
@@ -27,8 +28,9 @@ class ServiceSettings:
         Where Nimbus and the probes reach the service.
     initial
         Scheduler for topologies without a slot; Storm's own by default.
-    dry_run
-        Decide and tell, but move nothing.
+    mode
+        What it may do by itself, as `stormwright.client.shapes.Modes` has it; None for what was kept, which is
+        ``observe`` at first.
     on_failure
         Called, in a thread of its own, for every topology that `initial` finds no slots for.
     keep_records
@@ -47,7 +49,7 @@ class ServiceSettings:
     host: str
     port: int
     initial: str = STORMS_OWN
-    dry_run: bool = False
+    mode: Mode | None = None
     on_failure: Hook | None = None
     keep_records: bool = False
     forecast_min: int = 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
@@ -17,6 +18,7 @@ from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.tally import Tally
+from stormwright.defaults import KEEPING
 from stormwright.explain.obstacles import status_texts
 from stormwright.history.tables.panes import ClosedPanes
 from stormwright.model import Problem
@@ -31,6 +33,7 @@ from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParam
 from stormwright.schedulers.kit.warm_up import warm_up
 from stormwright.service.acting import Acting
 from stormwright.service.hooks.failure_hook import FailureHook
+from stormwright.service.http.api import api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
 from stormwright.service.intake import Intake
@@ -40,6 +43,14 @@ from stormwright.service.kept.history import History
 from stormwright.service.looking import Looking
 from stormwright.service.loop import Loop
 from stormwright.service.memory import Memory
+from stormwright.service.operating.applying import Applying
+from stormwright.service.operating.dealing import Dealing, Watched
+from stormwright.service.operating.desk import Desk, Makers
+from stormwright.service.operating.guard import Guard
+from stormwright.service.operating.ledger import Ledger
+from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.state import FILE, State
+from stormwright.service.operating.turns import OneAtATime
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.status import ServiceStatus
 from stormwright.service.view import View
@@ -58,7 +69,8 @@ class Service:
     ::
 
         Nimbus ◀─▶ bridge ─▶ view ─▶ looking ─▶ acting ─▶ Nimbus
-        probes ─▶ intake ─▶ landing ─▶ stream ─▲      (drain, swap, resume: seen by the tally)
+        probes ─▶ intake ─▶ landing ─▶ stream ─▲  ▲   (drain, swap, resume: seen by the tally)
+        people ─▶ desk ─▶ plans ─▶ dealing ───────┘
 
     Parameters
     ----------
@@ -68,10 +80,17 @@ class Service:
         Decides about placements, and what it is called in Storm's UI and the history.
     gateway_command
         Argument vector that starts the Nimbus gateway.
+    scheduler_for
+        Goal of a plan → who decides about it; by default `scheduler`, whatever the goal.
     """
 
     def __init__(
-        self, settings: ServiceSettings, scheduler: Scheduler, scheduler_name: str, gateway_command: list[str]
+        self,
+        settings: ServiceSettings,
+        scheduler: Scheduler,
+        scheduler_name: str,
+        gateway_command: list[str],
+        scheduler_for: Callable[[str], Scheduler] | None = None,
     ) -> None:
         self.settings = settings
         state = settings.state_dir
@@ -80,7 +99,10 @@ class Service:
         self._failure_hook = FailureHook(settings.on_failure) if settings.on_failure else None
         tell_failures = self._failure_hook.update if self._failure_hook else None
         self.bridge = Bridge(keeping_what_runs(settings.initial), settings.initial, tell_failures, status_texts)
-        self._history = History(settings.history, state, scheduler_name)
+        self._state = State(state / FILE)
+        plans, ledger = Plans(self._state), Ledger(self._state)
+        self.guard = Guard(self._state, plans, ledger, settings.mode)
+        self._history = History(settings.history, state, scheduler_name, ledger.judged)
         self._calibrating = Calibrating(state / "costs.json")
         landing = Landing(state / "landing")
         self.stream = LoadStream(
@@ -96,12 +118,18 @@ class Service:
         self._view = View(self.bridge, self.stream, self._calibrating, forecasting)
         self._pauses = Pauses(state / "paused.json")
         self._refused = Refused(state / "refused.json")
-        self._looking = Looking(settings, scheduler, self._view, self.memory, self._history, self._refused)
-        self._acting = Acting(self._move, self.memory, self._history, scheduler_name, settings.triggers.cool_down_s)
-        self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, settings.dry_run)
+        turns = OneAtATime(scheduler)
+        self._looking = Looking(settings, turns, self._view, self.memory, self._history, self._refused, self.guard)
+        cool_down_s = settings.triggers.cool_down_s
+        self._acting = Acting(self._move, self.memory, self._history, scheduler_name, cool_down_s, ledger)
+        makers = Makers(settings.objective, scheduler_for or (lambda _: turns), keeping_what_runs(KEEPING))
+        self.desk = Desk(plans, ledger, self.guard, self._view.problem, makers)
+        watched = Watched(self._looking, self._view, self._history, self.memory, self._refused)
+        dealing = Dealing(self.guard, self.desk, Applying(plans, ledger, watched, self._acting.act), self._view)
+        self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, dealing)
         intake = Intake(landing, self.tally, self._history, self._calibrating)
         self._http = HttpServer(
-            make_app(self.bridge, intake.take, self.status, self._view.problem, intake.count),
+            make_app(self.bridge, intake.take, self.status, self._view.problem, intake.count, api_routes(self.desk)),
             settings.host,
             settings.port,
         )
@@ -114,6 +142,8 @@ class Service:
                 "%s has not placed two executors in %g s: it is left out until it has", self.settings.initial, WARM_UP_S
             )
         with ExitStack() as starting:
+            starting.callback(self._state.close)
+            starting.callback(self.desk.close)
             if self._failure_hook:
                 starting.enter_context(self._failure_hook)
             starting.enter_context(self._http)

@@ -24,7 +24,7 @@ def test_it_goes_back_whatever_else_would_be_better() -> None:
     (move,) = decision.plan.moves
     assert (move.before, move.after.slot_of_executor) == (on("n2"), on("n0", "n1").slot_of_executor)
     assert {slot.supervisor for slot in move.after.slots} == {"n0", "n1"}
-    assert decision.takes_back == T.id
+    assert decision.takes_back == {T.id}
     assert decision.reason == "t goes back to where it was: since its move it is slow"
     assert decision.promises.keys() == {T.id}
 
@@ -40,7 +40,7 @@ def test_without_room_it_stays_and_it_is_said_what_is_missing() -> None:
     now = problem([T, OTHER], current={T.id: on("n2"), OTHER.id: full})
     decision = way_back(now, worse(on("n0", "n1"), on("n2")))
     assert decision.plan.moves == ()
-    assert decision.takes_back == ""
+    assert decision.takes_back == frozenset()
     assert decision.reason.endswith("but it stays, no room where it should move to: n0: slots short by 1")
 
 

@@ -1,19 +1,28 @@
-"""``stormwright history``: what a cluster did, and what was decided about it."""
+"""``stormwright history``: what was done, what a cluster did, and what was decided about it."""
 
 from __future__ import annotations
 
 import click
 
+from stormwright.cli import options
 from stormwright.cli.history import asked, kept
+from stormwright.cli.history.done import print_done
 from stormwright.cli.options import Verbs
 
 
-@click.group(cls=Verbs)
-def command() -> None:
-    """Look into the history of a service: `stormwright serve` keeps it below its state directory.
+@click.group(cls=Verbs, invoke_without_command=True)
+@options.service
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="Entries at most.")
+@options.as_json("Print them as JSON.")
+@click.pass_context
+def command(ctx: click.Context, address: str, by: str, limit: int, as_json: bool) -> None:
+    """List what a running service has done: who, why, what was promised and what came of it; or, with a command, look
+    into the tables that it keeps below its state directory.
 
     RANGE is a day (2026-11-21) or FROM..TO (2026-11-01..2026-11-30, 2026-11-21T10:00..), TO included, in UTC.
     """
+    if ctx.invoked_subcommand is None:
+        print_done(address, by, limit, as_json)
 
 
 for _verb in (

@@ -35,7 +35,7 @@ def way_back(problem: Problem, worse: Worse) -> Decision:
         return Decision(True, f"{reason}; but it stays, {plan.left.get(topology, 'as it is there')}", plan, now)
     promise = Promise(predicted_ratio(problem, index, planned_slots(problem, plan.moves)))
     after = cost_of(problem, wanted)
-    return Decision(True, reason, plan, now, after, promises={topology: promise}, takes_back=topology)
+    return Decision(True, reason, plan, now, after, promises={topology: promise}, takes_back=frozenset([topology]))
 
 
 def refusal(problem: Problem, worse: Worse, now_ms: float) -> Refusal:

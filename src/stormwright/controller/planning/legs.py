@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
 
 import numpy as np
@@ -20,23 +20,25 @@ def choose_ports(room: Room, topologies: Collection[int]) -> dict[int, IntArray]
     """Slots of topologies that go to their targets at one go; there must be room for them.
 
     Which port of a node a worker gets is free to choose. One whose executors stay together on their node keeps its
-    slot and runs on; any other gets a port that nobody holds, if the node has one, else one that one of these
-    topologies leaves.
+    slot and runs on; any other gets a port that nobody holds, if the node has one, and the one that it is wished on if
+    that is among them; else one that one of these topologies leaves.
     """
     chosen = {
         topology: kept_workers(room.problem, room.workers(topology), room.target_workers(topology))
         for topology in topologies
     }
     taken = {slot for kept in chosen.values() for slot in kept.values()}
-    moving, ports, slots = set(topologies), dict[int, Iterator[int]](), {}
+    moving, ports, slots = set(topologies), dict[int, tuple[list[int], list[int]]](), {}
     for topology, kept in chosen.items():
         target = room.target[room.problem.executors_of(topology)].tolist()
         for slot in dict.fromkeys(target):
             if slot not in kept:
                 node = int(room.problem.slot_node[slot])
                 if node not in ports:
-                    ports[node] = chain(*room.free_ports(node, moving))
-                kept[slot] = next(port for port in ports[node] if port not in taken)
+                    ports[node] = room.free_ports(node, moving)
+                free, _ = ports[node]
+                wished = [slot] if slot in free else []
+                kept[slot] = next(port for port in chain(wished, *ports[node]) if port not in taken)
                 taken.add(kept[slot])
         slots[topology] = np.array([kept[slot] for slot in target], dtype=np.int32)
     return slots

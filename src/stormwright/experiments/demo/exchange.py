@@ -64,7 +64,7 @@ def run_exchange(cluster: RunningCluster, settings: DemoSettings) -> ExchangeRes
     """
     with tempfile.TemporaryDirectory(prefix="stormwright-exchange-") as state:
         service_settings = ServiceSettings(
-            Path(state), cluster.service_host, cluster.service_port, keep_records=True, limits=LIMITS
+            Path(state), cluster.service_host, cluster.service_port, keep_records=True, limits=LIMITS, mode="auto"
         )
         gateway = cluster.gateway_command()
         with Service(service_settings, settings.scheduler, settings.scheduler_name, gateway) as service:

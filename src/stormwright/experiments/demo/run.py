@@ -109,6 +109,7 @@ def run_demo_on(cluster: RunningCluster, settings: DemoSettings) -> DemoResult:
             keep_records=True,
             objective=settings.objective,
             limits=LIMITS,
+            mode="auto",
         )
         gateway = cluster.gateway_command()
         with Service(service_settings, settings.scheduler, settings.scheduler_name, gateway) as service:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,8 @@ _ENDPOINTS = {
     "GET /metrics": "figures for Prometheus",
 }
 
+_OPERATING = {"GET /v1/openapi.json": "plans, history and modes: what operates the service, described"}
+
 
 @dataclass(frozen=True)
 class Endpoints:
@@ -54,6 +56,7 @@ def make_app(
     status: Callable[[], ServiceStatus],
     problem: Callable[[], Problem | None] = lambda: None,
     count: Take = lambda _: None,
+    operating: Sequence[Route] = (),
 ) -> Endpoints:
     """The service's routes. Questions and deliveries each have a thread of their own, apart from all others.
 
@@ -69,6 +72,8 @@ def make_app(
         The cluster as it is now, with the load that was measured; None while Nimbus has not asked yet.
     count
         Counts what is in bodies that are safe, some at a time; a question of Nimbus comes in between.
+    operating
+        What people and programs operate the service by (`stormwright.service.http.api.api_routes`).
     """
     questions, deliveries = Questions(bridge), Deliveries(ingest, count)
     of_questions = Bodies(MAX_QUESTION_BYTES, 2 * MAX_QUESTION_BYTES)
@@ -96,7 +101,8 @@ def make_app(
         return await run_in_threadpool(lambda: _json(problem_to_dict(now)))
 
     async def show_endpoints(_: Request) -> Response:
-        return _json({"service": f"stormwright {__version__}", "endpoints": _ENDPOINTS})
+        endpoints = _ENDPOINTS | (_OPERATING if operating else {})
+        return _json({"service": f"stormwright {__version__}", "endpoints": endpoints})
 
     app = Starlette(
         routes=[
@@ -106,6 +112,7 @@ def make_app(
             Route("/v1/status", show_status, methods=["GET"]),
             Route("/v1/problem", show_problem, methods=["GET"]),
             Route("/metrics", show_metrics, methods=["GET"]),
+            *operating,
         ],
         exception_handlers={ClientDisconnect: _hung_up, HTTPException: _refused},
     )

@@ -76,13 +76,24 @@ class History:
 
     Parameters
     ----------
+    settings
+        What is kept where.
     state_dir
         Of the service.
     scheduler
         Who decides.
+    tell_judged
+        Is told what came of each move. `decision_ms` is when it was last decided, the key of the tables; 0 unknown.
     """
 
-    def __init__(self, settings: HistorySettings, state_dir: Path, scheduler: str) -> None:
+    def __init__(
+        self,
+        settings: HistorySettings,
+        state_dir: Path,
+        scheduler: str,
+        tell_judged: Callable[[Judged], None] = lambda _: None,
+    ) -> None:
+        self._tell_judged = tell_judged
         self._settings = settings
         directory = state_dir / DIRECTORY
         self._state_dir = state_dir
@@ -92,7 +103,7 @@ class History:
         self._recorder = Recorder(self.staging, scheduler)
         self._errors: dict[str, dict[str, Any]] = {}
         self._told: dict[str, tuple[type[Exception], str | None]] = {}
-        self._decision_ms = 0
+        self.decision_ms = 0
         self._decision: Decision | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -130,14 +141,14 @@ class History:
         """Note a look at the placement."""
 
         def note() -> None:
-            self._decision_ms, self._decision = 0, decision
-            self._decision_ms = self._recorder.decide(problem, decision, dry_run)
+            self.decision_ms, self._decision = 0, decision
+            self.decision_ms = self._recorder.decide(problem, decision, dry_run)
 
         self._guarded("records", note)
 
     def move(self, topology: str, report: MoveReport | None, failure: str | None = None) -> None:
         """Note a move that the last decision led to."""
-        self._guarded("records", lambda: self._recorder.move(self._decision_ms, topology, report, failure))
+        self._guarded("records", lambda: self._recorder.move(self.decision_ms, topology, report, failure))
         if report is not None:
             self._guarded("evaluation", lambda: self._await_effect(topology, report))
 
@@ -244,14 +255,14 @@ class History:
         self._note(
             self._judging.moved(
                 Moved(
-                    self._decision_ms,
+                    self.decision_ms,
                     topology,
                     self._decision.promises.get(topology, Promise()),
                     report.started_ms,
                     report.ended_ms,
                     whole[0].before if whole else None,
                     whole[-1].after if whole else None,
-                    takes_back=topology == self._decision.takes_back,
+                    takes_back=topology in self._decision.takes_back,
                 )
             )
         )
@@ -259,6 +270,7 @@ class History:
     def _note(self, found: Iterable[Judged]) -> None:
         for judged in found:
             self._recorder.judge(judged)
+            self._tell_judged(judged)
             judgement = judged.judgement
             measured = "unknown" if judgement.measured is None else f"{judgement.measured:.2f}"
             log.info(

@@ -1,0 +1,99 @@
+"""``stormwright apply``: apply a plan and follow it, stop it, or go on."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from stormwright.cli import options
+from stormwright.cli.lines import say
+from stormwright.cli.output import print_json
+from stormwright.errors import ClusterError
+
+if TYPE_CHECKING:
+    from stormwright.client.shapes import Plan
+
+#: Exit code where a plan did not come to its end.
+_NOT_DONE = 1
+
+#: Seconds from one look at a plan to the next.
+LOOK_S = 1.0
+
+_UNDER_WAY = ("planning", "applying", "judging", "taking back")
+
+
+@click.command()
+@click.argument("plan")
+@options.service
+@options.reason("applied by hand")
+@click.option("--stop", "change", flag_value="stop", help="Stop it as soon as no topology is half way.")
+@click.option("--resume", "change", flag_value="resume", help="Go on; a stage that has moved is taken as good.")
+@click.option("--no-wait", is_flag=True, help="Do not follow it.")
+@options.as_json("Print how it ended as JSON.")
+@click.pass_context
+def command(
+    ctx: click.Context, plan: str, address: str, by: str, reason: str, change: str | None, no_wait: bool, as_json: bool
+) -> None:
+    """Apply a PLAN of a running service, and follow it until it is done or waits for a person.
+
+    One topology moves first, then a few, then the rest. What does worse than before goes back by itself; what is
+    unclear waits: `--resume` takes it as good, `stormwright revert` takes it back. It is refused where the cluster has
+    changed since it was planned. Ctrl-C ends the following, and not the plan.
+
+    Exits with 0 if it is done, 1 if it stopped, waits, or went back.
+    """
+    from stormwright.client import Client
+
+    client = Client(address, by)
+    getattr(client, change or "apply")(plan, reason)
+    follow(ctx, client.address, by, plan, no_wait, as_json)
+
+
+def follow(ctx: click.Context, address: str, by: str, plan: str, no_wait: bool, as_json: bool) -> None:
+    """Print how a plan goes on until it is done or waits; a short outage of the service is waited for.
+
+    Parameters
+    ----------
+    ctx
+        Ends with an exit code.
+    address, by
+        Of the service, and who asks it.
+    plan
+        Its id.
+    no_wait
+        Look once.
+    as_json
+        Print how it ended as JSON.
+    """
+    from stormwright.cli.plans import judged_lines, progress_line
+    from stormwright.client import Client
+
+    client, told = Client(address, by), ""
+    found: Plan | None
+    while True:
+        try:
+            found = client.show(plan)
+            line = progress_line(found)
+        except ClusterError as error:
+            found, line = None, f"{error}; the plan goes on once it is back"
+        if line != told and not as_json:
+            say(line)
+        told = line
+        # What goes back begins by itself once it is planned.
+        begins = found is not None and found.kind == "revert" and found.state == "planned"
+        if no_wait or (found is not None and found.state not in _UNDER_WAY and not begins):
+            break
+        time.sleep(LOOK_S)
+    if found is None:
+        ctx.exit(_NOT_DONE)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        for line in judged_lines(found):
+            say(line)
+        if found.decision is not None:
+            say(f"entry {found.decision} of the history: stormwright revert {found.decision} takes it back")
+    if not no_wait and found.state != "done":
+        ctx.exit(_NOT_DONE)

@@ -1,0 +1,54 @@
+"""What a service has done, as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stormwright.cli.lines import say
+from stormwright.cli.output import print_json, print_table, text_table
+from stormwright.client.shapes import Done, DoneMove
+from stormwright.model.texts import in_utc
+
+
+def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
+    """Print the newest entries of a service's history.
+
+    Parameters
+    ----------
+    address, by
+        Of the service, and who asks it.
+    limit
+        Entries at most.
+    as_json
+        Print them as JSON.
+    """
+    from stormwright.client import Client
+
+    found = Client(address, by).history(limit)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    table = text_table("n", "at", "what", "who", "why", "came of it")
+    for each in found.done:
+        came = "; ".join(_came_of(each)) or each.text
+        table.add_row(each.n, in_utc(each.at_ms), f"{each.kind} {each.plan}".strip(), each.who, each.reason, came)
+    print_table(table)
+    if found.more:
+        say(f"there are older ones: --limit {2 * limit}")
+
+
+def _came_of(done: Done) -> Iterator[str]:
+    for move in done.moves:
+        if move.failure:
+            yield f"{move.name}: {move.failure}"
+        elif move.judged:
+            yield f"{move.name}: {', '.join(_judged(move))}"
+        else:
+            pause = "" if move.pause_s is None else f", paused {move.pause_s:.0f} s"
+            yield f"{move.name} moved{pause}"
+
+
+def _judged(move: DoneMove) -> Iterator[str]:
+    for each in move.judged:
+        measured = "unknown" if each.measured is None else f"{each.measured:.2f}"
+        yield f"{each.quantity} × {measured} ({each.predicted:.2f} promised)"

@@ -1,0 +1,186 @@
+"""``stormwright plan``: what would move, what that brings and who pauses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from stormwright.cli import options
+from stormwright.cli.output import print_json
+from stormwright.defaults import DECIDING
+from stormwright.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from stormwright.client.shapes import Goal, Plan
+
+#: Exit codes with ``--detailed-exitcode``, as Terraform has them; anything wrong is 1 then.
+NOTHING, WRONG, CHANGES = 0, 1, 2
+
+_OF_A_FILE = "a running service decides with its own scheduler; name a FILE"
+
+
+@click.command()
+@click.argument("file", type=options.PATH, required=False)
+@options.service
+@options.reason("a look")
+@click.option("--scheduler", "scheduler_name", default=DECIDING, show_default=True, help="With a FILE: who decides.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="With a FILE: a parameter of it.")
+@click.option(
+    "--goal",
+    type=click.Choice(["throughput", "latency", "nodes", "traffic"]),
+    help="What it is to be better in.  [default: that of the service; of a FILE throughput]",
+)
+@click.option(
+    "--only", type=click.Choice(["overloaded"]), help="Only the fewest moves that end all broken limits, gain or not."
+)
+@click.option("--topology", "topologies", multiple=True, metavar="PATTERN", help="Only such topologies (id or name).")
+@click.option("--node", "nodes", multiple=True, metavar="PATTERN", help="Only what runs on such nodes (id or host).")
+@click.option(
+    "--gain",
+    "least_gain_percent",
+    type=options.FiniteRange(0, 100),
+    help="Percent that it has to gain.  [default: 20 of traffic, else 10]",
+)
+@click.option("--show", metavar="PLAN", help="Show this plan of the service instead of making one.")
+@click.option("--discard", metavar="PLAN", help="Give this plan of the service up.")
+@click.option("--list", "listed", is_flag=True, help="List the plans of the service instead.")
+@click.option(
+    "--detailed-exitcode", "detailed", is_flag=True, help="Exit with 0: nothing to change, 1: an error, 2: changes."
+)
+@options.as_json("Print it as JSON.")
+def command(
+    file: Path | None,
+    address: str,
+    by: str,
+    reason: str,
+    show: str | None,
+    discard: str | None,
+    listed: bool,
+    detailed: bool,
+    as_json: bool,
+    **wished: object,
+) -> None:
+    """Plan moves: with a running service, or of the problem in FILE without one. Nothing moves.
+
+    A plan of a service is kept: `stormwright apply PLAN` applies it, as long as the cluster has not changed. FILE may
+    be all that `stormwright schedule` takes.
+    """
+    from stormwright.cli.plans import print_plan, print_steps
+    from stormwright.errors import StormwrightError
+
+    ctx = click.get_current_context()
+
+    try:
+        _check(file, ctx)
+        if listed:
+            _list(address, by, as_json)
+            return
+        plan = _of_file(file, wished) if file else _of_service(address, by, reason, show, discard, wished)
+    except (StormwrightError, OSError) as error:
+        if not detailed:
+            raise
+        from stormwright.cli.lines import say_lines
+
+        say_lines(f"stormwright: {error}", err=True)
+        ctx.exit(WRONG)
+    if as_json:
+        print_json(plan.model_dump(mode="json"))
+    else:
+        print_plan(plan)
+        print_steps(plan)
+        if plan.state in ("planned", "proposed") and plan.id and plan.steps:
+            from stormwright.cli.lines import say
+
+            say(f"apply it with: stormwright apply {plan.id}")
+    if detailed:
+        ctx.exit(CHANGES if plan.steps else NOTHING)
+
+
+def _check(file: Path | None, ctx: click.Context) -> None:
+    """Refuse options that have no effect."""
+    if file is None:
+        faults = options.idle(dict.fromkeys(("scheduler_name", "settings"), _OF_A_FILE))
+    else:
+        of_service = "a plan of a FILE is not kept"
+        faults = options.idle(dict.fromkeys(("address", "by", "reason", "show", "discard", "listed"), of_service))
+        faults = [fault for fault in faults if not _from_environment(ctx, fault)]
+    if faults:
+        raise InputError("plan", faults)
+
+
+def _from_environment(ctx: click.Context, fault: Fault) -> bool:
+    return fault.path == "--service" and ctx.get_parameter_source("address") == click.core.ParameterSource.ENVIRONMENT
+
+
+def _of_service(
+    address: str, by: str, reason: str, show: str | None, discard: str | None, wished: dict[str, object]
+) -> Plan:
+    from stormwright.client import Client
+
+    client = Client(address, by)
+    if show:
+        return client.show(show)
+    if discard:
+        return client.discard(discard, reason)
+    asked = client.plan(
+        reason,
+        goal=cast("Goal | None", wished["goal"]),
+        only=cast("str | None", wished["only"]),
+        topologies=cast("tuple[str, ...]", wished["topologies"]),
+        nodes=cast("tuple[str, ...]", wished["nodes"]),
+        least_gain_percent=cast("float | None", wished["least_gain_percent"]),
+    )
+    return client.made(asked.id)
+
+
+def _of_file(file: Path, wished: dict[str, object]) -> Plan:
+    from stormwright.client.shapes import Plan
+    from stormwright.controller.plans.draft import Wish, drafted
+    from stormwright.controller.plans.overloaded import FewestMoves
+    from stormwright.controller.plans.saved import step_to_dict
+    from stormwright.controller.plans.stages import staged
+    from stormwright.controller.plans.told import expected_pause, plan_document, planned_step
+    from stormwright.defaults import KEEPING
+    from stormwright.experiments.ready import read_problem
+    from stormwright.schedulers.anew.anew import asked, if_it_adapts
+    from stormwright.schedulers.kit.registry import make_scheduler
+    from stormwright.schedulers.kit.resolve import keeping_what_runs
+
+    problem = read_problem(file)
+    goal = str(wished["goal"] or "throughput")
+    name, settings = str(wished["scheduler_name"]), cast("tuple[str, ...]", wished["settings"])
+    repairs = wished["only"] is not None
+    scheduler = asked(name, make_scheduler(name, settings, objective=goal), None, if_it_adapts)
+    wish = Wish(
+        goal,
+        cast("tuple[str, ...]", wished["topologies"]),
+        cast("tuple[str, ...]", wished["nodes"]),
+        cast("float | None", wished["least_gain_percent"]),
+        repairs,
+    )
+    draft = drafted(problem, FewestMoves(keeping_what_runs(KEEPING)) if repairs else scheduler, wish)
+    steps = zip(draft.plan.steps, staged(draft.plan.steps), strict=True)
+    document = plan_document(draft, lambda _: expected_pause((), ()))
+    made = tuple(planned_step(step_to_dict(step), number, stage) for number, (step, stage) in enumerate(steps))
+    unkept = {"id": "", "state": "planned", "why": draft.why, "kind": "plan", "goal": goal, "by": "", "reason": ""}
+    return Plan(**document | unkept | {"created_ms": 0, "age_s": 0.0, "made": made})
+
+
+def _list(address: str, by: str, as_json: bool) -> None:
+    from stormwright.cli.output import print_table, text_table
+    from stormwright.client import Client
+
+    found = Client(address, by).plans()
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    table = text_table("plan", "state", "age", "by", "topologies", "score", "reason", "")
+    for each in found.plans:
+        scores = [each.score_before, each.score_after]
+        score = " → ".join("–" if one is None else f"{one:.0f}" for one in scores)
+        table.add_row(
+            each.id, each.state, f"{each.age_s:,.0f} s", each.by, each.topologies, score, each.reason, each.why
+        )
+    print_table(table)

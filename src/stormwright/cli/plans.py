@@ -1,0 +1,120 @@
+"""Plans as tables and sentences, for the verbs that print them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stormwright.cli.lines import say
+from stormwright.cli.output import cut_short, numbers_table, print_table, text_table
+from stormwright.client.shapes import Plan, Range, Side, TopologySide
+from stormwright.model.texts import counted
+
+_MOST = 20
+
+
+def print_plan(plan: Plan) -> None:
+    """Print what a plan moves, what that brings, and who pauses how long."""
+    said = f"plan {plan.id}" if plan.id else "plan"
+    age = f", {plan.age_s:,.0f} s old" if plan.id else ""
+    say(f"{said}: {plan.state}{age}, for {plan.goal}" + (f", by {plan.by}: {plan.reason}" if plan.id else ""))
+    if not plan.steps:
+        say(f"nothing is to change: {plan.why or 'nothing is out of place'}")
+    else:
+        steps, stages = counted(plan.steps, "step"), counted(plan.stages, "stage")
+        say(f"{counted(plan.topologies, 'topology')} in {steps} and {stages}; {plan.gain}")
+        if plan.why:
+            say(plan.why)
+    if plan.before and plan.after:
+        _print_sides({"before": plan.before, "after": plan.after} if plan.steps else {"now": plan.before})
+    _print_moves(plan)
+    for line in cut_short([f"{name} stays: {why}" for name, why in plan.left.items()], _MOST):
+        say(line)
+    if plan.steps:
+        say(f"all of it takes about {plan.lasts_s / 60:,.0f} min: each stage is measured before the next begins")
+
+
+def print_steps(plan: Plan) -> None:
+    """Print each step with what stops and starts, and what came of topologies."""
+    table = text_table("stage", "step", "state", "topology", "executors", "stops", "starts")
+    for step in plan.made:
+        for move in step.moves:
+            on_the_way = "" if move.arrives else " (makes room)"
+            cells = (move.topology + on_the_way, move.executors, ", ".join(move.stops), ", ".join(move.starts))
+            table.add_row(step.stage + 1, step.number + 1, step.state, *cells)
+    if plan.made:
+        print_table(table)
+    for line in judged_lines(plan):
+        say(line)
+
+
+def judged_lines(plan: Plan) -> Iterator[str]:
+    """What came of topologies beside what was promised."""
+    for each in plan.judged:
+        measured = "unknown" if each.measured is None else f"{each.measured:.2f}"
+        yield f"{each.topology}: {each.quantity} {measured} of before, {each.predicted:.2f} promised: {each.verdict}"
+
+
+def progress_line(plan: Plan) -> str:
+    """Where a plan stands that is being applied."""
+    stage = f"stage {min(plan.stage + 1, plan.stages)} of {plan.stages}" if plan.stages else ""
+    return ", ".join(filter(None, [f"{plan.state}: step {plan.steps_made} of {plan.steps}", stage, plan.why]))
+
+
+def _print_sides(sides: dict[str, Side]) -> None:
+    table = numbers_table("", *sides)
+    for label, name, unit in (
+        ("throughput, trees/s", "throughput_tps", ""),
+        ("latency", "latency_ms", " ms"),
+    ):
+        table.add_row(label, *(_shown(getattr(side, name), unit) for side in sides.values()))
+    table.add_row("between nodes, tuples/s", *(f"{side.traffic_tps:,.0f}" for side in sides.values()))
+    table.add_row("nodes", *(side.nodes for side in sides.values()))
+    table.add_row("workers", *(side.workers for side in sides.values()))
+    table.add_row("limits broken", *(len(side.violations) for side in sides.values()))
+    table.add_row("score of 100", *(f"{side.score:.0f}" for side in sides.values()))
+    print_table(table)
+    for name, side in sides.items():
+        say(f"{name}: limited by {side.bottleneck}")
+        for line in cut_short(side.violations, 5):
+            say(f"{name}: {line}")
+
+
+def _print_moves(plan: Plan) -> None:
+    if not plan.moved:
+        return
+    table = text_table("topology", "executors", "workers stop/start/run on", "pauses", "throughput", "latency", "limit")
+    for each in plan.moved[:_MOST]:
+        table.add_row(
+            each.name,
+            each.executors,
+            f"{each.workers_stopped}/{each.workers_started}/{each.workers_kept}",
+            f"{_shown(each.pause_s, ' s')}",
+            _both(each.before, each.after, "throughput_tps", ""),
+            _both(each.before, each.after, "latency_ms", " ms"),
+            each.after.bottleneck if each.after else "",
+        )
+    print_table(table)
+    for known in dict.fromkeys(each.pause_from for each in plan.moved):
+        say(f"pauses are {known}" if known.startswith("assumed") else f"pauses are those of {known}")
+    if len(plan.moved) > _MOST:
+        say(f"and {counted(len(plan.moved) - _MOST, 'topology')} more; --json has all")
+
+
+def _both(before: TopologySide | None, after: TopologySide | None, name: str, unit: str) -> str:
+    if before is None or after is None:
+        return "not measured"
+    one, other = getattr(before, name), getattr(after, name)
+    return f"{_value(one, unit)} → {_value(other, unit)}"
+
+
+def _value(figure: Range | None, unit: str) -> str:
+    if figure is None:
+        return "unknown"
+    return "no end" if figure.value is None else f"{figure.value:,.4g}{unit}"
+
+
+def _shown(figure: Range | None, unit: str) -> str:
+    if figure is None or figure.value is None or figure.low == figure.high:
+        return _value(figure, unit)
+    high = "and more" if figure.high is None else f"to {figure.high:,.4g}"
+    return f"{_value(figure, unit)} ({figure.low or 0:,.4g} {high})"

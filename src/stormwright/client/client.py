@@ -1,0 +1,167 @@
+"""Asks a running service over HTTP, with nothing but the standard library and the shapes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+from pydantic import BaseModel, ValidationError
+
+from stormwright.client import shapes
+from stormwright.errors import ClusterError, ConflictError, Fault, InputError, NotThereError
+
+_Answer = TypeVar("_Answer", bound=BaseModel)
+
+#: Seconds that one call may take, and from one look at a plan that is being made to the next.
+LIMIT_S, LOOK_S = 30.0, 0.2
+
+
+class Client:
+    """A service's API.
+
+    Parameters
+    ----------
+    address
+        As in ``http://127.0.0.1:7070``.
+    by
+        Who asks, for the history.
+    limit_s
+        Seconds that one call may take.
+
+    Raises
+    ------
+    InputError
+        From every call: what was asked has faults. When it is made: the address is none.
+    NotThereError, ConflictError
+        There is no such plan or entry; it cannot be done as things are now.
+    ClusterError
+        The service cannot be reached, or does not answer as it should.
+    """
+
+    def __init__(self, address: str, by: str, limit_s: float = LIMIT_S) -> None:
+        text = address if "//" in address else f"http://{address}"
+        parts = urlsplit(text)
+        try:
+            port = parts.port
+        except ValueError:
+            port = -1
+        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1 or not text.isascii():
+            raise InputError("service", [Fault("should be an address as in http://127.0.0.1:7070", address)])
+        self._connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._host, self._port, self._limit_s = parts.hostname, port, limit_s
+        self.address, self._by = text.rstrip("/"), by
+
+    def plan(
+        self,
+        reason: str,
+        *,
+        goal: shapes.Goal | None = None,
+        only: str | None = None,
+        topologies: Iterable[str] = (),
+        nodes: Iterable[str] = (),
+        least_gain_percent: float | None = None,
+    ) -> shapes.Plan:
+        """Begin to make a plan; `made` waits for it.
+
+        Parameters
+        ----------
+        reason, goal, only, topologies, nodes, least_gain_percent
+            As `shapes.PlanAsked` has them.
+        """
+        asked = {
+            "reason": reason,
+            "goal": goal,
+            "only": only,
+            "topologies": list(topologies),
+            "nodes": list(nodes),
+            "least_gain_percent": least_gain_percent,
+        }
+        return self._ask("POST", "/v1/plans", shapes.Plan, asked)
+
+    def made(self, plan: str, limit_s: float = 600.0) -> shapes.Plan:
+        """A plan once it is made; ConflictError where it could not be, or is not after so many seconds."""
+        until = time.monotonic() + limit_s
+        while (found := self.show(plan)).state == "planning":
+            if time.monotonic() > until:
+                raise ConflictError(f"plan {plan} is still being made after {limit_s:g} s")
+            time.sleep(LOOK_S)
+        if found.state == "failed":
+            raise ConflictError(f"plan {plan} could not be made: {found.why}")
+        return found
+
+    def show(self, plan: str) -> shapes.Plan:
+        """A plan whole."""
+        return self._ask("GET", f"/v1/plans/{quote(plan, safe='')}", shapes.Plan)
+
+    def plans(self, states: Iterable[shapes.PlanState] = (), limit: int = 100) -> shapes.Plans:
+        """Plans, the newest first; those in some states, or all."""
+        query = urlencode([*(("state", state) for state in states), ("limit", limit)])
+        return self._ask("GET", f"/v1/plans?{query}", shapes.Plans)
+
+    def apply(self, plan: str, reason: str) -> shapes.Plan:
+        """Begin to apply a plan."""
+        return self._told(plan, "apply", reason)
+
+    def stop(self, plan: str, reason: str) -> shapes.Plan:
+        """Stop a plan as soon as no topology is half way."""
+        return self._told(plan, "stop", reason)
+
+    def resume(self, plan: str, reason: str) -> shapes.Plan:
+        """Go on with a plan that was stopped or waits."""
+        return self._told(plan, "resume", reason)
+
+    def discard(self, plan: str, reason: str) -> shapes.Plan:
+        """Give a plan up, or that it is made."""
+        return self._told(plan, "discard", reason)
+
+    def history(self, limit: int = 50, before: int | None = None) -> shapes.History:
+        """What was done, the newest first."""
+        query = {"limit": limit} | ({} if before is None else {"before": before})
+        return self._ask("GET", f"/v1/history?{urlencode(query)}", shapes.History)
+
+    def revert(self, n: int, reason: str) -> shapes.Plan:
+        """Begin to restore the placement as it was before an entry of the history."""
+        return self._ask("POST", f"/v1/history/{n}/revert", shapes.Plan, {"reason": reason})
+
+    def modes(self) -> shapes.Modes:
+        """What the service may do by itself."""
+        return self._ask("GET", "/v1/modes", shapes.Modes)
+
+    def change_modes(self, modes: shapes.Modes, reason: str) -> shapes.Modes:
+        """Let it do other things by itself from now on."""
+        return self._ask("PUT", "/v1/modes", shapes.Modes, modes.model_dump(mode="json") | {"reason": reason})
+
+    def _told(self, plan: str, what: str, reason: str) -> shapes.Plan:
+        return self._ask("POST", f"/v1/plans/{quote(plan, safe='')}/{what}", shapes.Plan, {"reason": reason})
+
+    def _ask(self, method: str, path: str, shape: type[_Answer], body: dict[str, Any] | None = None) -> _Answer:
+        content = None if body is None else json.dumps(body | {"by": self._by}).encode()
+        connection = self._connect(self._host, self._port, timeout=self._limit_s)
+        try:
+            connection.request(method, path, content, {"content-type": "application/json"} if content else {})
+            response = connection.getresponse()
+            status, answer = response.status, response.read()
+        except (OSError, HTTPException) as error:
+            why = str(error) or type(error).__name__
+            raise ClusterError(f"{self.address}: no service answers there ({why}): is one up?") from error
+        finally:
+            connection.close()
+        if status >= 400:
+            raise self._refusal(status, answer)
+        try:
+            return shape.model_validate_json(answer, strict=False)
+        except ValidationError as error:
+            raise ClusterError(f"{self.address} answers what is no {shape.__name__}: is it stormwright?") from error
+
+    def _refusal(self, status: int, answer: bytes) -> Exception:
+        try:
+            told = shapes.Refused.model_validate_json(answer)
+        except ValidationError:
+            return ClusterError(f"{self.address} answers with status {status}: is it stormwright?")
+        if told.faults:
+            return InputError(self.address, [Fault(fault.message, fault.path) for fault in told.faults])
+        return {404: NotThereError, 409: ConflictError}.get(status, ClusterError)(told.error)

@@ -1,0 +1,340 @@
+"""What goes over the service's API, each shape once: the service writes it, the client and the pages read it.
+
+It is longer than other modules, as all shapes are in one place.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+#: Where a plan stands.
+#:
+#: ``planning`` (being made), ``planned`` (may be applied), ``proposed`` (made by the service itself, waits for a
+#: person), ``applying``, ``judging`` (a stage has moved and is compared with what was promised), ``waiting`` (that is
+#: unclear: for a person), ``stopped``, ``taking back``; then ``done``, ``taken back``, ``failed`` and ``discarded``,
+#: which are final.
+PlanState = Literal[
+    "planning",
+    "planned",
+    "proposed",
+    "applying",
+    "judging",
+    "waiting",
+    "stopped",
+    "taking back",
+    "done",
+    "taken back",
+    "failed",
+    "discarded",
+]
+
+StepState = Literal["planned", "moving", "moved", "back"]
+Goal = Literal["throughput", "latency", "nodes", "traffic"]
+Mode = Literal["observe", "suggest", "auto"]
+
+#: Why a change is made, and by whom: both stay in the history.
+Reason = Annotated[str, Field(min_length=1, max_length=1000)]
+Who = Annotated[str, Field(min_length=1, max_length=200)]
+Patterns = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=500)], ...], Field(max_length=1000)]
+
+
+class Shape(BaseModel):
+    """Base of what the service answers; one of a later service may hold more."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Asked(BaseModel):
+    """Base of what the service is asked: unknown keys are faults, and nothing is converted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Range(Shape):
+    """A figure, and between what it is; null where that has no end."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class Side(Shape):
+    """What is predicted of all topologies together, before or after a plan.
+
+    Parameters
+    ----------
+    throughput_tps
+        Tuple trees a second that all topologies come to.
+    latency_ms
+        Mean complete latency, over topologies; None where none is known.
+    traffic_tps
+        Tuples a second between nodes.
+    nodes, workers
+        In use.
+    bottleneck
+        What limits the topology with the least headroom.
+    violations
+        Limits that are broken, a sentence each.
+    score
+        0 to 100, as `stormwright.controller.plans.sides` defines it.
+    """
+
+    throughput_tps: Range
+    latency_ms: Range | None
+    traffic_tps: float
+    nodes: int
+    workers: int
+    bottleneck: str
+    violations: tuple[str, ...]
+    score: float
+
+
+class TopologySide(Shape):
+    """What is predicted of one topology: as in `Side`."""
+
+    throughput_tps: Range
+    latency_ms: Range | None
+    bottleneck: str
+
+
+class PlannedTopology(Shape):
+    """A topology that a plan moves.
+
+    Parameters
+    ----------
+    topology, name
+        Its id and name.
+    executors, workers_started, workers_stopped, workers_kept
+        That move, start, stop and run on, trips to spare slots included.
+    pause_s
+        How long its spouts will be silent.
+    pause_from
+        What that is known from.
+    before, after
+        What is predicted of it; None where it was not measured.
+    """
+
+    topology: str
+    name: str
+    executors: int
+    workers_started: int
+    workers_stopped: int
+    workers_kept: int
+    pause_s: Range
+    pause_from: str
+    before: TopologySide | None = None
+    after: TopologySide | None = None
+
+
+class PlannedMove(Shape):
+    """One topology in one step: workers (``supervisor:port``) that stop and start; `arrives` is False on a detour."""
+
+    topology: str
+    executors: int
+    stops: tuple[str, ...]
+    starts: tuple[str, ...]
+    arrives: bool
+
+
+class PlannedStep(Shape):
+    """Topologies that move at one go; `stage` is what is judged together, from 0."""
+
+    number: int
+    stage: int
+    state: StepState
+    moves: tuple[PlannedMove, ...]
+
+
+class Judged(Shape):
+    """What came of a topology: a quantity as a multiple of what it was before."""
+
+    topology: str
+    quantity: str
+    predicted: float
+    measured: float | None
+    low: float | None
+    high: float | None
+    verdict: str
+
+
+class PlanLine(Shape):
+    """A plan in a list.
+
+    Parameters
+    ----------
+    id
+        Names it.
+    state, why
+        Where it stands, and what there is to say of that.
+    kind
+        ``plan``, or ``revert`` of what the history has.
+    goal, by, reason, created_ms, age_s
+        What it is for, who asked and why, when, and how long ago.
+    topologies, steps, steps_made, stage, stages
+        How many move, in how many steps, how many of these are made; which stage is under way, of how many.
+    score_before, score_after
+        As in `Side`; None while it is made.
+    gain
+        What it gains, in words.
+    decision
+        Its number in the history once it is applied.
+    approved_by
+        Who applied it.
+    """
+
+    id: str
+    state: PlanState
+    why: str
+    kind: Literal["plan", "revert"]
+    goal: str
+    by: str
+    reason: str
+    created_ms: int
+    age_s: float
+    topologies: int = 0
+    steps: int = 0
+    steps_made: int = 0
+    stage: int = 0
+    stages: int = 0
+    score_before: float | None = None
+    score_after: float | None = None
+    gain: str = ""
+    decision: int | None = None
+    approved_by: str = ""
+
+
+class Plan(PlanLine):
+    """A plan whole; `left` are topologies (names) that stay although they were to move, each with the reason."""
+
+    before: Side | None = None
+    after: Side | None = None
+    moved: tuple[PlannedTopology, ...] = ()
+    made: tuple[PlannedStep, ...] = ()
+    left: dict[str, str] = Field(default_factory=dict)
+    lasts_s: float = 0.0
+    judged: tuple[Judged, ...] = ()
+
+
+class DoneMove(Shape):
+    """A topology in the history: how it moved and what came of it; `failure` says why it did not move."""
+
+    topology: str
+    name: str
+    pause_s: float | None
+    promised: dict[str, float | None]
+    judged: tuple[Judged, ...]
+    failure: str
+
+
+class Done(Shape):
+    """An entry of the history: what was done, by whom and why.
+
+    Parameters
+    ----------
+    n
+        Its number, for `revert`.
+    kind
+        ``plan``, ``revert``, ``auto`` (the service by itself), ``taken back``, ``modes``.
+    plan
+        The plan that was applied; empty where there was none.
+    """
+
+    n: int
+    at_ms: int
+    kind: str
+    who: str
+    reason: str
+    text: str
+    plan: str
+    moves: tuple[DoneMove, ...]
+
+
+class Modes(Asked):
+    """What the service may do by itself.
+
+    Parameters
+    ----------
+    default
+        ``observe``: it tells what would move. ``suggest``: it makes plans that a person applies. ``auto``: it moves.
+    topologies
+        Name of a topology, or a pattern with ``*``, → its mode; the first that fits counts.
+    frozen
+        Why nothing moves at all, whoever asks; empty where things may.
+    windows
+        When the service moves things by itself, as ``Mon-Fri 22:00-04:00`` in UTC; at any time where there are none.
+    two_people
+        Whether a plan is applied by somebody else than who asked for it only.
+    """
+
+    default: Mode = "observe"
+    topologies: dict[str, Mode] = Field(default_factory=dict)
+    frozen: str = ""
+    windows: tuple[str, ...] = ()
+    two_people: bool = False
+
+
+class ModesChange(Modes):
+    """Modes that are to hold from now on."""
+
+    reason: Reason
+    by: Who
+
+
+class PlanAsked(Asked):
+    """A plan that is wished.
+
+    Parameters
+    ----------
+    goal
+        What it is to be better in; None for what the service goes by.
+    only
+        ``overloaded``: the fewest moves that end all broken limits.
+    topologies, nodes
+        Patterns with ``*``: only such topologies move, and only such that run on such a node; all where empty.
+    least_gain_percent
+        What it has to gain; None for what the service asks for by itself.
+    """
+
+    reason: Reason
+    by: Who
+    goal: Goal | None = None
+    only: Literal["overloaded"] | None = None
+    topologies: Patterns = ()
+    nodes: Patterns = ()
+    least_gain_percent: Annotated[float, Field(ge=0, le=100)] | None = None
+
+
+class Told(Asked):
+    """Who changes something, and why."""
+
+    reason: Reason
+    by: Who
+
+
+class Plans(Shape):
+    """Plans, the newest first."""
+
+    plans: tuple[PlanLine, ...]
+
+
+class History(Shape):
+    """What was done, the newest first; `more` says whether there is older."""
+
+    done: tuple[Done, ...]
+    more: bool
+
+
+class FaultTold(Shape):
+    """One thing wrong with what was asked, with its JSON path."""
+
+    path: str
+    message: str
+
+
+class Refused(Shape):
+    """What every endpoint answers where it does not do what was asked."""
+
+    error: str
+    faults: tuple[FaultTold, ...] = ()

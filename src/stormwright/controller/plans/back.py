@@ -1,0 +1,106 @@
+"""The moves that bring topologies back to exactly where they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from stormwright.controller.planning.legs import make_move
+from stormwright.controller.planning.plan import MoveBudget, MovePlan, Step
+from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.planning.room import Room, workers_of
+from stormwright.controller.plans.saved import where
+from stormwright.controller.policy import planned_slots
+from stormwright.errors import Fault, InputError
+from stormwright.model import UNPLACED, Assignment, Problem, Topology, TopologyAssignment
+from stormwright.model.arrays import IntArray
+from stormwright.model.assignment import name_slots
+from stormwright.model.texts import counted
+
+#: That of a plan that is to be made whole.
+WHOLE = MoveBudget(max_topologies=2**31, max_executors=2**31)
+
+
+def moves_back(problem: Problem, placements: Mapping[str, TopologyAssignment]) -> MovePlan:
+    """The moves from what runs to `placements` (by topology id), all of them.
+
+    Ports count, of which `plan_moves` is free to choose those of a node: what would arrive on another one goes on to
+    its own in a further step.
+
+    Raises
+    ------
+    InputError
+        Some cannot get there; with the reason for each.
+    """
+    wanted, workers = _wanted(problem, placements)
+    plan = plan_moves(problem, Assignment(wanted, num_workers=workers), WHOLE, cpu_limits=False)
+    if plan.left:
+        raise InputError(_SOURCE, [Fault(str(why), topology) for topology, why in plan.left.items()])
+    there = planned_slots(problem, plan.moves)
+    astray = np.unique(problem.executor_topology[there != wanted]).tolist()
+    return MovePlan((*plan.steps, *_to_their_ports(problem, there, wanted, astray, workers)))
+
+
+_SOURCE = "the placement of then"
+
+
+def _wanted(problem: Problem, placements: Mapping[str, TopologyAssignment]) -> tuple[IntArray, dict[str, int]]:
+    """Slot of every executor, and how many workers topologies have there, where that is not what they ask for."""
+    faults, wanted, workers = list[Fault](), problem.current_slot.copy(), dict[str, int]()
+    known = problem.slot_index
+    for topology, placement in placements.items():
+        index = problem.topology_index.get(topology)
+        if index is None:
+            faults.append(Fault("is gone", topology))
+            continue
+        own = problem.executors_of(index)
+        if gone := sorted(str(slot) for slot in placement.slots if slot not in known):
+            faults.append(Fault(f"was on {', '.join(gone)}, which {'are' if len(gone) > 1 else 'is'} gone", topology))
+        elif len(placement.slot_of_executor) != problem.topologies[index].num_executors:
+            faults.append(Fault(f"had {counted(len(placement.slot_of_executor), 'executor')} then", topology))
+        elif (problem.current_slot[own] == UNPLACED).any():
+            faults.append(Fault("has executors without a slot now", topology))
+        else:
+            wanted[own] = [known[slot] for slot in where(placement) if slot is not None]
+            if len(placement.slots) != problem.topologies[index].num_workers:
+                workers[topology] = len(placement.slots)
+    moving = np.isin(problem.executor_topology, [problem.topology_index.get(each, -1) for each in placements])
+    others = set(problem.current_slot[~moving].tolist()) - {UNPLACED}
+    for index in np.unique(problem.executor_topology[moving & np.isin(wanted, list(others))]).tolist():
+        faults.append(Fault("another topology has a slot of it now", problem.topologies[index].id))
+    if faults:
+        raise InputError(_SOURCE, faults)
+    return wanted, workers
+
+
+def _to_their_ports(
+    problem: Problem, there: IntArray, wanted: IntArray, astray: list[int], workers: Mapping[str, int]
+) -> list[Step]:
+    """Steps of topologies (indices) that are on the right nodes, but not on the right ports of them."""
+    steps = []
+    while astray:
+        ready = [index for index in astray if _is_free(problem, there, wanted, index)][:1] or astray
+        now = problem.with_current(
+            {topology.id: name_slots(problem, there[problem.executors_of(i)]) for i, topology in _all(problem)}
+        )
+        room = Room(now, wanted, cpu_limits=False)
+        slots = {index: wanted[problem.executors_of(index)] for index in ready}
+        alone = len(ready) == 1
+        moves = tuple(make_move(room, i, to, workers_of(to), alone=alone) for i, to in slots.items())
+        steps.append(Step(moves).with_workers(workers))
+        there = there.copy()
+        for index, to in slots.items():
+            there[problem.executors_of(index)] = to
+        astray = [index for index in astray if index not in ready]
+    return steps
+
+
+def _all(problem: Problem) -> list[tuple[int, Topology]]:
+    return list(enumerate(problem.topologies))
+
+
+def _is_free(problem: Problem, there: IntArray, wanted: IntArray, index: int) -> bool:
+    """Whether nobody else holds a slot of a topology."""
+    others = problem.executor_topology != index
+    return not np.isin(wanted[problem.executors_of(index)], there[others]).any()

@@ -1,0 +1,172 @@
+"""What a person asks for, and what of a scheduler's answer is a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from stormwright.controller.aims.bounds import within_heaps
+from stormwright.controller.aims.outlook import THROUGHPUT, TRAFFIC, Outlook, Outlooks, least_gain_percent
+from stormwright.controller.planning.plan import MovePlan
+from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.plans.back import WHOLE, moves_back
+from stormwright.controller.policy import MOVE, planned_slots, without_assumed_traffic
+from stormwright.history.judged.promise import Promise
+from stormwright.model import UNPLACED, Problem, Scheduler, TopologyAssignment
+from stormwright.model.arrays import IntArray
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a plan is to be.
+
+    Parameters
+    ----------
+    goal
+        One of `stormwright.controller.aims.outlook.OBJECTIVES`.
+    topologies, nodes
+        Patterns with ``*`` of ids or names, and of ids or hosts: only such topologies move, and only such that run on
+        such a node; all where there are none.
+    least_gain_percent
+        What it has to gain; None for what is asked of moves where nothing else is said.
+    repairs
+        Whether it is about broken limits: then it need not gain anything.
+    """
+
+    goal: str = TRAFFIC
+    topologies: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    least_gain_percent: float | None = None
+    repairs: bool = False
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A plan as it is found.
+
+    Parameters
+    ----------
+    problem
+        What it was made from.
+    plan
+        The moves; none where nothing is to move, and then `why` says why.
+    slots
+        Where every executor runs after it, shape (E,).
+    gain
+        What it gains, in words.
+    promises
+        Topology id → what is predicted of it.
+    """
+
+    problem: Problem
+    plan: MovePlan
+    slots: IntArray
+    gain: str = ""
+    why: str = ""
+    promises: Mapping[str, Promise] = field(default_factory=dict)
+
+
+def drafted(problem: Problem, scheduler: Scheduler, wish: Wish, stay: Mapping[str, str] | None = None) -> Draft:
+    """The moves that lead to what a scheduler wants, as far as that is wished and pays.
+
+    Parameters
+    ----------
+    problem
+        What runs now, under the load measured last.
+    scheduler
+        Asked once.
+    wish
+        What it is to be.
+    stay
+        Further topologies (ids) that do not move, with the reason.
+    """
+    unmeasured = _unmeasured(problem, wish)
+    problem = _seen(within_heaps(problem))
+    outlooks = Outlooks(problem, wish.goal)
+    now = problem.current_slot
+    if not (now != UNPLACED).any():
+        return Draft(problem, MovePlan(), now, why="nothing runs")
+    wanted = scheduler.schedule(problem)
+    kept = {**unmeasured, **_staying(problem, wish), **(stay or {})}
+    plan = plan_moves(problem, wanted, WHOLE, kept, cpu_limits=wish.repairs or wish.goal == TRAFFIC)
+    if not plan.steps:
+        text = "nothing is out of place" if not plan.left else "what could be better stays"
+        return Draft(problem, plan, now, why=text)
+    slots = planned_slots(problem, plan.moves)
+    outlook = outlooks.of(slots)
+    if why := _not_worth(outlook, wish):
+        return Draft(problem, MovePlan((), plan.left), now, why=why)
+    return _draft(problem, plan, slots, outlooks, outlook)
+
+
+def restored(problem: Problem, placements: Mapping[str, TopologyAssignment], goal: str) -> Draft:
+    """The moves that bring topologies (ids) back to where they were; it raises what `moves_back` raises."""
+    problem = _seen(problem)
+    plan = moves_back(problem, placements)
+    slots = planned_slots(problem, plan.moves)
+    if not plan.steps:
+        return Draft(problem, plan, slots, why="everything is where it was then")
+    outlooks = Outlooks(problem, goal)
+    return _draft(problem, plan, slots, outlooks, outlooks.of(slots))
+
+
+def _draft(problem: Problem, plan: MovePlan, slots: IntArray, outlooks: Outlooks, outlook: Outlook) -> Draft:
+    index = problem.topology_index
+    promises = outlooks.promises(slots, {move.topology.id: index[move.topology.id] for move in plan.moves})
+    return Draft(problem, plan, slots, outlook.text, "", promises)
+
+
+def measured_rates(problem: Problem) -> dict[str, float]:
+    """Topology id → trees/s, of those that were measured."""
+    known = problem.load.topologies if problem.load else {}
+    rates = Outlooks(_seen(problem), TRAFFIC).rate_tps if known else {}
+    return {topology: rate for topology, rate in rates.items() if topology in known}
+
+
+def _seen(problem: Problem) -> Problem:
+    """What a plan is made on; where nothing at all was measured, as in a file, with the load that is assumed."""
+    return problem if problem.load is None else without_assumed_traffic(problem)
+
+
+def _unmeasured(problem: Problem, wish: Wish) -> dict[str, str]:
+    if problem.load is None or wish.repairs:
+        return {}
+    known = problem.load.topologies
+    return {topology.id: "not measured" for topology in problem.topologies if topology.id not in known}
+
+
+def _not_worth(outlook: Outlook, wish: Wish) -> str:
+    if wish.repairs:
+        return ""
+    least = least_gain_percent(wish.goal) if wish.least_gain_percent is None else wish.least_gain_percent
+    if outlook.gain_percent >= least and outlook.gain_percent > 0:
+        return ""
+    enough = "; a rate above twice the measured one counts for no more" if wish.goal == THROUGHPUT else ""
+    return f"{outlook.text}: less than the {least:g} % that a move has to gain{enough}"
+
+
+def _staying(problem: Problem, wish: Wish) -> dict[str, str]:
+    """Topologies (ids) that do not move as they are not meant, or not to be moved."""
+    nodes = {
+        number
+        for number, node in enumerate(problem.supervisors)
+        if any(fnmatchcase(node.id, pattern) or fnmatchcase(node.host, pattern) for pattern in wish.nodes)
+    }
+    stay = {}
+    for index, topology in enumerate(problem.topologies):
+        if topology.conf.get(MOVE) is False:
+            stay[topology.id] = f"{MOVE} is false in its configuration"
+        elif wish.topologies and not _meant(topology.id, topology.name, wish.topologies):
+            stay[topology.id] = "it is not among the topologies of this plan"
+        elif wish.nodes:
+            own = problem.current_slot[problem.executors_of(index)]
+            if not nodes & set(np.unique(problem.slot_node[own[own != UNPLACED]]).tolist()):
+                stay[topology.id] = "it runs on none of the nodes of this plan"
+    return stay
+
+
+def _meant(topology: str, name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(topology, pattern) or fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,124 @@
+"""What the service may move by itself, and when."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Final
+
+from stormwright.client.shapes import Mode, Modes
+from stormwright.errors import Fault, InputError
+
+#: From the least to the most that is allowed.
+OBSERVE: Final = "observe"
+SUGGEST: Final = "suggest"
+AUTO: Final = "auto"
+RANKS: Final[tuple[Mode, ...]] = (OBSERVE, SUGGEST, AUTO)
+
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_WINDOW = re.compile(
+    r"(?:(?P<first>[a-z]{3})(?:-(?P<last>[a-z]{3}))? +)?(?P<from>\d\d:\d\d)-(?P<to>\d\d:\d\d)", re.IGNORECASE
+)
+
+_MINUTES = 1440
+
+
+@dataclass(frozen=True)
+class Window:
+    """Minutes of a day, on some days of the week; one that ends before it begins ends on the next day."""
+
+    days: frozenset[int]
+    from_min: int
+    to_min: int
+
+    def holds(self, moment: datetime) -> bool:
+        """Whether a moment is in it."""
+        minute, day = moment.hour * 60 + moment.minute, moment.weekday()
+        if self.from_min < self.to_min:
+            return day in self.days and self.from_min <= minute < self.to_min
+        began_today = day in self.days and minute >= self.from_min
+        return began_today or ((day - 1) % 7 in self.days and minute < self.to_min)
+
+
+def windows_of(modes: Modes) -> list[Window]:
+    """The maintenance windows.
+
+    Raises
+    ------
+    InputError
+        Some are none; all of them, each with its path.
+    """
+    faults: list[Fault] = []
+    found = [_window(text, f"$.windows[{number}]", faults) for number, text in enumerate(modes.windows)]
+    if faults:
+        raise InputError("modes", faults)
+    return [window for window in found if window]
+
+
+def mode_of(modes: Modes, topology: str, name: str) -> Mode:
+    """The mode of a topology, by its id and name."""
+    for pattern, mode in modes.topologies.items():
+        if fnmatchcase(name, pattern) or fnmatchcase(topology, pattern):
+            return mode
+    return modes.default
+
+
+def closed(modes: Modes, now_s: float) -> str:
+    """Why the service moves nothing by itself now; empty where it may."""
+    if modes.frozen:
+        return f"frozen: {modes.frozen}"
+    moment = datetime.fromtimestamp(now_s, UTC)
+    windows = windows_of(modes)
+    if windows and not any(window.holds(moment) for window in windows):
+        return f"outside of {', '.join(modes.windows)} (UTC)"
+    return ""
+
+
+def strongest(modes: Modes, topologies: Iterable[tuple[str, str]]) -> Mode:
+    """The mode that allows most of those of some topologies, given by id and name."""
+    found = [mode_of(modes, *each) for each in topologies] or [modes.default]
+    return max(found, key=RANKS.index)
+
+
+def staying(modes: Modes, topologies: Iterable[tuple[str, str]], proposed: Mapping[str, str]) -> dict[str, str]:
+    """Topologies (ids) that the service does not decide about at this look, with the reason.
+
+    Where all are only observed, all are looked at, and it is told what would move.
+
+    Parameters
+    ----------
+    modes
+        What it may do.
+    topologies
+        Ids and names.
+    proposed
+        Topology (id) → the plan that waits for a person.
+    """
+    known = list(topologies)
+    if strongest(modes, known) == OBSERVE:
+        return {}
+    observed = {t: "its mode is observe" for t, name in known if mode_of(modes, t, name) == OBSERVE}
+    return {**observed, **{topology: f"plan {plan} waits for a person" for topology, plan in proposed.items()}}
+
+
+def _window(text: str, path: str, faults: list[Fault]) -> Window | None:
+    match = _WINDOW.fullmatch(text.strip())
+    first, last = (match["first"] or "mon", match["last"]) if match else ("", None)
+    # Without days it is every day; a day alone is that day.
+    last = (last or (first if match["first"] else "sun")) if match else ""
+    begin, end = (_minute(match[side]) for side in ("from", "to")) if match else (None, None)
+    if begin is None or end is None or {first.lower(), last.lower()} - set(_DAYS):
+        faults.append(Fault(f"should be as in 22:00-04:00 or Mon-Fri 22:00-04:00, in UTC; got {text}", path))
+        return None
+    one, other = _DAYS.index(first.lower()), _DAYS.index(last.lower())
+    days = frozenset((one + day) % 7 for day in range((other - one) % 7 + 1))
+    return Window(days, begin % _MINUTES, end)
+
+
+def _minute(text: str) -> int | None:
+    hours, minutes = map(int, text.split(":"))
+    total = 60 * hours + minutes
+    return total if minutes < 60 and total <= _MINUTES else None

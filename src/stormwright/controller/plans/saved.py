@@ -1,0 +1,84 @@
+"""Steps of a plan as JSON, so that a service that was killed goes on with exactly those."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stormwright.controller.planning.plan import Leg, Step, TopologyMove
+from stormwright.formats import placement_to_dict
+from stormwright.model import Problem, TopologyAssignment, WorkerSlot
+
+
+def step_to_dict(step: Step) -> dict[str, Any]:
+    """A step as JSON has it."""
+    return {"moves": [_move_to_dict(move) for move in step.moves], "after": sorted(step.after)}
+
+
+def step_of_dict(raw: Mapping[str, Any], problem: Problem) -> Step:
+    """As `step_to_dict` gave it, with the topologies and nodes that `problem` has now.
+
+    Raises
+    ------
+    KeyError
+        A topology or node is gone.
+    """
+    return Step(tuple(_move(move, problem) for move in raw["moves"]), frozenset(raw["after"]))
+
+
+def placement_of(raw: Mapping[str, Any]) -> TopologyAssignment:
+    """As `placement_to_dict` gave it."""
+    return TopologyAssignment(tuple(WorkerSlot(*slot) for slot in raw["slots"]), tuple(raw["slot_of_executor"]))
+
+
+def where(placement: TopologyAssignment | None) -> list[WorkerSlot | None]:
+    """The slot of every executor, however slots are numbered; nothing of what does not run."""
+    if placement is None:
+        return []
+    return [None if slot < 0 else placement.slots[slot] for slot in placement.slot_of_executor]
+
+
+def _move_to_dict(move: TopologyMove) -> dict[str, Any]:
+    return {
+        "topology": move.topology.id,
+        "name": move.topology.name,
+        "before": placement_to_dict(move.before),
+        "after": placement_to_dict(move.after),
+        "moved": move.moved_executors,
+        "arrives": move.arrives,
+        "num_workers": move.num_workers,
+        "legs": [
+            {
+                "after": placement_to_dict(leg.after),
+                **{kind: [list(slot) for slot in getattr(leg, f"{kind}_workers")] for kind in _KINDS},
+                "vacated": [node.id for node in leg.vacated],
+            }
+            for leg in move.legs
+        ],
+        **{kind: [list(slot) for slot in getattr(move, f"{kind}_workers")] for kind in _KINDS},
+    }
+
+
+def _move(raw: Mapping[str, Any], problem: Problem) -> TopologyMove:
+    legs = tuple(
+        Leg(placement_of(leg["after"]), *_workers(leg), tuple(_node(problem, node) for node in leg["vacated"]))
+        for leg in raw["legs"]
+    )
+    topology = problem.topologies[problem.topology_index[raw["topology"]]]
+    before, after = placement_of(raw["before"]), placement_of(raw["after"])
+    moved, workers = raw["moved"], _workers(raw)
+    return TopologyMove(topology, before, after, moved, *workers, legs, raw["arrives"], raw["num_workers"])
+
+
+_KINDS = ("stopped", "started", "kept")
+
+_Slots = tuple[WorkerSlot, ...]
+
+
+def _workers(raw: Mapping[str, Any]) -> tuple[_Slots, _Slots, _Slots]:
+    stopped, started, kept = (tuple(WorkerSlot(*slot) for slot in raw[kind]) for kind in _KINDS)
+    return stopped, started, kept
+
+
+def _node(problem: Problem, node: str) -> Any:
+    return problem.supervisors[problem.node_index[node]]

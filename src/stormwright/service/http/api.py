@@ -1,0 +1,86 @@
+"""The endpoints as routes: bodies are checked, and whatever goes wrong is answered as JSON."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+
+import orjson
+from pydantic import BaseModel, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from stormwright.client.shapes import FaultTold, Refused
+from stormwright.errors import ConflictError, Fault, InputError, NotThereError, StormwrightError
+from stormwright.formats.document.faults import join_path
+from stormwright.service.http.bodies import Bodies
+from stormwright.service.http.endpoints import ENDPOINTS, Asking, Endpoint
+from stormwright.service.http.openapi import openapi
+from stormwright.service.operating.desk import Desk
+
+log = logging.getLogger(__name__)
+
+#: Of a body; the largest that means something names some thousand topologies.
+MAX_BODY_BYTES = 2**20
+
+_JSON = "application/json"
+
+
+def api_routes(desk: Desk) -> list[Route]:
+    """All endpoints of `ENDPOINTS`, and ``/v1/openapi.json`` that describes them.
+
+    Parameters
+    ----------
+    desk
+        Answers.
+    """
+    bodies = Bodies(MAX_BODY_BYTES, 16 * MAX_BODY_BYTES)
+    described = orjson.dumps(openapi(ENDPOINTS))
+
+    async def describe(_: Request) -> Response:
+        return Response(described, media_type=_JSON)
+
+    routes = [Route(each.path, _answering(desk, each, bodies), methods=[each.method]) for each in ENDPOINTS]
+    return [*routes, Route("/v1/openapi.json", describe, methods=["GET"])]
+
+
+def _answering(desk: Desk, endpoint: Endpoint, bodies: Bodies) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        body = await bodies.read(request) if endpoint.takes else b""
+        return await run_in_threadpool(_answered, desk, endpoint, request, body)
+
+    return answer
+
+
+def _answered(desk: Desk, endpoint: Endpoint, request: Request, body: bytes) -> Response:
+    try:
+        taken = _read(endpoint.takes, body) if endpoint.takes else None
+        asking = Asking(request.path_params, request.query_params.multi_items(), taken)
+        return _shaped(endpoint.call(desk, asking), endpoint.status)
+    except InputError as error:
+        faults = tuple(FaultTold(path=fault.path, message=fault.message) for fault in error.faults)
+        return _shaped(Refused(error=str(error), faults=faults), 400)
+    except NotThereError as error:
+        return _shaped(Refused(error=str(error)), 404)
+    except ConflictError as error:
+        return _shaped(Refused(error=str(error)), 409)
+    except (sqlite3.Error, StormwrightError) as error:
+        log.warning("%s %s: %s", endpoint.method, endpoint.path, error)
+        return _shaped(Refused(error=f"cannot be done now: {error}"), 503)
+
+
+def _read(shape: type[BaseModel], body: bytes) -> BaseModel:
+    try:
+        return shape.model_validate_json(body)
+    except ValidationError as invalid:
+        found: Sequence[Fault] = [
+            Fault(error["msg"], join_path("$", *error["loc"])) for error in invalid.errors(include_url=False)
+        ]
+        raise InputError("request", found) from invalid
+
+
+def _shaped(answer: BaseModel, status: int) -> Response:
+    return Response(answer.model_dump_json(), status, media_type=_JSON)

@@ -1,0 +1,175 @@
+"""The endpoints that people and programs operate the service by: what each takes and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from stormwright.client import shapes
+from stormwright.errors import Fault, InputError
+from stormwright.service.operating.desk import Desk
+
+#: Entries of one answer at most.
+MOST = 1000
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What a request has: of its path, its query, and its body as the endpoint's shape."""
+
+    path: Mapping[str, str]
+    query: Sequence[tuple[str, str]]
+    body: Any = None
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One way to ask.
+
+    Parameters
+    ----------
+    method, path
+        Of HTTP; names in braces stand for a part of the path.
+    text
+        What it does.
+    answers, status
+        Shape and status of the answer.
+    call
+        Gives it.
+    takes
+        Shape of the body; None for no body.
+    query
+        Name of a parameter → what it means.
+    """
+
+    method: str
+    path: str
+    text: str
+    answers: type[BaseModel]
+    call: Callable[[Desk, Asking], BaseModel]
+    takes: type[BaseModel] | None = None
+    status: int = 200
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+def _plans(desk: Desk, asking: Asking) -> BaseModel:
+    states = [value for name, value in asking.query if name == "state"]
+    known = get_args(shapes.PlanState)
+    if wrong := [state for state in states if state not in known]:
+        told = f"should be one of {', '.join(known)}"
+        raise InputError("plans", [Fault(f"{told}; got {state}", "$.state") for state in wrong])
+    return desk.plans(states, _number(asking, "limit", 100, 1))
+
+
+def _history(desk: Desk, asking: Asking) -> BaseModel:
+    return desk.history(_number(asking, "limit", 50, 1), _number(asking, "before", None, 0))
+
+
+def _revert(desk: Desk, asking: Asking) -> BaseModel:
+    text = asking.path["n"]
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise InputError("history", [Fault(f"should be the number of an entry, got {text}", "$.n")])
+    return desk.revert(int(text), asking.body)
+
+
+def _number(asking: Asking, name: str, default: Any, least: int) -> Any:
+    told = [value for key, value in asking.query if key == name]
+    if not told:
+        return default
+    if not (told[-1].isascii() and told[-1].isdigit() and len(told[-1]) < 19 and int(told[-1]) >= least):
+        raise InputError("query", [Fault(f"should be a number from {least} on, got {told[-1]}", f"$.{name}")])
+    return min(int(told[-1]), MOST) if name == "limit" else int(told[-1])
+
+
+def _of_plan(what: str) -> Callable[[Desk, Asking], BaseModel]:
+    return lambda desk, asking: getattr(desk, what)(asking.path["plan"], asking.body)
+
+
+_LIMIT = {"limit": f"so many at most, up to {MOST}"}
+
+ENDPOINTS: Sequence[Endpoint] = (
+    Endpoint(
+        "POST",
+        "/v1/plans",
+        "Begin to make a plan. It is planning at first; ask for it by its id, and discard it to cancel that.",
+        shapes.Plan,
+        lambda desk, asking: desk.ask(asking.body),
+        shapes.PlanAsked,
+        202,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/plans",
+        "Plans, the newest first.",
+        shapes.Plans,
+        _plans,
+        query={"state": "only those in this state; may be given several times", **_LIMIT},
+    ),
+    Endpoint(
+        "GET", "/v1/plans/{plan}", "A plan whole.", shapes.Plan, lambda desk, asking: desk.plan(asking.path["plan"])
+    ),
+    Endpoint(
+        "POST",
+        "/v1/plans/{plan}/apply",
+        "Begin to apply a plan, in stages that are judged; 409 where the cluster has changed since.",
+        shapes.Plan,
+        _of_plan("apply"),
+        shapes.Told,
+        202,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/plans/{plan}/stop",
+        "Stop a plan as soon as no topology is half way.",
+        shapes.Plan,
+        _of_plan("stop"),
+        shapes.Told,
+        202,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/plans/{plan}/resume",
+        "Go on with a plan that was stopped or waits; what has moved is taken as good.",
+        shapes.Plan,
+        _of_plan("resume"),
+        shapes.Told,
+        202,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/plans/{plan}/discard",
+        "Give a plan up, or that it is made; what it has moved stays.",
+        shapes.Plan,
+        _of_plan("discard"),
+        shapes.Told,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/history",
+        "What was done, by whom, why, what was promised and what came of it; the newest first.",
+        shapes.History,
+        _history,
+        query={"before": "only entries with a lower number", **_LIMIT},
+    ),
+    Endpoint(
+        "POST",
+        "/v1/history/{n}/revert",
+        "Begin to restore the placement as it was before an entry; the answer is the plan that does it.",
+        shapes.Plan,
+        _revert,
+        shapes.Told,
+        202,
+    ),
+    Endpoint("GET", "/v1/modes", "What the service may do by itself.", shapes.Modes, lambda desk, _: desk.modes()),
+    Endpoint(
+        "PUT",
+        "/v1/modes",
+        "Let it do other things by itself from now on.",
+        shapes.Modes,
+        lambda desk, asking: desk.change_modes(asking.body),
+        shapes.ModesChange,
+    ),
+)

@@ -1,0 +1,102 @@
+"""What the loop hands over: decisions that people look at first, and the plan that is being applied."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping
+
+from stormwright.client.shapes import Mode
+from stormwright.controller.aims.outlook import TRAFFIC, Outlooks
+from stormwright.controller.aims.refused import FIRST_S, Refusal, Refused, crowds
+from stormwright.controller.policy import Decision
+from stormwright.model import Problem
+from stormwright.service.kept.history import History
+from stormwright.service.looking import SNAPSHOT_S, Looking
+from stormwright.service.memory import Memory
+from stormwright.service.operating.applying import Applying
+from stormwright.service.operating.desk import Desk
+from stormwright.service.operating.guard import Guard
+from stormwright.service.view import View
+
+
+class Watched:
+    """The cluster and its history, for a plan that is applied.
+
+    Parameters
+    ----------
+    looking, view
+        Tell what runs now, and how old that is.
+    history, memory
+        Judge what came of moves, and know when the last was.
+    refused
+        Is told where topologies do worse.
+    """
+
+    def __init__(self, looking: Looking, view: View, history: History, memory: Memory, refused: Refused) -> None:
+        self._looking, self._view, self._history, self._memory = looking, view, history, memory
+        self._refused = refused
+
+    def look(self) -> Problem | None:
+        """What runs now; None where Nimbus has not asked since the last move, or not for long."""
+        age_s = self._view.age_s()
+        problem = self._looking.observe()
+        if problem is None or age_s > SNAPSHOT_S or time.monotonic() - age_s < self._memory.last_change_s:
+            return None
+        return problem
+
+    def decide(self, problem: Problem, decision: Decision) -> int:
+        """Note a decision in the history; its moment."""
+        self._history.decide(problem, decision, dry_run=False)
+        return self._history.decision_ms
+
+    def worse(self, problem: Problem) -> Mapping[str, str]:
+        """Topologies that do measurably worse since they were moved → why."""
+        return {each.moved.topology: each.why for each in self._history.worse(problem)}
+
+    def judging(self) -> Collection[str]:
+        """Topologies of which it is still measured what came of their moves."""
+        pending: Collection[str] = self._history.judged().get("pending", ())
+        return pending
+
+    def refuse(self, problem: Problem, topologies: Mapping[str, str]) -> None:
+        """Topologies are not brought again soon to where they are now; with the reason."""
+        rates, now_ms = Outlooks(problem, TRAFFIC).rate_tps, time.time() * 1000
+        for topology, why in topologies.items():
+            index = problem.topology_index.get(topology)
+            if index is not None:
+                where, until_ms = crowds(problem, index, problem.current_slot), now_ms + FIRST_S * 1000
+                self._refused.note(topology, Refusal(where, None, rates.get(topology, 0.0), until_ms, FIRST_S, why))
+
+
+class Dealing:
+    """Deals with decisions by the modes, and applies plans; on the loop's thread.
+
+    Parameters
+    ----------
+    guard
+        Tells what the modes allow.
+    desk
+        Keeps what is proposed.
+    applying
+        Applies plans.
+    view
+        Tells what runs now.
+    """
+
+    def __init__(self, guard: Guard, desk: Desk, applying: Applying, view: View) -> None:
+        self._guard, self._desk, self._applying, self._view = guard, desk, applying, view
+
+    def advance(self, stop: threading.Event | None) -> bool:
+        """As `Applying.advance`."""
+        return self._applying.advance(stop)
+
+    def verdict(self, decision: Decision) -> tuple[Mode, str]:
+        """As `Guard.verdict`."""
+        return self._guard.verdict(decision)
+
+    def propose(self, decision: Decision) -> None:
+        """As `Desk.propose`."""
+        problem = self._view.problem()
+        if problem is not None and decision.plan.steps:
+            self._desk.propose(problem, decision)

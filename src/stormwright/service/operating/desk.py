@@ -1,0 +1,285 @@
+"""What people ask a service for: plans, what becomes of them, and the history. Every answer is a shape of the API."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, cast
+
+import orjson
+
+from stormwright.client import shapes
+from stormwright.controller.planning.plan import MovePlan
+from stormwright.controller.plans.draft import Draft, Wish, drafted, measured_rates, restored
+from stormwright.controller.plans.overloaded import FewestMoves
+from stormwright.controller.plans.relied import changes, relied_on
+from stormwright.controller.plans.stages import staged
+from stormwright.controller.plans.told import Pause, expected_pause, plan_document, planned_step
+from stormwright.controller.policy import Decision, planned_slots
+from stormwright.errors import ConflictError, StormwrightError
+from stormwright.model import Problem, Scheduler
+from stormwright.service.operating.guard import Guard
+from stormwright.service.operating.ledger import Ledger, judged_shapes
+from stormwright.service.operating.plans import HALTED, OPEN, UNDER_WAY, PlanRow, Plans
+
+log = logging.getLogger(__name__)
+
+#: Who asks for plans that the service makes by itself.
+ITSELF = "stormwright"
+
+#: Proposals that nobody has applied after so many seconds are discarded: the load has changed.
+PROPOSED_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Makers:
+    """Who places, for a plan.
+
+    Parameters
+    ----------
+    goal
+        What the service itself goes by.
+    scheduler
+        Goal → who decides.
+    keeping
+        Places what has no slot and leaves alone what runs.
+    """
+
+    goal: str
+    scheduler: Callable[[str], Scheduler]
+    keeping: Scheduler
+
+
+class Desk:
+    """Answers what people ask; safe to use from several threads. Plans are made one at a time, in a thread of its own.
+
+    Parameters
+    ----------
+    plans, ledger, guard
+        Keep plans, what was done, and modes.
+    problem
+        What runs now, under the load measured last.
+    makers
+        Who places.
+    """
+
+    def __init__(
+        self, plans: Plans, ledger: Ledger, guard: Guard, problem: Callable[[], Problem | None], makers: Makers
+    ) -> None:
+        self._plans, self._ledger, self._guard, self._problem, self._makers = plans, ledger, guard, problem, makers
+        self._thread = ThreadPoolExecutor(1, "stormwright-plans")
+        self._starting = threading.Lock()
+        for row in plans.rows(["planning", "planned"], most=2**31):
+            if row.state == "planning" or row.kind == "revert":
+                plans.change(row.id, [row.state], "failed", "the service ended before it was made")
+
+    def close(self) -> None:
+        """Make no more plans."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    # Plans ------------------------------------------------------------------------------------------------------------
+
+    def ask(self, asked: shapes.PlanAsked) -> shapes.Plan:
+        """Begin to make a plan; the answer has its id."""
+        goal = asked.goal or self._makers.goal
+        plan = self._plans.add("plan", goal, asked.by, asked.reason, asked.model_dump())
+        wish = Wish(goal, asked.topologies, asked.nodes, asked.least_gain_percent, asked.only is not None)
+        scheduler = FewestMoves(self._makers.keeping) if wish.repairs else self._makers.scheduler(goal)
+        self._thread.submit(self._make, plan, lambda problem: drafted(problem, scheduler, wish))
+        return self.plan(plan)
+
+    def revert(self, n: int, told: shapes.Told) -> shapes.Plan:
+        """Begin to restore the placement as it was before an entry of the history.
+
+        Raises
+        ------
+        NotThereError, ConflictError
+            There is no such entry, it has moved nothing, or a plan is under way, or everything is frozen.
+        """
+        before = self._ledger.before(n)
+        self._require_free()
+        reason = f"entry {n} of the history: {told.reason}"
+        plan = self._plans.add("revert", self._makers.goal, told.by, reason, {"n": n})
+
+        def start() -> None:
+            self._make(plan, lambda problem: restored(problem, before, self._makers.goal))
+            row = self._plans.row(plan)
+            if row.state == "planned":
+                try:
+                    self._start(row, told.by)
+                except StormwrightError as error:
+                    self._plans.change(plan, ["planned"], "failed", str(error))
+
+        self._thread.submit(start)
+        return self.plan(plan)
+
+    def propose(self, problem: Problem, decision: Decision) -> str | None:
+        """Keep a decision of the service itself as a plan that waits for a person; its id, None where it is kept."""
+        steps = decision.plan.steps
+        if not steps:
+            return None
+        for row in self._plans.rows(["proposed"]):
+            if time.time() - row.created_ms / 1000 > PROPOSED_S:
+                self._plans.change(row.id, ["proposed"], "discarded", "nobody has applied it for an hour")
+        plan = self._plans.add("plan", self._makers.goal, ITSELF, decision.reason, {})
+        slots = planned_slots(problem, decision.plan.moves)
+        moves = MovePlan(steps, decision.plan.left)
+        self._keep(plan, Draft(problem, moves, slots, decision.reason, "", decision.promises), "proposed")
+        return plan
+
+    def plans(self, states: Collection[str] = (), most: int = 100) -> shapes.Plans:
+        """Plans, the newest first."""
+        return shapes.Plans(plans=tuple(shapes.PlanLine(**self._line(row)) for row in self._plans.rows(states, most)))
+
+    def plan(self, plan: str) -> shapes.Plan:
+        """One plan; it raises what `Plans.row` raises."""
+        row = self._plans.row(plan)
+        judged = self._ledger.came_of(row.decision) if row.decision is not None else {}
+        document = orjson.loads(row.document)
+        rows = self._plans.steps(plan)
+        steps = [planned_step(each.told, each.number, each.stage, cast(shapes.StepState, each.state)) for each in rows]
+        came = [each for topology, some in judged.items() for each in judged_shapes(topology, some)]
+        return shapes.Plan(**document | self._line(row) | {"made": tuple(steps), "judged": tuple(came)})
+
+    def apply(self, plan: str, told: shapes.Told) -> shapes.Plan:
+        """Begin to apply a plan.
+
+        Raises
+        ------
+        NotThereError, ConflictError
+            There is none; it is not to be applied any more; the cluster has changed since it was made; another one is
+            under way; everything is frozen; or somebody else has to apply it than who asked for it.
+        """
+        row = self._plans.row(plan)
+        if row.state not in OPEN:
+            raise ConflictError(f"plan {plan} is {row.state}: only one that is planned or proposed is applied")
+        if self._guard.modes.two_people and told.by == row.who:
+            raise ConflictError(f"plan {plan} was asked for by {row.who}: somebody else has to apply it")
+        self._start(row, told.by)
+        return self.plan(plan)
+
+    def stop(self, plan: str, told: shapes.Told) -> shapes.Plan:
+        """Stop a plan as soon as nobody is half way."""
+        row = self._plans.row(plan)
+        if row.state not in ("applying", "judging"):
+            raise ConflictError(f"plan {plan} is {row.state}: there is nothing to stop")
+        self._plans.ask_to_stop(plan)
+        log.info("plan %s is to stop, says %s: %s", plan, told.by, told.reason)
+        return self.plan(plan)
+
+    def resume(self, plan: str, told: shapes.Told) -> shapes.Plan:
+        """Go on with a plan that was stopped or waits; a stage that has moved is taken as good."""
+        row = self._plans.row(plan)
+        if row.state not in HALTED:
+            raise ConflictError(f"plan {plan} is {row.state}: only one that was stopped or waits is resumed")
+        self._require_free()
+        steps = self._plans.steps(plan)
+        stage_made = all(each.state == "moved" for each in steps if each.stage == row.stage)
+        last = max((each.stage for each in steps), default=0)
+        stage = row.stage + stage_made
+        self._plans.change(plan, HALTED, "applying" if stage <= last else "done", stage=stage, stop=0)
+        log.info("plan %s goes on, says %s: %s", plan, told.by, told.reason)
+        return self.plan(plan)
+
+    def discard(self, plan: str, told: shapes.Told) -> shapes.Plan:
+        """Give up a plan, or that it is made; what it has moved stays where it is."""
+        row = self._plans.row(plan)
+        if not self._plans.change(plan, ["planning", *OPEN, *HALTED], "discarded", f"{told.by}: {told.reason}"):
+            raise ConflictError(f"plan {plan} is {row.state}: it cannot be discarded")
+        return self.plan(plan)
+
+    # History and modes ------------------------------------------------------------------------------------------------
+
+    def history(self, most: int = 50, before_n: int | None = None) -> shapes.History:
+        """What was done, the newest first."""
+        return self._ledger.entries(most, before_n)
+
+    def modes(self) -> shapes.Modes:
+        """What the service may do by itself."""
+        return self._guard.modes
+
+    def change_modes(self, wanted: shapes.ModesChange) -> shapes.Modes:
+        """Let other modes hold; to freeze stops a plan under way. It raises what `Guard.change` raises."""
+        modes = self._guard.change(wanted)
+        under_way = self._plans.under_way()
+        if modes.frozen and under_way:
+            self._plans.ask_to_stop(under_way.id)
+        return modes
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _require_free(self) -> None:
+        if self._guard.modes.frozen:
+            raise ConflictError(f"everything is frozen: {self._guard.modes.frozen}")
+        if other := self._plans.under_way():
+            raise ConflictError(f"plan {other.id} is {other.state}: one is applied at a time")
+
+    def _start(self, row: PlanRow, by: str) -> None:
+        with self._starting:
+            self._require_free()
+            problem = self._problem()
+            if problem is None:
+                raise ConflictError("Nimbus has not asked yet: try again in 10 s")
+            rates = measured_rates(problem) if row.kind == "plan" else None
+            if found := changes(orjson.loads(row.relied), problem, {}, rates):
+                raise ConflictError(
+                    f"plan {row.id} cannot be applied, as the cluster has changed since: {'; '.join(found)}; plan anew"
+                )
+            if not self._plans.steps(row.id):
+                self._plans.change(row.id, OPEN, "done", "nothing was to move")
+                return
+            kind, reason = ("revert", row.reason) if row.kind == "revert" else ("plan", row.reason)
+            n = self._ledger.begin(kind, by, reason, orjson.loads(row.document).get("gain", ""), row.id)
+            self._plans.change(row.id, OPEN, "applying", decision=n, approved_by=by, stage=0, stop=0, tries=0)
+
+    def _make(self, plan: str, make: Callable[[Problem], Draft]) -> None:
+        try:
+            problem = self._problem()
+            if problem is None:
+                raise ConflictError("Nimbus has not asked yet: try again in 10 s")
+            self._keep(plan, make(problem), "planned")
+        except StormwrightError as error:
+            self._plans.change(plan, ["planning"], "failed", str(error))
+        except Exception as error:  # a bug of a scheduler: who waits for the plan is told
+            log.exception("plan %s could not be made", plan)
+            self._plans.change(plan, ["planning"], "failed", f"{type(error).__name__}: {error}")
+
+    def _keep(self, plan: str, draft: Draft, state: str) -> None:
+        steps = draft.plan.steps
+        relied = relied_on(draft.problem, steps, measured_rates(draft.problem))
+        document = plan_document(draft, self._pause)
+        # What goes back is not judged.
+        stages = [0] * len(steps) if self._plans.row(plan).kind == "revert" else staged(steps)
+        self._plans.made(
+            plan, state, draft.why, document, relied, draft.promises, list(zip(stages, steps, strict=True))
+        )
+
+    def _pause(self, name: str) -> Pause:
+        return expected_pause(self._ledger.pauses(name), self._ledger.pauses())
+
+    def _line(self, row: PlanRow) -> dict[str, Any]:
+        document = orjson.loads(row.document)
+        steps = self._plans.steps(row.id) if row.state in (*UNDER_WAY, *HALTED) else []
+        made = sum(each.state == "moved" for each in steps)
+        if row.state == "done":
+            made = document.get("steps", 0)
+        known = ("topologies", "steps", "stages", "score_before", "score_after", "gain")
+        return {name: document[name] for name in known if name in document} | {
+            "id": row.id,
+            "state": row.state,
+            "why": row.why,
+            "kind": row.kind,
+            "goal": row.goal,
+            "by": row.who,
+            "reason": row.reason,
+            "created_ms": row.created_ms,
+            "age_s": max(time.time() - row.created_ms / 1000, 0.0),
+            "steps_made": made,
+            "stage": row.stage,
+            "decision": row.decision,
+            "approved_by": row.approved_by,
+        }

@@ -1,0 +1,211 @@
+"""Plans as they are kept, and where each stands."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+
+from stormwright.controller.planning.plan import Step
+from stormwright.controller.plans.saved import step_of_dict, step_to_dict
+from stormwright.errors import NotThereError
+from stormwright.history.judged.promise import Promise
+from stormwright.model import Problem
+from stormwright.service.operating.state import State
+
+#: States in which a plan is under way: nobody else moves anything meanwhile.
+UNDER_WAY = ("applying", "judging", "taking back")
+
+#: States in which a plan may be applied for the first time, and those in which it waits for a person.
+OPEN, HALTED = ("planned", "proposed"), ("waiting", "stopped")
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """A plan as it is kept: the columns of its table."""
+
+    id: str
+    created_ms: int
+    kind: str
+    goal: str
+    who: str
+    reason: str
+    asked: str
+    state: str
+    why: str
+    document: str
+    relied: str
+    promises: str
+    stage: int
+    stop: int
+    tries: int
+    approved_by: str
+    decision: int | None
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """A step as it is kept."""
+
+    plan: str
+    number: int
+    stage: int
+    state: str
+    document: str
+
+    @property
+    def told(self) -> Mapping[str, Any]:
+        """As `step_to_dict` gave it."""
+        found: Mapping[str, Any] = orjson.loads(self.document)
+        return found
+
+    def step(self, problem: Problem) -> Step:
+        """The step itself; it raises what `step_of_dict` raises."""
+        return step_of_dict(self.told, problem)
+
+
+class Plans:
+    """Keeps plans.
+
+    Parameters
+    ----------
+    state
+        Where.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def add(self, kind: str, goal: str, who: str, reason: str, asked: Mapping[str, Any]) -> str:
+        """Keep a plan that is yet to be made; its id.
+
+        Parameters
+        ----------
+        kind
+            ``plan`` or ``revert``.
+        goal
+            What it is to be better in.
+        who, reason
+            Who asked for it, and why.
+        asked
+            All that was asked, for people.
+        """
+        plan = secrets.token_hex(4)
+        row = (plan, round(time.time() * 1000), kind, goal, who, reason, orjson.dumps(asked).decode(), "planning")
+        with self._state.change() as to:
+            to.execute("INSERT INTO plans VALUES (?,?,?,?,?,?,?,?,'','{}','{}','{}',0,0,0,'',NULL)", row)
+        return plan
+
+    def made(
+        self,
+        plan: str,
+        state: str,
+        why: str,
+        document: Mapping[str, Any],
+        relied: Mapping[str, Any],
+        promises: Mapping[str, Promise],
+        steps: Sequence[tuple[int, Step]],
+    ) -> bool:
+        """Keep what was planned; False where the plan was discarded meanwhile.
+
+        Parameters
+        ----------
+        plan, state, why
+            Its id, and where it stands now.
+        document
+            What people see of it (`stormwright.controller.plans.told.plan_document`).
+        relied
+            What it relies on (`stormwright.controller.plans.relied.relied_on`).
+        promises
+            Topology → what is predicted of it.
+        steps
+            Each with its stage.
+        """
+        told = [orjson.dumps(each).decode() for each in (document, relied, {t: asdict(p) for t, p in promises.items()})]
+        with self._state.change() as to:
+            done = to.execute(
+                "UPDATE plans SET state = ?, why = ?, document = ?, relied = ?, promises = ? "
+                "WHERE id = ? AND state = 'planning'",
+                (state, why, *told, plan),
+            )
+            if not done.rowcount:
+                return False
+            for number, (stage, step) in enumerate(steps):
+                row = (plan, number, stage, "planned", orjson.dumps(step_to_dict(step)).decode())
+                to.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", row)
+        return True
+
+    def change(self, plan: str, of: Collection[str], state: str, why: str = "", **columns: Any) -> bool:
+        """Bring a plan from one of some states to another; False where it is in none of them any more.
+
+        Parameters
+        ----------
+        plan
+            Its id.
+        of
+            The states.
+        state, why
+            The other one, and what there is to say of it.
+        columns
+            Of its table, that change with it.
+        """
+        names = "".join(f", {name} = ?" for name in columns)
+        marks = ", ".join("?" * len(of))
+        statement = f"UPDATE plans SET state = ?, why = ?{names} WHERE id = ? AND state IN ({marks})"  # noqa: S608 (names are ours)
+        with self._state.change() as to:
+            done = to.execute(statement, (state, why, *columns.values(), plan, *of))
+            return bool(done.rowcount)
+
+    def set_step(self, plan: str, number: int, state: str) -> None:
+        """Note where a step stands."""
+        with self._state.change() as to:
+            to.execute("UPDATE steps SET state = ? WHERE plan = ? AND number = ?", (state, plan, number))
+
+    def set_stage_back(self, plan: str, stage: int) -> None:
+        """The steps of a stage are undone."""
+        with self._state.change() as to:
+            to.execute(
+                "UPDATE steps SET state = 'back' WHERE plan = ? AND stage = ? AND state != 'planned'", (plan, stage)
+            )
+
+    def ask_to_stop(self, plan: str) -> None:
+        """It is to stop as soon as nobody is half way."""
+        with self._state.change() as to:
+            to.execute("UPDATE plans SET stop = 1 WHERE id = ?", (plan,))
+
+    def row(self, plan: str) -> PlanRow:
+        """One plan.
+
+        Raises
+        ------
+        NotThereError
+            There is none of this id.
+        """
+        rows = self._state.read("SELECT * FROM plans WHERE id = ?", plan)
+        if not rows:
+            raise NotThereError(f"there is no plan {plan}; `GET /v1/plans` lists them")
+        return PlanRow(**rows[0])
+
+    def rows(self, states: Collection[str] = (), most: int = 100) -> list[PlanRow]:
+        """Plans, the newest first; those in some states, or all."""
+        where = f"WHERE state IN ({', '.join('?' * len(states))})" if states else ""
+        statement = f"SELECT * FROM plans {where} ORDER BY created_ms DESC, rowid DESC LIMIT ?"  # noqa: S608 (marks only)
+        return [PlanRow(**row) for row in self._state.read(statement, *states, most)]
+
+    def under_way(self) -> PlanRow | None:
+        """The plan that is being applied."""
+        rows = self.rows(UNDER_WAY, 1)
+        return rows[0] if rows else None
+
+    def steps(self, plan: str) -> list[StepRow]:
+        """Its steps in their order."""
+        rows = self._state.read("SELECT * FROM steps WHERE plan = ? ORDER BY number", plan)
+        return [StepRow(**row) for row in rows]
+
+    def promises(self, row: PlanRow) -> dict[str, Promise]:
+        """Topology → what the plan promises it."""
+        return {topology: Promise(**raw) for topology, raw in orjson.loads(row.promises).items()}

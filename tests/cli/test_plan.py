@@ -1,0 +1,105 @@
+"""``stormwright plan``, ``apply``, ``revert``, ``mode`` and ``history``: of a file, and beside a service."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stormwright.formats import write_problem
+from stormwright.model import LoadProfile
+from stormwright.model.load import assumed_load
+from tests.controller.builders import on, place, problem, topology
+from tests.service.http.test_api import HOST, nimbus, port, running  # noqa: F401 (fixtures)
+from tests.service.operating.nimbus import Nimbus
+
+A, B = topology("a"), topology("b")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    current = {A.id: on("n0", "n1"), B.id: place([("n0", 6701), ("n2", 6700)], [0, 1, 0, 1])}
+    load = LoadProfile({each.id: assumed_load(each, 3e9) for each in (A, B)}, start_ms=0, end_ms=1000)
+    path = tmp_path / "problem.json"
+    write_problem(path, problem([A, B], nodes=4, slots=3, current=current, load=load))
+    return path
+
+
+def test_a_plan_of_a_file_tells_what_moves_and_what_that_brings(run, file):
+    code, out, _ = run("plan", file, "--goal", "traffic")
+    assert code == 0
+    assert "inter-node traffic 1 → 0 tuples/s" in out
+    for label in ("throughput, trees/s", "latency", "score of 100", "limited by", "pauses are assumed"):
+        assert label in out
+    code, out, _ = run("plan", file, "--goal", "traffic", "--json")
+    plan = json.loads(out)
+    assert (code, plan["topologies"]) == (0, 2)
+    assert plan["score_after"] > plan["score_before"]
+    assert plan["after"]["traffic_tps"] == 0
+    assert plan["after"]["throughput_tps"]["low"] <= plan["after"]["throughput_tps"]["value"]
+
+
+def test_exit_codes_as_terraform_has_them(run, file, tmp_path):
+    assert run("plan", file, "--goal", "traffic", "--detailed-exitcode")[0] == 2
+    assert run("plan", file, "--only", "overloaded", "--detailed-exitcode")[0] == 0
+    code, _, err = run("plan", tmp_path / "none.json", "--detailed-exitcode")
+    assert (code, "No such file" in err) == (1, True)
+    assert run("plan", tmp_path / "none.json")[0] == 2
+
+
+def test_patterns_choose_who_may_move(run, file):
+    _, out, _ = run("plan", file, "--goal", "traffic", "--topology", "a*", "--json")
+    assert [each["name"] for each in json.loads(out)["moved"]] == ["a"]
+    _, out, _ = run("plan", file, "--goal", "traffic", "--node", "host2", "--json")
+    assert [each["name"] for each in json.loads(out)["moved"]] == ["b"]
+
+
+def test_options_without_effect_are_refused(run, file):
+    code, _, err = run("plan", file, "--list", "--by", "anna")
+    assert code == 2
+    assert "--list: has no effect: a plan of a FILE is not kept" in err
+    assert "--by: has no effect" in err
+    assert "--scheduler: has no effect: a running service decides" in run("plan", "--scheduler", "even")[2]
+
+
+def test_beside_a_service(run, nimbus: Nimbus, port: int, running: None) -> None:  # noqa: F811
+    before = nimbus.where()
+    where = ("--service", f"http://{HOST}:{port}", "--by", "anna")
+    code, out, err = run("plan", *where, "--goal", "traffic", "--gain", 0, "--reason", "less traffic", "--json")
+    assert (code, err) == (0, "")
+    plan = json.loads(out)["id"]
+    assert "less traffic" in run("plan", *where, "--list")[1]
+    assert f"apply it with: stormwright apply {plan}" in run("plan", *where, "--show", plan)[1]
+    code, out, err = run("apply", plan, *where, "--reason", "as agreed")
+    assert (code, err) == (0, "")
+    assert "done: step" in out
+    assert "entry 1 of the history" in out
+    assert nimbus.where() != before
+    code, out, _ = run("history", *where)
+    assert (code, "less traffic" in out, "anna" in out) == (0, True, True)
+    code, out, err = run("revert", 1, *where)
+    assert (code, err) == (0, "")
+    assert nimbus.where() == before
+    code, _, err = run("apply", plan, *where)
+    assert code == 2
+    assert f"plan {plan} is done: only one that is planned or proposed is applied" in err
+
+
+def test_modes_are_shown_and_said(run, port: int) -> None:  # noqa: F811
+    where = ("--service", f"http://{HOST}:{port}")
+    assert run("mode", *where)[1] == "mode observe\n"
+    code, out, _ = run("mode", "suggest", *where, "--topology", "pay-*=observe", "--window", "22:00-04:00")
+    assert (code, out.splitlines()) == (
+        0,
+        ["mode suggest", "pay-*: observe", "moves things by itself in 22:00-04:00 (UTC)"],
+    )
+    assert "frozen: month end" in run("mode", *where, "--freeze", "month end")[1]
+    assert run("mode", *where, "--unfreeze", "--any-time", "--topology", "pay-*=default")[1] == "mode suggest\n"
+    assert "should be PATTERN=MODE" in run("mode", *where, "--topology", "x=lucky")[2]
+
+
+def test_a_service_that_is_away_is_said(run) -> None:
+    code, _, err = run("apply", "x", "--service", "http://127.0.0.1:1")
+    assert code == 2
+    assert "no service answers there" in err

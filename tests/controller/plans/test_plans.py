@@ -1,0 +1,195 @@
+"""What a plan is made of: what it moves, what it relies on, its stages, and what came of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stormwright.controller.planning.plan import Step, TopologyMove
+from stormwright.controller.plans.back import moves_back
+from stormwright.controller.plans.draft import Wish, drafted
+from stormwright.controller.plans.outcome import unclear
+from stormwright.controller.plans.overloaded import FewestMoves
+from stormwright.controller.plans.relied import changes, relied_on
+from stormwright.controller.plans.saved import step_of_dict, step_to_dict, where
+from stormwright.controller.plans.sides import side_of
+from stormwright.controller.plans.stages import staged
+from stormwright.controller.plans.told import ASSUMED_PAUSE_S, expected_pause
+from stormwright.errors import InputError
+from stormwright.history.judged.evaluation import LATENCY, THROUGHPUT
+from stormwright.history.judged.judging import Judgement
+from stormwright.model import Assignment, LoadProfile, Problem, Supervisor
+from stormwright.model.limits.violations import broken_limits
+from stormwright.model.load import assumed_load
+from stormwright.predict.answer import predict
+from stormwright.schedulers.kit.resolve import keeping_what_runs
+from tests.controller.builders import on, place, problem, topology
+
+
+class Forced:
+    def __init__(self, slots: list[int]) -> None:
+        self._slots = np.array(slots, dtype=np.int32)
+
+    def schedule(self, of: Problem) -> Assignment:
+        return Assignment(self._slots)
+
+
+A, B = topology("a", workers=1), topology("b", workers=1)
+
+
+def two(**more: object) -> Problem:
+    """Each in two workers on two nodes, and a node that is free."""
+    current = {A.id: on("n0"), B.id: on("n1")}
+    load = LoadProfile({t.id: assumed_load(t, 3e9) for t in (A, B)}, start_ms=0, end_ms=1000)
+    return problem([A, B], current=current, load=load, **more)
+
+
+def move(name: str, *, arrives: bool = True) -> TopologyMove:
+    return TopologyMove(topology(name), on("n0"), on("n1"), 4, (), (), (), (), arrives)
+
+
+def test_stages_are_one_a_few_and_the_rest() -> None:
+    steps = [Step((move(f"t{number}"),)) for number in range(9)]
+    assert staged(steps) == [0, 1, 1, 1, 2, 2, 2, 2, 2]
+    assert staged([Step((move("a"), move("b"), move("c")))]) == [0]
+
+
+def test_no_stage_ends_while_somebody_is_in_a_spare_slot() -> None:
+    steps = [Step((move("b", arrives=False),)), Step((move("a"),)), Step((move("b"),)), Step((move("c"),))]
+    assert staged(steps) == [0, 0, 0, 1]
+
+
+def test_steps_are_the_same_after_they_were_kept() -> None:
+    now = two()
+    draft = drafted(now, Forced([4] * 4 + [0] * 4), Wish(repairs=True))
+    assert draft.plan.steps
+    for step in draft.plan.steps:
+        kept = step_of_dict(step_to_dict(step), now)
+        assert [(m.topology.id, m.before, m.after, m.legs, m.num_workers) for m in kept.moves] == [
+            (m.topology.id, m.before, m.after, m.legs, m.num_workers) for m in step.moves
+        ]
+        assert kept.after == step.after
+
+
+def test_only_what_is_meant_moves() -> None:
+    now, wanted = two(), Forced([4] * 4 + [0] * 4)
+    of_a = drafted(now, wanted, Wish(topologies=("a*",), repairs=True))
+    assert {m.topology.id for m in of_a.plan.moves} == {A.id}
+    on_n1 = drafted(now, Forced([4] * 4 + [5] * 4), Wish(nodes=("host1",), repairs=True))
+    assert {m.topology.id for m in on_n1.plan.moves} == {B.id}
+    none = drafted(now, wanted, Wish(topologies=("zz*",)))
+    assert (none.plan.steps, none.why) == ((), "what could be better stays")
+
+
+def test_what_gains_too_little_is_no_plan() -> None:
+    draft = drafted(two(), Forced([4] * 4 + [2] * 4), Wish("traffic"))
+    assert draft.plan.steps == ()
+    assert draft.why.endswith("less than the 20 % that a move has to gain")
+
+
+def crowded(nodes: int = 4) -> Problem:
+    """Two topologies on one node that has CPU for one of them only."""
+    supervisors = tuple(Supervisor(f"n{i}", f"host{i}", (6700, 6701, 6702), cpu_hz=6e9) for i in range(nodes))
+    loads = {t.id: assumed_load(t, 3e9) for t in (A, B)}
+    heavy = {name: type(load)(**{**_fields(load), "cpu_hz": np.full(4, 1.4e9)}) for name, load in loads.items()}
+    current = {A.id: place([("n0", 6700)], [0] * 4), B.id: place([("n0", 6701)], [0] * 4)}
+    return Problem(supervisors, (A, B), current=current, load=LoadProfile(heavy, start_ms=0, end_ms=1000))
+
+
+def _fields(load: object) -> dict[str, object]:
+    return {name: getattr(load, name) for name in load.__dataclass_fields__}  # type: ignore[attr-defined]
+
+
+def test_the_fewest_moves_end_all_broken_limits() -> None:
+    now = crowded()
+    assert broken_limits(now, now.current_slot)
+    draft = drafted(now, FewestMoves(keeping_what_runs("online")), Wish(repairs=True))
+    assert len({m.topology.id for m in draft.plan.moves}) == 1, "one of both is enough"
+    assert broken_limits(now, draft.slots) == []
+    whole = two()
+    assert drafted(whole, FewestMoves(keeping_what_runs("online")), Wish(repairs=True)).plan.steps == ()
+
+
+def test_the_score_is_higher_where_more_is_carried_and_nothing_is_broken() -> None:
+    now = crowded()
+    slots = drafted(now, FewestMoves(keeping_what_runs("online")), Wish(repairs=True)).slots
+    before, after = (side_of(now, each, predict(now, each)) for each in (now.current_slot, slots))
+    assert 0 <= before.score < after.score <= 100
+    assert len(before.violations) == 1
+    assert after.violations == ()
+
+
+def test_what_has_changed_is_said() -> None:
+    now = two()
+    steps = drafted(now, Forced([4] * 4 + [2] * 4), Wish(repairs=True)).plan.steps
+    relied = relied_on(now, steps, {A.id: 100.0})
+    assert changes(relied, now, {}, {A.id: 110.0}) == []
+    assert changes(relied, now, {}, {A.id: 60.0}) == [f"{A.id} does 60 trees/s, and did 100"]
+    after = steps[-1].moves[0].after
+    there = now.with_current({**now.current, A.id: after})
+    assert changes(relied, there, {}) == [f"{A.id} runs somewhere else"]
+    assert changes(relied, there, {A.id: after}) == []
+    other = now.with_current({**now.current, B.id: on("n2")})
+    assert changes(relied, other, {}) == ["n2:6700 is held by b-1-0, and was free"]
+    fewer = two(nodes=2)
+    assert changes(relied, fewer, {}) == ["node n2 is gone"]
+    assert any("ports is [6700]" in each for each in changes(relied, two(slots=1), {}))
+
+
+def test_back_to_exactly_the_ports_of_then() -> None:
+    """Alone they would keep the workers where they are: the node is the right one."""
+    now = two().with_current({A.id: place([("n0", 6701)], [0] * 4), B.id: on("n1")})
+    plan = moves_back(now, {A.id: on("n0")})
+    assert [m.after for step in plan.steps for m in step.moves] == [on("n0")]
+
+
+def test_two_that_have_each_others_ports_change_them() -> None:
+    now = two().with_current({A.id: on("n0"), B.id: place([("n0", 6701)], [0] * 4)})
+    plan = moves_back(now, {A.id: place([("n0", 6701)], [0] * 4), B.id: on("n0")})
+    assert len(plan.steps) == 1
+    assert {m.topology.id: where(m.after)[0] for m in plan.steps[0].moves} == {
+        A.id: ("n0", 6701),
+        B.id: ("n0", 6700),
+    }
+
+
+def test_why_it_cannot_go_back_is_said() -> None:
+    now = two(nodes=2)
+    with pytest.raises(InputError, match="was on n2:6700, which is gone"):
+        moves_back(now, {A.id: on("n2")})
+    with pytest.raises(InputError, match="another topology has a slot of it now"):
+        moves_back(now, {A.id: on("n1")})
+    with pytest.raises(InputError, match="x: is gone"):
+        moves_back(now, {"x": on("n1")})
+
+
+@pytest.mark.parametrize(
+    ("quantity", "promised", "low", "high", "is_clear"),
+    [
+        (THROUGHPUT, 1.5, 1.4, 1.6, True),
+        (THROUGHPUT, 1.5, 1.1, 1.2, True),  # less than promised, and better than before
+        (THROUGHPUT, 1.5, 0.9, 1.6, False),
+        (THROUGHPUT, 1.5, 0.9, 1.1, False),
+        (THROUGHPUT, 1.0, 0.95, 1.05, True),
+        (THROUGHPUT, 1.0, 0.5, 1.5, False),
+        (THROUGHPUT, 0.8, 0.75, 0.85, True),  # a loss that was promised
+        (LATENCY, 0.5, 0.4, 0.6, True),
+        (LATENCY, 1.0, 0.9, 1.1, True),
+        (LATENCY, 0.5, 0.9, 1.1, False),
+        (LATENCY, 1.0, 1.3, 1.5, False),
+    ],
+)
+def test_what_is_clear(quantity: str, promised: float, low: float, high: float, is_clear: bool) -> None:
+    judged = Judgement(quantity, promised, (low + high) / 2, low, high, 9, 9, "")
+    assert (unclear([judged]) == "") == is_clear
+
+
+def test_nothing_measured_is_unclear() -> None:
+    assert unclear([]) == "nothing was measured of it since"
+    assert "too little" in unclear([Judgement(THROUGHPUT, 1.0, None, None, None, 0, 0, "cannot tell")])
+
+
+def test_a_pause_is_told_from_the_past() -> None:
+    assert expected_pause([4.0, 6.0, 20.0], [1.0]).seconds.value == 6.0
+    assert expected_pause([], [1.0]).known_from == "others' last move"
+    assert expected_pause([], []).seconds == ASSUMED_PAUSE_S

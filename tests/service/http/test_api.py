@@ -1,0 +1,195 @@
+"""Plans, history and modes over a real socket: by the client, and by whoever sends anything."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stormwright.client import Client
+from stormwright.client.shapes import Modes
+from stormwright.controller.aims.gains import inter_node_tps
+from stormwright.errors import ClusterError, ConflictError, InputError, NotThereError
+from stormwright.model import Problem, cost_of
+from stormwright.model.arrays import IntArray
+from stormwright.schedulers import make_scheduler
+from stormwright.service.http.api import api_routes
+from stormwright.service.http.app import make_app
+from stormwright.service.http.endpoints import ENDPOINTS
+from stormwright.service.http.server import HttpServer
+from stormwright.storm.bridge import Bridge
+from tests.service.http.test_metrics import STATUS
+from tests.service.operating.nimbus import Nimbus, random_cluster
+
+HOST = "127.0.0.1"
+
+
+def better() -> tuple[Problem, IntArray]:
+    """A cluster, and a placement with less traffic between nodes to which several topologies move."""
+    for seed in range(10_000):
+        cluster, wanted = random_cluster(seed)
+        now, then = (inter_node_tps(cost_of(cluster, slots)) for slots in (cluster.current_slot, wanted))
+        if then < now and len(cluster.topologies) > 3:
+            return cluster, wanted
+    raise AssertionError
+
+
+@pytest.fixture
+def nimbus(tmp_path: Path) -> Iterator[Nimbus]:
+    cluster, wanted = better()
+    made = Nimbus(tmp_path, cluster)
+    made.wants = wanted
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def port(nimbus: Nimbus) -> Iterator[int]:
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        number = free.getsockname()[1]
+    bridge = Bridge(make_scheduler("even"), "even")
+    app = make_app(bridge, lambda _: None, lambda: STATUS, operating=api_routes(nimbus.desk))
+    with HttpServer(app, HOST, number):
+        yield number
+
+
+@pytest.fixture
+def client(port: int) -> Client:
+    return Client(f"http://{HOST}:{port}", "anna")
+
+
+@pytest.fixture
+def running(nimbus: Nimbus) -> Iterator[None]:
+    """The loop of a service."""
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(0.002):
+            nimbus.applying.advance()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+
+
+def ended(client: Client, plan: str) -> str:
+    until = time.monotonic() + 60
+    while (found := client.show(plan)).state in ("planning", "planned", "applying", "judging", "taking back"):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return found.state
+
+
+def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, running: None) -> None:
+    before = nimbus.where()
+    asked = client.plan("less traffic", goal="traffic", least_gain_percent=0)
+    plan = client.made(asked.id)
+    assert (plan.state, plan.by, plan.reason, plan.goal) == ("planned", "anna", "less traffic", "traffic")
+    assert plan.before is not None
+    assert plan.after is not None
+    assert plan.after.traffic_tps < plan.before.traffic_tps
+    assert plan.score_after == plan.after.score
+    assert {step.state for step in plan.made} == {"planned"}
+    assert all(each.pause_from.startswith("assumed") for each in plan.moved)
+    client.apply(plan.id, "as agreed")
+    assert ended(client, plan.id) == "done"
+    done = client.show(plan.id)
+    assert (done.approved_by, done.steps_made) == ("anna", done.steps)
+    assert {each.verdict for each in done.judged} == {"as predicted"}
+    assert nimbus.where() != before
+    entry = client.history().done[0]
+    assert (entry.kind, entry.who, entry.reason, entry.plan) == ("plan", "anna", "less traffic", plan.id)
+    assert {move.pause_s for move in entry.moves} <= {3.0, 6.0}, "each pause takes 3 s there"
+    back = client.revert(entry.n, "no")
+    assert ended(client, back.id) == "done"
+    assert nimbus.where() == before
+    again = client.made(client.plan("once more", goal="traffic", least_gain_percent=0).id)
+    assert {each.pause_from for each in again.moved} == {"its own last 2 moves"}
+    assert {each.pause_s.value for each in again.moved} <= {3.0, 6.0}
+
+
+def test_what_cannot_be_is_told(nimbus: Nimbus, client: Client) -> None:
+    with pytest.raises(NotThereError, match="there is no plan 77"):
+        client.show("77")
+    with pytest.raises(NotThereError, match="the history has no entry 5"):
+        client.revert(5, "no")
+    with pytest.raises(InputError, match=r"windows\[0\]"):
+        client.change_modes(Modes(windows=("whenever",)), "no")
+    plan = nimbus.propose(nimbus.wants)
+    client.change_modes(Modes(frozen="month end"), "accounts")
+    with pytest.raises(ConflictError, match="everything is frozen: month end"):
+        client.apply(plan, "now")
+    assert client.discard(plan, "never").state == "discarded"
+    assert [each.id for each in client.plans(["discarded"]).plans] == [plan]
+    with pytest.raises(ConflictError, match=f"plan {plan} is discarded"):
+        client.apply(plan, "still")
+
+
+def test_modes_are_kept_over_a_restart_and_noted(nimbus: Nimbus, client: Client) -> None:
+    wanted = Modes(default="suggest", topologies={"word-*": "observe"}, windows=("Mon-Fri 22:00-04:00",))
+    assert client.change_modes(wanted, "night shift") == wanted
+    nimbus.again()
+    assert nimbus.desk.modes() == wanted
+    assert nimbus.desk.history().done[0].reason == "night shift"
+
+
+def test_an_address_that_is_none_and_a_service_that_is_away(port: int) -> None:
+    with pytest.raises(InputError, match="should be an address"):
+        Client("ftp://x", "anna")
+    with pytest.raises(ClusterError, match="no service answers there"):
+        Client("http://127.0.0.1:1", "anna").modes()
+
+
+def ask(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection(HOST, port, timeout=10)
+    try:
+        connection.request(method, path, body)
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+    finally:
+        connection.close()
+
+
+def test_faults_come_all_at_once_with_their_paths(port: int) -> None:
+    code, answer = ask(port, "POST", "/v1/plans", b'{"reason": "", "goal": "luck", "speed": 1, "nodes": [3]}')
+    assert code == 400
+    assert {fault["path"] for fault in answer["faults"]} == {"$.reason", "$.by", "$.goal", "$.speed", "$.nodes[0]"}
+    code, answer = ask(port, "GET", "/v1/plans?state=lucky&limit=x")
+    assert (code, answer["faults"][0]["path"]) == (400, "$.state")
+
+
+def test_whatever_is_sent_nothing_breaks(port: int) -> None:
+    rng = random.Random(1)  # noqa: S311 (no secret)
+    parts = [b"{}", b"[]", b"null", b"", b'"x"', b"{", b"\xff\xfe", b"9" * 400, b"[" * 4000]
+    parts.append(b'{"by": "a", "reason": "b"}')
+    for number in range(300):
+        each = rng.choice(ENDPOINTS)
+        names = {"plan": rng.choice(["x", "%00", "..", "%c3"]), "n": rng.choice(["0", "-1", "9" * 30])}
+        path = each.path.format(**names)
+        query = rng.choice(["", "?limit=-1", "?before=99999999999999999999", "?state=%ff", "?limit=0&limit=1"])
+        code, answer = ask(port, each.method, path + query, rng.choice(parts) if each.takes else None)
+        assert code < 500, (number, each.path, answer)
+        assert "error" in answer or code < 300
+
+
+def test_the_description_says_what_is_there(port: int) -> None:
+    code, described = ask(port, "GET", "/v1/openapi.json")
+    assert code == 200
+    assert described["openapi"] == "3.1.0"
+    assert {(path, method.upper()) for path, of in described["paths"].items() for method in of} == {
+        (each.path, each.method) for each in ENDPOINTS
+    }
+    text = json.dumps(described)
+    names = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
+    assert names <= set(described["components"]["schemas"])
