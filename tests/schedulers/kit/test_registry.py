@@ -18,6 +18,8 @@ from stormwright.schedulers.kit.params import Params, param
 from stormwright.schedulers.kit.registry import traits_of
 from stormwright.schedulers.kit.traits import Traits
 from stormwright.schedulers.kit.triggers import BALANCE, NODES, ONLINE, TRAFFIC, Adaptation
+from stormwright.schedulers.queue.queueing import Queueing
+from stormwright.schedulers.queue.weighing import Weighing
 
 ROOT = Path(stormwright.__file__).parent
 
@@ -61,8 +63,10 @@ def test_ours_are_listed():
 @pytest.mark.parametrize("name", registry.SCHEDULERS)
 def test_file_name_is_registry_key(name):
     scheduler = make_scheduler(name)
-    assert isinstance(scheduler, Isolating) == traits_of(name).heeds_limits
-    rule = scheduler.scheduler if isinstance(scheduler, Isolating) else scheduler
+    inside = scheduler.scheduler.scheduler
+    assert [type(frame) for frame in (scheduler, scheduler.scheduler)] == [Queueing, Weighing]
+    assert isinstance(inside, Isolating) == traits_of(name).heeds_limits
+    rule = inside.scheduler if isinstance(inside, Isolating) else inside
     assert type(rule).__module__ == f"stormwright.schedulers.{name}"
     assert scheduler.params == rule.params
 
