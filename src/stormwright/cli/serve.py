@@ -180,6 +180,8 @@ def command(
     """
     from stormwright.controller.planning.plan import MoveBudget
     from stormwright.pipeline.settings import StreamSettings
+    from stormwright.schedulers import parse_settings
+    from stormwright.schedulers.queue.rules import options_in
     from stormwright.service.kept.history import HistorySettings
     from stormwright.service.settings import ServiceSettings
     from stormwright.service.wiring import Service
@@ -192,6 +194,7 @@ def command(
         host=host,
         port=port,
         initial=initial,
+        rules=options_in(parse_settings(assignments)),
         dry_run=dry_run,
         on_failure=hook,
         triggers=told_triggers(scheduler, assignments, objective, **triggers),

@@ -32,15 +32,15 @@ class MinimumDegreeScheduler:
 
     When to use
     -----------
-    Connections between workers are what costs, or rates were not measured and only the streams are known.
+    Connections between nodes are what costs, more than what goes over them.
 
     Ignores
     -------
-    How much executors exchange, racks; load, other than to keep limits and to choose among equals.
+    How much executors exchange, racks, streams; load, other than to keep limits and to choose among equals.
 
     Honours
     -------
-    CPU, memory, executors per worker, traffic, streams
+    CPU, memory, executors per worker, traffic
     """
 
     params_type = MinimumDegreeParams

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +28,8 @@ class ServiceSettings:
         Where Nimbus and the probes reach the service.
     initial
         Scheduler for topologies without a slot; Storm's own by default.
+    rules
+        Options of all schedulers, which `initial` takes over: who comes first, and what users may have.
     dry_run
         Decide and tell, but move nothing.
     on_failure
@@ -47,6 +50,7 @@ class ServiceSettings:
     host: str
     port: int
     initial: str = STORMS_OWN
+    rules: Mapping[str, object] = field(default_factory=dict)
     dry_run: bool = False
     on_failure: Hook | None = None
     keep_records: bool = False

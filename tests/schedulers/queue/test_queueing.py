@@ -10,12 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stormwright.model import UNPLACED, Problem, violations
+from stormwright.model import UNPLACED, Assignment, Component, Problem, Unplaced, default_executor_runs, violations
 from stormwright.model.conf.users import USERS
 from stormwright.model.limits.users import OverLimit
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.anew.anew import Anew
+from stormwright.schedulers.kit.params import NoParams
 from stormwright.schedulers.kit.registry import SCHEDULERS
+from stormwright.schedulers.kit.traits import Traits
+from stormwright.schedulers.queue.queueing import Queueing
 from stormwright.testing.strategies import problems
 from tests.examples import examples
 from tests.schedulers.builders import load, nodes, problem, running, topology
@@ -218,3 +221,62 @@ def test_nothing_is_asked_where_nothing_may_be_placed():
     answer = make("metis", user_slots=0).schedule(of)
     assert len(answer.unplaced) == 2
     assert answer.scheduler == "metis"
+
+
+class LastFirst:
+    """Gives every topology one slot, the last ones first, as long as there are slots."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def schedule(self, of: Problem) -> Assignment:
+        self.asked += 1
+        slots = np.full(of.num_executors, UNPLACED, np.int32)
+        for slot, index in zip(range(len(of.slots)), reversed(range(len(of.topologies))), strict=False):
+            slots[of.executors_of(index)] = slot
+        told = [
+            Unplaced(of.topologies[int(of.executor_topology[e])].id, 0, "c", ("0 slots",)) for e in range(len(slots))
+        ]
+        return Assignment(slots, tuple(each for each, slot in zip(told, slots, strict=True) if slot == UNPLACED))
+
+
+@pytest.mark.parametrize("backfill", [True, False])
+@pytest.mark.parametrize(("topologies", "ports"), [(40, 9), (40, 1), (3, 2), (12, 11), (5, 0)])
+def test_a_scheduler_that_prefers_others_is_asked_until_the_urgent_are_in(topologies, ports, backfill):
+    placed = [
+        (topology(f"t{n}", 1, 1, **{"topology.priority": n * 7 % topologies}), load(1)) for n in range(topologies)
+    ]
+    of = problem(nodes(9, ports=ports), *placed)
+    scheduler = LastFirst()
+    frame = Queueing("last", scheduler, NoParams(), Traits(), {"order": "priority", "backfill": backfill})
+    answer = frame.schedule(of)
+    urgent = sorted(range(topologies), key=priorities.__getitem__)[:ports]
+    assert np.flatnonzero(answer.slot_of_executor != UNPLACED).tolist() == sorted(urgent)
+    assert len({slot for slot in answer.slot_of_executor.tolist() if slot != UNPLACED}) == ports
+    assert scheduler.asked <= 16 + 2 * 8
+
+
+def test_workers_that_a_rule_adds_count_towards_slots():
+    """`tag_aware` gives a worker to each of two groups where one worker was asked for."""
+    parts = (Component("a", "spout", 1, tags=("x",)), Component("b", "bolt", 1, tags=("y",)))
+    told = [replace(topology(f"t{n}", 1, 1), owner="ann", components=parts) for n in range(2)]
+    placed = [(replace(t, executor_runs=default_executor_runs(parts)), load(2)) for t in told]
+    supervisors = tuple(
+        replace(node, scheduler_meta={"tags": tag}) for node, tag in zip(nodes(9, 9), "xy", strict=True)
+    )
+    of = problem(supervisors, *placed, conf={USERS: {"ann": {"slots": 3}}})
+    answer = make("tag_aware").schedule(of)
+    assert {each.topology for each in answer.unplaced} == {"t1"}
+    assert "would have 4 of 3 slots" in answer.status["t1"]
+
+
+def test_where_slots_count_no_more_workers_are_chosen_than_asked_for():
+    """By throughput one worker of 4 executors becomes several on nodes of one core; not where its user may have one."""
+    pairs = [(0, 1, 5.0), (1, 2, 5.0), (2, 3, 5.0)]
+    of = problem(nodes(*[3.0] * 4), (replace(topology("t", 4, 1), owner="ann"), load(4, pairs, cpu_ghz=0.7)))
+    of = of.with_current(make_scheduler("even").schedule(of).by_topology(of))
+    given = {"objective": "throughput", "iterations": 20_000}
+    free = make_scheduler("optimizer", given).schedule(of)
+    assert len(set(free.slot_of_executor.tolist())) > 1
+    held = make_scheduler("optimizer", given).schedule(replace(of, conf={USERS: {"ann": {"slots": 1}}}))
+    assert len(set(held.slot_of_executor.tolist())) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError
@@ -53,17 +54,25 @@ def takes_seed(name: str) -> bool:
         return True
 
 
-def keeping_what_runs(name: str) -> Scheduler:
+def keeping_what_runs(name: str, rules: Mapping[str, object] = MappingProxyType({})) -> Scheduler:
     """A registered scheduler for what has no slot, told to leave alone what runs if it can be told.
+
+    Parameters
+    ----------
+    name
+        Of the scheduler.
+    rules
+        Options of all schedulers.
 
     Raises
     ------
     InputError
-        There is none of this name.
+        There is none of this name, or an option is out of range.
     SchedulerError
         It is another package's, and broken.
     """
-    return make_scheduler(name, {"keep_running": True} if _takes(name, "keep_running") else {})
+    keeping = {"keep_running": True} if _takes(name, "keep_running") else {}
+    return make_scheduler(name, {**rules, **keeping})
 
 
 def _takes(name: str, parameter: str) -> bool:
