@@ -243,9 +243,8 @@ class LastFirst:
 @pytest.mark.parametrize("backfill", [True, False])
 @pytest.mark.parametrize(("topologies", "ports"), [(40, 9), (40, 1), (3, 2), (12, 11), (5, 0)])
 def test_a_scheduler_that_prefers_others_is_asked_until_the_urgent_are_in(topologies, ports, backfill):
-    placed = [
-        (topology(f"t{n}", 1, 1, **{"topology.priority": n * 7 % topologies}), load(1)) for n in range(topologies)
-    ]
+    priorities = [n * 7 % topologies for n in range(topologies)]
+    placed = [(topology(f"t{n}", 1, 1, **{"topology.priority": p}), load(1)) for n, p in enumerate(priorities)]
     of = problem(nodes(9, ports=ports), *placed)
     scheduler = LastFirst()
     frame = Queueing("last", scheduler, NoParams(), Traits(), {"order": "priority", "backfill": backfill})
