@@ -180,8 +180,6 @@ def command(
     """
     from stormwright.controller.planning.plan import MoveBudget
     from stormwright.pipeline.settings import StreamSettings
-    from stormwright.schedulers import parse_settings
-    from stormwright.schedulers.queue.rules import options_in
     from stormwright.service.kept.history import HistorySettings
     from stormwright.service.settings import ServiceSettings
     from stormwright.service.wiring import Service
@@ -194,7 +192,7 @@ def command(
         host=host,
         port=port,
         initial=initial,
-        rules=options_in(parse_settings(assignments)),
+        rules=_rules(assignments),
         dry_run=dry_run,
         on_failure=hook,
         triggers=told_triggers(scheduler, assignments, objective, **triggers),
@@ -212,12 +210,24 @@ def command(
         shown(),
         Service(settings, scheduler, scheduler_name, gateway) as service,
     ):
-        # Spark has set a handler of its own meanwhile.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
+        _end_at_signals(stop)
         say(f"serving at http://{host}:{port}, deciding with {scheduler_name}")
         _warn(scheduler_name, scheduler)
         service.run(stop)
+
+
+def _end_at_signals(stop: threading.Event) -> None:
+    """Once Spark has started, which sets a handler of its own."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+
+
+def _rules(settings: Sequence[str]) -> dict[str, object]:
+    """Options of all schedulers, which the initial one takes over."""
+    from stormwright.schedulers import parse_settings
+    from stormwright.schedulers.queue.rules import options_in
+
+    return options_in(parse_settings(settings))
 
 
 def _checked(

@@ -203,9 +203,10 @@ one has no room beside those ahead of it: the scheduler is asked about it alone.
       ann: {cpu: 1600, memory: 65536, weight: 2}   # CPU 100 a core, memory in MB
 
 Loads are as measured, or else as asked for. A topology that is too much for its user waits, with the limit and by how
-much in its status, and holds up nobody else. What runs is never taken back, and gets back what it has lost. A limit
-holds for what the service places; with the default `stormwright.fallback` Nimbus then gives what it has refused to
-EvenScheduler, which knows no limits: `stormwright.fallback: none` leaves it waiting.
+much in its status, and holds up nobody else. What runs is never taken back, and gets back what it has lost; under
+`--anew` it counts as new. Nor does a scheduler in `stormwright.fallback` give a user more, by what executors ask for.
+Limits of `--set`, `order` and `backfill` are the service's alone: with `stormwright.fallback: none` what has to wait is
+given to nobody else.
 
 **Weights of nodes.** `stormwright.weight` in a node's `supervisor.scheduler.meta`, a number of at least 0 (1 where it
 says nothing): the node is given the part of its CPU that this is of the largest weight, by every scheduler. It is a

@@ -79,7 +79,19 @@ class Asking:
 
 
 def unplaced(problem: Problem, slots: IntArray, topology: int, reasons: tuple[str, ...]) -> list[Unplaced]:
-    """All executors of a topology that have no slot, with one and the same reasons."""
+    """All executors of a topology that have no slot, with one and the same reasons.
+
+    Parameters
+    ----------
+    problem
+        The whole.
+    slots
+        Of every executor of it, -1 for none, shape (E,).
+    topology
+        Its index.
+    reasons
+        Why it waits.
+    """
     of = problem.topologies[topology]
     lacking = np.flatnonzero(slots[problem.executors_of(topology)] == UNPLACED).tolist()
     return [Unplaced(of.id, each, of.components[of.executor_component[each]].id, reasons) for each in lacking]
