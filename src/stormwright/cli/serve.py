@@ -180,6 +180,7 @@ def command(
     """
     from stormwright.controller.planning.plan import MoveBudget
     from stormwright.pipeline.settings import StreamSettings
+    from stormwright.schedulers.kit.resolve import rules_in
     from stormwright.service.kept.history import HistorySettings
     from stormwright.service.settings import ServiceSettings
     from stormwright.service.wiring import Service
@@ -192,7 +193,7 @@ def command(
         host=host,
         port=port,
         initial=initial,
-        rules=_rules(assignments),
+        rules=rules_in(assignments),
         dry_run=dry_run,
         on_failure=hook,
         triggers=told_triggers(scheduler, assignments, objective, **triggers),
@@ -220,14 +221,6 @@ def _end_at_signals(stop: threading.Event) -> None:
     """Once Spark has started, which sets a handler of its own."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-
-
-def _rules(settings: Sequence[str]) -> dict[str, object]:
-    """Options of all schedulers, which the initial one takes over."""
-    from stormwright.schedulers import parse_settings
-    from stormwright.schedulers.queue.rules import options_in
-
-    return options_in(parse_settings(settings))
 
 
 def _checked(

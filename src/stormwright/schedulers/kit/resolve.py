@@ -12,6 +12,7 @@ from stormwright.errors import Fault, InputError, MissingDependencyError, Schedu
 from stormwright.model import Scheduler
 from stormwright.schedulers.kit.params import NoParams
 from stormwright.schedulers.kit.registry import make_scheduler, parse_settings, scheduler_names, scheduler_type
+from stormwright.schedulers.queue.rules import OPTIONS
 from stormwright.storm.java_names import JAVA_PREFIX
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ def takes_seed(name: str) -> bool:
         return _takes(name, "seed")
     except MissingDependencyError:
         return True
+
+
+def rules_in(settings: Sequence[str]) -> dict[str, object]:
+    """Those of some ``key=value`` texts that are options of all schedulers."""
+    return {name: value for name, value in parse_settings(settings).items() if name in OPTIONS}
 
 
 def keeping_what_runs(name: str, rules: Mapping[str, object] = MappingProxyType({})) -> Scheduler:

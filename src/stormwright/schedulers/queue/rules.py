@@ -59,11 +59,6 @@ class Rules(Params):
 OPTIONS = frozenset(field.name for field in fields(Rules))
 
 
-def options_in(settings: Mapping[str, object]) -> dict[str, object]:
-    """Those of some settings that are options of all schedulers."""
-    return {name: value for name, value in settings.items() if name in OPTIONS}
-
-
 def rules_of(problem: Problem, given: Mapping[str, object]) -> Rules:
     """The rules in force: what was given to the scheduler, else what the cluster's configuration says."""
     return Rules.from_settings({**read_queue(problem.conf)[0], **given})
