@@ -76,6 +76,16 @@ def test_settings_as_texts_and_as_values():
     assert make_scheduler("online", {"alpha": 0.2}).params.alpha == 0.2
 
 
+def test_an_option_of_all_is_meant():
+    assert make_scheduler("even", ["order=priority", "user_slots=3"]).given == {"order": "priority", "user_slots": 3}
+    with pytest.raises(InputError, match="did you mean 'order', an option of all schedulers"):
+        make_scheduler("even", ["ordr=priority"])
+    with pytest.raises(InputError, match="should be one of given, priority"):
+        make_scheduler("online", ["order=fast"])
+    with pytest.raises(InputError, match="should be from -1 to"):
+        make_scheduler("online", ["user_slots=-2"])
+
+
 def test_the_last_of_equal_keys_counts():
     assert parse_settings(["a=1", "a=2=3"]) == {"a": "2=3"}
 

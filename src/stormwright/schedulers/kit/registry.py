@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from functools import cache
@@ -143,6 +143,8 @@ def make_scheduler(
         values["seed"] = seed
     own = {field.name for field in fields(kind.params_type)}
     rules = {option: values.pop(option) for option in OPTIONS - own if option in values}
+    if misspelt := [fault for option in values.keys() - own for fault in _misspelt(option, own)]:
+        raise InputError("scheduler parameters", misspelt)
     if name in SCHEDULERS:
         params = _aimed(kind.params_type, values, objective)
         scheduler, traits = kind(params), declared(kind)
@@ -154,6 +156,13 @@ def make_scheduler(
     if traits.heeds_limits and not traits.handles_isolation:
         scheduler = Isolating(scheduler, params, traits)
     return Queueing(name, Weighing(scheduler, params, traits), params, traits, rules)
+
+
+def _misspelt(option: str, own: Collection[str]) -> Iterator[Fault]:
+    """What is like no parameter of its own, but like an option of all."""
+    near = nearest(option, OPTIONS)
+    if near and not nearest(option, own):
+        yield Fault(f"unknown parameter; did you mean {near!r}, an option of all schedulers?", option)
 
 
 def _aimed(kind: type[Params], values: Mapping[str, object], objective: str | None) -> Params:
