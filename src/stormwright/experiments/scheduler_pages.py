@@ -193,7 +193,8 @@ _ORDERS = """\
   `resource.aware.scheduler.user.pools` guarantees, the most urgent, then the oldest.
 
 Without `backfill` everything behind the first topology without room waits; with it, later ones go ahead only where that
-one has no room beside those ahead of it: the scheduler is asked about it alone.
+one has no room beside those ahead of it: the scheduler is asked again about these alone, so one that has a time budget
+may take several times that where not all find room.
 
 **Users.** `stormwright.users` in the cluster's configuration says what all topologies of a user
 (`topology.submitter.user`) may have together; `*` stands for everybody who is not named:

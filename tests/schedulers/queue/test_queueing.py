@@ -240,6 +240,16 @@ class LastFirst:
         return Assignment(slots, tuple(each for each, slot in zip(told, slots, strict=True) if slot == UNPLACED))
 
 
+def test_who_gives_way_to_the_more_urgent_is_told_why():
+    """`even` takes topologies in an order of its own: of two and one slot the second, wherever it stands."""
+    placed = [(topology(f"t{n}-{n}-160", 1, 1, **{"topology.priority": 0}), load(1)) for n in range(2)]
+    answer = make("even", order="priority").schedule(problem(nodes(9, ports=1), *placed))
+    assert [each.topology for each in answer.unplaced] == ["t1-1-160"]
+    first, *rest = answer.unplaced[0].reasons
+    assert first == "no room beside 1 topology ahead of it"
+    assert rest
+
+
 @pytest.mark.parametrize("backfill", [True, False])
 @pytest.mark.parametrize(("topologies", "ports"), [(40, 9), (40, 1), (3, 2), (12, 11), (5, 0)])
 def test_a_scheduler_that_prefers_others_is_asked_until_the_urgent_are_in(topologies, ports, backfill):

@@ -12,6 +12,7 @@ from stormwright.model.arrays import frozen
 from stormwright.model.conf.keys import WORKERS, WORKERS_KEY
 from stormwright.model.conf.users import Users
 from stormwright.model.limits.users import allowed_of, user_of
+from stormwright.model.texts import counted
 from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.kit.traits import Traits, passed_on
 from stormwright.schedulers.queue.asking import Asked, Asking, unplaced
@@ -168,7 +169,9 @@ class _Serving:
                 self._backfill = self._backfill and self._asking.times < _MOST_ASKED
                 ahead = [each for each in admitted[:place] if each not in found]
                 if self._fit([*ahead, index]):
-                    return found | self._next([each for each in admitted if each not in found]), False
+                    found |= self._next([each for each in admitted if each not in found])
+                    # One that goes by the clock may answer otherwise each time: no round ends without one.
+                    return found or {index: asked.reasons(problem, index)}, False
             found[index] = asked.reasons(problem, index)
             if not self._backfill:
                 break
@@ -186,5 +189,8 @@ class _Serving:
         while too_many - some > 1:
             middle = (some + too_many) // 2
             some, too_many = (middle, too_many) if self._fit(queue[:middle]) else (some, middle)
-        index = queue[too_many - 1]
-        return {index: self._asking.about(queue[:too_many]).reasons(self._problem, index)}
+        asked, index = self._asking.about(queue[:too_many]), queue[too_many - 1]
+        # The scheduler may have placed this one and left out one ahead of it: what that lacks, this one takes.
+        left_out = (each for each in reversed(queue[:too_many]) if not asked.holds(self._problem, each))
+        told = f"no room beside {counted(too_many - 1, 'topology')} ahead of it"
+        return {index: (told, *asked.reasons(self._problem, next(left_out, index)))}
