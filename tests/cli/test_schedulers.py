@@ -41,7 +41,7 @@ def test_one_scheduler(run):
 
 def test_choices_are_told(run):
     _, out, _ = run("schedulers", "offline")
-    assert "order=given  (given | priority | first_come | shortest_first | fair_share)" in out
+    assert "order=given  (given | priority | first_come | shortest_first | fair_share | pools)" in out
 
 
 def test_scheduler_without_parameters(run):

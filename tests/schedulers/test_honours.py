@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from stormwright.formats import read_problem
 from stormwright.model import LoadProfile, Problem
-from stormwright.model.conf.keys import FORECAST_GROWTH
+from stormwright.model.conf.keys import FORECAST_GROWTH, WEIGHT
 from stormwright.model.limits.extra import TAGS
 from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers import make_scheduler
@@ -69,6 +69,10 @@ def growth(problem: Problem) -> Problem:
     return _with_conf(problem, lambda index, conf: {**conf, FORECAST_GROWTH: 5 * (index % 2)})
 
 
+def weights(problem: Problem) -> Problem:
+    return _with_conf(problem, lambda index, conf: {**conf, WEIGHT: 1 + 8 * (index % 2)})
+
+
 def prices(problem: Problem) -> Problem:
     return _with_nodes(problem, lambda n, node: replace(node, scheduler_meta={PRICE_PER_HOUR: str(9 - n)}))
 
@@ -93,6 +97,7 @@ CHANGES = {
     "prices": prices,
     "processors": processors,
     "forecast growth": growth,
+    "weights": weights,
 }
 
 #: Honoured, and of a kind that cannot be changed alone, or said in other words.

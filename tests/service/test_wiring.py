@@ -11,6 +11,7 @@ from stormwright.errors import StormwrightError
 from stormwright.schedulers import make_scheduler
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
+from tests.schedulers.builders import load, nodes, problem, topology
 
 
 class EndedQuery:
@@ -36,3 +37,14 @@ def test_a_node_is_overloaded_where_the_scheduler_would_put_no_more_on_it(
     service = Service(ServiceSettings(tmp_path, "127.0.0.1", 0), make_scheduler(name, settings), name, [])
     assert service.stream.settings.overload_percent == percent
     assert service.stream.settings.alarm_after_s is None
+
+
+def test_the_initial_scheduler_takes_over_the_options_of_all(tmp_path: Path) -> None:
+    """It is the one that places what is new: an order or a limit of the scheduler that decides would be none."""
+    settings = ServiceSettings(tmp_path, "127.0.0.1", 0, rules={"order": "priority", "user_slots": "1"})
+    service = Service(settings, make_scheduler("online"), "online", [])
+    t = [topology(f"t{n}", 1, 1, **{"topology.priority": 9 - n}) for n in range(3)]
+    snapshot = problem(nodes(9), *((each, load(1)) for each in t))
+    answer = service.bridge.answer(snapshot)
+    assert set(answer.assignments) == {"t2"}
+    assert "would have 2 of 1 slots" in answer.status["t1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from textwrap import fill, indent
 
@@ -12,9 +13,9 @@ from stormwright.cli.lines import say, say_lines
 from stormwright.cli.output import print_json
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.anew.told import what_runs
-from stormwright.schedulers.kit.describe import Description, Parameter
+from stormwright.schedulers.kit.describe import Description, Parameter, options_of_all
 from stormwright.schedulers.kit.registry import traits_of
-from stormwright.schedulers.kit.resolve import ANY_JAVA, describe_scheduler
+from stormwright.schedulers.kit.resolve import ANY_JAVA, describe_scheduler, is_java
 
 #: Columns, as many as docstrings have.
 _WIDTH = 116
@@ -28,7 +29,7 @@ def command(name: str | None, as_json: bool) -> None:
     if name is not None:
         description = describe_scheduler(name)
         if as_json:
-            print_json(asdict(description))
+            print_json({**asdict(description), "options_of_all": [asdict(each) for each in _options(name)]})
         else:
             _print(description)
         return
@@ -65,10 +66,22 @@ def _print(description: Description) -> None:
     if description.errors:
         say_lines(f"\nRaises:\n{indent(description.errors, '  ')}")
     say_lines("\nParameters:" if description.parameters else "\nIt has no parameters.")
-    for parameter in description.parameters:
-        say_lines(f"  {parameter.name}={_default(parameter)}  ({parameter.allowed})\n      {parameter.text}")
+    _print_parameters(description.parameters)
+    if options_ := _options(description.name):
+        say_lines("\nOptions of all schedulers:")
+        _print_parameters(options_)
     say_lines("\n" + fill(f"Source: {description.source or 'none cited'}", _WIDTH, break_on_hyphens=False))
     say(f"Class: {description.implementation}")
+
+
+def _options(name: str) -> tuple[Parameter, ...]:
+    """Those of all schedulers; a Java class runs as itself, without."""
+    return () if is_java(name) else options_of_all()
+
+
+def _print_parameters(parameters: Iterable[Parameter]) -> None:
+    for parameter in parameters:
+        say_lines(f"  {parameter.name}={_default(parameter)}  ({parameter.allowed})\n      {parameter.text}")
 
 
 def _default(parameter: Parameter) -> str:

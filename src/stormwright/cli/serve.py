@@ -186,6 +186,7 @@ def command(
     """
     from stormwright.controller.planning.plan import MoveBudget
     from stormwright.pipeline.settings import StreamSettings
+    from stormwright.schedulers.kit.resolve import rules_in
     from stormwright.service.kept.history import HistorySettings
     from stormwright.service.settings import ServiceSettings
     from stormwright.service.wiring import Service
@@ -199,6 +200,7 @@ def command(
         port=port,
         initial=initial,
         mode=mode,
+        rules=rules_in(assignments),
         on_failure=hook,
         triggers=told_triggers(scheduler, assignments, objective, **triggers),
         objective=objective,
@@ -215,12 +217,16 @@ def command(
         shown(),
         Service(settings, scheduler, scheduler_name, gateway, by_goal(scheduler_name, assignments, anew)) as service,
     ):
-        # Spark has set a handler of its own meanwhile.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
+        _end_at_signals(stop)
         say(f"serving at http://{host}:{port}, deciding with {scheduler_name}, mode {service.guard.modes.default}")
         _warn(scheduler_name, scheduler)
         service.run(stop)
+
+
+def _end_at_signals(stop: threading.Event) -> None:
+    """Once Spark has started, which sets a handler of its own."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
 
 
 def _checked(

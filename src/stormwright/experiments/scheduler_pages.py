@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from stormwright.defaults import STORMS_OWN
@@ -21,7 +21,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.texts import amount
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.anew.told import what_runs
-from stormwright.schedulers.kit.describe import Description
+from stormwright.schedulers.kit.describe import Description, Parameter, options_of_all
 from stormwright.schedulers.kit.registry import SCHEDULERS, traits_of
 from stormwright.schedulers.kit.resolve import ANY_JAVA, SOME_JAVA, describe_scheduler
 
@@ -89,14 +89,15 @@ def _page(description: Description, figures: Mapping[str, Figures]) -> Iterator[
     )
     yield from _use(description)
     yield from _rule(description)
-    yield "## Parameters\n\n" + _parameters_table(description)
+    yield "## Parameters\n\n" + _parameters_table(description.parameters)
+    yield "Options of all schedulers, such as `order`, are [here](index.md#options-of-all)."
 
 
 def _java_page(description: Description) -> Iterator[str]:
     yield from _head(description)
     yield from _use(description)
     yield from _rule(description)
-    yield "## Parameters\n\n" + _parameters_table(description)
+    yield "## Parameters\n\n" + _parameters_table(description.parameters)
     yield (
         "## Its placement\n\nIt takes Java and Storm's jars to draw one, which `make setup` fetches:\n\n"
         f"    stormwright compare docs/schedulers/{PROBLEM} \\\n"
@@ -138,11 +139,11 @@ def _figures_table(figures: Mapping[str, Figures]) -> str:
     return "\n".join([*head, *(f"| {label} | {' | '.join(cells)} |" for label, cells in rows)])
 
 
-def _parameters_table(description: Description) -> str:
-    if not description.parameters:
+def _parameters_table(parameters: Sequence[Parameter]) -> str:
+    if not parameters:
         return "It has none."
     lines = ["| `--set` | default | allowed | |", "|---|---|---|---|"]
-    for parameter in description.parameters:
+    for parameter in parameters:
         default = str(parameter.default).lower() if isinstance(parameter.default, bool) else str(parameter.default)
         lines.append(f"| `{parameter.name}` | {default} | {_cell(parameter.allowed)} | {_cell(parameter.text)} |")
     return "\n".join(lines)
@@ -156,7 +157,7 @@ def _index(problem: Problem, descriptions: Mapping[str, Description], figures: M
     for name, description in descriptions.items():
         lines.append(_index_row(name, f"{name}.md", description, f"{figures[name].cost.total:,.0f}"))
     lines.append(_index_row(ANY_JAVA, f"{_JAVA}.md", describe_scheduler(ANY_JAVA), "–"))
-    return _text(iter(["# The schedulers", _ABOUT, "\n".join(lines), *_about_problem(problem)]))
+    return _text(iter(["# The schedulers", _ABOUT, "\n".join(lines), *_about_options(), *_about_problem(problem)]))
 
 
 _ABOUT = """\
@@ -172,6 +173,52 @@ lowers something else, such as the load of the busiest node, may well cost more 
 - Loads and traffic are as measured; of a topology that was not measured, what its components ask for and what its
   streams suggest. Shuffled traffic follows the placement: the costs here count that; of the rules only
   `annealing` and `optimizer` do."""
+
+
+_OPTIONS = """\
+Topologies are served, and users get, as these say: around every scheduler of ours and of other packages, by `--set` or
+in the cluster's configuration, which Nimbus shows to a service. A service hands those of `--set` on to `--initial`."""
+
+_ORDERS = """\
+**Order.** What runs, and what of it was lost, comes first; under `--anew` nothing runs. Then, ties as in the problem:
+
+- `given`: as the scheduler has it, which is in most the problem's order.
+- `priority`: lowest `topology.priority` first (0 to 29, 29 where a topology says nothing).
+- `first_come`: the longest launched first.
+- `shortest_first`: least CPU divided by the topology's `stormwright.weight` first
+  ([Smith](https://doi.org/10.1002/nav.3800030106)).
+- `fair_share`: of the user with least CPU so far for his `weight`, the most urgent; a topology's CPU counts divided by
+  its `stormwright.weight` ([Demers, Keshav, Shenker](https://doi.org/10.1145/75246.75248)).
+- `pools`: as Storm's ResourceAwareScheduler has it, of the user least above what
+  `resource.aware.scheduler.user.pools` guarantees, the most urgent, then the oldest.
+
+Without `backfill` everything behind the first topology without room waits; with it, later ones go ahead only where that
+one has no room beside those ahead of it: the scheduler is asked again about these alone, so one that has a time budget
+may take several times that where not all find room.
+
+**Users.** `stormwright.users` in the cluster's configuration says what all topologies of a user
+(`topology.submitter.user`) may have together; `*` stands for everybody who is not named:
+
+    stormwright.users:
+      "*": {executors: 200, slots: 20}
+      ann: {cpu: 1600, memory: 65536, weight: 2}   # CPU 100 a core, memory in MB
+
+Loads are as measured, or else as asked for. A topology that is too much for its user waits, with the limit and by how
+much in its status, and holds up nobody else. What runs is never taken back, and gets back what it has lost; under
+`--anew` it counts as new. Nor does a scheduler in `stormwright.fallback` give a user more, by what executors ask for.
+Limits of `--set`, `order` and `backfill` are the service's alone: with `stormwright.fallback: none` what has to wait is
+given to nobody else.
+
+**Weights of nodes.** `stormwright.weight` in a node's `supervisor.scheduler.meta`, a number of at least 0 (1 where it
+says nothing): the node is given the part of its CPU that this is of the largest weight, by every scheduler. It is a
+wish: where something finds no room so, the whole CPU counts."""
+
+
+def _about_options() -> Iterator[str]:
+    yield "## Options of all"
+    yield _OPTIONS
+    yield _parameters_table(options_of_all())
+    yield _ORDERS
 
 
 def _index_row(name: str, page: str, description: Description, cost: str) -> str:

@@ -8,7 +8,8 @@ import numpy as np
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.frame.waiting import QueueParams, by_score, place_waiting
+from stormwright.schedulers.frame.waiting import by_score, place_waiting
+from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.kit.told import nodes_tell
 from stormwright.schedulers.placing.placing import Placing
 from stormwright.schedulers.placing.scores import ranked
@@ -18,7 +19,7 @@ PRICE_PER_HOUR = "price.per.hour"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CostAwareParams(QueueParams):
+class CostAwareParams(Params):
     """Parameters of the scheduler."""
 
 

@@ -9,15 +9,15 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
-from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.frame.waiting import Rule, place_waiting
+from stormwright.schedulers.kit.params import Params, param
 from stormwright.schedulers.kit.triggers import Adaptation
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.traffic.exchange import Exchange
 
 
 @dataclass(frozen=True, kw_only=True)
-class DStormParams(QueueParams):
+class DStormParams(Params):
     """Parameters of the scheduler."""
 
     communication: float = param(

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.frame.waiting import QueueParams, by_score, place_waiting
+from stormwright.schedulers.frame.waiting import by_score, place_waiting
+from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.placing.placing import Placing
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeastExecutorsParams(QueueParams):
+class LeastExecutorsParams(Params):
     """Parameters of the scheduler."""
 
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
-from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
-from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.frame.waiting import Rule, place_waiting
+from stormwright.schedulers.kit.params import Params, param
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.traffic.exchange import Exchange
 from stormwright.schedulers.traffic.partition import partition
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetisParams(QueueParams):
+class MetisParams(Params):
     """Parameters of the scheduler."""
 
     objective: str = param(

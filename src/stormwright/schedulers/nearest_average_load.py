@@ -8,13 +8,14 @@ import numpy as np
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.frame.waiting import QueueParams, by_score, place_waiting
+from stormwright.schedulers.frame.waiting import by_score, place_waiting
+from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.placing.placing import Placing
 from stormwright.schedulers.placing.scores import in_cluster, part_used
 
 
 @dataclass(frozen=True, kw_only=True)
-class NearestAverageLoadParams(QueueParams):
+class NearestAverageLoadParams(Params):
     """Parameters of the scheduler."""
 
 

@@ -11,16 +11,16 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.conf.keys import ALPHA, BETA, EPSILON
-from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.waiting import Rule, place_waiting
 from stormwright.schedulers.kit.limits import most_executors
-from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.kit.params import Params, param
 from stormwright.schedulers.kit.told import topologies_tell
 from stormwright.schedulers.placing.placing import Placing, Room, fill_empty
 from stormwright.schedulers.traffic.dag import by_component, linearised, upstream
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfflineParams(QueueParams):
+class OfflineParams(Params):
     """Parameters of the scheduler."""
 
     alpha: float = param(0.0, "0: workers hold equally many executors; 1: as many as leave one for each", low=0, high=1)

@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
-from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.frame.waiting import Rule, place_waiting
+from stormwright.schedulers.kit.params import Params, param
 from stormwright.schedulers.kit.triggers import NODES, TRAFFIC, Adaptation
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.traffic.exchange import Exchange
@@ -18,7 +18,7 @@ from stormwright.schedulers.traffic.partition import partition
 
 
 @dataclass(frozen=True, kw_only=True)
-class PSchedulerParams(QueueParams):
+class PSchedulerParams(Params):
     """Parameters of the scheduler."""
 
     utilisation: float = param(

@@ -10,14 +10,15 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray
 from stormwright.model.conf.keys import FORECAST_GROWTH
 from stormwright.schedulers.draft.exact import addends
-from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.waiting import Rule, place_waiting
+from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.kit.told import topologies_tell
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.placing.scores import part_used
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictiveParams(QueueParams):
+class PredictiveParams(Params):
     """Parameters of the scheduler."""
 
 

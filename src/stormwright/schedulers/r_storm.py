@@ -9,8 +9,8 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray
-from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
-from stormwright.schedulers.kit.params import MOST_FACTOR, param
+from stormwright.schedulers.frame.waiting import Rule, place_waiting
+from stormwright.schedulers.kit.params import MOST_FACTOR, Params, param
 from stormwright.schedulers.placing.favour import most_favoured
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.traffic.dag import breadth_first, by_component
@@ -20,7 +20,7 @@ _SAME_NODE, _SAME_RACK, _OTHER_RACK = 0.0, 0.5, 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class RStormParams(QueueParams):
+class RStormParams(Params):
     """Parameters of the scheduler."""
 
     units: str = param(

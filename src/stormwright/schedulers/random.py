@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
-from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
-from stormwright.schedulers.kit.params import MOST_SEED, param
+from stormwright.schedulers.frame.waiting import Rule, place_waiting
+from stormwright.schedulers.kit.params import MOST_SEED, Params, param
 from stormwright.schedulers.placing.placing import Placing, Room
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomParams(QueueParams):
+class RandomParams(Params):
     """Parameters of the scheduler."""
 
     seed: int = param(0, "of the random numbers", low=0, high=MOST_SEED)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
 from stormwright.schedulers.frame.turns import Turns, deal
-from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.waiting import Rule, place_waiting
+from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.placing.placing import Room
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundRobinParams(QueueParams):
+class RoundRobinParams(Params):
     """Parameters of the scheduler."""
 
 

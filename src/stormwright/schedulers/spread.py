@@ -8,14 +8,15 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IndexArray
-from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.waiting import Rule, place_waiting
+from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.placing.scores import ranked
 from stormwright.schedulers.traffic.dag import by_component
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpreadParams(QueueParams):
+class SpreadParams(Params):
     """Parameters of the scheduler."""
 
 

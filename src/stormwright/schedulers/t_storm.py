@@ -9,15 +9,15 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray
-from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
-from stormwright.schedulers.kit.params import MOST_FACTOR, param
+from stormwright.schedulers.frame.waiting import Rule, place_waiting
+from stormwright.schedulers.kit.params import MOST_FACTOR, Params, param
 from stormwright.schedulers.kit.triggers import NODES, TRAFFIC, Adaptation
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.traffic.exchange import Exchange
 
 
 @dataclass(frozen=True, kw_only=True)
-class TStormParams(QueueParams):
+class TStormParams(Params):
     """Parameters of the scheduler."""
 
     gamma: float = param(

@@ -14,7 +14,8 @@ from stormwright.model.arrays import BoolArray
 from stormwright.model.conf.keys import WORKERS_OF_TAG
 from stormwright.model.limits.extra import UNTAGGED, tags_of, tags_of_node
 from stormwright.schedulers.draft.draft import Draft
-from stormwright.schedulers.frame.waiting import Plan, QueueParams, answer, ordered, plan_with_last_resort
+from stormwright.schedulers.frame.waiting import Plan, answer, plan_with_last_resort
+from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.kit.told import topologies_tell
 from stormwright.schedulers.mend.moving_apart import why_together
 from stormwright.schedulers.mend.repair import Repair
@@ -27,7 +28,7 @@ TagSet = frozenset[str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TagAwareParams(QueueParams):
+class TagAwareParams(Params):
     """Parameters of the scheduler."""
 
 
@@ -90,22 +91,16 @@ class TagAwareScheduler:
 
     def _plan(self, problem: Problem, usable: BoolArray, asked: Sequence[Mapping[str, int]]) -> Plan:
         draft = Draft.empty(problem, usable)
-        wanted_all = find_wanted(
+        queue = find_wanted(
             draft, keep_running=True, may_join=lambda e, mates: _tags(problem, e) == _tags(problem, mates[0])
         )
-        queue = ordered(problem, wanted_all, self.params.order)
         room = Room(draft)
         of_node = [tags_of_node(node) for node in problem.supervisors]
-        blocked = ""
         for wanted in queue:
-            if blocked and not self.params.backfill:
-                draft.reasons[wanted.topology] = (f"waits behind {len(draft.reasons)} topologies, one is {blocked}",)
-                continue
             reasons = _place(draft, room, wanted, of_node, asked[wanted.topology])
             if reasons:
                 room.recount(draft)  # what it was given is to be free again
                 draft.reasons[wanted.topology] = reasons
-                blocked = blocked or problem.topologies[wanted.topology].id
         return Plan(choose_slots(draft), draft.reasons)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Supervisor, measured_traffic
-from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
-from stormwright.schedulers.kit.params import param
+from stormwright.schedulers.frame.waiting import Rule, place_waiting
+from stormwright.schedulers.kit.params import Params, param
 from stormwright.schedulers.kit.told import nodes_tell
 from stormwright.schedulers.placing.placing import Placing, Room, fill_empty
 from stormwright.schedulers.traffic.rates import Rates
@@ -21,7 +21,7 @@ PROCESSORS = SOCKETS, CORES, GHZ, FLOP_PER_CYCLE = ("sockets", "cores", "ghz", "
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopStormParams(QueueParams):
+class TopStormParams(Params):
     """Parameters of the scheduler."""
 
     alpha: float = param(0.8, "weight of processing speed against memory in a node's power", low=0, high=1)

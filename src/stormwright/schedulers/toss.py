@@ -8,15 +8,15 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Topology
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
-from stormwright.schedulers.kit.params import MOST_FACTOR, param
+from stormwright.schedulers.frame.waiting import Rule, place_waiting
+from stormwright.schedulers.kit.params import MOST_FACTOR, Params, param
 from stormwright.schedulers.kit.triggers import BALANCE, Adaptation
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.traffic.dag import by_component, upstream
 
 
 @dataclass(frozen=True, kw_only=True)
-class TossParams(QueueParams):
+class TossParams(Params):
     """Parameters of the scheduler."""
 
     tolerance: float = param(0.1, "part of the mean by which a worker's CPU may exceed it", low=0, high=MOST_FACTOR)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from stormwright.model import Assignment, Problem
 from stormwright.schedulers.frame.turns import SmoothTurns, deal
-from stormwright.schedulers.frame.waiting import QueueParams, Rule, place_waiting
+from stormwright.schedulers.frame.waiting import Rule, place_waiting
+from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.placing.placing import Room
 from stormwright.schedulers.placing.scores import weights_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeightedRoundRobinParams(QueueParams):
+class WeightedRoundRobinParams(Params):
     """Parameters of the scheduler."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +32,8 @@ class ServiceSettings:
     mode
         What it may do by itself, as `stormwright.client.shapes.Modes` has it; None for what was kept, which is
         ``observe`` at first.
+    rules
+        Options of all schedulers, which `initial` takes over: who comes first, and what users may have.
     on_failure
         Called, in a thread of its own, for every topology that `initial` finds no slots for.
     keep_records
@@ -50,6 +53,7 @@ class ServiceSettings:
     port: int
     initial: str = STORMS_OWN
     mode: Mode | None = None
+    rules: Mapping[str, object] = field(default_factory=dict)
     on_failure: Hook | None = None
     keep_records: bool = False
     forecast_min: int = 10

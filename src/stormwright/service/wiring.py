@@ -98,7 +98,8 @@ class Service:
         self.tally = Tally(keep_records=settings.keep_records)
         self._failure_hook = FailureHook(settings.on_failure) if settings.on_failure else None
         tell_failures = self._failure_hook.update if self._failure_hook else None
-        self.bridge = Bridge(keeping_what_runs(settings.initial), settings.initial, tell_failures, status_texts)
+        initial = keeping_what_runs(settings.initial, settings.rules)
+        self.bridge = Bridge(initial, settings.initial, tell_failures, status_texts)
         self._state = State(state / FILE)
         plans, ledger = Plans(self._state), Ledger(self._state)
         self.guard = Guard(self._state, plans, ledger, settings.mode)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from stormwright.model import UNPLACED, Assignment, Problem, violations
 from stormwright.model.limits.isolation import SharedHost, TooManyHosts, isolated
 from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.binpack import BinpackScheduler
 from stormwright.schedulers.kit import registry
 from stormwright.schedulers.kit.isolating import Isolating
 from stormwright.schedulers.kit.params import NoParams
@@ -146,7 +147,7 @@ class Crowding:
         self.params = params
 
     def schedule(self, problem):
-        return make_scheduler("binpack").scheduler.schedule(problem)
+        return BinpackScheduler().schedule(problem)
 
 
 @pytest.mark.parametrize(

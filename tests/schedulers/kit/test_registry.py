@@ -18,6 +18,8 @@ from stormwright.schedulers.kit.params import Params, param
 from stormwright.schedulers.kit.registry import traits_of
 from stormwright.schedulers.kit.traits import Traits
 from stormwright.schedulers.kit.triggers import BALANCE, NODES, ONLINE, TRAFFIC, Adaptation
+from stormwright.schedulers.queue.queueing import Queueing
+from stormwright.schedulers.queue.weighing import Weighing
 
 ROOT = Path(stormwright.__file__).parent
 
@@ -61,8 +63,10 @@ def test_ours_are_listed():
 @pytest.mark.parametrize("name", registry.SCHEDULERS)
 def test_file_name_is_registry_key(name):
     scheduler = make_scheduler(name)
-    assert isinstance(scheduler, Isolating) == traits_of(name).heeds_limits
-    rule = scheduler.scheduler if isinstance(scheduler, Isolating) else scheduler
+    inside = scheduler.scheduler.scheduler
+    assert [type(frame) for frame in (scheduler, scheduler.scheduler)] == [Queueing, Weighing]
+    assert isinstance(inside, Isolating) == traits_of(name).heeds_limits
+    rule = inside.scheduler if isinstance(inside, Isolating) else inside
     assert type(rule).__module__ == f"stormwright.schedulers.{name}"
     assert scheduler.params == rule.params
 
@@ -70,6 +74,16 @@ def test_file_name_is_registry_key(name):
 def test_settings_as_texts_and_as_values():
     assert make_scheduler("online", ["alpha=0.2", "gamma = 2"]).params.gamma == 2
     assert make_scheduler("online", {"alpha": 0.2}).params.alpha == 0.2
+
+
+def test_an_option_of_all_is_meant():
+    assert make_scheduler("even", ["order=priority", "user_slots=3"]).given == {"order": "priority", "user_slots": 3}
+    with pytest.raises(InputError, match="did you mean 'order', an option of all schedulers"):
+        make_scheduler("even", ["ordr=priority"])
+    with pytest.raises(InputError, match="should be one of given, priority"):
+        make_scheduler("online", ["order=fast"])
+    with pytest.raises(InputError, match="should be from -1 to"):
+        make_scheduler("online", ["user_slots=-2"])
 
 
 def test_the_last_of_equal_keys_counts():

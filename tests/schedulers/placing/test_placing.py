@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from stormwright.model import UNPLACED
 from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers.draft.draft import Draft
-from stormwright.schedulers.frame.waiting import QueueParams, place_waiting
+from stormwright.schedulers.frame.waiting import place_waiting
+from stormwright.schedulers.kit.params import NoParams
 from stormwright.schedulers.placing.admission import find_wanted
 from stormwright.schedulers.placing.placing import Placing, Room, fill_empty
 from tests.schedulers.builders import load, nodes, problem, topology
@@ -125,5 +126,5 @@ def test_what_is_left_over_overloads_no_node(soft_cpu):
 
         return place
 
-    answer = place_waiting(of, "test", QueueParams(), make_rule, soft_cpu=soft_cpu)
+    answer = place_waiting(of, "test", NoParams(), make_rule, soft_cpu=soft_cpu)
     assert len(answer.unplaced) == (0 if soft_cpu else 3)

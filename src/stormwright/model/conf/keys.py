@@ -9,6 +9,7 @@ from typing import Any
 from stormwright.model.conf.favoured_hosts import read_favoured_hosts
 from stormwright.model.conf.misfit import Misfit
 from stormwright.model.conf.requests import read_requests
+from stormwright.model.conf.users import read_queue, read_users
 from stormwright.model.limits.components import read_component_limits
 from stormwright.model.limits.isolation import read_machines
 from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
@@ -66,6 +67,8 @@ def storm_misfits(conf: Mapping[str, Any]) -> tuple[Misfit, ...]:
         *read_requests(conf)[1],
         *read_favoured_hosts(conf)[1],
         *read_machines(conf)[1],
+        *read_users(conf)[1],
+        *read_queue(conf)[1],
     )
 
 

@@ -11,6 +11,7 @@ from stormwright.model.limits.isolation import Isolation
 from stormwright.model.limits.limit import Limit, Placed, Violation
 from stormwright.model.limits.resources import Cpu, Generic, Memory
 from stormwright.model.limits.slots import EveryExecutor, OneTopologyPerSlot, Ports, WithoutSlot
+from stormwright.model.limits.users import UserLimits
 from stormwright.model.limits.workers import ExecutorsPerWorker, NumberOfWorkers, WorkerCount
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ LIMITS: Final[tuple[Limit, ...]] = (
     ComponentsApart(),
     Isolation(),
     BlacklistedHosts(),
+    UserLimits(),
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TypeVar
 
@@ -10,24 +10,12 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
-from stormwright.model.conf.keys import PRIORITY
 from stormwright.schedulers.draft.draft import Draft
-from stormwright.schedulers.kit.params import Params, param
-from stormwright.schedulers.kit.told import topologies_tell
+from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.mend.repair import make_room
-from stormwright.schedulers.placing.admission import Wanted, admit, find_wanted
+from stormwright.schedulers.placing.admission import admit, find_wanted
 from stormwright.schedulers.placing.placing import Placing, Room
 from stormwright.schedulers.placing.staying import choose_slots
-
-ORDERS = ("given", "priority", "first_come", "shortest_first", "fair_share")
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueueParams(Params):
-    """Who comes first where not all topologies fit."""
-
-    order: str = param("given", "which topology comes first; given: as in the problem", choices=ORDERS)
-    backfill: bool = param(True, "true: a topology that fits goes ahead of one that does not")
 
 
 @dataclass(frozen=True)
@@ -45,7 +33,7 @@ Rule = Callable[[Placing], None]
 
 
 def place_waiting(
-    problem: Problem, name: str, params: QueueParams, make_rule: Callable[[Room], Rule], *, soft_cpu: bool = False
+    problem: Problem, name: str, params: Params, make_rule: Callable[[Room], Rule], *, soft_cpu: bool = False
 ) -> Assignment:
     """Place every topology that has executors without a slot, as a whole or not at all.
 
@@ -59,22 +47,16 @@ def place_waiting(
     name
         Of the scheduler, for the answer and its reasons.
     params
-        Order of the queue; all go into the answer.
+        Of the scheduler, which go into the answer.
     make_rule
         Given what the nodes have left, the rule; called anew for each attempt.
     soft_cpu
         Let the rule load nodes beyond their CPU capacity.
-
-    Raises
-    ------
-    InputError
-        The order asked for is by something that topologies do not tell soundly (`ordered`).
     """
 
     def plan_on(usable: BoolArray) -> Plan:
         draft = Draft.empty(problem, usable)
-        queue = ordered(problem, find_wanted(draft, keep_running=True), params.order)
-        admitted = admit(draft, queue, backfill=params.backfill, soft_cpu=soft_cpu)
+        admitted = admit(draft, find_wanted(draft, keep_running=True), soft_cpu=soft_cpu)
         room = Room(draft)
         rule = make_rule(room)
         for group in admitted:
@@ -87,17 +69,22 @@ def place_waiting(
     return answer(problem, name, params, plan_with_last_resort(problem, plan_on))
 
 
-def by_score(score: Callable[[Placing, int], FloatArray]) -> Callable[[Room], Rule]:
+def by_score(score: Callable[[Placing, int], FloatArray], turn: FloatArray | None = None) -> Callable[[Room], Rule]:
     """Makes the rule that puts every executor, in order, on the node with the lowest score that can take it.
 
     Parameters
     ----------
     score
         Given how far the topology is, and an executor, a number for every node, shape (N,). Ties go to the lower node.
+    turn
+        Of every executor of the problem, shape (E,): those with the lowest number come first, equal ones in order.
     """
 
     def place(placing: Placing) -> None:
-        for executor in placing.executors:
+        executors = placing.wanted.executors
+        if turn is not None:
+            executors = executors[np.argsort(turn[executors], kind="stable")]
+        for executor in executors.tolist():
             placing.put(executor, placing.best(executor, score(placing, executor)))
 
     return lambda _: place
@@ -143,46 +130,3 @@ def _unplaced(problem: Problem, plan: Plan) -> Iterator[Unplaced]:
         for executor in np.flatnonzero(plan.slots[problem.executors_of(index)] == UNPLACED).tolist():
             component = topology.components[topology.executor_component[executor]]
             yield Unplaced(topology.id, executor, component.id, reasons)
-
-
-def ordered(problem: Problem, wanted: Sequence[Wanted], order: str) -> list[Wanted]:
-    """`wanted` in the order asked for; ties stay as they were.
-
-    - ``given``: topologies that lost workers, then the others as in the problem.
-    - ``priority``: lowest ``topology.priority`` first, as Storm counts it (0 is the most urgent, 29 by default).
-    - ``first_come``: by launch time.
-    - ``shortest_first``: least CPU first.
-    - ``fair_share``: of the owner with the least CPU so far (running or ahead in the queue), the first that waits.
-
-    Raises
-    ------
-    InputError
-        Priorities that are no integers of at least 0, where they count; all faults at once.
-    """
-    topologies = problem.topologies
-    demand = {group.topology: float(problem.executor_cpu_hz[group.executors].sum()) for group in wanted}
-    if order == "priority":
-        priority = topologies_tell(problem, PRIORITY, 29)
-        return sorted(wanted, key=lambda group: priority[group.topology])
-    if order == "first_come":
-        return sorted(wanted, key=lambda group: topologies[group.topology].launch_time)
-    if order == "shortest_first":
-        return sorted(wanted, key=lambda group: demand[group.topology])
-    if order == "fair_share":
-        return list(_fair_share(problem, wanted, demand))
-    return list(wanted)
-
-
-def _fair_share(problem: Problem, wanted: Sequence[Wanted], demand: dict[int, float]) -> Iterator[Wanted]:
-    running = problem.current_slot != UNPLACED
-    share: dict[str, float] = {}
-    for index, topology in enumerate(problem.topologies):
-        executors = problem.executors_of(index)
-        used = float(problem.executor_cpu_hz[executors][running[executors]].sum())
-        share[topology.owner] = share.get(topology.owner, 0.0) + used
-    waiting = list(wanted)
-    while waiting:
-        group = min(waiting, key=lambda g: share[problem.topologies[g.topology].owner])
-        waiting.remove(group)
-        share[problem.topologies[group.topology].owner] += demand[group.topology]
-        yield group

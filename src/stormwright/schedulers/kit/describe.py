@@ -11,6 +11,7 @@ from typing import cast
 from stormwright.errors import StormwrightError
 from stormwright.schedulers.kit.params import Params, range_text
 from stormwright.schedulers.kit.registry import scheduler_type
+from stormwright.schedulers.queue.rules import Rules
 
 #: What makes a paragraph a citation: an address, a year of publication, or Storm's own class.
 _CITES = re.compile(r"https?://|\b(?:19|20)\d\d\b|\borg\.apache\.storm\b")
@@ -134,6 +135,11 @@ def describe_class(name: str, kind: object, params: type[Params]) -> Description
         implementation=f"{getattr(kind, '__module__', '')}:{getattr(kind, '__qualname__', name)}",
         parameters=tuple(_parameters(params)),
     )
+
+
+def options_of_all() -> tuple[Parameter, ...]:
+    """What ``--set`` takes for every scheduler of this registry, beside its own parameters."""
+    return tuple(_parameters(Rules))
 
 
 def _source(text: str) -> str:

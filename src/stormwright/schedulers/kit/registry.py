@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from functools import cache
@@ -16,6 +16,9 @@ from stormwright.schedulers.kit.contained import Contained, Guest
 from stormwright.schedulers.kit.isolating import Isolating
 from stormwright.schedulers.kit.params import KINDS, Params
 from stormwright.schedulers.kit.traits import Traits, declared
+from stormwright.schedulers.queue.queueing import Queueing
+from stormwright.schedulers.queue.rules import OPTIONS
+from stormwright.schedulers.queue.weighing import Weighing
 
 ENTRY_POINT_GROUP = "stormwright.schedulers"
 
@@ -27,10 +30,15 @@ SCHEDULERS: Mapping[str, str] = {
     "cost_aware": "stormwright.schedulers.cost_aware:CostAwareScheduler",
     "d_storm": "stormwright.schedulers.d_storm:DStormScheduler",
     "dynamic_weighted_round_robin": "stormwright.schedulers.dynamic_weighted_round_robin:DynamicWeightedScheduler",
+    "earliest_available": "stormwright.schedulers.earliest_available:EarliestAvailableScheduler",
     "even": "stormwright.schedulers.even:EvenScheduler",
     "genetic": "stormwright.schedulers.genetic:GeneticScheduler",
     "least_executors": "stormwright.schedulers.least_executors:LeastExecutorsScheduler",
+    "least_weighted_delay": "stormwright.schedulers.least_weighted_delay:LeastWeightedDelayScheduler",
+    "max_min": "stormwright.schedulers.max_min:MaxMinScheduler",
     "metis": "stormwright.schedulers.metis:MetisScheduler",
+    "min_min": "stormwright.schedulers.min_min:MinMinScheduler",
+    "minimum_degree": "stormwright.schedulers.minimum_degree:MinimumDegreeScheduler",
     "nearest_average_load": "stormwright.schedulers.nearest_average_load:NearestAverageLoadScheduler",
     "offline": "stormwright.schedulers.offline:OfflineScheduler",
     "online": "stormwright.schedulers.online:OnlineScheduler",
@@ -40,6 +48,7 @@ SCHEDULERS: Mapping[str, str] = {
     "r_storm": "stormwright.schedulers.r_storm:RStormScheduler",
     "random": "stormwright.schedulers.random:RandomScheduler",
     "round_robin": "stormwright.schedulers.round_robin:RoundRobinScheduler",
+    "shortest_processing_time": "stormwright.schedulers.shortest_processing_time:ShortestProcessingTimeScheduler",
     "spread": "stormwright.schedulers.spread:SpreadScheduler",
     "t_storm": "stormwright.schedulers.t_storm:TStormScheduler",
     "tag_aware": "stormwright.schedulers.tag_aware:TagAwareScheduler",
@@ -105,13 +114,14 @@ def make_scheduler(
 ) -> Scheduler:
     """The scheduler `name`.
 
-    Isolated topologies get hosts of their own around it, unless its class declares that it heeds no limits, or handles
-    isolation itself. One of another package is held apart, see `Guest`.
+    Around it topologies are served in the order and within the limits of users that are asked for, see `Queueing`, and
+    nodes get by their weights, see `Weighing`. Isolated topologies get hosts of their own, unless its class declares
+    that it heeds no limits, or handles isolation itself. One of another package is held apart, see `Guest`.
 
     Parameters
     ----------
     settings
-        Parameters by name, or as ``key=value`` texts.
+        Parameters, and options of all schedulers (`Rules`), by name, or as ``key=value`` texts.
     seed
         The parameter `seed` of a scheduler that draws random numbers; others have no use for it.
     objective
@@ -131,6 +141,10 @@ def make_scheduler(
     values = dict(settings) if isinstance(settings, Mapping) else parse_settings(settings)
     if seed is not None and any(field.name == "seed" for field in fields(kind.params_type)):
         values["seed"] = seed
+    own = {field.name for field in fields(kind.params_type)}
+    rules = {option: values.pop(option) for option in OPTIONS - own if option in values}
+    if misspelt := [fault for option in values.keys() - own for fault in _misspelt(option, own)]:
+        raise InputError("scheduler parameters", misspelt)
     if name in SCHEDULERS:
         params = _aimed(kind.params_type, values, objective)
         scheduler, traits = kind(params), declared(kind)
@@ -139,8 +153,16 @@ def make_scheduler(
             params = kind.params_type.from_settings(values)
             traits = traits_of(name)
             scheduler = Guest(name, kind(params), params, traits)
-    isolates = traits.heeds_limits and not traits.handles_isolation
-    return Isolating(scheduler, params, traits) if isolates else scheduler
+    if traits.heeds_limits and not traits.handles_isolation:
+        scheduler = Isolating(scheduler, params, traits)
+    return Queueing(name, Weighing(scheduler, params, traits), params, traits, rules)
+
+
+def _misspelt(option: str, own: Collection[str]) -> Iterator[Fault]:
+    """What is like no parameter of its own, but like an option of all."""
+    near = nearest(option, OPTIONS)
+    if near and not nearest(option, own):
+        yield Fault(f"unknown parameter; did you mean {near!r}, an option of all schedulers?", option)
 
 
 def _aimed(kind: type[Params], values: Mapping[str, object], objective: str | None) -> Params:

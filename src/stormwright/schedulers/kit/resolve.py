@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError
 from stormwright.model import Scheduler
 from stormwright.schedulers.kit.params import NoParams
 from stormwright.schedulers.kit.registry import make_scheduler, parse_settings, scheduler_names, scheduler_type
+from stormwright.schedulers.queue.rules import OPTIONS
 from stormwright.storm.java_names import JAVA_PREFIX
 
 if TYPE_CHECKING:
@@ -53,17 +55,30 @@ def takes_seed(name: str) -> bool:
         return True
 
 
-def keeping_what_runs(name: str) -> Scheduler:
+def rules_in(settings: Sequence[str]) -> dict[str, object]:
+    """Those of some ``key=value`` texts that are options of all schedulers."""
+    return {name: value for name, value in parse_settings(settings).items() if name in OPTIONS}
+
+
+def keeping_what_runs(name: str, rules: Mapping[str, object] = MappingProxyType({})) -> Scheduler:
     """A registered scheduler for what has no slot, told to leave alone what runs if it can be told.
+
+    Parameters
+    ----------
+    name
+        Of the scheduler.
+    rules
+        Options of all schedulers.
 
     Raises
     ------
     InputError
-        There is none of this name.
+        There is none of this name, or an option is out of range.
     SchedulerError
         It is another package's, and broken.
     """
-    return make_scheduler(name, {"keep_running": True} if _takes(name, "keep_running") else {})
+    keeping = {"keep_running": True} if _takes(name, "keep_running") else {}
+    return make_scheduler(name, {**rules, **keeping})
 
 
 def _takes(name: str, parameter: str) -> bool:

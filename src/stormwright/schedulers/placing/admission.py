@@ -79,7 +79,7 @@ def _joined(draft: Draft, wanted: Iterable[Wanted], may_join: MayJoin) -> Iterat
             yield replace(group, executors=waiting)
 
 
-def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True, soft_cpu: bool = False) -> list[Wanted]:
+def admit(draft: Draft, wanted: Iterable[Wanted], *, soft_cpu: bool = False) -> list[Wanted]:
     """Those of `wanted`, in order, that the cluster as a whole has room for; the draft notes why not the others.
 
     Sums over the cluster and the largest node are looked at: what is admitted may still find no node.
@@ -90,8 +90,6 @@ def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True, soft
         What is placed so far; its `reasons` are written.
     wanted
         In the order in which they are served.
-    backfill
-        Whether one that fits goes ahead of one that does not; else it waits, and that is its reason.
     soft_cpu
         What a node is loaded beyond its CPU counts as taken from the others, so that there is as much left as before
         that was placed.
@@ -106,11 +104,6 @@ def admit(draft: Draft, wanted: Iterable[Wanted], *, backfill: bool = True, soft
         reasons = tuple(_shortages(draft, group, left, demand, most)) or tuple(_too_large(draft, group, soft_cpu))
         if reasons:
             draft.reasons[group.topology] = (*reasons, *_unusable(draft))
-        elif draft.reasons and not backfill:
-            first = draft.problem.topologies[next(iter(draft.reasons))].id
-            draft.reasons[group.topology] = (
-                f"waits behind {counted(len(draft.reasons), 'topology')}, the first of them {first}",
-            )
         else:
             left = left - demand
             admitted.append(group)

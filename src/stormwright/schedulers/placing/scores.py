@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.schedulers.placing.placing import Room
+from stormwright.model.conf.requests import CPU
+from stormwright.schedulers.placing.placing import Placing, Room
 
 
 def ranked(*keys: FloatArray | IndexArray) -> FloatArray:
@@ -36,3 +38,19 @@ def in_cluster(room: Room) -> BoolArray:
     """Which nodes take part: they have a free slot, or something on them, shape (N,)."""
     part: BoolArray = (room.slots >= 1) | (room.executors > 0)
     return part
+
+
+def busy_with(placing: Placing, executor: int) -> FloatArray:
+    """Used part of every node's CPU with an executor on top, shape (N,)."""
+    room = placing.room
+    return part_used(room.capacity_hz, room.cpu_hz, float(room.problem.executor_cpu_hz[executor]))
+
+
+def core_hz_of(problem: Problem) -> FloatArray:
+    """Speed of a core of every node in Hz, shape (N,): of the problem's where it does not tell how many it has."""
+    percent = [node.resources.get(CPU, 0.0) for node in problem.supervisors]
+    told = [
+        node.cpu_hz * 100 / cores if cores > 0 and 0 < node.cpu_hz < np.inf else problem.core_hz
+        for node, cores in zip(problem.supervisors, percent, strict=True)
+    ]
+    return np.array(told, dtype=np.float64)

@@ -68,7 +68,7 @@ public record Limits(boolean requested) {
         return assignment == null ? Map.of() : assignment.getExecutorToSlot();
     }
 
-    private static String amount(double amount) {
+    static String amount(double amount) {
         return new DecimalFormat("0.##", DecimalFormatSymbols.getInstance(Locale.ROOT)).format(amount);
     }
 

@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.storm.Config;
+import org.apache.storm.DaemonConfig;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.SchedulerAssignment;
@@ -26,7 +27,7 @@ public final class Snapshot {
     private static final String OUR_CONF = "stormwright.";
     private static final String TOPOLOGY_CONF = "topology.";
     private static final List<String> CLUSTER_CONF =
-            List.of(OUR_CONF, "isolation.scheduler.", "storm.scheduler", Config.TASK_REFRESH_POLL_SECS);
+            List.of(OUR_CONF, "isolation.scheduler.", DaemonConfig.RESOURCE_AWARE_SCHEDULER_USER_POOLS, "storm.scheduler", Config.TASK_REFRESH_POLL_SECS);
     private static final int UNASSIGNED = -1;
 
     private Snapshot() {

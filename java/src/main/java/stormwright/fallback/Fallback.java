@@ -16,6 +16,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import stormwright.PlacementScheduler;
 import stormwright.bridge.Limits;
+import stormwright.bridge.Users;
 import stormwright.host.HostException;
 import stormwright.host.SchedulerClasses;
 
@@ -151,7 +152,7 @@ public final class Fallback {
         }
         while (true) {
             Trial trial = new Trial(cluster, withheld.keySet(), closed).run(scheduler);
-            Map<String, String> broken = trial.broken(limits());
+            Map<String, String> broken = trial.broken(limits(), Users.of(conf));
             if (broken.isEmpty()) {
                 return trial;
             }

@@ -13,6 +13,7 @@ import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.WorkerSlot;
 import stormwright.bridge.Limits;
 import stormwright.bridge.Placement;
+import stormwright.bridge.Users;
 
 /**
  * What a scheduler makes of a cluster, before it counts.
@@ -56,9 +57,9 @@ final class Trial {
         return this;
     }
 
-    /** Topology id to what its executors that came to their slots break. */
-    Map<String, String> broken(Limits limits) {
-        Map<String, String> broken = new HashMap<>();
+    /** Topology id to what its executors that came to their slots break, or what its user would have too much of. */
+    Map<String, String> broken(Limits limits, Users users) {
+        Map<String, String> broken = new HashMap<>(users.beyond(real, copy));
         changed().keySet().forEach(id -> {
             TopologyDetails topology = real.getTopologies().getById(id);
             String why = limits.broken(topology, Limits.slots(real, id), copy);

@@ -193,6 +193,26 @@ class FallbackTest {
         assertTrue(status.contains("; EvenScheduler would break its limits: "), status);
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"EvenScheduler", "ResourceAwareScheduler"})
+    void nobodyGivesAUserMoreThanHeMayHave(String fallback) {
+        Map<String, Object> heap = Map.of("topology.worker.max.heap.size.mb", 1280.0);
+        TestCluster state = new TestCluster().supervisor("a", 4).supervisor("b", 4).topology("runs", 1, heap, null)
+                .running("runs", A0).topology("new1", 1, heap, null).topology("new2", 1, heap, null);
+        Cluster cluster = schedule(state, Map.of(Fallback.KEY, fallback, "stormwright.users",
+                Map.of("*", Map.of("executors", 5), "user", Map.of("executors", 18, "memory", 1e6))));
+        assertEquals(Set.of("runs", "new1"), TestCluster.placements(cluster).keySet());
+        assertStays(cluster, "new2",
+                fallback + " would break its limits: user user would have 27 of 18 executors (stormwright.users)");
+    }
+
+    @Test
+    void everybodysLimitIsThatOfWhoIsNotNamed() {
+        TestCluster state = two().topology("new", 2);
+        Cluster cluster = schedule(state, Map.of("stormwright.users", Map.of("*", Map.of("slots", 1), "other", 3)));
+        assertStays(cluster, "new", "user user would have 2 of 1 slots (stormwright.users)");
+    }
+
     @Test
     void whatEvenHappensToKeepItPlaces() {
         TestCluster state = new TestCluster().supervisor("a", 1).supervisor("b", 1).supervisor("c", 1)

@@ -1,0 +1,80 @@
+"""Minimum degree: each executor goes to the node that then has fewest connections to others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model.arrays import IndexArray
+from stormwright.schedulers.frame.waiting import Rule, place_waiting
+from stormwright.schedulers.kit.params import Params
+from stormwright.schedulers.placing.placing import Placing, Room
+from stormwright.schedulers.placing.scores import ranked
+from stormwright.schedulers.traffic.exchange import Exchange
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinimumDegreeParams(Params):
+    """Parameters of the scheduler."""
+
+
+class MinimumDegreeScheduler:
+    """Puts each executor on the node that is then connected to fewest executors elsewhere.
+
+    After A. George, J. W. H. Liu, "The evolution of the minimum degree ordering algorithm", SIAM Review 31, 1989,
+    https://doi.org/10.1137/1031001: of all choices the one of least degree, seen anew each time.
+
+    1. The degree of a node is the number of pairs of executors that exchange tuples, one on the node, one on another:
+       how many tuples does not count. An executor without a node is nowhere yet.
+    2. Ties go to the node with most CPU left, then to the lower index.
+
+    When to use
+    -----------
+    Connections between nodes are what costs, more than what goes over them.
+
+    Ignores
+    -------
+    How much executors exchange, racks, streams; load, other than to keep limits and to choose among equals.
+
+    Honours
+    -------
+    CPU, memory, executors per worker, traffic
+    """
+
+    params_type = MinimumDegreeParams
+
+    def __init__(self, params: MinimumDegreeParams | None = None) -> None:
+        self.params = params or MinimumDegreeParams()
+
+    def schedule(self, problem: Problem) -> Assignment:
+        """Place what has no slot."""
+        exchange = Exchange.of(problem)
+
+        def make_rule(room: Room) -> Rule:
+            degree = _degrees(room, exchange)
+
+            def place(placing: Placing) -> None:
+                for executor in placing.executors:
+                    partners, _ = exchange.of_executor(executor)
+                    near = room.node_of[partners]
+                    near = near[near != UNPLACED]
+                    here = np.bincount(near, minlength=room.num_nodes)
+                    node = placing.best(executor, ranked(degree - here, -room.cpu_hz))
+                    placing.put(executor, node)
+                    if node != UNPLACED:
+                        degree[:] += here
+                        degree[node] += len(near) - 2 * here[node]
+
+            return place
+
+        return place_waiting(problem, "minimum_degree", self.params, make_rule)
+
+
+def _degrees(room: Room, exchange: Exchange) -> IndexArray:
+    """Degree of every node by what is placed, shape (N,)."""
+    first = np.repeat(np.arange(len(exchange.first) - 1), np.diff(exchange.first))
+    one, other = room.node_of[first], room.node_of[exchange.partner]
+    apart = (one != UNPLACED) & (other != UNPLACED) & (one != other)
+    return np.bincount(one[apart], minlength=room.num_nodes).astype(np.int64)
