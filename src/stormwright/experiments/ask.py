@@ -189,6 +189,7 @@ def what_if(
     parallelism: Mapping[str, int] | None = None,
     link: str | float | None = None,
     scheduler: str | Scheduler | None = None,
+    anew: bool | None = None,
 ) -> changed.WhatIf:
     """What changes would bring, beside what is predicted of today; several of them count together.
 
@@ -209,7 +210,9 @@ def what_if(
     link
         Speed of all links: bits per second, or a text such as ``1gbit``.
     scheduler
-        Who places everything anew, by name or itself; by default what runs stays.
+        Who places everything, by name or itself; by default what runs stays.
+    anew
+        As for `compare`, of that scheduler.
 
     Returns
     -------
@@ -236,6 +239,7 @@ def what_if(
         link_bps=speed,
         assignment=assignment,
         scheduler=scheduler if scheduler is None or isinstance(scheduler, str) else _own(scheduler),
+        anew=anew,
     )
     return changed.what_if(problem, changes)
 
