@@ -185,6 +185,7 @@ class Demand:
         problem: Problem,
         costs: Costs,
         corrections: Mapping[str, Correction] = NO_CORRECTIONS,
+        base_cores: FloatArray | None = None,
     ) -> Demand:
         """The demand of a profile's topologies along `routes`, on the nodes of `problem`.
 
@@ -198,6 +199,8 @@ class Demand:
             Has the nodes.
         costs, corrections
             What messages and workers cost, and what is known of single topologies, by id.
+        base_cores
+            CPU of nodes that depends on no rate where the profile has not all that is there, shape (N,).
         """
         workers = routes.workers
         nodes, worker_node, executor_node = workers.nodes, workers.node, workers.executor_node
@@ -207,9 +210,6 @@ class Demand:
         cycles = 1e-6 * problem.core_hz * np.append(factors, 1.0)
         work = profile.work_cycles(costs, corrections) * routes.handled + messages.serialise_us * cycles[topology]
         of_worker = cycles[workers.topology] / nodes.core_hz[worker_node]
-        idle_cores = np.where(on, profile.idle_hz(), 0.0) / np.append(nodes.core_hz, 1.0)[executor_node]
-        base = sums(executor_node[on], idle_cores[on], len(nodes.cores))
-        base += np.bincount(worker_node, minlength=len(nodes.cores)) * costs.worker_cores
         own_s = np.where(on, work / np.append(nodes.core_hz, 1.0)[executor_node], 0.0)
         handled = np.where(on, routes.handled, 0.0)
         return cls(
@@ -218,8 +218,16 @@ class Demand:
             thread_visits=np.concatenate([handled, messages.sent, messages.received]),
             link_bytes=messages.link_bytes,
             link_messages=messages.link_messages,
-            base_cores=base,
+            base_cores=base_cores_of(profile, workers, costs) if base_cores is None else base_cores,
         )
+
+
+def base_cores_of(profile: Profile, workers: Workers, costs: Costs) -> FloatArray:
+    """CPU of nodes that depends on no rate, shape (N,): of workers, and of topologies that begin no trees."""
+    count, node, idle_hz = len(workers.nodes.cores), workers.executor_node, profile.idle_hz()
+    idle = np.flatnonzero((idle_hz > 0) & (node != UNPLACED))
+    base = sums(node[idle], idle_hz[idle] / workers.nodes.core_hz[node[idle]], count)
+    return base + np.bincount(workers.node, minlength=count) * costs.worker_cores
 
 
 class _Messages(NamedTuple):

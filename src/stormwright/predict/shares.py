@@ -24,7 +24,7 @@ import numpy as np
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
-from stormwright.predict.demand import Demand
+from stormwright.predict.demand import Demand, base_cores_of
 from stormwright.predict.flow.standing import Limits
 from stormwright.predict.steady import Placed
 from stormwright.predict.sums import sums
@@ -56,12 +56,13 @@ def with_shares(placed: Placed, costs: Costs, corrections: Mapping[str, Correcti
         return placed
     profile, begins = placed.profile, placed.profile.begins.copy()
     topology = np.array([profile.layout.executor_topology[own[0]] for own in spouts])
-    count = np.zeros(len(profile.rate_tps), dtype=np.int64)
-    count[topology] = [len(own) for own in spouts]
-    uses = []
-    for number in range(count.max()):
-        routes = placed.standing.alone(number, _alone(profile.begins, spouts, number), count > number)
-        demand = Demand.of(profile, routes, placed.problem, costs, corrections)
+    several = np.zeros(len(profile.rate_tps), dtype=bool)
+    several[topology] = True
+    part, paths = placed.standing.paths(several)
+    base, uses = base_cores_of(profile, placed.standing.workers, costs), []
+    for number in range(max(map(len, spouts))):
+        routes = paths.routes(None, _alone(profile.begins, spouts, number)[part.executors])
+        demand = Demand.of(part, routes, placed.problem, costs, corrections, base)
         uses.append(_uses(demand))
     row_topology = np.concatenate([*[demand.places.topology] * 3, demand.thread_topology])
     order = np.argsort(row_topology, kind="stable")

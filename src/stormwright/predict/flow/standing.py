@@ -10,6 +10,7 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
+from stormwright.predict.flow.part import Part
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Paths, Routes
 from stormwright.predict.workers import Nodes, Workers
@@ -23,7 +24,7 @@ class Before(NamedTuple):
 
     nodes: Nodes
     moved: BoolArray
-    routes: dict[object, Routes]
+    routes: dict[float, Routes]
     fair: dict[int, tuple[Limits, FloatArray]]
 
 
@@ -47,7 +48,7 @@ class Standing:
     ) -> None:
         self._profile, self._problem, self._before = profile, problem, before
         self.workers = Workers.of(problem, profile.layout, slot_of_executor, before.nodes if before else None)
-        self._known: dict[object, Routes] = {}
+        self._known: dict[float, Routes] = {}
         self._fair = before.fair if before else {}
 
     def moved(self, slot_of_executor: IntArray) -> Standing:
@@ -60,18 +61,27 @@ class Standing:
 
     def routes(self, near: float = 1.0) -> Routes:
         """If such a part of all shuffled tuples stays as near as can be, the rest going to all alike."""
-        return self._of(("near", near), None if near == 1 else np.full(len(self._profile.rate_tps), near), None)
+        if near not in self._known:
+            parts = None if near == 1 else np.full(len(self._profile.rate_tps), near)
+            before = self._before.routes.pop(near, None) if self._before else None
+            if before is None:
+                self._known[near] = Paths(self._profile, self.workers).routes(parts)
+            else:
+                part, paths = self._elsewhere
+                self._known[near] = before.with_part(part, paths.routes(parts), self.workers)
+        return self._known[near]
 
-    def alone(self, number: int, begins: FloatArray, topologies: BoolArray) -> Routes:
-        """Of some topologies, shape (T,), if executors begin other trees than as measured, shape (E,).
-
-        Both are the same for the same `number` always.
-        """
-        return self._of(("alone", number), None, begins, topologies)
+    def paths(self, topologies: BoolArray) -> tuple[Part, Paths]:
+        """Of some topologies by themselves, shape (T,)."""
+        part = Part.of_topologies(self._profile, topologies)
+        return part, Paths(part, self.workers.part(part.executors, topologies))
 
     def begun(self, begins: FloatArray) -> Routes:
         """If executors begin other trees than as measured, shape (E,)."""
-        return self._all.routes(None, begins)
+        other = self._profile.begins != begins
+        topologies = np.bincount(self._profile.layout.executor_topology, other, len(self._profile.rate_tps)) > 0
+        part, paths = self.paths(topologies)
+        return self.routes().with_part(part, paths.routes(None, begins[part.executors]), self.workers)
 
     def fair_of(
         self, limits: Mapping[int, Limits], fair: Callable[[Sequence[Limits]], list[FloatArray]]
@@ -86,27 +96,8 @@ class Standing:
         known = self._fair.get(topology)
         return known is not None and all(map(np.array_equal, known[0], limits))
 
-    def _of(
-        self, name: object, near: FloatArray | None, begins: FloatArray | None, topologies: BoolArray | None = None
-    ) -> Routes:
-        if name not in self._known:
-            before = self._before.routes.pop(name, None) if self._before else None
-            if before is None or self._before is None:
-                paths = self._all if topologies is None else self._paths(topologies)
-                self._known[name] = paths.routes(near, begins)
-            else:
-                moved = self._before.moved
-                paths = self._some if topologies is None else self._paths(topologies & moved)
-                self._known[name] = before.mixed(paths.routes(near, begins), moved, self._profile)
-        return self._known[name]
-
     @cached_property
-    def _all(self) -> Paths:
-        return Paths(self._profile, self.workers)
-
-    @cached_property
-    def _some(self) -> Paths:
-        return self._all if self._before is None else self._paths(self._before.moved)
-
-    def _paths(self, topologies: BoolArray) -> Paths:
-        return Paths(self._profile, self.workers, topologies[self._profile.layout.executor_topology])
+    def _elsewhere(self) -> tuple[Part, Paths]:
+        """Topologies that were not there before."""
+        moved = self._before.moved if self._before else np.ones(len(self._profile.rate_tps), dtype=bool)
+        return self.paths(moved)
