@@ -45,15 +45,15 @@ class Part(Profile):
         layout, graph = whole.layout, whole.graph
         executors = np.flatnonzero(topologies[layout.executor_topology])
         components = np.flatnonzero(topologies[layout.topology])
-        number = _numbers(executors, len(layout.executor_topology))
-        component = _numbers(components, len(layout.size))
+        number = numbers(executors, len(layout.executor_topology))
+        component = numbers(components, len(layout.size))
         there = np.zeros(len(number), dtype=bool)
         there[executors] = True
         pair_at, flow_at = (np.flatnonzero(there[each.source]) for each in (whole.pairs, whole.flows))
         pairs, flows = whole.pairs.at(pair_at), whole.flows.at(flow_at)
         return cls(
             problem=whole.problem,
-            layout=_layout(layout, executors, components, number, component),
+            layout=layout_of(layout, executors, components),
             assumed=whole.assumed,
             rate_tps=whole.rate_tps,
             begins=whole.begins[executors],
@@ -76,8 +76,8 @@ class Part(Profile):
     def graph(self) -> Graph:
         """Which component sends to which."""
         whole, edges = self.whole.graph, self.edges
-        component = _numbers(self.components, len(self.whole.layout.size))
-        edge = _numbers(edges, len(whole.source))
+        component = numbers(self.components, len(self.whole.layout.size))
+        edge = numbers(edges, len(whole.source))
         source, target = component[whole.source[edges]], component[whole.target[edges]]
         sources, targets = (Ends.of(of, self.layout) for of in (source, target))
         of_pair, of_flow = edge[whole.sources.edge[whole.pair_source[self.pair_at]]], edge[whole.of_flow[self.flow_at]]
@@ -117,16 +117,16 @@ class Part(Profile):
         return self.whole.idle_hz()[self.executors]
 
 
-def _numbers(chosen: IndexArray, length: int) -> IndexArray:
+def numbers(chosen: IndexArray, length: int) -> IndexArray:
     """The new number of each of so many that is chosen."""
     numbers = np.zeros(length, dtype=np.int64)
     numbers[chosen] = np.arange(len(chosen))
     return numbers
 
 
-def _layout(
-    whole: Layout, executors: IndexArray, components: IndexArray, number: IndexArray, component: IndexArray
-) -> Layout:
+def layout_of(whole: Layout, executors: IndexArray, components: IndexArray) -> Layout:
+    """That of some topologies, which have these executors and components."""
+    number, component = numbers(executors, len(whole.executor_topology)), numbers(components, len(whole.size))
     size, topology = whole.size[components], whole.topology[components]
     chosen = np.zeros(len(number), dtype=bool)
     chosen[executors] = True
