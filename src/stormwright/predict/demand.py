@@ -23,7 +23,7 @@ from stormwright.predict.sums import sums
 from stormwright.predict.workers import Nodes, Workers
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import coo_array
 
 
 class Places(NamedTuple):
@@ -122,9 +122,9 @@ class Demand:
         return self.workers.thread_node
 
     @cached_property
-    def shared(self) -> csr_array:
+    def shared(self) -> coo_array:
         """Part of each shared resource that 1 tree/s takes: CPU, links out, links in of all nodes; shape (3 N, T)."""
-        from scipy.sparse import csr_array  # takes longer to import than the rest
+        from scipy.sparse import coo_array  # takes longer to import than the rest
 
         places, count = self.places, len(self.nodes.cores)
         on = places.of_thread != UNPLACED
@@ -133,7 +133,7 @@ class Demand:
         parts = [_part(seconds, self.nodes.cores[places.node]), *places.link_s]
         shape = (3 * count, len(self.running))
         finite = np.minimum(np.concatenate(parts), _ALL_AT_ONCE)
-        return csr_array((finite, (row, np.tile(places.topology, 3))), shape=shape)
+        return coo_array((finite, (row, np.tile(places.topology, 3))), shape=shape)
 
     @cached_property
     def free(self) -> FloatArray:

@@ -157,8 +157,9 @@ def _spouts(placed: Placed) -> list[IndexArray]:
     begin = np.flatnonzero(layout.is_spout[layout.executor_component] & (begins > 0))
     limited = begin[np.isfinite(layout.pending)[layout.executor_topology[begin]]]
     counts = np.bincount(layout.executor_topology[limited], minlength=len(layout.pending))
-    of = np.split(limited, np.cumsum(counts)[:-1])  # executors are in the order of their topologies
-    several = [own for own in of if 1 < len(own) <= MOST_SPOUTS]
+    end = np.cumsum(counts)  # executors are in the order of their topologies
+    few = np.flatnonzero((counts > 1) & (counts <= MOST_SPOUTS))
+    several = [limited[end[of] - counts[of] : end[of]] for of in few.tolist()]
     size = np.bincount(layout.executor_topology, minlength=len(counts))
     work = np.zeros(MOST_SPOUTS + 1)
     for own in several:

@@ -20,7 +20,7 @@ from stormwright.predict.queue.network import Network
 from stormwright.predict.queue.waits import State, at_rates, closed
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import coo_array
 
 #: Trees/s from which is begun where no resource limits them, but only how many may be pending.
 _ENDLESS_TPS = 1e9
@@ -153,7 +153,7 @@ def steady_state(
     )
 
 
-def limits(demand: Demand) -> tuple[csr_array, FloatArray]:
+def limits(demand: Demand) -> tuple[coo_array, FloatArray]:
     """Part of every resource that 1 tree/s of each topology takes, and part that is there.
 
     Returns
@@ -161,13 +161,16 @@ def limits(demand: Demand) -> tuple[csr_array, FloatArray]:
     shares, free
         Of the shared resources, then of each topology's busiest thread; shapes (3 N + T, T) and (3 N + T,).
     """
-    from scipy.sparse import diags_array, vstack  # takes longer to import than the rest
+    from scipy.sparse import coo_array  # takes longer to import than the rest
 
-    own = np.ones(len(demand.running))
-    return vstack([demand.shared, diags_array(demand.busiest_s)]).tocsr(), np.concatenate([demand.free, own])
+    shared, every = demand.shared, np.arange(len(demand.running))
+    at = [np.concatenate(both) for both in ((shared.row, shared.shape[0] + every), (shared.col, every))]
+    values = np.concatenate([shared.data, demand.busiest_s])
+    shares = coo_array((values, tuple(at)), shape=(shared.shape[0] + len(every), len(every)))
+    return shares, np.concatenate([demand.free, np.ones(len(every))])
 
 
-def fullest_use(shares: csr_array, free: FloatArray, rate_tps: FloatArray) -> FloatArray:
+def fullest_use(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> FloatArray:
     """How full the fullest resource of each topology is at given rates, in parts of what there is; shape (T,).
 
     Parameters
@@ -183,7 +186,7 @@ def fullest_use(shares: csr_array, free: FloatArray, rate_tps: FloatArray) -> Fl
     return most
 
 
-def fullest_rows(shares: csr_array, free: FloatArray, rate_tps: FloatArray) -> IndexArray:
+def fullest_rows(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> IndexArray:
     """Which resource of each topology is the fullest at given rates, the first of several; shape (T,).
 
     Parameters
@@ -197,9 +200,9 @@ def fullest_rows(shares: csr_array, free: FloatArray, rate_tps: FloatArray) -> I
     return rows
 
 
-def _used(shares: csr_array, free: FloatArray, rate_tps: FloatArray) -> tuple[IndexArray, IndexArray, FloatArray]:
+def _used(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> tuple[IndexArray, IndexArray, FloatArray]:
     """Topologies, resources that they use, and how full these are at given rates."""
-    used, entries = shares @ rate_tps, shares.tocoo()
+    used, entries = shares @ rate_tps, shares
     part = np.divide(used, free, out=np.where(used > 0, np.inf, 0.0), where=free > 0)
     there = entries.data > 0
     return entries.col[there], entries.row[there], part[entries.row[there]]

@@ -128,6 +128,8 @@ def closed(network: Network, rate_tps: FloatArray) -> State:
     rate, before, came = np.where(free, rate_tps * _BEGIN, rate_tps), np.zeros(len(rate_tps)), np.zeros(len(rate_tps))
     low, high, others = np.zeros(len(rate_tps)), rate_tps, Beside.of(network, rate_tps)
     besides, within = others, len(rate_tps)
+    if not free.any():
+        return at_rates(whole, rate, besides)
     for step in range(_MOST_STEPS):
         comes = ratio(trees, at_rates(network, rate, others).ways.cycle.mean)
         off = np.where(free, comes - rate, 0.0)
