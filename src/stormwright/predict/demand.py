@@ -47,8 +47,18 @@ class Places(NamedTuple):
     link_messages: FloatArray
 
 
+class Claims(NamedTuple):
+    """What 1 tree/s takes: parts of CPU, link out and link in by place, shape (3, P); seconds of its busiest thread.
+
+    `busiest_s` is by topology, shape (T,).
+    """
+
+    shared: FloatArray
+    busiest_s: FloatArray
+
+
 #: Part of a resource that is not there which a tree/s takes: in effect all of it, and still a number to count with.
-_ALL_AT_ONCE = 1e15
+ALL_AT_ONCE = 1e15
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,20 +137,23 @@ class Demand:
         from scipy.sparse import coo_array  # takes longer to import than the rest
 
         places, count = self.places, len(self.nodes.cores)
+        row = np.concatenate([places.node, count + places.node, 2 * count + places.node])
+        finite = np.minimum(self.claims.shared.ravel(), ALL_AT_ONCE)
+        return coo_array((finite, (row, np.tile(places.topology, 3))), shape=(3 * count, len(self.running)))
+
+    @cached_property
+    def claims(self) -> Claims:
+        """Parts of shared resources by place, and of the busiest thread."""
+        places = self.places
         on = places.of_thread != UNPLACED
         seconds = sums(places.of_thread[on], self.thread_s[on], len(places.node))
-        row = np.concatenate([places.node, count + places.node, 2 * count + places.node])
-        parts = [_part(seconds, self.nodes.cores[places.node]), *places.link_s]
-        shape = (3 * count, len(self.running))
-        finite = np.minimum(np.concatenate(parts), _ALL_AT_ONCE)
-        return coo_array((finite, (row, np.tile(places.topology, 3))), shape=shape)
+        cpu = _part(seconds, self.nodes.cores[places.node])
+        return Claims(np.stack([cpu, *places.link_s]), self.busiest_s)
 
     @cached_property
     def free(self) -> FloatArray:
         """Part of each shared resource that is there for trees, shape (3 N,)."""
-        part = _part(self.base_cores, self.nodes.cores)
-        left = np.where(self.nodes.cores > 0, np.maximum(1.0 - part, 0.0), 0.0)
-        return np.concatenate([left, np.ones(2 * len(part))])
+        return free_of(self.nodes, self.base_cores)
 
     @cached_property
     def busiest_s(self) -> FloatArray:
@@ -220,6 +233,13 @@ class Demand:
             link_messages=messages.link_messages,
             base_cores=base_cores_of(profile, workers, costs) if base_cores is None else base_cores,
         )
+
+
+def free_of(nodes: Nodes, base_cores: FloatArray) -> FloatArray:
+    """Part of each shared resource that is there for trees, shape (3 N,)."""
+    part = _part(base_cores, nodes.cores)
+    left = np.where(nodes.cores > 0, np.maximum(1.0 - part, 0.0), 0.0)
+    return np.concatenate([left, np.ones(2 * len(part))])
 
 
 def base_cores_of(profile: Profile, workers: Workers, costs: Costs) -> FloatArray:

@@ -11,13 +11,14 @@ import numpy as np
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
-from stormwright.predict.demand import Demand
+from stormwright.predict.demand import ALL_AT_ONCE, Claims, Demand, free_of
 from stormwright.predict.fairness import NO_LIMIT, highest_rates
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.flow.standing import Standing
 from stormwright.predict.queue.network import Network
 from stormwright.predict.queue.waits import State, at_rates, closed
+from stormwright.predict.workers import Workers
 
 if TYPE_CHECKING:
     from scipy.sparse import coo_array
@@ -161,13 +162,20 @@ def limits(demand: Demand) -> tuple[coo_array, FloatArray]:
     shares, free
         Of the shared resources, then of each topology's busiest thread; shapes (3 N + T, T) and (3 N + T,).
     """
+    return limits_of(demand.claims, demand.workers, demand.base_cores)
+
+
+def limits_of(claims: Claims, workers: Workers, base_cores: FloatArray) -> tuple[coo_array, FloatArray]:
+    """As `limits` of a demand that has these claims, and leaves so much of nodes, shape (N,)."""
     from scipy.sparse import coo_array  # takes longer to import than the rest
 
-    shared, every = demand.shared, np.arange(len(demand.running))
-    at = [np.concatenate(both) for both in ((shared.row, shared.shape[0] + every), (shared.col, every))]
-    values = np.concatenate([shared.data, demand.busiest_s])
-    shares = coo_array((values, tuple(at)), shape=(shared.shape[0] + len(every), len(every)))
-    return shares, np.concatenate([demand.free, np.ones(len(every))])
+    count, topologies, sites = len(base_cores), len(workers.running), workers.places
+    every = np.arange(topologies)
+    row = np.concatenate([*(kind * count + sites.node for kind in range(3)), 3 * count + every])
+    column = np.concatenate([np.tile(sites.topology, 3), every])
+    values = np.concatenate([np.minimum(claims.shared.ravel(), ALL_AT_ONCE), claims.busiest_s])
+    shares = coo_array((values, (row, column)), shape=(3 * count + topologies, topologies))
+    return shares, np.concatenate([free_of(workers.nodes, base_cores), np.ones(topologies)])
 
 
 def fullest_use(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> FloatArray:

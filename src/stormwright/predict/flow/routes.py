@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.predict.flow.ends import Ends
+from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.flow.part import Part
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.spread import Flows, Spread, spread
@@ -57,24 +56,6 @@ class Routes:
     edge_tuples: FloatArray
     sent: Messages
     received: Messages
-
-    def mixed(self, other: Routes, chosen: BoolArray, profile: Profile) -> Routes:
-        """These routes, and of the topologies chosen, shape (T,), `other` ones, which know where all executors are."""
-        graph, layout = profile.graph, profile.layout
-        edges = chosen[layout.topology[graph.source]]
-        executors = chosen[layout.executor_topology]
-
-        def messages(ours: Messages, theirs: Messages, ends: Ends) -> Messages:
-            at = edges[ends.edge]
-            return Messages(*(np.where(at, new, old) for new, old in zip(theirs, ours, strict=True)))
-
-        return Routes(
-            workers=other.workers,
-            handled=np.where(executors, other.handled, self.handled),
-            edge_tuples=np.where(edges, other.edge_tuples, self.edge_tuples),
-            sent=messages(self.sent, other.sent, graph.sources),
-            received=messages(self.received, other.received, graph.targets),
-        )
 
     def with_part(self, part: Part, other: Routes, workers: Workers) -> Routes:
         """These routes, and those of some topologies as `other` has them; `workers` knows where all executors are."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -10,22 +10,49 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
+from stormwright.predict.costs import Correction, Costs
+from stormwright.predict.demand import Claims, Demand
 from stormwright.predict.flow.part import Part
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Paths, Routes
-from stormwright.predict.workers import Nodes, Workers
+from stormwright.predict.workers import Nodes, Sites, Workers
 
-#: Use of resources and waits for them by resource and executor of a spout, shape (R, S) each.
-Limits = tuple[FloatArray, FloatArray]
+
+class Fair(NamedTuple):
+    """Rates of the executors of a topology's spouts, None for none; by costs, and by the CPU that there is for them."""
+
+    costs: Costs
+    corrections: Mapping[str, Correction]
+    room: FloatArray
+    rates: FloatArray | None = None
+
+    def is_as(self, other: Fair) -> bool:
+        """Whether it is known from the same."""
+        same = self.costs is other.costs and self.corrections is other.corrections
+        return same and np.array_equal(self.room, other.room)
+
+
+class Claimed(NamedTuple):
+    """What trees take where a part of shuffled tuples stays near, by costs and corrections."""
+
+    costs: Costs
+    corrections: Mapping[str, Correction]
+    claims: Claims
 
 
 class Before(NamedTuple):
-    """What is known from another placement: nodes, topologies that are elsewhere now (T,), routes, and fair rates."""
+    """What is known from another placement.
+
+    Nodes; topologies that are elsewhere now, shape (T,); where topologies were; routes and claims by what stays near;
+    and fair rates.
+    """
 
     nodes: Nodes
     moved: BoolArray
+    places: Sites
     routes: dict[float, Routes]
-    fair: dict[int, tuple[Limits, FloatArray]]
+    claims: dict[float, Claimed]
+    fair: dict[int, Fair]
 
 
 class Standing:
@@ -41,6 +68,11 @@ class Standing:
         Index into the problem's slots, -1 for none, shape (E,).
     before
         What is known from another placement.
+
+    Attributes
+    ----------
+    fair
+        What is known of topologies whose spouts have several executors; others may add to it.
     """
 
     def __init__(
@@ -49,14 +81,17 @@ class Standing:
         self._profile, self._problem, self._before = profile, problem, before
         self.workers = Workers.of(problem, profile.layout, slot_of_executor, before.nodes if before else None)
         self._known: dict[float, Routes] = {}
-        self._fair = before.fair if before else {}
+        self._claims: dict[float, Claimed] = {}
+        self.fair: dict[int, Fair] = before.fair if before else {}
 
     def moved(self, slot_of_executor: IntArray) -> Standing:
         """The same load under another placement, shape (E,)."""
         executor_topology = self._profile.layout.executor_topology
         elsewhere = self.workers.scopes.slot != slot_of_executor
         moved = np.bincount(executor_topology, elsewhere, len(self._profile.rate_tps)) > 0
-        before = Before(self.workers.nodes, moved, self._known.copy(), self._fair.copy())
+        claims = self._claims.copy()
+        fair = {topology: of for topology, of in self.fair.items() if not moved[topology]}
+        before = Before(self.workers.nodes, moved, self.workers.places, self._known.copy(), claims, fair)
         return Standing(self._profile, self._problem, slot_of_executor, before)
 
     def routes(self, near: float = 1.0) -> Routes:
@@ -71,6 +106,34 @@ class Standing:
                 self._known[near] = before.with_part(part, paths.routes(parts), self.workers)
         return self._known[near]
 
+    def claims(self, near: float, costs: Costs, corrections: Mapping[str, Correction]) -> Claims:
+        """What trees take if such a part of all shuffled tuples stays near."""
+
+        def is_of(known: Claimed | None) -> bool:
+            return known is not None and known.costs is costs and known.corrections is corrections
+
+        if not is_of(found := self._claims.get(near)):
+            before = self._before.claims.pop(near, None) if self._before else None
+            if before is None or self._before is None or not is_of(before):
+                demand = Demand.of(self._profile, self.routes(near), self._problem, costs, corrections)
+                claims = demand.claims
+            else:
+                part, paths = self._elsewhere
+                routes = paths.routes(None if near == 1 else np.full(len(self._profile.rate_tps), near))
+                none = np.zeros(len(self.workers.nodes.cores))
+                new = Demand.of(part, routes, self._problem, costs, corrections, none).claims
+                claims = self._with_old(new, before.claims, self._before)
+            found = self._claims[near] = Claimed(costs, corrections, claims)
+        return found.claims
+
+    def _with_old(self, new: Claims, old: Claims, before: Before) -> Claims:
+        """Claims of topologies that are elsewhere than before, and of the others as they were."""
+        moved = before.moved
+        shared = np.empty((3, len(self.workers.places.node)))
+        at = moved[self.workers.places.topology]
+        shared[:, at], shared[:, ~at] = new.shared, old.shared[:, ~moved[before.places.topology]]
+        return Claims(shared, np.where(moved, new.busiest_s, old.busiest_s))
+
     def paths(self, topologies: BoolArray) -> tuple[Part, Paths]:
         """Of some topologies by themselves, shape (T,)."""
         part = Part.of_topologies(self._profile, topologies)
@@ -82,19 +145,6 @@ class Standing:
         topologies = np.bincount(self._profile.layout.executor_topology, other, len(self._profile.rate_tps)) > 0
         part, paths = self.paths(topologies)
         return self.routes().with_part(part, paths.routes(None, begins[part.executors]), self.workers)
-
-    def fair_of(
-        self, limits: Mapping[int, Limits], fair: Callable[[Sequence[Limits]], list[FloatArray]]
-    ) -> dict[int, FloatArray]:
-        """Rates by what limits those of each topology; only of topologies where that is another than before."""
-        new = [topology for topology, of in limits.items() if not self._is_known(topology, of)]
-        for topology, rates in zip(new, fair([limits[topology] for topology in new]), strict=True):
-            self._fair[topology] = limits[topology], rates
-        return {topology: self._fair[topology][1] for topology in limits}
-
-    def _is_known(self, topology: int, limits: Limits) -> bool:
-        known = self._fair.get(topology)
-        return known is not None and all(map(np.array_equal, known[0], limits))
 
     @cached_property
     def _elsewhere(self) -> tuple[Part, Paths]:
