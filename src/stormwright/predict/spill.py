@@ -85,8 +85,4 @@ def with_spill(
         now = tried(near)
         better = now > rate * _HIGHER
         best, rate = np.where(better, near, best), np.where(better, now, rate)
-    routes = placed.routes
-    for each in np.unique(best[best < 1]).tolist():
-        part, paths = placed.standing.paths(best == each)
-        routes = routes.with_part(part, paths.routes(np.full(len(best), each)), workers)
-    return replace(placed, full_routes=routes, spills=best < 1)
+    return replace(placed, full_routes=placed.standing.mixed(best), spills=best < 1)

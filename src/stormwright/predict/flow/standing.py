@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stormwright.model import Problem
-from stormwright.model.arrays import BoolArray, FloatArray, IntArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.demand import Claims, Demand
 from stormwright.predict.flow.part import Part
@@ -44,7 +44,7 @@ class Before(NamedTuple):
     """What is known from another placement.
 
     Nodes; topologies that are elsewhere now, shape (T,); where topologies were; routes and claims by what stays near;
-    and fair rates.
+    routes at highest rates and what these were for; and fair rates.
     """
 
     nodes: Nodes
@@ -52,6 +52,7 @@ class Before(NamedTuple):
     places: Sites
     routes: dict[float, Routes]
     claims: dict[float, Claimed]
+    varied: dict[str, tuple[FloatArray, Routes]]
     fair: dict[int, Fair]
 
 
@@ -82,6 +83,7 @@ class Standing:
         self.workers = Workers.of(problem, profile.layout, slot_of_executor, before.nodes if before else None)
         self._known: dict[float, Routes] = {}
         self._claims: dict[float, Claimed] = {}
+        self._variants: dict[str, tuple[FloatArray, Routes]] = {}
         self.fair: dict[int, Fair] = before.fair if before else {}
 
     def moved(self, slot_of_executor: IntArray) -> Standing:
@@ -91,7 +93,9 @@ class Standing:
         moved = np.bincount(executor_topology, elsewhere, len(self._profile.rate_tps)) > 0
         claims = self._claims.copy()
         fair = {topology: of for topology, of in self.fair.items() if not moved[topology]}
-        before = Before(self.workers.nodes, moved, self.workers.places, self._known.copy(), claims, fair)
+        before = Before(
+            self.workers.nodes, moved, self.workers.places, self._known.copy(), claims, self._variants.copy(), fair
+        )
         return Standing(self._profile, self._problem, slot_of_executor, before)
 
     def routes(self, near: float = 1.0) -> Routes:
@@ -100,7 +104,7 @@ class Standing:
             parts = None if near == 1 else np.full(len(self._profile.rate_tps), near)
             before = self._before.routes.pop(near, None) if self._before else None
             if before is None:
-                self._known[near] = Paths(self._profile, self.workers).routes(parts)
+                self._known[near] = self._all.routes(parts)
             else:
                 part, paths = self._elsewhere
                 self._known[near] = before.with_part(part, paths.routes(parts), self.workers)
@@ -139,12 +143,31 @@ class Standing:
         part = Part.of_topologies(self._profile, topologies)
         return part, Paths(part, self.workers.part(part.executors, topologies))
 
+    def mixed(self, near: FloatArray) -> Routes:
+        """If of each topology such a part of its shuffled tuples stays as near as can be, shape (T,)."""
+        return self._varied("near", near, np.ones(len(near)), np.arange(len(near)))
+
     def begun(self, begins: FloatArray) -> Routes:
         """If executors begin other trees than as measured, shape (E,)."""
-        other = self._profile.begins != begins
-        topologies = np.bincount(self._profile.layout.executor_topology, other, len(self._profile.rate_tps)) > 0
-        part, paths = self.paths(topologies)
-        return self.routes().with_part(part, paths.routes(None, begins[part.executors]), self.workers)
+        return self._varied("begins", begins, self._profile.begins, self._profile.layout.executor_topology)
+
+    def _varied(self, name: str, values: FloatArray, usual: FloatArray, topology: IntArray | IndexArray) -> Routes:
+        """Routes if values are other than usual, from those that are known if fewer topologies differ from them."""
+        before = self._before.varied.get(name) if self._before else None
+        known, routes = (usual, self.routes()) if before is None else before
+        chosen = np.bincount(topology, values != known, len(self._profile.rate_tps)) > 0
+        if before is not None and self._before is not None:
+            chosen |= self._before.moved
+        if chosen.any():
+            part, paths = self.paths(chosen)
+            new = paths.routes(values) if name == "near" else paths.routes(None, values[part.executors])
+            routes = routes.with_part(part, new, self.workers)
+        self._variants[name] = values, routes
+        return routes
+
+    @cached_property
+    def _all(self) -> Paths:
+        return Paths(self._profile, self.workers)
 
     @cached_property
     def _elsewhere(self) -> tuple[Part, Paths]:
