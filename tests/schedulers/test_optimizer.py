@@ -169,10 +169,10 @@ def test_where_streams_are_shuffled_no_more_crosses_nodes_than_with_online(seed)
     """Placed as if new, and where that of online runs."""
     of = shuffled_pipelines(4, seed)
     online = make_scheduler("online").schedule(of)
-    between = [cost_of(of, online.slot_of_executor)]
-    for each in (of, of.with_current(online.by_topology(of))):
-        between.append(cost_of(of, schedule(each, objective="traffic", iterations=100_000).slot_of_executor))
-    theirs, *ours = (cost.inter_node + cost.inter_rack for cost in between)
+    both = (of, of.with_current(online.by_topology(of)))
+    found = [online, *(schedule(each, objective="traffic", iterations=100_000) for each in both)]
+    costs = (cost_of(of, each.slot_of_executor) for each in found)
+    theirs, *ours = (cost.inter_node + cost.inter_rack for cost in costs)
     assert max(ours) <= theirs
 
 

@@ -189,7 +189,6 @@ def what_if(
     parallelism: Mapping[str, int] | None = None,
     link: str | float | None = None,
     scheduler: str | Scheduler | None = None,
-    anew: bool | None = None,
 ) -> changed.WhatIf:
     """What changes would bring, beside what is predicted of today; several of them count together.
 
@@ -210,9 +209,8 @@ def what_if(
     link
         Speed of all links: bits per second, or a text such as ``1gbit``.
     scheduler
-        Who places everything, by name or itself; by default what runs stays.
-    anew
-        As for `compare`, of that scheduler.
+        Who places everything anew, by name or itself, asked as `compare` asks; by default what runs stays. Where it is
+        to be told what runs, its `assignment` is what `place` answers.
 
     Returns
     -------
@@ -239,7 +237,6 @@ def what_if(
         link_bps=speed,
         assignment=assignment,
         scheduler=scheduler if scheduler is None or isinstance(scheduler, str) else _own(scheduler),
-        anew=anew,
     )
     return changed.what_if(problem, changes)
 
