@@ -71,9 +71,9 @@ def with_shares(placed: Placed, costs: Costs, corrections: Mapping[str, Correcti
     for of, rates in _alone(placed, new, base, costs, corrections).items():
         known[of] = known[of]._replace(rates=rates)
     for own in spouts:
-        rates = known[int(topology[own[0]])].rates
-        if rates is not None:
-            begins[own] = rates / rates.sum() * placed.profile.begins[own].sum()
+        parts = known[int(topology[own[0]])].rates
+        if parts is not None:
+            begins[own] = parts / parts.sum() * placed.profile.begins[own].sum()
     if np.array_equal(begins, placed.profile.begins):
         return placed
     return replace(placed, full_routes=placed.standing.begun(begins))

@@ -112,23 +112,20 @@ class Standing:
 
     def claims(self, near: float, costs: Costs, corrections: Mapping[str, Correction]) -> Claims:
         """What trees take if such a part of all shuffled tuples stays near."""
-
-        def is_of(known: Claimed | None) -> bool:
-            return known is not None and known.costs is costs and known.corrections is corrections
-
-        if not is_of(found := self._claims.get(near)):
-            before = self._before.claims.pop(near, None) if self._before else None
-            if before is None or self._before is None or not is_of(before):
-                demand = Demand.of(self._profile, self.routes(near), self._problem, costs, corrections)
-                claims = demand.claims
-            else:
-                part, paths = self._elsewhere
-                routes = paths.routes(None if near == 1 else np.full(len(self._profile.rate_tps), near))
-                none = np.zeros(len(self.workers.nodes.cores))
-                new = Demand.of(part, routes, self._problem, costs, corrections, none).claims
-                claims = self._with_old(new, before.claims, self._before)
-            found = self._claims[near] = Claimed(costs, corrections, claims)
-        return found.claims
+        known = self._claims.get(near)
+        if known is not None and known.costs is costs and known.corrections is corrections:
+            return known.claims
+        before = self._before.claims.pop(near, None) if self._before else None
+        if self._before and before and before.costs is costs and before.corrections is corrections:
+            part, paths = self._elsewhere
+            routes = paths.routes(None if near == 1 else np.full(len(self._profile.rate_tps), near))
+            none = np.zeros(len(self.workers.nodes.cores))
+            new = Demand.of(part, routes, self._problem, costs, corrections, none).claims
+            claims = self._with_old(new, before.claims, self._before)
+        else:
+            claims = Demand.of(self._profile, self.routes(near), self._problem, costs, corrections).claims
+        self._claims[near] = Claimed(costs, corrections, claims)
+        return claims
 
     def _with_old(self, new: Claims, old: Claims, before: Before) -> Claims:
         """Claims of topologies that are elsewhere than before, and of the others as they were."""

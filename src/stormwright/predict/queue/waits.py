@@ -138,7 +138,7 @@ def closed(network: Network, rate_tps: FloatArray) -> State:
         if not free.any():
             return at_rates(whole, rate, besides)
         if np.count_nonzero(free) <= _NARROWED * within:
-            within = np.count_nonzero(free)
+            within = int(np.count_nonzero(free))
             network, sites = narrowed(network, free)
             others = Beside(*(each[:, sites] for each in others))
         slope = np.divide(comes - came, rate - before, out=np.zeros(len(rate)), where=rate != before)
