@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Tuples that circle in a topology are followed so far; each round leaves fewer.
 _MOST_ROUNDS = 300
-_SETTLED = 1e-9
+_SETTLED = 1e-12
 
 #: Of what comes together, what is nothing but rounding once the rest is taken off.
 _ROUNDING = 1e-12

@@ -155,7 +155,9 @@ class Standing:
         chosen = np.bincount(topology, values != known, len(self._profile.rate_tps)) > 0
         if before is not None and self._before is not None:
             chosen |= self._before.moved
-        if chosen.any():
+        if before is None and np.count_nonzero(chosen) > len(chosen) / 2:  # what is known of all serves
+            routes = self._all.routes(values) if name == "near" else self._all.routes(None, values)
+        elif chosen.any():
             part, paths = self.paths(chosen)
             new = paths.routes(values) if name == "near" else paths.routes(None, values[part.executors])
             routes = routes.with_part(part, new, self.workers)
