@@ -93,6 +93,9 @@ def test_what_if_takes_changes_as_the_verb_does():
             return sw.place(problem, "even")
 
     assert sw.what_if(problem, scheduler=Own()).assignment.scheduler == "Own"
+    crowded = problem.with_current(sw.Assignment(problem.executor_topology).by_topology(problem))  # a worker each
+    assert sw.what_if(crowded, scheduler="round_robin").moved > 0
+    assert sw.what_if(crowded, sw.place(crowded, "round_robin")).moved == 0
     for wrong, said in (
         ({}, "nothing is to be different"),
         ({"rate": -1.0}, "should be a factor above 0, got -1"),

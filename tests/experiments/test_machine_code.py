@@ -40,9 +40,9 @@ def run_verbs(cases):
                 "max_moves": "3",
                 "restart_price": "5",
                 "imbalance_price": "10",
-                "time_budget_s": "0.3",
             }.items()
         ),
+        ["--scheduler", "optimizer", "--set", "time_budget_s=0.3"],
         ["--scheduler", "online"],
     ):
         with no_compiling(arguments):

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from stormwright.errors import InputError
+from stormwright.experiments.compare.run import compare
 from stormwright.experiments.what_if import Changes, what_if
+from stormwright.model import Assignment
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.changed import with_parallelism
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
+from stormwright.schedulers import make_scheduler
 from stormwright.testing.word_counts import SPLITS, WordCount
 
 EXACT = Assumptions(Costs(worker_cores=0.0))
@@ -65,6 +68,21 @@ def test_more_executors_of_the_busiest_component_raise_its_limit():
     assert (found.moved, found.anew) == (0, (problem.topologies[0].id,))
 
 
+def test_a_scheduler_places_anew_what_runs_unless_it_is_told_of_it():
+    problem = WordCount().problem()
+    together = problem.with_current(Assignment(np.zeros(12, np.int32)).by_topology(problem))
+    found = what_if(together, Changes(scheduler="even"))
+    (even,) = (row.assignment for row in compare(together, {"even": make_scheduler("even")}).rows)
+    assert found.assignment.slot_of_executor.tolist() == even.slot_of_executor.tolist()
+    assert found.moved == 8, "a worker of three stays"
+    assert what_if(together, Changes(scheduler="even", anew=True)).moved == 8
+    assert what_if(together, Changes(scheduler="even", anew=False)).moved == 0
+    near = Changes(scheduler="optimizer", settings=("max_moves=0", "iterations=100"))
+    assert what_if(together, near).moved == 0
+    with pytest.raises(InputError, match="is set to stay near to what runs, and anew is as if nothing ran"):
+        what_if(together, replace(near, anew=True))
+
+
 def test_more_nodes_alone_move_nothing():
     problem = WordCount().problem()
     found = what_if(problem, Changes(add_nodes=2))
@@ -115,6 +133,9 @@ def test_what_is_wrong_is_said_at_once():
         "nothing: no such component; there is __acker, count, split, …",
         "nowhere: no such node; there is n0, n1, n2",
     ]
+    for anew, way in ((True, "--anew"), (False, "--keep")):
+        with pytest.raises(InputError, match=f"{way}: says how a scheduler is asked: name it with --scheduler"):
+            what_if(problem, Changes({"": 2.0}, anew=anew))
     with pytest.raises(InputError, match="no node would be left"):
         what_if(problem, Changes(kill_nodes=("n0", "n1", "n2")))
     with pytest.raises(InputError, match="name a scheduler that places it first"):

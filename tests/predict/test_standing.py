@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -9,11 +11,14 @@ from hypothesis import strategies as st
 
 from stormwright.model import Problem
 from stormwright.predict.costs import Costs
+from stormwright.predict.demand import Demand
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.profile import Profile
+from stormwright.predict.flow.routes import Paths
+from stormwright.predict.flow.standing import Standing
 from stormwright.predict.steady import Placed, Steady
 from stormwright.testing.strategies import problems
-from stormwright.testing.word_counts import WordCount
+from stormwright.testing.word_counts import WordCount, two_word_counts
 
 KNOWN = [(Costs(), {})]
 
@@ -59,3 +64,47 @@ def test_so_it_is_where_tuples_spill_over_and_spouts_share_unevenly(pending):
     placements = [(rng.integers(0, 3, 12) * 2).astype(np.int32) for _ in range(6)]
     for fresh, known in zip(*(states(profile, problem, placements, anew=anew) for anew in (True, False)), strict=True):
         assert_same(fresh, known)
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_some_topologies_by_themselves_are_as_among_all(data):
+    problem = data.draw(problems())
+    assume(problem.slots)
+    slots = st.integers(-1, len(problem.slots) - 1)
+    placement = st.lists(slots, min_size=problem.num_executors, max_size=problem.num_executors)
+    profile, costs = Profile.of(problem), Costs()
+    standing = Standing(profile, problem, np.array(data.draw(placement), np.int32))
+    count = len(problem.topologies)
+    chosen = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)), bool)
+    near = np.array(data.draw(st.lists(st.sampled_from([0.0, 0.3, 1.0]), min_size=count, max_size=count)))
+    begins = profile.begins * data.draw(st.sampled_from([1.0, 2.0]))
+    part, paths = standing.paths(chosen)
+    whole, own = Paths(profile, standing.workers).routes(near, begins), paths.routes(near, begins[part.executors])
+    assert own.handled == pytest.approx(whole.handled[part.executors])
+    assert own.edge_tuples == pytest.approx(whole.edge_tuples[part.edges])
+    for ours, theirs, ends in zip((own.sent, own.received), (whole.sent, whole.received), part.ends, strict=True):
+        assert np.stack(ours) == pytest.approx(np.stack(theirs)[:, ends])
+    all_, some = (Demand.of(of, routes, problem, costs) for of, routes in ((profile, whole), (part, own)))
+    assert some.busiest_s[chosen] == pytest.approx(all_.busiest_s[chosen])
+    at = chosen[all_.places.topology]
+    assert some.claims.shared == pytest.approx(all_.claims.shared[:, at])
+
+
+def test_who_has_settled_stays_so_beside_who_has_not():
+    """A topology comes to the same rate by itself as beside others that take longer to be found."""
+    both = two_word_counts(cores=0.4, pending=50)
+    slots = np.repeat([0, 2], 12).astype(np.int32)  # a node each
+    other = replace(both.topologies[1], conf={**both.topologies[1].conf, "topology.max.spout.pending": 3})
+    both = replace(both, topologies=(both.topologies[0], other))
+    rates = []
+    for problem, where in ((both, slots), (replace(both, topologies=both.topologies[:1], current={}), slots[:12])):
+        profile = Profile.of(problem)
+        placed = Placed.under(profile, problem, where)
+        (state,) = steady_states(placed, profile.rate_tps, profile.rate_tps, KNOWN)[1]
+        assert state.pending.settled
+        rates.append(state.pending.rate_tps[0])
+        cycle_s = state.pending.ways.cycle.mean
+        limits = profile.layout.pending
+        assert state.pending.rate_tps * cycle_s == pytest.approx(limits, rel=1e-3)
+    assert rates[0] == pytest.approx(rates[1], rel=1e-9)

@@ -26,6 +26,7 @@ from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 from stormwright.optimize.search.budget import Budget
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
+from stormwright.testing.pipelines import shuffled_pipelines
 from tests.case_files import case_files, case_name, case_problem, read_case
 from tests.schedulers.builders import load, nodes, problem, running, topology
 from tests.schedulers.search_problems import least, part_optimal
@@ -161,6 +162,18 @@ def test_a_time_budget_is_kept_and_says_how_many_iterations_were_made():
         return took_s < 3.0 and answer.parameters["iterations_made"] > 0
 
     assert any(in_time() for _ in range(5)), "other work on the machine keeps it from its core some of the time"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_where_streams_are_shuffled_no_more_crosses_nodes_than_with_online(seed):
+    """Placed as if new, and where that of online runs."""
+    of = shuffled_pipelines(4, seed)
+    online = make_scheduler("online").schedule(of)
+    both = (of, of.with_current(online.by_topology(of)))
+    found = [online, *(schedule(each, objective="traffic", iterations=100_000) for each in both)]
+    costs = (cost_of(of, each.slot_of_executor) for each in found)
+    theirs, *ours = (cost.inter_node + cost.inter_rack for cost in costs)
+    assert max(ours) <= theirs
 
 
 def test_no_time_at_all_gives_a_valid_placement():

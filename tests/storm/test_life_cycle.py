@@ -42,7 +42,7 @@ def test_up_status_down(place):
 
 def test_nothing_is_up(place):
     status, down = place.command("status"), place.command("down")
-    assert (status.returncode, status.stdout) == (1, "no local cluster is up\n")
+    assert (status.returncode, status.stdout) == (1, "no local cluster is up: `stormwright cluster up` starts one\n")
     assert (down.returncode, down.stdout) == (0, "no local cluster is up\n")
 
 

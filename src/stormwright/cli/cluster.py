@@ -67,7 +67,7 @@ def status(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=2))
     elif found is None:
-        say(_NONE)
+        say(f"{_NONE}: `stormwright cluster up` starts one")
     else:
         _show(found)
     if found is None or any(daemon["pid"] is None for daemon in found["daemons"]):

@@ -36,8 +36,9 @@ _PARALLELISM = re.compile(r"(?:(?P<topology>.+)/)?(?P<component>[^/=]+)=(?P<coun
     "--parallelism", "parallelism", multiple=True, metavar="[TOPOLOGY/]COMPONENT=N", help="With N executors of it."
 )
 @click.option("--link", metavar="SPEED", help="With links of this speed, as in 1gbit or 100mbit.")
-@click.option("--scheduler", help="Who places everything anew; without one what runs stays.")
+@click.option("--scheduler", help="Who places everything; without one what runs stays.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
+@options.anew("anew, but where the scheduler is set to stay near to what runs")
 @options.costs
 @options.output("Write the assignment that this is predicted of here, gzipped for *.gz.")
 @options.as_json("Print it as JSON.")
@@ -53,6 +54,7 @@ def command(
     link: str | None,
     scheduler: str | None,
     settings: tuple[str, ...],
+    anew: bool | None,
     costs_file: Path | None,
     output: Path | None,
     as_json: bool,
@@ -81,6 +83,7 @@ def command(
         assignment=None if assignment is None else read_assignment(assignment, problem),
         scheduler=scheduler,
         settings=settings,
+        anew=anew,
     )
     if faults:
         raise InputError("what if", faults)

@@ -209,7 +209,8 @@ def what_if(
     link
         Speed of all links: bits per second, or a text such as ``1gbit``.
     scheduler
-        Who places everything anew, by name or itself; by default what runs stays.
+        Who places everything anew, by name or itself, asked as `compare` asks; by default what runs stays. Where it is
+        to be told what runs, its `assignment` is what `place` answers.
 
     Returns
     -------

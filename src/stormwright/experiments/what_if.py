@@ -17,6 +17,8 @@ from stormwright.predict.changed import with_links, with_nodes, with_parallelism
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.told.prediction import Prediction
 from stormwright.schedulers import Scheduler
+from stormwright.schedulers.anew.anew import always
+from stormwright.schedulers.anew.anew import asked as as_asked
 from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.resolve import keeping_what_runs, resolve_scheduler
 from stormwright.schedulers.kit.warm_up import warm_up
@@ -49,6 +51,9 @@ class Changes:
     scheduler, settings
         Who places everything anew, by name or itself, and the parameters of a named one as ``KEY=VALUE``; without one,
         what runs stays, and `online` places what then has no slot.
+    anew
+        Whether it is asked as if nothing ran; False: it is told what runs; None: as if nothing ran, but where it is set
+        to stay near to that.
     """
 
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -59,6 +64,7 @@ class Changes:
     assignment: Assignment | None = None
     scheduler: str | Scheduler | None = None
     settings: tuple[str, ...] = ()
+    anew: bool | None = None
 
     @property
     def needs_placing(self) -> bool:
@@ -126,7 +132,8 @@ def what_if(problem: Problem, changes: Changes, assumptions: Assumptions | None 
     ------
     InputError
         Nothing is to be different; a topology, component or node that is named is not there; a factor, number or speed
-        is out of range; nothing runs, and nobody is named to place it.
+        is out of range; nothing runs, and nobody is named to place it; a scheduler that is set to stay near to what
+        runs is asked anew.
     """
     assumptions = assumptions or Assumptions.of(problem)
     factors, wanted = _checked(problem, changes)
@@ -169,6 +176,8 @@ def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignm
         name, scheduler = asked, resolve_scheduler(asked, changes.settings, None)
     else:
         name, scheduler = (type(asked).__name__, asked) if asked else (KEEPING, keeping_what_runs(KEEPING))
+    if asked:
+        scheduler = as_asked(name, scheduler, changes.anew, always)
     warm_up(scheduler)
     return replace(checked(problem, scheduler.schedule(with_rates(problem, np.array(factors))), name), scheduler=name)
 
@@ -190,10 +199,13 @@ def _moved(before: Problem, after: Problem, slots: IntArray) -> int:
 def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int, dict[int, int]]]:
     """Factor of every topology's rate, and executors wanted by topology and component."""
     faults: list[Fault] = []
-    if changes == Changes(settings=changes.settings):
+    if changes == Changes(settings=changes.settings, anew=changes.anew):
         faults.append(Fault("nothing is to be different: name a change, as in --rate ×1.5", "$"))
     if changes.settings and not changes.scheduler:
         faults.append(Fault("parameters of a scheduler need one: name it with --scheduler", "--set"))
+    if changes.anew is not None and not changes.scheduler:
+        way = "--anew" if changes.anew else "--keep"
+        faults.append(Fault("says how a scheduler is asked: name it with --scheduler", way))
     faults += _out_of_range(changes)
     factors = [1.0] * len(problem.topologies)
     for name, factor in changes.rates.items():

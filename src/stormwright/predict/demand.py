@@ -23,7 +23,7 @@ from stormwright.predict.sums import sums
 from stormwright.predict.workers import Nodes, Workers
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import coo_array
 
 
 class Places(NamedTuple):
@@ -47,8 +47,18 @@ class Places(NamedTuple):
     link_messages: FloatArray
 
 
+class Claims(NamedTuple):
+    """What 1 tree/s takes: parts of CPU, link out and link in by place, shape (3, P); seconds of its busiest thread.
+
+    `busiest_s` is by topology, shape (T,).
+    """
+
+    shared: FloatArray
+    busiest_s: FloatArray
+
+
 #: Part of a resource that is not there which a tree/s takes: in effect all of it, and still a number to count with.
-_ALL_AT_ONCE = 1e15
+ALL_AT_ONCE = 1e15
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,25 +132,28 @@ class Demand:
         return self.workers.thread_node
 
     @cached_property
-    def shared(self) -> csr_array:
+    def shared(self) -> coo_array:
         """Part of each shared resource that 1 tree/s takes: CPU, links out, links in of all nodes; shape (3 N, T)."""
-        from scipy.sparse import csr_array  # takes longer to import than the rest
+        from scipy.sparse import coo_array  # takes longer to import than the rest
 
         places, count = self.places, len(self.nodes.cores)
+        row = np.concatenate([places.node, count + places.node, 2 * count + places.node])
+        finite = np.minimum(self.claims.shared.ravel(), ALL_AT_ONCE)
+        return coo_array((finite, (row, np.tile(places.topology, 3))), shape=(3 * count, len(self.running)))
+
+    @cached_property
+    def claims(self) -> Claims:
+        """Parts of shared resources by place, and of the busiest thread."""
+        places = self.places
         on = places.of_thread != UNPLACED
         seconds = sums(places.of_thread[on], self.thread_s[on], len(places.node))
-        row = np.concatenate([places.node, count + places.node, 2 * count + places.node])
-        parts = [_part(seconds, self.nodes.cores[places.node]), *places.link_s]
-        shape = (3 * count, len(self.running))
-        finite = np.minimum(np.concatenate(parts), _ALL_AT_ONCE)
-        return csr_array((finite, (row, np.tile(places.topology, 3))), shape=shape)
+        cpu = _part(seconds, self.nodes.cores[places.node])
+        return Claims(np.stack([cpu, *places.link_s]), self.busiest_s)
 
     @cached_property
     def free(self) -> FloatArray:
         """Part of each shared resource that is there for trees, shape (3 N,)."""
-        part = _part(self.base_cores, self.nodes.cores)
-        left = np.where(self.nodes.cores > 0, np.maximum(1.0 - part, 0.0), 0.0)
-        return np.concatenate([left, np.ones(2 * len(part))])
+        return free_of(self.nodes, self.base_cores)
 
     @cached_property
     def busiest_s(self) -> FloatArray:
@@ -185,6 +198,7 @@ class Demand:
         problem: Problem,
         costs: Costs,
         corrections: Mapping[str, Correction] = NO_CORRECTIONS,
+        base_cores: FloatArray | None = None,
     ) -> Demand:
         """The demand of a profile's topologies along `routes`, on the nodes of `problem`.
 
@@ -198,6 +212,8 @@ class Demand:
             Has the nodes.
         costs, corrections
             What messages and workers cost, and what is known of single topologies, by id.
+        base_cores
+            CPU of nodes that depends on no rate where the profile has not all that is there, shape (N,).
         """
         workers = routes.workers
         nodes, worker_node, executor_node = workers.nodes, workers.node, workers.executor_node
@@ -207,9 +223,6 @@ class Demand:
         cycles = 1e-6 * problem.core_hz * np.append(factors, 1.0)
         work = profile.work_cycles(costs, corrections) * routes.handled + messages.serialise_us * cycles[topology]
         of_worker = cycles[workers.topology] / nodes.core_hz[worker_node]
-        idle_cores = np.where(on, profile.idle_hz(), 0.0) / np.append(nodes.core_hz, 1.0)[executor_node]
-        base = sums(executor_node[on], idle_cores[on], len(nodes.cores))
-        base += np.bincount(worker_node, minlength=len(nodes.cores)) * costs.worker_cores
         own_s = np.where(on, work / np.append(nodes.core_hz, 1.0)[executor_node], 0.0)
         handled = np.where(on, routes.handled, 0.0)
         return cls(
@@ -218,8 +231,23 @@ class Demand:
             thread_visits=np.concatenate([handled, messages.sent, messages.received]),
             link_bytes=messages.link_bytes,
             link_messages=messages.link_messages,
-            base_cores=base,
+            base_cores=base_cores_of(profile, workers, costs) if base_cores is None else base_cores,
         )
+
+
+def free_of(nodes: Nodes, base_cores: FloatArray) -> FloatArray:
+    """Part of each shared resource that is there for trees, shape (3 N,)."""
+    part = _part(base_cores, nodes.cores)
+    left = np.where(nodes.cores > 0, np.maximum(1.0 - part, 0.0), 0.0)
+    return np.concatenate([left, np.ones(2 * len(part))])
+
+
+def base_cores_of(profile: Profile, workers: Workers, costs: Costs) -> FloatArray:
+    """CPU of nodes that depends on no rate, shape (N,): of workers, and of topologies that begin no trees."""
+    count, node, idle_hz = len(workers.nodes.cores), workers.executor_node, profile.idle_hz()
+    idle = np.flatnonzero((idle_hz > 0) & (node != UNPLACED))
+    base = sums(node[idle], idle_hz[idle] / workers.nodes.core_hz[node[idle]], count)
+    return base + np.bincount(workers.node, minlength=count) * costs.worker_cores
 
 
 class _Messages(NamedTuple):

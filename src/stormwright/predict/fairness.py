@@ -17,7 +17,7 @@ from stormwright.model.conf.keys import WEIGHT, value_misfits
 from stormwright.predict.sums import sums
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import coo_array, csr_array
 
 #: Nothing: no resource limits it, or it is not there.
 NO_LIMIT = -1
@@ -57,7 +57,7 @@ def weights_of(problem: Problem) -> FloatArray:
     return weights
 
 
-def highest_rates(shares: csr_array, free: FloatArray, weights: FloatArray) -> Highest:
+def highest_rates(shares: coo_array | csr_array, free: FloatArray, weights: FloatArray) -> Highest:
     """The max–min fair rates of topologies by weight.
 
     All rates grow together, each by its weight, until a resource is full; the topologies that use it stay as they are,

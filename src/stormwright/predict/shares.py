@@ -24,10 +24,14 @@ import numpy as np
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
-from stormwright.predict.demand import Demand
-from stormwright.predict.flow.standing import Limits
+from stormwright.predict.demand import Demand, base_cores_of, free_of
+from stormwright.predict.flow.standing import Fair
 from stormwright.predict.steady import Placed
 from stormwright.predict.sums import sums
+from stormwright.predict.workers import Workers
+
+#: Use of resources and waits for them by resource and executor of a spout, shape (R, S) each.
+Limits = tuple[FloatArray, FloatArray]
 
 #: More executors of a topology's spouts share evenly: what the trees of each take costs as much as a prediction.
 MOST_SPOUTS = 32
@@ -54,32 +58,65 @@ def with_shares(placed: Placed, costs: Costs, corrections: Mapping[str, Correcti
     spouts = _spouts(placed)
     if placed.full_routes is not None or not spouts:
         return placed
-    profile, begins = placed.profile, placed.profile.begins.copy()
-    topology = np.array([profile.layout.executor_topology[own[0]] for own in spouts])
-    count = np.zeros(len(profile.rate_tps), dtype=np.int64)
-    count[topology] = [len(own) for own in spouts]
+    workers, begins = placed.standing.workers, placed.profile.begins.copy()
+    base = base_cores_of(placed.profile, workers, costs)
+    rooms, topology = _rooms(workers, base), placed.profile.layout.executor_topology
+    known, new = placed.standing.fair, []
+    for own in spouts:
+        of = int(topology[own[0]])
+        fair = Fair(costs, corrections, rooms[of])
+        if of not in known or not known[of].is_as(fair):
+            known[of] = fair
+            new.append(own)
+    for of, rates in _alone(placed, new, base, costs, corrections).items():
+        known[of] = known[of]._replace(rates=rates)
+    for own in spouts:
+        parts = known[int(topology[own[0]])].rates
+        if parts is not None:
+            begins[own] = parts / parts.sum() * placed.profile.begins[own].sum()
+    if np.array_equal(begins, placed.profile.begins):
+        return placed
+    return replace(placed, full_routes=placed.standing.begun(begins))
+
+
+def _rooms(workers: Workers, base_cores: FloatArray) -> list[FloatArray]:
+    """CPU that is there for trees at the places of each topology."""
+    sites, nodes = workers.places, workers.nodes
+    by = np.argsort(sites.topology, kind="stable")
+    room = (nodes.cores * free_of(nodes, base_cores)[: len(nodes.cores)])[sites.node[by]]
+    return np.split(room, np.searchsorted(sites.topology[by], np.arange(1, len(workers.running))))
+
+
+def _alone(
+    placed: Placed,
+    spouts: Sequence[IndexArray],
+    base_cores: FloatArray,
+    costs: Costs,
+    corrections: Mapping[str, Correction],
+) -> dict[int, FloatArray]:
+    """Fair rates of the executors of some topologies' spouts, by topology, where there are any."""
+    if not spouts:
+        return {}
+    profile, topology = placed.profile, [int(placed.profile.layout.executor_topology[own[0]]) for own in spouts]
+    several = np.zeros(len(profile.rate_tps), dtype=bool)
+    several[topology] = True
+    part, paths = placed.standing.paths(several)
     uses = []
-    for number in range(count.max()):
-        routes = placed.standing.alone(number, _alone(profile.begins, spouts, number), count > number)
-        demand = Demand.of(profile, routes, placed.problem, costs, corrections)
+    for number in range(max(map(len, spouts))):
+        routes = paths.routes(None, _begun_by(profile.begins, spouts, number)[part.executors])
+        demand = Demand.of(part, routes, placed.problem, costs, corrections, base_cores)
         uses.append(_uses(demand))
     row_topology = np.concatenate([*[demand.places.topology] * 3, demand.thread_topology])
     order = np.argsort(row_topology, kind="stable")
-    first = np.searchsorted(row_topology[order], np.arange(len(begins) + 1))
+    first = np.searchsorted(row_topology[order], np.arange(len(several) + 1))
     use, waits = (np.stack([each[order] for each in kind]) for kind in zip(*uses, strict=True))
     limited = {}
-    for own, of in zip(spouts, topology.tolist(), strict=True):
+    for own, of in zip(spouts, topology, strict=True):
         rows = slice(first[of], first[of + 1])
         limits = _limits(use[: len(own), rows].T, waits[: len(own), rows].T)
         if demand.running[of] and np.isfinite(limits[0]).all():
             limited[of] = limits
-    fair = placed.standing.fair_of(limited, _fair)
-    for own, of in zip(spouts, topology.tolist(), strict=True):
-        if of in fair:
-            begins[own] = fair[of] / fair[of].sum() * profile.begins[own].sum()
-    if np.array_equal(begins, profile.begins):
-        return placed
-    return replace(placed, full_routes=placed.standing.begun(begins))
+    return dict(zip(limited, _fair(list(limited.values())), strict=True))
 
 
 def fair_rates(use: FloatArray, waits: FloatArray) -> FloatArray:
@@ -156,8 +193,9 @@ def _spouts(placed: Placed) -> list[IndexArray]:
     begin = np.flatnonzero(layout.is_spout[layout.executor_component] & (begins > 0))
     limited = begin[np.isfinite(layout.pending)[layout.executor_topology[begin]]]
     counts = np.bincount(layout.executor_topology[limited], minlength=len(layout.pending))
-    of = np.split(limited, np.cumsum(counts)[:-1])  # executors are in the order of their topologies
-    several = [own for own in of if 1 < len(own) <= MOST_SPOUTS]
+    end = np.cumsum(counts)  # executors are in the order of their topologies
+    few = np.flatnonzero((counts > 1) & (counts <= MOST_SPOUTS))
+    several = [limited[end[of] - counts[of] : end[of]] for of in few.tolist()]
     size = np.bincount(layout.executor_topology, minlength=len(counts))
     work = np.zeros(MOST_SPOUTS + 1)
     for own in several:
@@ -166,7 +204,7 @@ def _spouts(placed: Placed) -> list[IndexArray]:
     return [own for own in several if len(own) < most]
 
 
-def _alone(begins: FloatArray, spouts: Sequence[IndexArray], number: int) -> FloatArray:
+def _begun_by(begins: FloatArray, spouts: Sequence[IndexArray], number: int) -> FloatArray:
     """What executors begin for each tree if one spout executor of each topology begins all: that of a number."""
     found = begins.copy()
     for own in spouts:

@@ -14,10 +14,9 @@ import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
-from stormwright.predict.demand import Demand
+from stormwright.predict.demand import Claims, base_cores_of
 from stormwright.predict.fairness import highest_rates
-from stormwright.predict.flow.routes import Routes
-from stormwright.predict.steady import Placed, limits
+from stormwright.predict.steady import Placed, limits_of
 from stormwright.predict.sums import sums
 
 #: Parts that are tried to stay near: first these, then so much more and less than the best of them.
@@ -60,29 +59,30 @@ def with_spill(
     spills = may_spill(placed)
     if not spills.any():
         return placed
-    profile, problem = placed.profile, placed.problem
+    profile, workers = placed.profile, placed.standing.workers
+    base = base_cores_of(profile, workers, costs)
+    weights = np.where(workers.running & (profile.rate_tps > 0), weights, 0.0)
 
-    def tried(near: FloatArray) -> tuple[Routes, FloatArray]:
-        routes = placed.routes
+    def tried(near: FloatArray) -> FloatArray:
+        claims = placed.standing.claims(1.0, costs, corrections)
         for part in np.unique(near[near < 1]).tolist():
-            routes = routes.mixed(placed.standing.routes(part), near == part, profile)
-        demand = Demand.of(profile, routes, problem, costs, corrections)
-        there = demand.running & (profile.rate_tps > 0)
-        return routes, highest_rates(*limits(demand), np.where(there, weights, 0.0)).rate_tps
+            other, chosen = placed.standing.claims(part, costs, corrections), near == part
+            shared = np.where(chosen[workers.places.topology], other.shared, claims.shared)
+            claims = Claims(shared, np.where(chosen, other.busiest_s, claims.busiest_s))
+        return highest_rates(*limits_of(claims, workers, base), weights).rate_tps
 
     best = np.ones(len(spills))
-    _, rate = tried(best)
+    rate = tried(best)
     steps = [np.where(spills, near, 1.0) for near in _TRIED]
     for near in steps:
-        _, now = tried(near)
+        now = tried(near)
         better = now > rate * _HIGHER
         best, rate = np.where(better, near, best), np.where(better, now, rate)
     if np.all(best == 1):
         return placed
     for by in (_BESIDE, -_BESIDE):
         near = np.where(best < 1, np.clip(best + by, 0.0, 1.0), 1.0)
-        _, now = tried(near)
+        now = tried(near)
         better = now > rate * _HIGHER
         best, rate = np.where(better, near, best), np.where(better, now, rate)
-    routes, _ = tried(best)
-    return replace(placed, full_routes=routes, spills=best < 1)
+    return replace(placed, full_routes=placed.standing.mixed(best), spills=best < 1)

@@ -11,16 +11,17 @@ import numpy as np
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
-from stormwright.predict.demand import Demand
+from stormwright.predict.demand import ALL_AT_ONCE, Claims, Demand, free_of
 from stormwright.predict.fairness import NO_LIMIT, highest_rates
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.flow.standing import Standing
 from stormwright.predict.queue.network import Network
 from stormwright.predict.queue.waits import State, at_rates, closed
+from stormwright.predict.workers import Workers
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import coo_array
 
 #: Trees/s from which is begun where no resource limits them, but only how many may be pending.
 _ENDLESS_TPS = 1e9
@@ -153,7 +154,7 @@ def steady_state(
     )
 
 
-def limits(demand: Demand) -> tuple[csr_array, FloatArray]:
+def limits(demand: Demand) -> tuple[coo_array, FloatArray]:
     """Part of every resource that 1 tree/s of each topology takes, and part that is there.
 
     Returns
@@ -161,13 +162,23 @@ def limits(demand: Demand) -> tuple[csr_array, FloatArray]:
     shares, free
         Of the shared resources, then of each topology's busiest thread; shapes (3 N + T, T) and (3 N + T,).
     """
-    from scipy.sparse import diags_array, vstack  # takes longer to import than the rest
-
-    own = np.ones(len(demand.running))
-    return vstack([demand.shared, diags_array(demand.busiest_s)]).tocsr(), np.concatenate([demand.free, own])
+    return limits_of(demand.claims, demand.workers, demand.base_cores)
 
 
-def fullest_use(shares: csr_array, free: FloatArray, rate_tps: FloatArray) -> FloatArray:
+def limits_of(claims: Claims, workers: Workers, base_cores: FloatArray) -> tuple[coo_array, FloatArray]:
+    """As `limits` of a demand that has these claims, and leaves so much of nodes, shape (N,)."""
+    from scipy.sparse import coo_array  # takes longer to import than the rest
+
+    count, topologies, sites = len(base_cores), len(workers.running), workers.places
+    every = np.arange(topologies)
+    row = np.concatenate([*(kind * count + sites.node for kind in range(3)), 3 * count + every])
+    column = np.concatenate([np.tile(sites.topology, 3), every])
+    values = np.concatenate([np.minimum(claims.shared.ravel(), ALL_AT_ONCE), claims.busiest_s])
+    shares = coo_array((values, (row, column)), shape=(3 * count + topologies, topologies))
+    return shares, np.concatenate([free_of(workers.nodes, base_cores), np.ones(topologies)])
+
+
+def fullest_use(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> FloatArray:
     """How full the fullest resource of each topology is at given rates, in parts of what there is; shape (T,).
 
     Parameters
@@ -183,7 +194,7 @@ def fullest_use(shares: csr_array, free: FloatArray, rate_tps: FloatArray) -> Fl
     return most
 
 
-def fullest_rows(shares: csr_array, free: FloatArray, rate_tps: FloatArray) -> IndexArray:
+def fullest_rows(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> IndexArray:
     """Which resource of each topology is the fullest at given rates, the first of several; shape (T,).
 
     Parameters
@@ -197,9 +208,9 @@ def fullest_rows(shares: csr_array, free: FloatArray, rate_tps: FloatArray) -> I
     return rows
 
 
-def _used(shares: csr_array, free: FloatArray, rate_tps: FloatArray) -> tuple[IndexArray, IndexArray, FloatArray]:
+def _used(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> tuple[IndexArray, IndexArray, FloatArray]:
     """Topologies, resources that they use, and how full these are at given rates."""
-    used, entries = shares @ rate_tps, shares.tocoo()
+    used, entries = shares @ rate_tps, shares
     part = np.divide(used, free, out=np.where(used > 0, np.inf, 0.0), where=free > 0)
     there = entries.data > 0
     return entries.col[there], entries.row[there], part[entries.row[there]]

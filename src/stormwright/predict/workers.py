@@ -110,6 +110,23 @@ class Workers:
             executor_node=np.where(on, scopes.node, UNPLACED),
         )
 
+    def part(self, executors: IndexArray, topologies: BoolArray) -> Workers:
+        """Those of some topologies, shape (T,), with these executors."""
+        kept = np.flatnonzero(topologies[self.topology])
+        number = np.full(len(self.topology) + 1, UNPLACED, dtype=np.int64)
+        number[kept] = np.arange(len(kept))
+        return Workers(
+            nodes=self.nodes,
+            scopes=Scopes(*(each[executors] for each in self.scopes)),
+            running=self.running,
+            topology=self.topology[kept],
+            slot=self.slot[kept],
+            node=self.node[kept],
+            of_executor=number[self.of_executor[executors]],
+            executor_topology=self.executor_topology[executors],
+            executor_node=self.executor_node[executors],
+        )
+
     @cached_property
     def places(self) -> Sites:
         """Where topologies are."""

@@ -88,6 +88,9 @@ class OptimizerParams(Params):
         usual = {field.name: field.default for field in fields(self)}
         idle = {name: needs for name, needs in self._idle() if getattr(self, name) != usual[name]}
         faults += [Fault(f"has no effect: it needs {needs}", name) for name, needs in idle.items()]
+        if self.time_budget_s and self.iterations not in (0, usual["iterations"]):
+            message = "has no effect beside time_budget_s, which counts instead: leave out one of them"
+            faults.append(Fault(message, "iterations"))
         if faults:
             raise InputError("scheduler parameters", faults)
 
@@ -222,7 +225,7 @@ class OptimizerScheduler:
         ready_rates()
         traffic = OptimizerParams(
             objective="traffic",
-            iterations=min(given.iterations, _FIRST_STEPS),
+            iterations=0 if given.time_budget_s else min(given.iterations, _FIRST_STEPS),
             time_budget_s=given.time_budget_s * _FIRST_PART,
             seed=given.seed,
             threads=given.threads,

@@ -13,11 +13,13 @@ from stormwright.controller.aims.outlook import LATENCY, NODES, THROUGHPUT, TRAF
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.policy import Clock, Decision, decide
 from stormwright.model import Assignment, LoadProfile, Problem, cost_of
+from stormwright.model.conf.keys import WEIGHT
+from stormwright.model.conf.requests import CPU
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.kit.triggers import TriggerParams
-from stormwright.testing.word_counts import WordCount
+from stormwright.testing.word_counts import WordCount, two_word_counts
 
 APART = np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)
 TOGETHER = np.zeros(12, np.int32)
@@ -63,6 +65,39 @@ def test_more_than_twice_the_measured_rate_is_worth_no_more() -> None:
     """Who needs a tenth of what a placement sustains is not moved to where it would need a twentieth."""
     idle = running(WordCount(rate_tps=10.0), APART)
     assert Outlooks(idle, THROUGHPUT).of(TOGETHER).gain_percent == 0
+
+
+def two_that_change_places(rate_tps: float, weights: tuple[float, float]) -> tuple[Problem, np.ndarray]:
+    """What runs: the second on the slowest of the nodes; and a placement in which the first is there instead."""
+    both = two_word_counts(cores=0.1, rate_tps=rate_tps)
+    half = 0.5 * both.supervisors[2].resources[CPU]
+    slow = replace(both.supervisors[2], resources={**both.supervisors[2].resources, CPU: half})
+    topologies = (replace(t, conf={**t.conf, WEIGHT: w}) for t, w in zip(both.topologies, weights, strict=True))
+    both = replace(both, supervisors=(*both.supervisors[:2], slow), topologies=tuple(topologies))
+    now, new = (np.repeat(slots, 12).astype(np.int32) for slots in ([0, 4], [4, 0]))
+    return both.with_current(Assignment(now).by_topology(both)), new
+
+
+def reachable_tps(problem: Problem, slots: np.ndarray) -> list[float]:
+    return [each.reachable_tps.value for each in predict(problem, slots).topologies]
+
+
+@pytest.mark.parametrize("weights", [(1.0, 9.0), (1.0, 1.0), (4.0, 0.5)])
+def test_the_rate_of_who_weighs_more_is_worth_more(weights: tuple[float, float]) -> None:
+    both, new = two_that_change_places(8_000.0, weights)
+    rises = np.log(np.divide(reachable_tps(both, new), reachable_tps(both, both.current_slot)))
+    assert rises[0] < -0.5 < 0.5 < rises[1]
+    gain = 100 * np.expm1(np.average(rises, weights=weights))
+    assert Outlooks(both, THROUGHPUT).of(new).gain_percent == pytest.approx(gain)
+
+
+def test_who_weighs_more_needs_more_than_twice_the_measured_rate() -> None:
+    both, new = two_that_change_places(400.0, (1.0, 9.0))
+    (fast, slow), (slower, faster) = (reachable_tps(both, slots) for slots in (both.current_slot, new))
+    assert min(fast, slower) > 2 * 400, "the first has enough in both"
+    assert 2 * 400 < slow < faster
+    gain = 100 * ((min(faster, 3 * 2 * 400) / slow) ** 0.9 - 1)
+    assert Outlooks(both, THROUGHPUT).of(new).gain_percent == pytest.approx(gain)
 
 
 def test_latency_is_the_predicted_one(apart: Problem) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,12 +13,15 @@ from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IntArray
+from stormwright.optimize.rates import parts
 from stormwright.optimize.rates.improve import Effort, improve
+from stormwright.optimize.rates.parts import Parts
 from stormwright.optimize.rates.score import LATENCY, NODES, THROUGHPUT, add_up, headroom
 from stormwright.optimize.rates.search import search
 from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sustained
 from stormwright.predict.costs import Costs
 from stormwright.predict.demand import Demand
+from stormwright.predict.flow.dealt import Dealt
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.standing import Standing
 from stormwright.predict.steady import Placed, limits, steady_state
@@ -86,6 +90,30 @@ def test_what_is_counted_is_what_a_prediction_says(data):
     assert counted[known] == pytest.approx(expected[: 3 * count][known], rel=1e-6, abs=1e-12)
     threads = of.topologies["rate"] * of.topologies["busiest_s"]
     assert threads == pytest.approx(expected[3 * count :], rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("worth", [0.0, np.inf])
+def test_what_is_dealt_out_counts_as_its_pairs_do(worth, monkeypatch):
+    """Ackers get uneven parts of tuples and of bytes, in other workers and in the same."""
+    problem = WordCount(nodes=4, cores=0.5).problem()
+    whole = Profile.of(problem)
+    to_first, pairs = whole.pairs.target == 0, whole.pairs
+    uneven = pairs._replace(
+        tuples=np.where(to_first, 1.5, 1.0) * pairs.tuples, size=np.where(to_first, 0.3, 1.0) * pairs.size
+    )
+    profile = replace(whole, pairs=uneven)
+    monkeypatch.setattr(parts, "Dealt", SimpleNamespace(of=lambda *given: Dealt.of(*given, worth)))
+    assert (len(Parts.of(profile).deals) > 0) == (worth == 0)
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        slots = (rng.integers(0, 4, 12) * 2).astype(np.int32)
+        aim = Aim(THROUGHPUT, profile.rate_tps)
+        of = make_sustained(problem, MeasuredLoad(profile, COSTS), seats_of(problem, slots), aim)
+        add_up(of)
+        expected, nodes = use_of(problem, profile, slots), of.nodes
+        cpu = (nodes["base"] + nodes["workers"] * COSTS.worker_cores + nodes["cpu"]) / nodes["cores"]
+        counted = np.concatenate([cpu, nodes["out"], nodes["into"], of.topologies["rate"] * of.topologies["busiest_s"]])
+        assert counted == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("free", [False, True])

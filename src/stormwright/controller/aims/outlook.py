@@ -13,6 +13,7 @@ from stormwright.history.judged.promise import Promise
 from stormwright.model import UNPLACED, Problem, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.layout import Layout
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.told.prediction import Prediction, TopologyPrediction
@@ -25,7 +26,8 @@ THROUGHPUT, LATENCY, NODES, TRAFFIC = OBJECTIVES = ("throughput", "latency", "no
 #: predictions err by.
 _LEAST_TRAFFIC_PERCENT, _LEAST_PERCENT = 20.0, 10.0
 
-#: A rate that is more than so many times the measured one is worth no more than that.
+#: A rate that is more than so many times the measured one is worth no more than that; of a topology that weighs more
+#: than others do in the geometric mean, so many times more.
 ENOUGH = 2.0
 
 #: What trees take where no rate is sustained.
@@ -98,6 +100,13 @@ class Outlooks:
             return {}
         return {t.id: rate for t, rate in zip(self._problem.topologies, self._profile.rate_tps.tolist(), strict=True)}
 
+    @cached_property
+    def _weight(self) -> dict[str, float]:
+        """Topology id → the weight by which predictions are fair."""
+        told = self._assumptions.weights if self._assumptions else {}
+        both = zip(self._problem.topologies, weights_of(self._problem).tolist(), strict=True)
+        return {topology.id: told.get(topology.id, own) for topology, own in both}
+
     @property
     def can_gain(self) -> bool:
         """Whether any placement could be better."""
@@ -147,14 +156,18 @@ class Outlooks:
         return kinds[self._objective](slots, pairs)
 
     def _of_throughput(self, _: IntArray, pairs: Pairs) -> Outlook:
-        gain = _gain([(_enough_tps(now), _enough_tps(new)) for now, new in pairs])
+        weight = [self._weight[now.topology] for now, _ in pairs]
+        usual = exp(sum(map(log, weight)) / len(weight))
+        enough = [ENOUGH * max(each / usual, 1.0) for each in weight]
+        rates = [tuple(_enough_tps(of, most) for of in pair) for pair, most in zip(pairs, enough, strict=True)]
+        gain = _gain(rates, weight)
         now, new = (sum(pair[side].reachable_tps.value for pair in pairs) for side in (0, 1))
         text = f"predicted throughput {now:,.0f} → {new:,.0f} trees/s"
         worth = {new.topology: new.reachable_tps.value for _, new in pairs}
         return Outlook(gain, f"predicted throughput rises by {gain:.0f} %", text, worth)
 
     def _of_latency(self, _: IntArray, pairs: Pairs) -> Outlook:
-        gain = _gain([(1 / _latency_ms(now), 1 / _latency_ms(new)) for now, new in pairs])
+        gain = _gain([(1 / _latency_ms(now), 1 / _latency_ms(new)) for now, new in pairs], [1.0] * len(pairs))
         now, new = (sum(_latency_ms(pair[side]) for pair in pairs) / len(pairs) for side in (0, 1))
         text = f"predicted latency {now:,.1f} → {new:,.1f} ms"
         worth = {new.topology: -_latency_ms(new) for _, new in pairs}
@@ -181,8 +194,8 @@ def least_gain_percent(objective: str) -> float:
     return _LEAST_TRAFFIC_PERCENT if objective == TRAFFIC else _LEAST_PERCENT
 
 
-def _enough_tps(predicted: TopologyPrediction) -> float:
-    return min(predicted.reachable_tps.value, ENOUGH * predicted.measured_tps)
+def _enough_tps(predicted: TopologyPrediction, most: float) -> float:
+    return min(predicted.reachable_tps.value, most * predicted.measured_tps)
 
 
 def _latency_ms(predicted: TopologyPrediction) -> float:
@@ -195,11 +208,12 @@ def _short(predicted: TopologyPrediction) -> bool:
     return predicted.reachable_tps.value < predicted.measured_tps
 
 
-def _gain(pairs: list[tuple[float, float]]) -> float:
-    """By how many percent the second is more, in the geometric mean."""
+def _gain(pairs: list[tuple[float, ...]], weights: list[float]) -> float:
+    """By how many percent the second is more, in the geometric mean by weight."""
     if any(new <= 0 for _, new in pairs):
         return -inf
-    return 100 * (exp(sum(log(new / old) for old, new in pairs) / len(pairs)) - 1)
+    logs = (weight * log(new / old) for weight, (old, new) in zip(weights, pairs, strict=True))
+    return 100 * (exp(sum(logs) / sum(weights)) - 1)
 
 
 def _promise(now: TopologyPrediction, new: TopologyPrediction, pending_limit: float) -> Promise:

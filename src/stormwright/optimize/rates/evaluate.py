@@ -2,13 +2,15 @@
 
 The same as `stormwright.predict.demand` says of all topologies at once, for shuffled traffic that stays as near as it
 can: it goes to members in the source's worker, else on its node, in its rack, or to all. Every component is handled
-once all that is sent to it is known, in time linear in executors, flows and pairs.
+once all that is sent to it is known, in time linear in executors, flows, deals and pairs.
 """
 
 from __future__ import annotations
 
 from stormwright.optimize.kernel.compiled import inner
 from stormwright.optimize.kernel.records import NOWHERE
+from stormwright.optimize.rates.deals import receive_deals
+from stormwright.optimize.rates.messages import come_in, handle, receive_messages, send_messages
 from stormwright.optimize.rates.records import Sustained
 
 
@@ -31,6 +33,7 @@ def _send(of: Sustained, topology: int) -> None:
         of.executors[executor].busy_s = 0.0
     for component in range(of.topologies[topology].first_component, of.topologies[topology].last_component):
         _receive_pairs(of, topology, component)
+        receive_deals(of, topology, component)
         it = of.components[component]
         if it.first < it.last and it.first_flow < it.last_flow:
             _count_members(of, component)
@@ -70,35 +73,6 @@ def _open_place(of: Sustained, topology: int, node: int) -> None:
 
 
 @inner
-def _handle(of: Sustained, executor: int, tuples: float) -> None:
-    """Tuples that an executor gets; what begins trees handles these, and no more."""
-    if of.executors[executor].begins == 0.0:
-        of.executors[executor].handled += tuples
-
-
-@inner
-def _send_messages(of: Sustained, topology: int, source: int, tuples: float, volume: float, far: float) -> None:
-    """Tuples, of `volume` bytes together, leave the worker of their source; the part `far` of them leaves the node."""
-    cost, worker, dearer = of.cost[0], of.executors[source].worker, of.topologies[topology].dearer
-    of.executors[source].busy_s += dearer * (tuples * cost.serialise_s + volume * cost.serialise_byte_s)
-    of.workers[worker].send_s += tuples * cost.send_s + volume * cost.send_byte_s
-    of.tried[of.nodes[of.workers[worker].node].place].out += far * (volume + tuples * cost.overhead)
-    of.topologies[topology].tried_messages += tuples
-
-
-@inner
-def _receive_messages(of: Sustained, worker: int, tuples: float, volume: float) -> None:
-    """So many tuples, of `volume` bytes together, come to a worker from others."""
-    of.workers[worker].receive_s += tuples * of.cost[0].receive_s + volume * of.cost[0].receive_byte_s
-
-
-@inner
-def _come_in(of: Sustained, node: int, tuples: float, volume: float) -> None:
-    """So many of them come to a node from others."""
-    of.tried[of.nodes[node].place].into += volume + tuples * of.cost[0].overhead
-
-
-@inner
 def _receive_pairs(of: Sustained, topology: int, component: int) -> None:
     """What is sent to executors of a component, one by one; their count begins anew.
 
@@ -119,14 +93,14 @@ def _receive_pairs(of: Sustained, topology: int, component: int) -> None:
             if start != end and sent > 0.0:
                 size, to = sent * of.pairs[number].size, of.workers[end].node
                 tuples, volume = tuples + sent, volume + size
-                _receive_messages(of, end, sent, size)
+                receive_messages(of, end, sent, size)
                 if node != to:
                     far, far_volume = far + sent, far_volume + size
-                    _come_in(of, to, sent, size)
-            _handle(of, target, sent)
+                    come_in(of, to, sent, size)
+            handle(of, target, sent)
             number += 1
         if tuples > 0.0:
-            _send_messages(of, topology, source, tuples, volume, 0.0)
+            send_messages(of, topology, source, tuples, volume, 0.0)
             of.tried[of.nodes[node].place].out += far_volume + far * of.cost[0].overhead
 
 
@@ -185,7 +159,7 @@ def _receive_flows(of: Sustained, topology: int, component: int) -> tuple[float,
             of.nodes[node].from_bytes += tuples * flow.size
             everywhere, volume = everywhere + tuples, volume + tuples * flow.size
             far = 1.0 - of.nodes[node].count / members
-        _send_messages(of, topology, flow.source, tuples, tuples * flow.size, far)
+        send_messages(of, topology, flow.source, tuples, tuples * flow.size, far)
     return everywhere, volume
 
 
@@ -209,11 +183,11 @@ def _hand_out(of: Sustained, component: int, everywhere: float, volume: float) -
         if on.tuples > 0.0:
             near, near_bytes = near + on.tuples / on.count, near_bytes + on.bytes / on.count
         if far > 0.0:
-            _come_in(of, node, far, far_bytes)
+            come_in(of, node, far, far_bytes)
         if far + near > 0.0:
-            _receive_messages(of, worker, far + near, far_bytes + near_bytes)
+            receive_messages(of, worker, far + near, far_bytes + near_bytes)
         own = of.workers[worker].near
-        _handle(of, executor, far + near + (own / of.workers[worker].count if own > 0.0 else 0.0))
+        handle(of, executor, far + near + (own / of.workers[worker].count if own > 0.0 else 0.0))
 
 
 @inner

@@ -24,10 +24,14 @@ def _record(floats: str, counts: str, flags: str = "") -> np.dtype[np.void]:
 
 #: `work_s` of a tuple at a core of the reference speed; `begins` of a tree.
 EXECUTOR = _record("work_s begins memory_mb handled busy_s", "topology worker")
-COMPONENT = _record("", "first last first_flow last_flow first_pair last_pair")
+COMPONENT = _record("", "first last first_flow last_flow first_pair last_pair first_deal last_deal")
 #: What is sent to a component, shuffled, and to an executor: `tuples` for each that the source handles, bytes of one.
 FLOW = _record("tuples size", "source", "local")
 PAIR = _record("tuples size", "source target")
+#: What many send to many, dealt out in the same parts by each (`stormwright.predict.flow.dealt`).
+DEAL = _record("", "component first_hand last_hand first_taker last_taker")
+HAND = _record("tuples bytes", "source")
+TAKER = _record("part part_of_bytes", "executor")
 #: `rate` in trees/s is what the score is made for, 0 of a topology that begins none; `dearer` a factor of what messages
 #: take; `rounds` is 1 where no tuple circles; `last_filled` is where the topology's workers with executors end, see
 #: `Sustained.filled`.
@@ -36,7 +40,7 @@ TOPOLOGY = _record(
     "first last first_component last_component first_worker last_worker last_filled most rounds places tried_places",
     "movable may_be_empty",
 )
-WORKER = _record("near send_s receive_s", "topology node size count")
+WORKER = _record("near send_s receive_s part part_of_bytes from_tuples from_bytes", "topology node size count")
 #: `base` in cores that depend on no rate; `link_s` of a byte, 0 where its speed is not known.
 NODE = _record(
     "cores speed link_s memory_left base cpu out into term cpu_by out_by into_by tuples bytes from_tuples from_bytes",
@@ -64,8 +68,8 @@ class Sustained(NamedTuple):
 
     Parameters
     ----------
-    executors, components, flows, pairs, topologies, workers, nodes, racks
-        Records of each; flows and pairs stand by the component that they go to.
+    executors, components, flows, pairs, deals, hands, takers, topologies, workers, nodes, racks
+        Records of each; flows, pairs and deals stand by the component that they go to, hands and takers by deal.
     members
         Executors by component, shape (E,).
     places, tried
@@ -88,6 +92,9 @@ class Sustained(NamedTuple):
     components: Records
     flows: Records
     pairs: Records
+    deals: Records
+    hands: Records
+    takers: Records
     topologies: Records
     workers: Records
     nodes: Records

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.optimize.kernel.records import Records
+from stormwright.optimize.rates.parts import Parts
 from stormwright.optimize.rates.records import (
     CHANGE,
-    COMPONENT,
     COST,
     EXECUTOR,
-    FLOW,
     NODE,
-    PAIR,
     PLACE,
     PORT_MB,
     RACK,
@@ -30,12 +27,6 @@ from stormwright.optimize.rates.records import (
 from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.flow.profile import Profile, correction_factors
 from stormwright.predict.workers import nodes_of
-
-#: Tuples that circle are followed for so many rounds.
-_ROUNDS = 30
-
-#: And if some executors of a component begin trees and others handle what that one is sent.
-_MIXED = 3
 
 #: A node without CPU or ports takes nothing.
 _NO_CORES = 1e-9
@@ -86,26 +77,6 @@ class Aim:
     limit: float = 1.0
 
 
-class Parts(NamedTuple):
-    """What is the same under every placement: components in order, how often they are gone through, and what is sent.
-
-    A search reads these records only.
-    """
-
-    order: IndexArray
-    rounds: IndexArray
-    components: Records
-    flows: Records
-    pairs: Records
-
-    @classmethod
-    def of(cls, profile: Profile) -> Parts:
-        """Those of a load."""
-        order, rounds = _order(profile)
-        order = order[np.argsort(profile.layout.topology[order], kind="stable")]
-        return cls(order, rounds, *_sent(profile, order))
-
-
 def make_sustained(
     problem: Problem, load: MeasuredLoad, seats: Seats, aim: Aim, seed: int = 0, parts: Parts | None = None
 ) -> Sustained:
@@ -127,11 +98,11 @@ def make_sustained(
         Of the load, where they are known.
     """
     count, layout = problem.num_executors, load.profile.layout
-    order, rounds, components, flows, pairs = parts or Parts.of(load.profile)
+    parts = parts or Parts.of(load.profile)
     placed = np.bincount(problem.executor_topology, seats.worker == UNPLACED, len(seats.most)) == 0
     topologies = _topologies(problem, load, seats, aim, placed)
-    topologies["rounds"] = rounds
-    first = np.searchsorted(layout.topology[order], np.arange(len(topologies) + 1))
+    topologies["rounds"] = parts.rounds
+    first = np.searchsorted(layout.topology[parts.order], np.arange(len(topologies) + 1))
     topologies["first_component"] = np.where(placed, first[:-1], 0)
     topologies["last_component"] = np.where(placed, first[1:], 0)
     state = np.zeros(1, STATE)
@@ -142,9 +113,12 @@ def make_sustained(
     movable = (placed & (topologies["rate"] > 0) & seats.movable)[problem.executor_topology]
     return Sustained(
         executors=_executors(problem, load, seats),
-        components=components,
-        flows=flows,
-        pairs=pairs,
+        components=parts.components,
+        flows=parts.flows,
+        pairs=parts.pairs,
+        deals=parts.deals,
+        hands=parts.hands,
+        takers=parts.takers,
         topologies=topologies,
         workers=_workers(seats),
         nodes=nodes,
@@ -219,58 +193,3 @@ def _cost(costs: Costs) -> Records:
     cost["overhead"], cost["worker_cores"] = costs.overhead_bytes, costs.worker_cores
     cost["hop_s"] = costs.remote_hop_us * 1e-6
     return cost
-
-
-def _sent(profile: Profile, order: IndexArray) -> tuple[Records, Records, Records]:
-    """Components in `order`, and what they are sent: flows and pairs, by component."""
-    layout, count = profile.layout, len(order)
-    rank = np.empty(count, np.int64)
-    rank[order] = np.arange(count)
-    components = np.zeros(count, COMPONENT)
-    components["first"], components["last"] = layout.first[:-1][order], layout.first[1:][order]
-    found = []
-    for kind, dtype, to in (
-        (profile.flows, FLOW, profile.flows.target),
-        (profile.pairs, PAIR, layout.executor_component[profile.pairs.target]),
-    ):
-        by = np.lexsort((kind.source, rank[to]))
-        records = np.zeros(len(by), dtype)
-        for name in dtype.names or ():
-            records[name] = getattr(kind, name)[by]
-        begin = np.searchsorted(rank[to][by], np.arange(count + 1))
-        name = "flow" if dtype is FLOW else "pair"
-        components[f"first_{name}"], components[f"last_{name}"] = begin[:-1], begin[1:]
-        found.append(records)
-    return components, found[0], found[1]
-
-
-def _order(profile: Profile) -> tuple[IndexArray, IndexArray]:
-    """Components so that each comes after all that it gets tuples from, and how often that must be gone through, (T,).
-
-    What begins trees comes last: what it gets does not make it handle more. Components of a cycle follow in any order,
-    and their topology is gone through again and again.
-    """
-    layout = profile.layout
-    count = len(layout.size)
-    beginning = np.bincount(layout.executor_component, profile.begins > 0, count)
-    begins = beginning > 0
-    source, target = profile.graph.source, profile.graph.target
-    keep = ~begins[target] & ~begins[source]
-    waits = np.bincount(target[keep], minlength=count)
-    onward: dict[int, list[int]] = {}
-    for start, end in zip(source[keep].tolist(), target[keep].tolist(), strict=True):
-        onward.setdefault(start, []).append(end)
-    ready = [component for component in range(count) if waits[component] == 0 and not begins[component]]
-    for component in ready:  # grows meanwhile
-        for after in onward.get(component, ()):
-            waits[after] -= 1
-            if waits[after] == 0:
-                ready.append(after)
-    seen = np.zeros(count, bool)
-    seen[ready] = True
-    circling = ~seen & ~begins
-    order = np.concatenate([np.array(ready, np.int64), np.flatnonzero(circling), np.flatnonzero(begins)])
-    rounds = np.ones(len(layout.pending), np.int64)
-    rounds[layout.topology[begins & (beginning < layout.size)]] = _MIXED
-    rounds[layout.topology[circling]] = _ROUNDS
-    return order, rounds

@@ -198,6 +198,8 @@ class Profile:
 
 def correction_factors(problem: Problem, corrections: Mapping[str, Correction]) -> FloatArray:
     """Factors of the work and of the messages of every topology, shape (2, T)."""
+    if not corrections:
+        return np.ones((2, len(problem.topologies)))
     known = [corrections.get(topology.id) for topology in problem.topologies]
     return np.array([[1.0 if c is None else getattr(c, name) for c in known] for name in ("work", "messages")])
 

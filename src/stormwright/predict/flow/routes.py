@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.predict.flow.ends import Ends
-from stormwright.predict.flow.profile import Profile, Streams
+from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.predict.flow.part import Part
+from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.spread import Flows, Spread, spread
 from stormwright.predict.sums import ratio, sums
 from stormwright.predict.workers import Workers
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Tuples that circle in a topology are followed so far; each round leaves fewer.
 _MOST_ROUNDS = 300
-_SETTLED = 1e-9
+_SETTLED = 1e-12
 
 #: Of what comes together, what is nothing but rounding once the rest is taken off.
 _ROUNDING = 1e-12
@@ -57,22 +57,19 @@ class Routes:
     sent: Messages
     received: Messages
 
-    def mixed(self, other: Routes, chosen: BoolArray, profile: Profile) -> Routes:
-        """These routes, and of the topologies chosen, shape (T,), `other` ones, which know where all executors are."""
-        graph, layout = profile.graph, profile.layout
-        edges = chosen[layout.topology[graph.source]]
-        executors = chosen[layout.executor_topology]
+    def with_part(self, part: Part, other: Routes, workers: Workers) -> Routes:
+        """These routes, and those of some topologies as `other` has them; `workers` knows where all executors are."""
+        at_sources, at_targets = part.ends
 
-        def messages(ours: Messages, theirs: Messages, ends: Ends) -> Messages:
-            at = edges[ends.edge]
-            return Messages(*(np.where(at, new, old) for new, old in zip(theirs, ours, strict=True)))
+        def messages(ours: Messages, theirs: Messages, at: IndexArray) -> Messages:
+            return Messages(*(_with(old, new, at) for old, new in zip(ours, theirs, strict=True)))
 
         return Routes(
-            workers=other.workers,
-            handled=np.where(executors, other.handled, self.handled),
-            edge_tuples=np.where(edges, other.edge_tuples, self.edge_tuples),
-            sent=messages(self.sent, other.sent, graph.sources),
-            received=messages(self.received, other.received, graph.targets),
+            workers=workers,
+            handled=_with(self.handled, other.handled, part.executors),
+            edge_tuples=_with(self.edge_tuples, other.edge_tuples, part.edges),
+            sent=messages(self.sent, other.sent, at_sources),
+            received=messages(self.received, other.received, at_targets),
         )
 
 
@@ -86,13 +83,10 @@ class Paths:
         Of the load.
     workers
         Where executors are.
-    among
-        Whether an executor is of a topology that is meant, shape (E,); None for all.
     """
 
     profile: Profile
     workers: Workers
-    among: BoolArray | None = None
 
     def routes(self, near: FloatArray | None = None, begins: FloatArray | None = None) -> Routes:
         """How many tuples go along them.
@@ -108,11 +102,11 @@ class Paths:
         """
         handled = self._handled(near, self.profile.begins if begins is None else begins)
         sent, received, along = self._of_pairs(handled, begins)
-        flows, graph = self._flows, self.profile.graph
+        flows, graph = self.profile.flows, self.profile.graph
         for where, part in self._spreads(near):
             amounts = part * flows.tuples * handled[flows.source]
-            along += sums(graph.of_flow[self._flow_at], amounts, len(along))
-            starts, ends = graph.flow_source[self._flow_at], graph.targets.number(where.edge, where.member)
+            along += sums(graph.of_flow, amounts, len(along))
+            starts, ends = graph.flow_source, graph.targets.number(where.edge, where.member)
             for row, each in enumerate((amounts, amounts * flows.size)):
                 sent[row] += sums(starts, where.leaves * each, sent.shape[1])
                 sent[2 + row] += sums(starts, where.leaves_node * each, sent.shape[1])
@@ -121,39 +115,18 @@ class Paths:
                 received[2 + row] += _rest(ends, where.comes_far * lots, received.shape[1])
         return Routes(self.workers, handled, along, Messages(*sent), Messages(*received))
 
-    # What was measured, of the topologies that are meant ----------------------------------------------
-
-    @cached_property
-    def _at(self) -> IndexArray | slice:
-        return self._meant(self.profile.pairs.source)
-
-    @cached_property
-    def _flow_at(self) -> IndexArray | slice:
-        return self._meant(self.profile.flows.source)
-
-    def _meant(self, source: IndexArray) -> IndexArray | slice:
-        return slice(None) if self.among is None else np.flatnonzero(self.among[source])
-
-    @cached_property
-    def _pairs(self) -> Streams:
-        return self.profile.pairs.at(self._at)
-
-    @cached_property
-    def _flows(self) -> Streams:
-        return self.profile.flows.at(self._flow_at)
-
     @cached_property
     def _matrix(self) -> coo_array:
         from scipy.sparse import coo_array  # takes longer to import than the rest
 
-        pairs, count = self._pairs, len(self.workers.of_executor)
+        pairs, count = self.profile.pairs, len(self.workers.of_executor)
         return coo_array((pairs.tuples, (pairs.target, pairs.source)), shape=(count, count))
 
     # Flows --------------------------------------------------------------------------------------------
 
     def _spreads(self, near: FloatArray | None) -> list[tuple[Spread, FloatArray]]:
         """Where flows go, and what part of each goes there."""
-        flows = self._flows
+        flows = self.profile.flows
         if near is None or np.all(near == 1):
             return [(self._near, np.ones(len(flows.source)))]
         stays = np.where(flows.local, 1.0, near[self.profile.layout.executor_topology[flows.source]])
@@ -168,18 +141,16 @@ class Paths:
         return self._spread(near=False)
 
     def _spread(self, *, near: bool) -> Spread:
-        graph = self.profile.graph
-        flows = Flows(self._flows.source, graph.of_flow[self._flow_at], self._flows.local)
-        component = self.profile.layout.executor_component
-        executors = None if self.among is None else np.flatnonzero(self.among)
-        return spread(self.workers.scopes, component, graph.target, flows, executors, near=near)
+        graph, sent = self.profile.graph, self.profile.flows
+        flows = Flows(sent.source, graph.of_flow, sent.local)
+        return spread(self.workers.scopes, self.profile.layout.executor_component, graph.target, flows, near=near)
 
     def _handled(self, near: FloatArray | None, begins: FloatArray) -> FloatArray:
         """Tuples of a tree that every executor handles: what it begins, and what it is sent of what others handle."""
-        layout, flows = self.profile.layout, self._flows
+        layout, flows = self.profile.layout, self.profile.flows
         # Spouts are answered by ackers, and handle only what they begin.
         takes = (self.profile.begins == 0) & ~layout.is_spout[layout.executor_component]
-        handled = begins = begins if self.among is None else np.where(self.among, begins, 0.0)
+        handled = begins
         for _ in range(_MOST_ROUNDS):
             received = np.reshape(self._matrix @ handled, handled.shape)  # one executor's would be no array
             for where, part in self._spreads(near):
@@ -196,7 +167,7 @@ class Paths:
     @cached_property
     def _kind(self) -> IndexArray:
         """Of every pair 0 in one worker, 1 on one node, 2 between nodes."""
-        source, target = self._pairs.source, self._pairs.target
+        source, target = self.profile.pairs.source, self.profile.pairs.target
         slot, node, _ = self.workers.scopes
         other_worker, other_node = slot[source] != slot[target], node[source] != node[target]
         kind: IndexArray = other_worker.astype(np.int64) + other_node
@@ -204,19 +175,25 @@ class Paths:
 
     def _of_pairs(self, handled: FloatArray, begins: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Messages of pairs that are sent and that are received, shapes (4, K), and all tuples along edges, (D,)."""
-        pairs, graph, layout = self._pairs, self.profile.graph, self.profile.layout
+        pairs, graph, layout = self.profile.pairs, self.profile.graph, self.profile.layout
         tuples = pairs.tuples * handled[pairs.source]
         if begins is not None:
             answers = layout.is_spout[layout.executor_component]
             tuples *= np.where(answers, ratio(begins, self.profile.begins), 1.0)[pairs.target]
         found = []
         for numbers, ends in ((graph.pair_source, graph.sources), (graph.pair_target, graph.targets)):
-            at, count = numbers[self._at] * 3 + self._kind, len(ends.edge)
+            at, count = numbers * 3 + self._kind, len(ends.edge)
             amounts, volume = (sums(at, each, 3 * count).reshape(count, 3) for each in (tuples, tuples * pairs.size))
             leaves, leaves_node = ([each[:, kind:].sum(axis=1) for each in (amounts, volume)] for kind in (1, 2))
             found.append(np.stack([*leaves, *leaves_node]))
         along = sums(graph.targets.edge, amounts.sum(axis=1), len(graph.target))
         return found[0], found[1], along
+
+
+def _with(old: FloatArray, new: FloatArray, at: IndexArray) -> FloatArray:
+    amounts = old.copy()
+    amounts[at] = new
+    return amounts
 
 
 def _rest(end: IndexArray, amounts: FloatArray, length: int) -> FloatArray:

@@ -2,29 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from stormwright.model import Problem
-from stormwright.model.arrays import BoolArray, FloatArray, IntArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from stormwright.predict.costs import Correction, Costs
+from stormwright.predict.demand import Claims, Demand
+from stormwright.predict.flow.part import Part
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Paths, Routes
-from stormwright.predict.workers import Nodes, Workers
+from stormwright.predict.workers import Nodes, Sites, Workers
 
-#: Use of resources and waits for them by resource and executor of a spout, shape (R, S) each.
-Limits = tuple[FloatArray, FloatArray]
+
+class Fair(NamedTuple):
+    """Rates of the executors of a topology's spouts, None for none; by costs, and by the CPU that there is for them."""
+
+    costs: Costs
+    corrections: Mapping[str, Correction]
+    room: FloatArray
+    rates: FloatArray | None = None
+
+    def is_as(self, other: Fair) -> bool:
+        """Whether it is known from the same."""
+        same = self.costs is other.costs and self.corrections is other.corrections
+        return same and np.array_equal(self.room, other.room)
+
+
+class Claimed(NamedTuple):
+    """What trees take where a part of shuffled tuples stays near, by costs and corrections."""
+
+    costs: Costs
+    corrections: Mapping[str, Correction]
+    claims: Claims
 
 
 class Before(NamedTuple):
-    """What is known from another placement: nodes, topologies that are elsewhere now (T,), routes, and fair rates."""
+    """What is known from another placement.
+
+    Nodes; topologies that are elsewhere now, shape (T,); where topologies were; routes and claims by what stays near;
+    routes at highest rates and what these were for; and fair rates.
+    """
 
     nodes: Nodes
     moved: BoolArray
-    routes: dict[object, Routes]
-    fair: dict[int, tuple[Limits, FloatArray]]
+    places: Sites
+    routes: dict[float, Routes]
+    claims: dict[float, Claimed]
+    varied: dict[str, tuple[FloatArray, Routes]]
+    fair: dict[int, Fair]
 
 
 class Standing:
@@ -40,6 +69,11 @@ class Standing:
         Index into the problem's slots, -1 for none, shape (E,).
     before
         What is known from another placement.
+
+    Attributes
+    ----------
+    fair
+        What is known of topologies whose spouts have several executors; others may add to it.
     """
 
     def __init__(
@@ -47,66 +81,95 @@ class Standing:
     ) -> None:
         self._profile, self._problem, self._before = profile, problem, before
         self.workers = Workers.of(problem, profile.layout, slot_of_executor, before.nodes if before else None)
-        self._known: dict[object, Routes] = {}
-        self._fair = before.fair if before else {}
+        self._known: dict[float, Routes] = {}
+        self._claims: dict[float, Claimed] = {}
+        self._variants: dict[str, tuple[FloatArray, Routes]] = {}
+        self.fair: dict[int, Fair] = before.fair if before else {}
 
     def moved(self, slot_of_executor: IntArray) -> Standing:
         """The same load under another placement, shape (E,)."""
         executor_topology = self._profile.layout.executor_topology
         elsewhere = self.workers.scopes.slot != slot_of_executor
         moved = np.bincount(executor_topology, elsewhere, len(self._profile.rate_tps)) > 0
-        before = Before(self.workers.nodes, moved, self._known.copy(), self._fair.copy())
+        claims = self._claims.copy()
+        fair = {topology: of for topology, of in self.fair.items() if not moved[topology]}
+        before = Before(
+            self.workers.nodes, moved, self.workers.places, self._known.copy(), claims, self._variants.copy(), fair
+        )
         return Standing(self._profile, self._problem, slot_of_executor, before)
 
     def routes(self, near: float = 1.0) -> Routes:
         """If such a part of all shuffled tuples stays as near as can be, the rest going to all alike."""
-        return self._of(("near", near), None if near == 1 else np.full(len(self._profile.rate_tps), near), None)
+        if near not in self._known:
+            parts = None if near == 1 else np.full(len(self._profile.rate_tps), near)
+            before = self._before.routes.pop(near, None) if self._before else None
+            if before is None:
+                self._known[near] = self._all.routes(parts)
+            else:
+                part, paths = self._elsewhere
+                self._known[near] = before.with_part(part, paths.routes(parts), self.workers)
+        return self._known[near]
 
-    def alone(self, number: int, begins: FloatArray, topologies: BoolArray) -> Routes:
-        """Of some topologies, shape (T,), if executors begin other trees than as measured, shape (E,).
+    def claims(self, near: float, costs: Costs, corrections: Mapping[str, Correction]) -> Claims:
+        """What trees take if such a part of all shuffled tuples stays near."""
+        known = self._claims.get(near)
+        if known is not None and known.costs is costs and known.corrections is corrections:
+            return known.claims
+        before = self._before.claims.pop(near, None) if self._before else None
+        if self._before and before and before.costs is costs and before.corrections is corrections:
+            part, paths = self._elsewhere
+            routes = paths.routes(None if near == 1 else np.full(len(self._profile.rate_tps), near))
+            none = np.zeros(len(self.workers.nodes.cores))
+            new = Demand.of(part, routes, self._problem, costs, corrections, none).claims
+            claims = self._with_old(new, before.claims, self._before)
+        else:
+            claims = Demand.of(self._profile, self.routes(near), self._problem, costs, corrections).claims
+        self._claims[near] = Claimed(costs, corrections, claims)
+        return claims
 
-        Both are the same for the same `number` always.
-        """
-        return self._of(("alone", number), None, begins, topologies)
+    def _with_old(self, new: Claims, old: Claims, before: Before) -> Claims:
+        """Claims of topologies that are elsewhere than before, and of the others as they were."""
+        moved = before.moved
+        shared = np.empty((3, len(self.workers.places.node)))
+        at = moved[self.workers.places.topology]
+        shared[:, at], shared[:, ~at] = new.shared, old.shared[:, ~moved[before.places.topology]]
+        return Claims(shared, np.where(moved, new.busiest_s, old.busiest_s))
+
+    def paths(self, topologies: BoolArray) -> tuple[Part, Paths]:
+        """Of some topologies by themselves, shape (T,)."""
+        part = Part.of_topologies(self._profile, topologies)
+        return part, Paths(part, self.workers.part(part.executors, topologies))
+
+    def mixed(self, near: FloatArray) -> Routes:
+        """If of each topology such a part of its shuffled tuples stays as near as can be, shape (T,)."""
+        return self._varied("near", near, np.ones(len(near)), np.arange(len(near)))
 
     def begun(self, begins: FloatArray) -> Routes:
         """If executors begin other trees than as measured, shape (E,)."""
-        return self._all.routes(None, begins)
+        return self._varied("begins", begins, self._profile.begins, self._profile.layout.executor_topology)
 
-    def fair_of(
-        self, limits: Mapping[int, Limits], fair: Callable[[Sequence[Limits]], list[FloatArray]]
-    ) -> dict[int, FloatArray]:
-        """Rates by what limits those of each topology; only of topologies where that is another than before."""
-        new = [topology for topology, of in limits.items() if not self._is_known(topology, of)]
-        for topology, rates in zip(new, fair([limits[topology] for topology in new]), strict=True):
-            self._fair[topology] = limits[topology], rates
-        return {topology: self._fair[topology][1] for topology in limits}
-
-    def _is_known(self, topology: int, limits: Limits) -> bool:
-        known = self._fair.get(topology)
-        return known is not None and all(map(np.array_equal, known[0], limits))
-
-    def _of(
-        self, name: object, near: FloatArray | None, begins: FloatArray | None, topologies: BoolArray | None = None
-    ) -> Routes:
-        if name not in self._known:
-            before = self._before.routes.pop(name, None) if self._before else None
-            if before is None or self._before is None:
-                paths = self._all if topologies is None else self._paths(topologies)
-                self._known[name] = paths.routes(near, begins)
-            else:
-                moved = self._before.moved
-                paths = self._some if topologies is None else self._paths(topologies & moved)
-                self._known[name] = before.mixed(paths.routes(near, begins), moved, self._profile)
-        return self._known[name]
+    def _varied(self, name: str, values: FloatArray, usual: FloatArray, topology: IntArray | IndexArray) -> Routes:
+        """Routes if values are other than usual, from those that are known if fewer topologies differ from them."""
+        before = self._before.varied.get(name) if self._before else None
+        known, routes = (usual, self.routes()) if before is None else before
+        chosen = np.bincount(topology, values != known, len(self._profile.rate_tps)) > 0
+        if before is not None and self._before is not None:
+            chosen |= self._before.moved
+        if before is None and np.count_nonzero(chosen) > len(chosen) / 2:  # what is known of all serves
+            routes = self._all.routes(values) if name == "near" else self._all.routes(None, values)
+        elif chosen.any():
+            part, paths = self.paths(chosen)
+            new = paths.routes(values) if name == "near" else paths.routes(None, values[part.executors])
+            routes = routes.with_part(part, new, self.workers)
+        self._variants[name] = values, routes
+        return routes
 
     @cached_property
     def _all(self) -> Paths:
         return Paths(self._profile, self.workers)
 
     @cached_property
-    def _some(self) -> Paths:
-        return self._all if self._before is None else self._paths(self._before.moved)
-
-    def _paths(self, topologies: BoolArray) -> Paths:
-        return Paths(self._profile, self.workers, topologies[self._profile.layout.executor_topology])
+    def _elsewhere(self) -> tuple[Part, Paths]:
+        """Topologies that were not there before."""
+        moved = self._before.moved if self._before else np.ones(len(self._profile.rate_tps), dtype=bool)
+        return self.paths(moved)

@@ -165,7 +165,10 @@ def _visits(demand: Demand, routes: Routes, graph: Graph, edge_tuples: FloatArra
         if number == 0:
             leave = sums(rows[0], values[0], len(edge_tuples))
     row = np.concatenate(rows)
-    each = ratio(np.concatenate(values), edge_tuples[row])
+    by = np.argsort(row, kind="stable")
+    row, begin = row[by], np.searchsorted(row[by], np.arange(len(edge_tuples) + 1))
+    each = ratio(np.concatenate(values)[by], edge_tuples[row])
     shape = (len(edge_tuples), 2 * workers + 2 * len(places.node))
-    visits = csr_array((each, (row, np.concatenate(columns))), shape=shape)
+    # What is only multiplied with needs no order within a row.
+    visits = csr_array((each, np.concatenate(columns)[by], begin), shape=shape)
     return visits, ratio(leave, edge_tuples)

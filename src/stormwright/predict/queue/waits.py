@@ -19,6 +19,7 @@ from stormwright.model.arrays import FloatArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.demand import Demand
 from stormwright.predict.queue.contention import stretch
+from stormwright.predict.queue.narrowed import narrowed
 from stormwright.predict.queue.network import Network, Stays, Ways
 from stormwright.predict.queue.stops import with_stops
 from stormwright.predict.queue.trees import Times
@@ -29,6 +30,9 @@ _SETTLED, _NARROW, _MOST_STEPS = 1e-4, 1e-9, 100
 
 #: Where the search for rates begins, in parts of what cannot be exceeded; every so many steps are halvings.
 _BEGIN, _HALVE = 0.9, 4
+
+#: Once no more than this part of topologies are left that have not settled, these go on alone.
+_NARROWED = 0.6
 
 #: A queue without limit is never taken to be fuller than this.
 _FULL = 1 - 1e-9
@@ -118,24 +122,31 @@ def closed(network: Network, rate_tps: FloatArray) -> State:
     rate_tps
         Trees/s that the topologies have if nothing limits what is pending, shape (T,). Nobody gets more.
     """
-    pending = network.layout.pending
+    whole, pending = network, network.layout.pending
     free = np.isfinite(pending) & (rate_tps > 0)
     trees = np.where(free, pending, 0.0)
     rate, before, came = np.where(free, rate_tps * _BEGIN, rate_tps), np.zeros(len(rate_tps)), np.zeros(len(rate_tps))
     low, high, others = np.zeros(len(rate_tps)), rate_tps, Beside.of(network, rate_tps)
+    besides, within = others, len(rate_tps)
+    if not free.any():
+        return at_rates(whole, rate, besides)
     for step in range(_MOST_STEPS):
-        state = at_rates(network, rate, others)
-        comes = ratio(trees, state.ways.cycle.mean)
+        comes = ratio(trees, at_rates(network, rate, others).ways.cycle.mean)
         off = np.where(free, comes - rate, 0.0)
         low, high = np.where(off > 0, rate, low), np.where(off < 0, rate, high)
-        if np.all((np.abs(off) <= _SETTLED * rate) | (high - low <= _NARROW * rate)):
-            return state
+        free = free & (np.abs(off) > _SETTLED * rate) & (high - low > _NARROW * rate)
+        if not free.any():
+            return at_rates(whole, rate, besides)
+        if np.count_nonzero(free) <= _NARROWED * within:
+            within = int(np.count_nonzero(free))
+            network, sites = narrowed(network, free)
+            others = Beside(*(each[:, sites] for each in others))
         slope = np.divide(comes - came, rate - before, out=np.zeros(len(rate)), where=rate != before)
         secant = rate + off / np.maximum(1.0 - slope, 1.0)
         inside = (secant > low) & (secant < high) & (step % _HALVE != _HALVE - 1)
         before, came = rate, comes
-        rate = np.where(free, np.where(inside, secant, (low + high) / 2), rate_tps)
-    return state._replace(settled=False)
+        rate = np.where(free, np.where(inside, secant, (low + high) / 2), rate)
+    return at_rates(whole, rate, besides)._replace(settled=False)
 
 
 def _cores_and_squares(demand: Demand, rate_tps: FloatArray) -> FloatArray:

@@ -24,8 +24,9 @@ from stormwright.model.arrays import BoolArray, IntArray
 from stormwright.model.limits.resources import Overused
 from stormwright.model.limits.violations import broken_limits
 from stormwright.optimize.rates.improve import Effort, Improved, about_steps, improve
+from stormwright.optimize.rates.parts import Parts
 from stormwright.optimize.rates.score import LATENCY, NODES, THROUGHPUT
-from stormwright.optimize.rates.start import Aim, MeasuredLoad, Parts, Seats, make_sustained
+from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sustained
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
