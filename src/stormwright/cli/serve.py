@@ -6,26 +6,23 @@ import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import click
 
 from stormwright.alone import alone
 from stormwright.cli import options
+from stormwright.cli.deciding import Deciding, decided_by
 from stormwright.cli.lines import say
 from stormwright.cli.progress import shown
-from stormwright.cli.triggers import by_goal, told_otherwise, told_triggers
+from stormwright.cli.triggers import by_goal, told_triggers
 from stormwright.defaults import STORMS_OWN
 from stormwright.errors import Fault, InputError, collected
 
 if TYPE_CHECKING:
     from stormwright.client.shapes import Mode
     from stormwright.model import Scheduler
-    from stormwright.schedulers.kit.triggers import Adaptation
     from stormwright.service.hooks.hook_program import Hook
-
-#: Who decides, what a move has to gain, and when a better placement is looked for.
-Deciding: TypeAlias = "tuple[Scheduler, str, Adaptation]"
 
 #: Of a service in its state directory: two would take each other's records, and both move topologies.
 LOCK = "service.lock"
@@ -254,7 +251,7 @@ def _checked(
     with collected(faults, "--scheduler"):
         scheduler_type(name)
         with collected(faults, "--set"):
-            deciding = _deciding(*decides, faults)
+            deciding = decided_by(*decides, faults)
     with collected(faults, "--initial"):
         keeping_what_runs(initial)
     with collected(faults, "--on-failure"):
@@ -268,38 +265,8 @@ def _checked(
     return deciding, hook, gateway
 
 
-def _deciding(
-    name: str, settings: Sequence[str], objective: str | None, anew: bool | None, faults: list[Fault]
-) -> Deciding:
-    """Who decides, what a move has to gain, and when a better placement is looked for; adds what does not fit."""
-    from stormwright.controller.aims.outlook import THROUGHPUT, TRAFFIC
-    from stormwright.schedulers import make_scheduler
-    from stormwright.schedulers.anew.anew import asked, if_it_adapts
-    from stormwright.schedulers.kit.traits import declared
-    from stormwright.schedulers.kit.triggers import ONLINE
-
-    scheduler = make_scheduler(name, settings, objective=objective or THROUGHPUT)
-    adapts = declared(scheduler).adapts if anew is not False and if_it_adapts(scheduler) else ONLINE
-    objective = objective or (THROUGHPUT if adapts == ONLINE else TRAFFIC)
-    faults += _unfit(scheduler, name, settings, objective)
-    return asked(name, scheduler, anew, if_it_adapts), objective, adapts
-
-
 def _warn(name: str, scheduler: Scheduler) -> None:
     from stormwright.schedulers.anew.anew import why_nothing_moves
 
     if why := why_nothing_moves(name, scheduler):
         say(why)
-
-
-def _unfit(scheduler: Scheduler, name: str, settings: Sequence[str], objective: str) -> list[Fault]:
-    """What a scheduler does not go together with."""
-    from stormwright.controller.aims.outlook import OBJECTIVES
-
-    forecasts = getattr(scheduler, "uses_forecast", False)
-    faults = [] if forecasts else options.idle({"forecast_min": f"{name} uses no forecast"})
-    searched = getattr(getattr(scheduler, "params", None), "objective", objective)
-    if searched in OBJECTIVES and searched != objective:
-        told = f"says {searched}, and --objective says {objective}: name one of them"
-        faults.append(Fault(told, "--set objective"))
-    return faults + told_otherwise(scheduler, settings)

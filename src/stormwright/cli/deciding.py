@@ -1,0 +1,47 @@
+"""Who decides for a service: from a scheduler's name and settings to what a move has to gain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from stormwright.cli import options
+from stormwright.cli.triggers import told_otherwise
+from stormwright.errors import Fault
+
+if TYPE_CHECKING:
+    from stormwright.model import Scheduler
+    from stormwright.schedulers.kit.triggers import Adaptation
+
+#: Who decides, what a move has to gain, and when a better placement is looked for.
+Deciding: TypeAlias = "tuple[Scheduler, str, Adaptation]"
+
+
+def decided_by(
+    name: str, settings: Sequence[str], objective: str | None, anew: bool | None, faults: list[Fault]
+) -> Deciding:
+    """Who decides, what a move has to gain, and when a better placement is looked for; adds what does not fit."""
+    from stormwright.controller.aims.outlook import THROUGHPUT, TRAFFIC
+    from stormwright.schedulers import make_scheduler
+    from stormwright.schedulers.anew.anew import asked, if_it_adapts
+    from stormwright.schedulers.kit.traits import declared
+    from stormwright.schedulers.kit.triggers import ONLINE
+
+    scheduler = make_scheduler(name, settings, objective=objective or THROUGHPUT)
+    adapts = declared(scheduler).adapts if anew is not False and if_it_adapts(scheduler) else ONLINE
+    objective = objective or (THROUGHPUT if adapts == ONLINE else TRAFFIC)
+    faults += _unfit(scheduler, name, settings, objective)
+    return asked(name, scheduler, anew, if_it_adapts), objective, adapts
+
+
+def _unfit(scheduler: Scheduler, name: str, settings: Sequence[str], objective: str) -> list[Fault]:
+    """What a scheduler does not go together with."""
+    from stormwright.controller.aims.outlook import OBJECTIVES
+
+    forecasts = getattr(scheduler, "uses_forecast", False)
+    faults = [] if forecasts else options.idle({"forecast_min": f"{name} uses no forecast"})
+    searched = getattr(getattr(scheduler, "params", None), "objective", objective)
+    if searched in OBJECTIVES and searched != objective:
+        told = f"says {searched}, and --objective says {objective}: name one of them"
+        faults.append(Fault(told, "--set objective"))
+    return faults + told_otherwise(scheduler, settings)
