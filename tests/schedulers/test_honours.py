@@ -30,6 +30,8 @@ SETTINGS = {
     "annealing": {"sweeps": 5},
     "ant_colony": {"ants": 4, "iterations": 3},
     "genetic": {"generations": 5},
+    # What others go by, too, can decide between their answers.
+    "n_version": {"schedulers": "online,binpack,round_robin"},
     "optimizer": {"iterations": 2000},
 }
 

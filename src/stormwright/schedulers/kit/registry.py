@@ -31,6 +31,7 @@ SCHEDULERS: Mapping[str, str] = {
     "genetic": "stormwright.schedulers.genetic:GeneticScheduler",
     "least_executors": "stormwright.schedulers.least_executors:LeastExecutorsScheduler",
     "metis": "stormwright.schedulers.metis:MetisScheduler",
+    "n_version": "stormwright.schedulers.n_version:NVersionScheduler",
     "nearest_average_load": "stormwright.schedulers.nearest_average_load:NearestAverageLoadScheduler",
     "offline": "stormwright.schedulers.offline:OfflineScheduler",
     "online": "stormwright.schedulers.online:OnlineScheduler",
