@@ -85,7 +85,8 @@ class NVersionScheduler:
     3. Of these, the best by fewest limits broken, fewest executors without a slot, then the objective as `optimizer`
        knows it: predicted throughput of the topology that comes off worst, mean latency, nodes used
        (`stormwright.predict`), or cost of traffic. Where no load was measured there is nothing to predict from: then it
-       is traffic, and the answer says so. CPU is no limit where rates are predicted, as they come from it.
+       is traffic, and the answer says so. CPU is no limit where rates are predicted, as they come from it: who leaves
+       something out for it is asked again as if there were enough.
     4. What runs is an answer, too, and is left alone for less than half a percent of what is predicted.
     5. Where nothing runs and there are up to 64 executors, the answer by traffic is decided upon again as if it ran,
        until it stays: given back as what runs, it needs no change.
@@ -186,7 +187,7 @@ class NVersionScheduler:
         if not ranked:
             why = f"none of {counted(len(asking.left_out), 'answer')} can be used: {told_left_out(asking.left_out)}"
             waiting = np.bincount(problem.executor_topology[problem.current_slot == UNPLACED]).nonzero()[0]
-            plan = Plan(problem.current_slot, {index: (why,) for index in waiting.tolist()})
+            plan = Plan(problem.current_slot, dict.fromkeys(waiting.tolist(), (why,)))
             found, told["chosen"], told["told"] = answer(problem, _NAME, self.params, plan), _AS_IT_IS, why
         else:
             found, told["chosen"], told["told"] = ranked[0].answer, ranked[0].name, _told(judge, asking, ranked)

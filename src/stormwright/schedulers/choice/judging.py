@@ -50,6 +50,8 @@ class Judge:
         What is judged by.
     note
         Why that is another one than was asked for; empty where it is not.
+    soft_cpu
+        Whether CPU is no limit, as rates come from it.
     """
 
     def __init__(self, problem: Problem, objective: str = "auto", headroom: float = 0.2) -> None:
@@ -59,7 +61,8 @@ class Judge:
             self.note = f"judged by traffic, as no load was measured that {self.objective} could be predicted from"
             self.objective = TRAFFIC
         self._rates: RateSearch | None = None
-        if self.objective != TRAFFIC:
+        self.soft_cpu = self.objective != TRAFFIC
+        if self.soft_cpu:
             load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
             self._rates = RateSearch(problem, load, Wish(self.objective, "free", headroom, 0))
 
@@ -73,8 +76,6 @@ class Judge:
 
     def broken(self, slots: IntArray, chosen_workers: bool = False) -> list[Violation]:
         """Limits that the placed executors break.
-
-        CPU is what predicted rates come from, so there it is none.
 
         Parameters
         ----------
@@ -92,7 +93,7 @@ class Judge:
                 return False
             if isinstance(each, WorkerCount):
                 return not chosen_workers and each.topology not in left_out
-            return self._rates is None or not (isinstance(each, Overused) and each.resource == cpu)
+            return not (self.soft_cpu and isinstance(each, Overused) and each.resource == cpu)
 
         return list(filter(counts, found))
 

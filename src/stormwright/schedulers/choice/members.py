@@ -15,6 +15,7 @@ from stormwright.model.texts import counted
 from stormwright.schedulers.anew.anew import Anew
 from stormwright.schedulers.choice.judging import Judge
 from stormwright.schedulers.kit.checked import checked
+from stormwright.schedulers.kit.limits import with_room_for_cpu
 from stormwright.schedulers.kit.params import MOST_SEED
 from stormwright.schedulers.kit.registry import scheduler_names, scheduler_type, traits_of
 from stormwright.schedulers.kit.resolve import ALL, choose_schedulers, is_java
@@ -184,9 +185,18 @@ class Asking:
         """Ask a scheduler: for what waits, and unless that shall stay, for what runs as if it did not."""
         for asked in self._ways(scheduler, keep_running):
             try:
-                self.note(name, checked(self.problem, asked.schedule(self.problem), name))
+                self.note(name, self._answer_of(name, asked))
             except Exception as error:  # whatever a member does, the others have answers
                 self.left_out[name] = f"failed: {' '.join(str(error).split()) or type(error).__name__}"
+
+    def _answer_of(self, name: str, scheduler: Scheduler) -> Assignment:
+        """Where CPU is no limit, one that leaves something out for it is asked again as if there were enough."""
+        answer = checked(self.problem, scheduler.schedule(self.problem), name)
+        if not self.judge.soft_cpu or np.all(answer.slot_of_executor != UNPLACED):
+            return answer
+        again = checked(self.problem, scheduler.schedule(with_room_for_cpu(self.problem)), name)
+        lacking = (int(np.count_nonzero(each.slot_of_executor == UNPLACED)) for each in (again, answer))
+        return again if next(lacking) < next(lacking) else answer
 
     def _ways(self, scheduler: Scheduler, keep_running: bool) -> Iterator[Scheduler]:
         by_itself = declared(scheduler).moves_running

@@ -29,6 +29,7 @@ SCHEDULERS: Mapping[str, str] = {
     "dynamic_weighted_round_robin": "stormwright.schedulers.dynamic_weighted_round_robin:DynamicWeightedScheduler",
     "even": "stormwright.schedulers.even:EvenScheduler",
     "genetic": "stormwright.schedulers.genetic:GeneticScheduler",
+    "learned": "stormwright.schedulers.learned:LearnedScheduler",
     "least_executors": "stormwright.schedulers.least_executors:LeastExecutorsScheduler",
     "metis": "stormwright.schedulers.metis:MetisScheduler",
     "n_version": "stormwright.schedulers.n_version:NVersionScheduler",
