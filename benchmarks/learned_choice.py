@@ -206,11 +206,11 @@ def one_answer(problem: Problem, answers: Mapping[str, IntArray], name: str) -> 
 
 
 def literature() -> Iterator[Problem]:
-    """Benchmark topologies of the literature on clusters of three sizes, with work and tuples of three draws each."""
+    """Benchmark topologies of the literature on clusters of three sizes, with work and tuples of two draws each."""
     for number, shape in enumerate(SHAPES):
         chains = [f"c{a} {shape.parallelism[a]} -> c{b} {shape.parallelism[b]} {kind}" for a, b, kind in shape.streams]
         for nodes, cores, gbit in CLUSTERS:
-            for draw in range(3):
+            for draw in range(2):
                 of = sketch({shape.name: chains}, nodes=nodes, cores=cores, memory_mb=262_144.0, slots=6)
                 linked = tuple(replace(node, link_bps=gbit * 1e9) for node in of.supervisors)
                 rng = np.random.default_rng([7, number, nodes, draw])
