@@ -180,6 +180,8 @@ def of_predicted(model: Model, cases: Path) -> tuple[list[tuple[str, str, str]],
             )
         for who, each in regrets.items():
             rows.append((f"{kind}: regret, {who}", "", told(each)))
+        if not taus:
+            continue
         rows.append((f"{kind}: Kendall tau, learned", "", f"median {np.median(taus):.2f}, lowest {min(taus):.2f}"))
         took = ", ".join(f"{who} {each:.1f} s" for who, each in seconds.items())
         rows.append((f"{kind}: CPU time of judging all answers", "", took))

@@ -62,6 +62,7 @@ def run_schedulers(cases):
     few = {
         "optimizer": {"iterations": 2000},
         "genetic": {"generations": 2},
+        "learned": {"variants": 16},
         "n_version": {"schedulers": "online,optimizer", "settings": "optimizer.iterations=2000"},
     }
     for case in cases:

@@ -76,16 +76,19 @@ class LearnedScheduler:
 
     When to use
     -----------
-    Throughput counts, and rates are not to be predicted anew for every placement. Where there are some seconds,
-    `n_version` and `optimizer` are better: they ask the prediction itself.
+    Throughput counts, and rates are not to be predicted anew for every placement, which takes some ten times as long.
+    Where there are some seconds, `n_version` and `optimizer` are better: they ask the prediction itself, which chooses
+    better among placements that were measured. On topologies with little traffic for their work it can be worse than
+    `even`.
 
     Ignores
     -------
-    Prices, tags, speeds of processors and forecasts; how many trees may be pending, and how long tuples wait.
+    How many trees may be pending, and how long tuples wait; prices, tags, speeds of processors and forecasts, other
+    than that rules which go by them are among those it asks.
 
     Honours
     -------
-    CPU, memory, executors per worker, traffic, racks, streams, hosts
+    CPU, memory, executors per worker, traffic, racks, streams
 
     Raises
     ------
@@ -124,7 +127,13 @@ class LearnedScheduler:
             best.answer,
             slot_of_executor=frozen_ints(slots),
             scheduler=_NAME,
-            parameters={**asdict(self.params), "chosen": best.name, "steps": steps, "told": told},
+            parameters={
+                **asdict(self.params),
+                "chosen": best.name,
+                "steps": steps,
+                "left_out": asking.left_out,
+                "told": told,
+            },
             seconds=0.0,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -94,8 +95,8 @@ class NVersionScheduler:
     The answer says who was chosen and why (`told`), what it promises, and the runner-up; `answers` has all of them.
 
     There is no clock unless a time budget is given: the same problem and seed give the same answer. With `quick`, who
-    is asked hangs on the number of executors alone: of 100,000, those that answer within some seconds each. With a time
-    budget, no scheduler begins once half of it is over (none is ended that has begun), and those that search for as
+    is asked hangs on the number of executors alone: of 100,000, those that answer within some seconds each, which takes
+    less than a minute of one core. With a time budget, no scheduler begins once half of it is over (none is ended that has begun), and those that search for as
     long as they are told share the rest. Ties go to what runs, then among placements of equal throughput to least
     traffic between nodes, then to the scheduler that was asked first, in the order of their list.
 
@@ -235,7 +236,8 @@ def _told(judge: Judge, asking: Asking, ranked: list[Answered]) -> str:
     return "; ".join(parts)
 
 
-def _figures(each: Answered) -> dict[str, str | float | int | bool]:
+def _figures(each: Answered) -> dict[str, Any]:
+    """An answer for programs."""
     broken, left, badness = each.rank
-    figures = {"scheduler": each.name, "limits_broken": broken, "unplaced": left, "badness": badness}
-    return figures | {"moves": each.moves}
+    found = {"scheduler": each.name, "limits_broken": broken, "unplaced": left, "badness": badness}
+    return {**found, "moves": each.moves}

@@ -1,4 +1,4 @@
-"""Examples to learn from: placements of problems in figures, and how much worse each is than the best of its problem."""
+"""Examples to learn from: placements of problems in figures, and how much worse each is than the best."""
 
 from __future__ import annotations
 
@@ -54,9 +54,17 @@ class Group:
 
     @classmethod
     def of(cls, name: str, kind: str, features: Sequence[FloatArray], badness: Sequence[float]) -> Group:
-        """With badness as it is judged: the lowest becomes 0."""
+        """With badness as it is judged: the lowest becomes 0.
+
+        Parameters
+        ----------
+        name, kind, features
+            As of the class.
+        badness
+            Of each placement, from wherever it is counted.
+        """
         worse = np.array(badness) - min(badness)
-        return cls(name, kind, np.array(features), np.round(np.minimum(worse, _MOST_BAD), 6))
+        return cls(name, kind, np.array(features), np.asarray(np.round(np.minimum(worse, _MOST_BAD), 6)))
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

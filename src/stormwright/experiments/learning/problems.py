@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from stormwright.defaults import STORMS_OWN
 from stormwright.formats.sketch import sketch
 from stormwright.model import LoadProfile, Problem, Supervisor, Topology, TopologyLoad
 from stormwright.model.arrays import FloatArray
@@ -59,7 +60,7 @@ def measured(problem: Problem, rng: np.random.Generator) -> Problem:
     factor = min(factor, 0.9 * problem.core_hz / most)  # a thread has no more than its core
     loads = {of.id: _times(load, factor) for of, load in zip(problem.topologies, worked, strict=True)}
     loaded = problem.with_load(LoadProfile(loads, end_ms=_MEASURED_MS))
-    return loaded.with_current(make_scheduler("even").schedule(loaded).by_topology(loaded))
+    return loaded.with_current(make_scheduler(STORMS_OWN).schedule(loaded).by_topology(loaded))
 
 
 def _chains(rng: np.random.Generator) -> list[str]:
@@ -98,7 +99,7 @@ def _nodes(rng: np.random.Generator) -> tuple[Supervisor, ...]:
 def _worked(topology: Topology, load: TopologyLoad, rng: np.random.Generator) -> TopologyLoad:
     """A load with CPU by the tuples that executors handle, and bytes by the components that send them."""
     component, count = topology.executor_component, len(topology.components)
-    received: FloatArray = np.bincount(load.pair_target, load.pair_tps, len(component))
+    received: FloatArray = np.bincount(load.pair_target, load.pair_tps, len(component)).astype(np.float64)
     size = np.bincount(component, minlength=count)
     of_flows = np.bincount(load.flow_component, load.flow_tps, count) / np.maximum(size, 1)
     received = received + of_flows[component]

@@ -73,7 +73,7 @@ class SweepExamples:
         """A group a problem, of those with two placements that differ."""
         for digest, cells in self._cells.items():
             packed = self._problems[digest]
-            problem = as_measured(packed.unpacked())
+            problem = packed.unpacked()
             placements: dict[bytes, IntArray] = {}
             for cell in sorted(cells, key=lambda cell: cell["key"]):
                 slots = _decided(problem, cell)
@@ -82,7 +82,7 @@ class SweepExamples:
                 else:
                     placements[slots.tobytes()] = slots
             if len(placements) > 1:
-                yield _judged(problem, packed.name, list(placements.values()))
+                yield _judged(as_measured(problem), packed.name, list(placements.values()))
 
 
 def history_examples(store: Store, seed: int) -> Iterator[Group]:

@@ -107,7 +107,7 @@ class Describing:
         crosses = scopes.node[source] != scopes.node[target]
         placed = slots != UNPLACED
         node = scopes.node[placed]
-        work = np.bincount(node, own_hz[placed], nodes)
+        work: FloatArray = np.bincount(node, own_hz[placed], nodes).astype(np.float64)
         used, counts = np.unique(slots[placed], return_counts=True)
         messages = np.bincount(problem.slot_node[used], minlength=nodes) * self._worker_hz
         messages += np.bincount(scopes.node[source[leaves]], (tps * self._send_hz[source])[leaves], nodes)
@@ -143,8 +143,7 @@ class Describing:
             _part(float(counts.max(initial=0)), float(counts.mean()) if len(counts) else 0.0),
             *self._of_problem,
         ]
-        described: FloatArray = np.round(np.array(found, dtype=np.float64), _DIGITS)
-        return described
+        return np.asarray(np.round(found, _DIGITS), dtype=np.float64)
 
     def _described_alone(self) -> list[float]:
         """What is the same for all placements."""

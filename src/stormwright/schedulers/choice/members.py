@@ -16,7 +16,6 @@ from stormwright.schedulers.anew.anew import Anew
 from stormwright.schedulers.choice.judging import Judge
 from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.limits import with_room_for_cpu
-from stormwright.schedulers.kit.params import MOST_SEED
 from stormwright.schedulers.kit.registry import scheduler_names, scheduler_type, traits_of
 from stormwright.schedulers.kit.resolve import ALL, choose_schedulers, is_java
 from stormwright.schedulers.kit.traits import declared
@@ -61,31 +60,24 @@ class Members:
         if self.own in named:
             raise InputError("scheduler parameters", [Fault(f"{self.own} cannot ask itself", "schedulers")])
         try:
-            choose_schedulers(",".join(self._all()), self._told(), self.seed % (MOST_SEED + 1))
+            choose_schedulers(",".join(self._all()), self._told(), self.seed)
         except InputError as error:
             faults = [Fault(f"{fault.path}: {fault.message}", "schedulers") for fault in error.faults]
             raise InputError("scheduler parameters", faults) from error
 
-    def for_size(self, executors: int, named_too: bool = True) -> list[str]:
-        """Names of those that are asked about a problem of so many executors, those that are quick for most first.
-
-        Parameters
-        ----------
-        executors
-            Of the problem.
-        named_too
-            Whether one that is named is asked however long it takes.
-        """
-        every = self._all()
-        if self.names.strip() == QUICK or not named_too:
-            every = [name for name in every if traits_of(name).quick_up_to >= executors]
-        return every
+    def for_size(self, executors: int) -> list[str]:
+        """Names of those that are asked about a problem of so many executors; who is named is in any case."""
+        named = [name.strip() for name in self.names.split(",")]
+        if QUICK not in named:
+            return self._all()
+        return [name for name in self._all() if name in named or traits_of(name).quick_up_to >= executors]
 
     def made(self, name: str, budget_s: float = 0.0) -> Scheduler | StormwrightError:
         """A member, or why there is none; one that searches for as long as it is told gets so many seconds."""
         told = [text for text in self._told() if text.startswith(f"{name}.")]
         known = {} if is_java(name) else {field.name: field.metadata for field in fields(_params_of(name))}
-        if self.objective in known.get("objective", {}).get("choices", ()) and f"{name}.objective" not in self.settings:
+        choices = known["objective"]["choices"] if "objective" in known else ()
+        if self.objective in choices and f"{name}.objective" not in self.settings:
             told.append(f"{name}.objective={self.objective}")
         if budget_s and self.keeps_budget(name):
             told.append(f"{name}.time_budget_s={budget_s}")
@@ -98,7 +90,7 @@ class Members:
 
     def _all(self) -> list[str]:
         given = list(dict.fromkeys(name for part in self.names.split(",") if (name := part.strip())))
-        if given == [QUICK] or ALL in given:
+        if QUICK in given or ALL in given:
             others = [name for name in given if name not in (QUICK, ALL)]
             given = list(dict.fromkeys([*(name for name in scheduler_names() if name != self.own), *others]))
         return given

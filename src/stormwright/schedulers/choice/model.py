@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -135,9 +135,9 @@ def read_model(path: Path = OURS) -> Model:
 def _trees(path: Path, told: object) -> Trees:
     try:
         assert isinstance(told, dict)  # noqa: S101 - as all else that is wrong here, told below
-        integers = {name: np.array(told[name], dtype=np.intp) for name in ("root", "feature", "left", "right")}
-        numbers = {name: np.array(told[name], dtype=np.float64) for name in ("slope", "threshold", "value")}
-        trees = Trees(**integers, **numbers)
+        kinds = {each.name: np.float64 if "Float" in str(each.type) else np.intp for each in fields(Trees)}
+        arrays: dict[str, Any] = {name: np.array(told[name], dtype=kind) for name, kind in kinds.items()}
+        trees = Trees(**arrays)
     except (AssertionError, KeyError, TypeError, ValueError, OverflowError):
         _fail(path, "should have trees as arrays of numbers", "$.trees")
     nodes = np.arange(len(trees.feature))
