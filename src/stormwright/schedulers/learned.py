@@ -78,8 +78,7 @@ class LearnedScheduler:
     -----------
     Throughput counts, and rates are not to be predicted anew for every placement, which takes some ten times as long.
     Where there are some seconds, `n_version` and `optimizer` are better: they ask the prediction itself, which chooses
-    better among placements that were measured. On topologies with little traffic for their work it can be worse than
-    `even`.
+    better among placements that were measured. On some benchmark topologies it is worse than `even`.
 
     Ignores
     -------

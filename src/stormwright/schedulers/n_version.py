@@ -96,9 +96,10 @@ class NVersionScheduler:
 
     There is no clock unless a time budget is given: the same problem and seed give the same answer. With `quick`, who
     is asked hangs on the number of executors alone: of 100,000, those that answer within some seconds each, which takes
-    less than a minute of one core. With a time budget, no scheduler begins once half of it is over (none is ended that has begun), and those that search for as
-    long as they are told share the rest. Ties go to what runs, then among placements of equal throughput to least
-    traffic between nodes, then to the scheduler that was asked first, in the order of their list.
+    less than a minute of one core. With a time budget, no scheduler begins once half of it is over (none is ended that
+    has begun), and those that search for as long as they are told share the rest. Ties go to what runs, then among
+    placements of equal throughput to least traffic between nodes, then to the scheduler that was asked first, in the
+    order of their list.
 
     When to use
     -----------
