@@ -60,6 +60,8 @@ class Judge:
         if self.objective != TRAFFIC and all(load is None for load in problem.demand.measured):
             self.note = f"judged by traffic, as no load was measured that {self.objective} could be predicted from"
             self.objective = TRAFFIC
+        runs = np.unique(problem.executor_topology[problem.current_slot != UNPLACED])
+        self._running: set[str | None] = {problem.topologies[index].id for index in runs.tolist()}
         self._rates: RateSearch | None = None
         self.soft_cpu = self.objective != TRAFFIC
         if self.soft_cpu:
@@ -75,7 +77,7 @@ class Judge:
         return badness < now - (_ROUNDING * abs(now) if self._rates is None else _WORTH_IT)
 
     def broken(self, slots: IntArray, chosen_workers: bool = False) -> list[Violation]:
-        """Limits that the placed executors break.
+        """Limits that the placed executors break; the number of workers is one for what does not run yet.
 
         Parameters
         ----------
@@ -86,13 +88,13 @@ class Judge:
         """
         cpu = self.problem.resources[0].name
         found = violations(self.problem, slots)
-        left_out = {each.topology for each in found if isinstance(each, WithoutSlot)}
+        any_number = {each.topology for each in found if isinstance(each, WithoutSlot)} | self._running
 
         def counts(each: Violation) -> bool:
             if isinstance(each, WithoutSlot):
                 return False
             if isinstance(each, WorkerCount):
-                return not chosen_workers and each.topology not in left_out
+                return not chosen_workers and each.topology not in any_number
             return not (self.soft_cpu and isinstance(each, Overused) and each.resource == cpu)
 
         return list(filter(counts, found))
