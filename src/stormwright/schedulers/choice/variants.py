@@ -19,14 +19,16 @@ class Variants:
     Parameters
     ----------
     problem
-        What has a slot now stays in it.
+        Topologies of which something runs stay as they are: what they have lost belongs where the rules put it.
     rng
         Draws the steps.
     """
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
         self._problem, self._rng = problem, rng
-        self._free: IndexArray = np.flatnonzero(problem.current_slot == UNPLACED)
+        topology, count = problem.executor_topology, len(problem.topologies)
+        runs = np.bincount(topology[problem.current_slot != UNPLACED], minlength=count) > 0
+        self._free: IndexArray = np.flatnonzero(~runs[topology])
         self._usable: IndexArray = np.flatnonzero(problem.node_usable[problem.slot_node])
 
     def of(self, slots: IntArray, count: int) -> Iterator[IntArray]:
