@@ -61,6 +61,17 @@ WAYS: Mapping[str, Sequence[Way]] = {
         Way("ThatMovesWhatRuns", {"generations": 10, "move_running": True}, MAY_MOVE),
     ],
     # Its CPU limit is soft, as in its paper.
+    "learned": [Way(settings={"variants": 16})],
+    "n_version": [
+        Way(settings={"schedulers": "online,metis,binpack,r_storm"}, promises=MAY_MOVE),
+        # One of them goes by ids, and keeps no limits by itself.
+        Way(
+            "OfAnySchedulers",
+            {"schedulers": "even,optimizer,spread", "settings": "optimizer.iterations=2000"},
+            {**MAY_MOVE, "ignores_names": False},
+        ),
+        Way("ThatKeepsWhatRuns", {"schedulers": "binpack,offline,t_storm", "keep_running": True}),
+    ],
     "r_storm": [
         Way(promises={"keeps_limits": False}),
         Way("WithHardCpu", {"soft_cpu": False, "units": "raw"}),

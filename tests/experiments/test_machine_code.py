@@ -59,7 +59,12 @@ def run_schedulers(cases):
     from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.kit.registry import SCHEDULERS
 
-    few = {"optimizer": {"iterations": 2000}, "genetic": {"generations": 2}}
+    few = {
+        "optimizer": {"iterations": 2000},
+        "genetic": {"generations": 2},
+        "learned": {"variants": 16},
+        "n_version": {"schedulers": "online,optimizer", "settings": "optimizer.iterations=2000"},
+    }
     for case in cases:
         for name in SCHEDULERS:
             with no_compiling(f"{name} on {case}"):

@@ -30,6 +30,9 @@ SETTINGS = {
     "annealing": {"sweeps": 5},
     "ant_colony": {"ants": 4, "iterations": 3},
     "genetic": {"generations": 5},
+    "learned": {"variants": 16},
+    # What others go by, too, can decide between their answers.
+    "n_version": {"schedulers": "online,binpack,round_robin"},
     "optimizer": {"iterations": 2000},
 }
 
@@ -105,6 +108,8 @@ OTHERS = {"hosts", "worker slots", "CPU where it can"}
 
 #: Two start from the answer of `online`, which looks at racks; one keeps to CPU where it can. So their pages say.
 EXCEPTIONS = {("ant_colony", "racks"), ("genetic", "racks"), ("r_storm", "CPU")}
+#: One decides between the answers of rules that look at more than it does. So its page says.
+EXCEPTIONS |= {("learned", what) for what in ("prices", "processors", "forecast growth", "tags")}
 
 #: That these are kept is in the contract.
 LIMITS = {"CPU", "memory", "executors per worker"}

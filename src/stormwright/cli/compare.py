@@ -113,6 +113,8 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
     for row in comparison.rows:
         if row.error:
             yield from f"{row.label} failed: {row.error}".splitlines()
+        if row.assignment and "told" in row.assignment.parameters:
+            yield f"{row.label}: {row.assignment.parameters['told']}"
         if row.assignment and "proof" in row.assignment.parameters:
             yield f"{row.label}: {proof_text(row.assignment.parameters['proof'])}"
         lines = [f"{count} of {topology} unplaced: {'; '.join(why)}" for topology, count, why in row.reasons]

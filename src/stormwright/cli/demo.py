@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.command()
 @options.scheduler
 @options.parameters
-@options.anew("anew; keep for those that move by themselves what runs: online and optimizer")
+@options.anew("anew; keep for those that move by themselves what runs: n_version, online and optimizer")
 @click.option(
     "--topology",
     "specs",

@@ -148,8 +148,8 @@ def anew(default: str) -> Callable[[Function], Function]:
         "anew",
         default=None,
         help="Whether a scheduler places everything anew, as if nothing ran, in such slots that as little as can be "
-        "moves; or is told what runs, which most then leave where it is, and online and optimizer move where that "
-        f"pays.  [default: {default}]",
+        "moves; or is told what runs, which most then leave where it is, and n_version, online and optimizer move "
+        f"where that pays.  [default: {default}]",
     )
 
 

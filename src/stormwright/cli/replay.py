@@ -33,7 +33,7 @@ _MAX_LINES = 5
 @click.argument("stretch", metavar="RANGE")
 @options.scheduler
 @options.parameters
-@options.anew("anew; keep for those that move by themselves what runs: online and optimizer")
+@options.anew("anew; keep for those that move by themselves what runs: n_version, online and optimizer")
 @options.seed
 @place
 @options.as_json("Print every look as JSON.")

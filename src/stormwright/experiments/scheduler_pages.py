@@ -168,8 +168,8 @@ lowers something else, such as the load of the busiest node, may well cost more 
 - All of ours keep to free worker slots and stay away from blacklisted hosts. All but `even` give a topology exactly as
   many workers as it asks for (`tag_aware` may need more), place it as a whole or not at all, and keep
   [generic resources, constraints on components and isolation](../how-it-works.md#limits-that-every-scheduler-keeps).
-- What runs stays where it is, except with `online` and `optimizer` and, told `move_running`, `annealing`, `ant_colony`
-  and `genetic`.
+- What runs stays where it is, except with `n_version`, `online` and `optimizer` and, told `move_running`, `annealing`,
+  `ant_colony` and `genetic`.
 - Loads and traffic are as measured; of a topology that was not measured, what its components ask for and what its
   streams suggest. Shuffled traffic follows the placement: the costs here count that; of the rules only
   `annealing` and `optimizer` do."""

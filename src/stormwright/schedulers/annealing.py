@@ -64,6 +64,7 @@ class AnnealingScheduler:
     """
 
     params_type = AnnealingParams
+    quick_up_to = 30
 
     def __init__(self, params: AnnealingParams | None = None) -> None:
         self.params = params or AnnealingParams()

@@ -85,6 +85,7 @@ class AntColonyScheduler:
     """
 
     params_type = AntColonyParams
+    quick_up_to = 500
 
     def __init__(self, params: AntColonyParams | None = None) -> None:
         self.params = params or AntColonyParams()

@@ -43,6 +43,7 @@ class BinpackScheduler:
     """
 
     params_type = BinpackParams
+    quick_up_to = 20_000
 
     def __init__(self, params: BinpackParams | None = None) -> None:
         self.params = params or BinpackParams()

@@ -56,6 +56,7 @@ class CostAwareScheduler:
     """
 
     params_type = CostAwareParams
+    quick_up_to = 20_000
 
     def __init__(self, params: CostAwareParams | None = None) -> None:
         self.params = params or CostAwareParams()

@@ -68,6 +68,7 @@ class DStormScheduler:
     """
 
     params_type = DStormParams
+    quick_up_to = 20_000
     adapts = Adaptation(on_overload=True)
 
     def __init__(self, params: DStormParams | None = None) -> None:

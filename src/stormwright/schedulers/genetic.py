@@ -63,6 +63,7 @@ class GeneticScheduler:
     """
 
     params_type = GeneticParams
+    quick_up_to = 1000
 
     def __init__(self, params: GeneticParams | None = None) -> None:
         self.params = params or GeneticParams()

@@ -74,6 +74,7 @@ class MetisScheduler:
     """
 
     params_type = MetisParams
+    quick_up_to = 50_000
 
     def __init__(self, params: MetisParams | None = None) -> None:
         self.params = params or MetisParams()

@@ -44,6 +44,7 @@ class NearestAverageLoadScheduler:
     """
 
     params_type = NearestAverageLoadParams
+    quick_up_to = 20_000
 
     def __init__(self, params: NearestAverageLoadParams | None = None) -> None:
         self.params = params or NearestAverageLoadParams()

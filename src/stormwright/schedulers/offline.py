@@ -78,6 +78,7 @@ class OfflineScheduler:
     """
 
     params_type = OfflineParams
+    quick_up_to = 50_000
 
     def __init__(self, params: OfflineParams | None = None) -> None:
         self.params = params or OfflineParams()

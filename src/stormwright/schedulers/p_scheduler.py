@@ -67,6 +67,7 @@ class PSchedulerScheduler:
     """
 
     params_type = PSchedulerParams
+    quick_up_to = 20_000
     adapts = Adaptation(on_drift=True, gains=(TRAFFIC, NODES))
 
     def __init__(self, params: PSchedulerParams | None = None) -> None:

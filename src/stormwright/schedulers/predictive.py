@@ -51,6 +51,7 @@ class PredictiveScheduler:
     """
 
     params_type = PredictiveParams
+    quick_up_to = 50_000
     #: Tells a service to keep forecasts.
     uses_forecast = True
 

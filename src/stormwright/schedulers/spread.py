@@ -46,6 +46,7 @@ class SpreadScheduler:
     """
 
     params_type = SpreadParams
+    quick_up_to = 20_000
 
     def __init__(self, params: SpreadParams | None = None) -> None:
         self.params = params or SpreadParams()

@@ -29,7 +29,7 @@ from tests.schedulers.builders import load, nodes, problem, running, topology
 #: Two executors that exchange much, on two nodes.
 APART = running(problem(nodes(4, 4), (topology("t", 2, 1), load(2, [(0, 1, 100.0)]))), [4, UNPLACED])
 
-BY_THEMSELVES = {"online", "optimizer"}
+BY_THEMSELVES = {"n_version", "online", "optimizer"}
 
 
 def chosen(default, anew=None, **settings):
@@ -45,7 +45,7 @@ def test_who_is_asked_anew_where_nobody_says():
     assert chosen(never) == set()
     assert chosen(always) == set(SCHEDULERS)
     assert chosen(unless_it_moves) == set(SCHEDULERS) - BY_THEMSELVES
-    assert chosen(if_it_adapts) == {"t_storm", "p_scheduler", "d_storm", "toss"}
+    assert chosen(if_it_adapts) == {"t_storm", "p_scheduler", "d_storm", "toss", "learned"}
 
 
 def test_what_is_said_counts():

@@ -17,7 +17,11 @@ OURS = sorted(set(scheduler_names()) - {"even"})
 
 
 #: Those that move what runs, told not to.
-SETTINGS = {"online": {"keep_running": True}, "optimizer": {"max_moves": 0, "iterations": 2000}}
+SETTINGS = {
+    "n_version": {"schedulers": "binpack,spread,t_storm", "keep_running": True},
+    "online": {"keep_running": True},
+    "optimizer": {"max_moves": 0, "iterations": 2000},
+}
 
 
 def answer_of(name: str, of: Problem) -> Assignment:

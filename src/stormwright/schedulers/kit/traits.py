@@ -7,6 +7,9 @@ from typing import Any
 
 from stormwright.schedulers.kit.triggers import NEVER, Adaptation
 
+#: Executors of problems of any size.
+ANY_NUMBER = 10**9
+
 
 @dataclass(frozen=True)
 class Traits:
@@ -39,6 +42,10 @@ class Traits:
         As it is set, its answer is to be near to what runs, so that it cannot be asked as if nothing ran.
     adapts
         When its source places anew what runs; by default it never does.
+    asks_others
+        It decides between the answers of other schedulers.
+    quick_up_to
+        Executors up to which it usually answers within a second or two, as it is by default.
     """
 
     heeds_limits: bool = True
@@ -53,6 +60,8 @@ class Traits:
     moves_running: bool = False
     near_what_runs: bool = False
     adapts: Adaptation = NEVER
+    asks_others: bool = False
+    quick_up_to: int = ANY_NUMBER
 
 
 def declared(kind: object, **otherwise: Any) -> Traits:

@@ -1,0 +1,130 @@
+"""``stormwright learn``: make what the scheduler `learned` goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stormwright.cli import options
+from stormwright.cli.history.place import Place, opened, place
+from stormwright.cli.lines import say
+from stormwright.cli.output import prepare_output, print_json
+from stormwright.cli.progress import shown
+from stormwright.errors import Fault, InputError
+from stormwright.files import name_of_output
+from stormwright.formats import write_json
+from stormwright.model.texts import counted
+
+if TYPE_CHECKING:
+    from stormwright.experiments.learning.examples import Group
+
+#: Problems that are drawn where nothing else is said: what the file that comes with the package was learned from.
+_PROBLEMS = 120
+
+
+@click.command()
+@click.option(
+    "--problems",
+    type=click.IntRange(0, 1_000_000),
+    default=_PROBLEMS,
+    show_default=True,
+    help="How many to draw by chance; each takes some seconds.",
+)
+@click.option(
+    "--sweep",
+    "spec",
+    type=options.PATH,
+    help="Also learn from the cells of this sweep, which `stormwright sweep` has decided.",
+)
+@click.option("--table", type=options.PATH, help="Where these are; SPEC's name with -cells, here, by default.")
+@click.option(
+    "--examples",
+    "files",
+    type=options.PATH,
+    multiple=True,
+    help="Also learn from these, which --keep has written, or who has measured placements.",
+)
+@click.option("--keep", type=options.OUTPUT_PATH, help="Write all examples here, gzipped for *.gz.")
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of the random numbers.")
+@click.option("-o", "--output", type=options.OUTPUT_PATH, required=True, help="Write the model here.")
+@place
+@options.as_json("Print what it was learned from as JSON.")
+def command(
+    problems: int,
+    spec: Path | None,
+    table: Path | None,
+    files: tuple[Path, ...],
+    keep: Path | None,
+    seed: int,
+    output: Path,
+    where: Place,
+    as_json: bool,
+) -> None:
+    """Make a file that the scheduler `learned` goes by (--set model=FILE): draw problems, have cheap rules place them,
+    predict what each placement comes to, and learn from all of it which placements perform.
+
+    With --state or --history, also from the looks that a service has recorded; with --sweep, from the cells of a sweep.
+
+    The same options make the same file. It is data, and has the digest of all that it was learned from.
+    """
+    from stormwright.experiments.learning.examples import drawn_examples, read_examples, write_examples
+    from stormwright.experiments.learning.training import trained
+
+    if table is not None and spec is None:
+        raise InputError("learn", [Fault("it needs --sweep", "--table")])
+    prepare_output(output, *files)
+    prepare_output(keep, *files, given_as="--keep")
+    groups: list[Group] = [group for file in files for group in read_examples(file)]
+    made = [f"{counted(len(groups), 'group')} of files"] if files else []
+    with shown(err=True):
+        if problems:
+            groups += _counted_out(drawn_examples(problems, seed), problems)
+            made.append(f"{counted(problems, 'problem')} drawn with seed {seed}")
+        if spec is not None:
+            found, note = _of_sweep(spec, table or Path(f"{spec.stem}-cells"))
+            groups += found
+            made.append(f"sweep {spec.stem}")
+            if note:
+                click.echo(f"note: {note}", err=True)
+        if where.state_dir is not None or where.uri is not None:
+            groups += _of_history(where, seed)
+            made.append("history")
+        model = trained(groups, ", ".join(made), seed)
+    if keep:
+        write_examples(keep, groups, ", ".join(made))
+    write_json(output, model.as_dict())
+    if as_json:
+        print_json({"data": dict(model.data), "trained": dict(model.trained)})
+    else:
+        rows, of = f"{counted(model.data['rows'], 'placement')}", counted(len(groups), "problem")
+        say(f"learned from {rows} of {of} ({model.data['made']}): {name_of_output(output)}")
+
+
+def _counted_out(found: Iterable[Group], of: int) -> Iterator[Group]:
+    """The same, telling every tenth part that is done."""
+    step = max(of // 10, 1)
+    for number, group in enumerate(found, start=1):
+        if number % step == 0:
+            click.echo(f"{number} of {of} problems", err=True)
+        yield group
+
+
+def _of_sweep(spec: Path, table: Path) -> tuple[list[Group], str]:
+    from stormwright.experiments.learning.recorded import SweepExamples
+
+    examples = SweepExamples(spec, table)
+    found, skipped = list(examples.groups()), examples.skipped
+    return (
+        found,
+        f"{counted(skipped, 'cell')} came out otherwise than the table says: not learned from" if skipped else "",
+    )
+
+
+def _of_history(where: Place, seed: int) -> list[Group]:
+    from stormwright.experiments.learning.recorded import history_examples
+
+    with opened(where) as (_, store):
+        return list(history_examples(store, seed))

@@ -1,0 +1,102 @@
+"""``stormwright learn``."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stormwright.experiments.compare.run import measure
+from stormwright.experiments.learning.examples import drawn_examples, read_examples, write_examples
+from stormwright.experiments.learning.problems import drawn_problem
+from stormwright.experiments.sweep.cells import Cell, SweepProblem
+from stormwright.experiments.sweep.spec import read_cells
+from stormwright.experiments.sweep.table import LocalTable
+from stormwright.experiments.sweep.work import ROW, row
+from stormwright.formats import write_problem
+from stormwright.model.arrays import frozen_ints
+from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.choice.model import read_model
+
+NAMES = ("binpack", "round_robin", "spread", "t_storm")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Examples of a few drawn problems, which take some seconds each."""
+    path = tmp_path_factory.mktemp("learn") / "kept.json.gz"
+    write_examples(path, drawn_examples(6, 1), "6 problems drawn with seed 1")
+    return path
+
+
+def test_it_makes_a_file_that_learned_goes_by(run, kept, tmp_path):
+    model = tmp_path / "model.json"
+    code, out, _ = run("learn", "--problems", "0", "--examples", str(kept), "-o", str(model), "--json")
+    assert code == 0
+    assert json.loads(out)["data"]["groups"] == len(read_examples(kept))
+    of = drawn_problem(np.random.default_rng(9), "drawn")
+    write_problem(tmp_path / "problem.json", of)
+    code, out, _ = run(
+        "schedule", str(tmp_path / "problem.json"), "--anew", "--scheduler", "learned", "--set", f"model={model}"
+    )
+    assert code == 0
+    assert "by what was learned" in out
+
+
+def test_the_same_again_is_the_same_file(run, kept, tmp_path):
+    for name in ("first.json", "again.json"):
+        assert run("learn", "--problems", "0", "--examples", str(kept), "-o", str(tmp_path / name))[0] == 0
+    assert (tmp_path / "first.json").read_bytes() == (tmp_path / "again.json").read_bytes()
+    assert read_model(tmp_path / "first.json").data["made"] == f"{len(read_examples(kept))} groups of files"
+
+
+def test_it_learns_from_the_cells_of_a_sweep(run, kept, tmp_path):
+    of = drawn_problem(np.random.default_rng(2), "drawn").with_nothing_running()
+    write_problem(tmp_path / "problem.json", of)
+    spec = {"schema": "stormwright-sweep/1", "problems": ["problem.json"], "schedulers": dict.fromkeys(NAMES)}
+    (tmp_path / "sweep.json").write_text(json.dumps(spec), encoding="utf-8")
+    sweep = read_cells(tmp_path / "sweep.json")
+    rows = [told(cell, sweep.problems[cell.problem]) for cell in sweep.cells]
+    rows[0]["cost"] = rows[0]["cost"] + 1  # of another version, say
+    LocalTable(tmp_path / "cells").append(pa.Table.from_pylist(rows, ROW))
+    options = ("--sweep", str(tmp_path / "sweep.json"), "--table", str(tmp_path / "cells"))
+    keep = tmp_path / "all.json"
+    code, _, err = run(
+        "learn",
+        "--problems",
+        "0",
+        "--examples",
+        str(kept),
+        *options,
+        "--keep",
+        str(keep),
+        "-o",
+        str(tmp_path / "m.json"),
+    )
+    assert code == 0
+    assert "1 cell came out otherwise than the table says" in err
+    assert len(read_examples(keep)[-1].badness) in (2, 3)
+
+
+def told(cell: Cell, problem: SweepProblem):
+    unpacked = problem.unpacked()
+    slots = frozen_ints(make_scheduler(cell.scheduler).schedule(unpacked).slot_of_executor)
+    return row(cell, problem, cost=measure(unpacked, slots).cost.total, valid=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--table", "cells"), "it needs --sweep"),
+        (("--problems", "0"), "should be at least 5 problems, got 0"),
+        (("--problems", "0", "--examples", "nothing.json"), "cannot be read"),
+        (("--problems", "0", "--state", "nowhere"), "no such directory"),
+    ],
+)
+def test_what_is_wrong_is_told(run, tmp_path, options, why):
+    code, _, err = run("learn", *options, "-o", str(tmp_path / "model.json"))
+    assert code == 2
+    assert why in err
+    assert not (tmp_path / "model.json").exists()

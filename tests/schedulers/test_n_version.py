@@ -1,0 +1,148 @@
+"""N-version choice: whose answer counts, and what is said of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stormwright.errors import InputError
+from stormwright.formats import read_problem
+from stormwright.model import UNPLACED, Assignment, LoadProfile, cost_of
+from stormwright.predict.answer import predict
+from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.choice.judging import Judge
+from stormwright.schedulers.choice.members import Asking
+from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
+from tests.schedulers.builders import load, nodes, problem, running, topology
+
+WORD_COUNT = read_problem(Path(__file__).parents[2] / "docs" / "schedulers" / "word-count.json")
+
+RULES = "binpack,metis,round_robin,spread,t_storm"
+
+
+def measured(of):
+    """The same as if a service had measured its load."""
+    return of.with_load(LoadProfile(of.load.topologies, start_ms=0, end_ms=10_000))
+
+
+def answered(of, **settings):
+    return make_scheduler("n_version", settings).schedule(of)
+
+
+def test_of_traffic_it_is_as_good_as_the_best_that_was_asked():
+    costs = {
+        name: cost_of(WORD_COUNT, make_scheduler(name).schedule(WORD_COUNT).slot_of_executor).total
+        for name in RULES.split(",")
+    }
+    found = answered(WORD_COUNT, schedulers=RULES)
+    assert cost_of(WORD_COUNT, found.slot_of_executor).total == min(costs.values())
+    assert found.parameters["chosen"] == min(costs, key=costs.__getitem__)
+    assert found.parameters["told"].startswith(f"{found.parameters['chosen']} is the best of 5 answers, by traffic")
+    assert f"cost {min(costs.values()):,.1f}; next " in found.parameters["told"]
+
+
+def test_of_throughput_it_is_as_good_as_the_best_that_was_asked():
+    of = measured(WORD_COUNT)
+    rates = {
+        name: predict(of, make_scheduler(name).schedule(of).slot_of_executor).topologies[0].reachable_tps.value
+        for name in RULES.split(",")
+    }
+    found = answered(of, schedulers=RULES)
+    own = predict(of, found.slot_of_executor).topologies[0]
+    assert found.parameters["objective"] == "throughput"
+    assert own.reachable_tps.value >= 0.998 * max(rates.values())
+    factor = own.reachable_tps.value / own.measured_tps
+    assert f"{factor:,.2f} times the measured rates, then limited by {own.bottleneck}" in found.parameters["told"]
+
+
+@pytest.mark.parametrize(("objective", "unit"), [("latency", " ms"), ("nodes", " node")])
+def test_other_objectives(objective, unit):
+    faster = tuple(replace(node, cpu_hz=8 * node.cpu_hz) for node in WORD_COUNT.supervisors)
+    of = measured(replace(WORD_COUNT, supervisors=faster))
+    found = answered(of, schedulers="even,binpack,spread", objective=objective)
+    assert found.parameters["objective"] == objective
+    assert unit in found.parameters["told"]
+
+
+def test_without_a_load_it_goes_by_traffic_and_says_so():
+    found = answered(replace(WORD_COUNT, load=None), schedulers=RULES, objective="throughput")
+    assert found.parameters["objective"] == "traffic"
+    assert "judged by traffic, as no load was measured" in found.parameters["told"]
+
+
+def test_what_breaks_limits_is_left_out_and_named():
+    """Storm's own puts two executors of 1 GHz on each node of 1 GHz."""
+    of = problem(nodes(1.0, 3.0), (topology("t", 4, 2), load(4, cpu_ghz=1.0)))
+    found = answered(of, schedulers="even,binpack")
+    assert found.parameters["left_out"] == {"even": "1 limit broken"}
+    assert found.parameters["told"].endswith("left out: even: 1 limit broken")
+    alone = answered(of, schedulers="even")
+    assert np.all(alone.slot_of_executor == UNPLACED)
+    assert alone.status == {"t": "n_version: none of 1 answer can be used: even: 1 limit broken"}
+
+
+def test_whoever_fails_is_left_out_and_named():
+    of = problem(nodes(9.0), (topology("t", 2, 1), load(2)))
+    dear = tuple(replace(node, scheduler_meta={PRICE_PER_HOUR: "much"}) for node in of.supervisors)
+    found = answered(replace(of, supervisors=dear), schedulers="cost_aware,binpack")
+    assert found.unplaced == ()
+    assert found.parameters["left_out"]["cost_aware"].startswith("failed: supervisor.scheduler.meta of nodes")
+
+
+class Fixed:
+    """Answers what it is told."""
+
+    def __init__(self, slots):
+        self.slots = np.array(slots, np.int32)
+
+    def schedule(self, _):
+        return Assignment(self.slots)
+
+
+@pytest.mark.parametrize(
+    ("now", "slots", "why"),
+    [
+        ([0, 4], [0, UNPLACED], "it would stop 1 executor"),
+        ([UNPLACED, UNPLACED], [0, UNPLACED], "it places a part of 1 topology"),
+        ([UNPLACED, UNPLACED], [0, 99], "failed: the answer of scheduler 'x' cannot be used"),
+    ],
+)
+def test_what_cannot_be_used(now, slots, why):
+    of = running(problem(nodes(9.0, 9.0), (topology("t", 2, 2), load(2))), now)
+    asking = Asking(of, Judge(of, "traffic"))
+    asking.ask("x", Fixed(slots), keep_running=False)
+    assert asking.answers == []
+    assert asking.left_out["x"].startswith(why)
+
+
+def test_what_runs_is_moved_where_that_pays():
+    apart = running(problem(nodes(9.0, 9.0), (topology("t", 2, 1), load(2, [(0, 1, 100.0)]))), [0, 4])
+    found = answered(apart, schedulers="binpack")
+    assert len(set(found.slot_of_executor.tolist())) == 1
+    assert set(found.slot_of_executor.tolist()) <= {0, 4}
+    kept = answered(apart, schedulers="binpack", keep_running=True)
+    assert kept.slot_of_executor.tolist() == [0, 4]
+    assert kept.parameters["chosen"] == "what runs"
+
+
+def test_faults_of_members_are_told():
+    with pytest.raises(InputError, match="n_version cannot ask itself"):
+        make_scheduler("n_version", {"schedulers": "even,n_version"})
+    with pytest.raises(InputError, match="unknown scheduler; did you mean 'even'"):
+        make_scheduler("n_version", {"schedulers": "evn"})
+    with pytest.raises(InputError, match="alpha"):
+        make_scheduler("n_version", {"schedulers": "online", "settings": "online.alpha=7"})
+
+
+def test_a_time_budget_is_shared():
+    answered(WORD_COUNT, schedulers="optimizer", settings="optimizer.iterations=100")  # compiled from here on
+    begun = time.perf_counter()
+    found = answered(WORD_COUNT, schedulers="binpack,optimizer,spread", time_budget_s=1.0)
+    assert time.perf_counter() - begun < 10
+    assert {each["scheduler"] for each in found.parameters["answers"]} == {"binpack", "optimizer", "spread"}
+    none = answered(WORD_COUNT, schedulers="binpack,annealing", time_budget_s=1e-6)
+    assert none.parameters["left_out"]["binpack"] == "the time was over before it could begin"
