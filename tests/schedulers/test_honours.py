@@ -109,7 +109,7 @@ OTHERS = {"hosts", "worker slots", "CPU where it can"}
 #: Two start from the answer of `online`, which looks at racks; one keeps to CPU where it can. So their pages say.
 EXCEPTIONS = {("ant_colony", "racks"), ("genetic", "racks"), ("r_storm", "CPU")}
 #: One decides between the answers of rules that look at more than it does. So its page says.
-EXCEPTIONS |= {("learned", what) for what in ("prices", "processors", "forecast growth", "tags")}
+EXCEPTIONS |= {("learned", what) for what in ("prices", "processors", "forecast growth", "streams", "tags")}
 
 #: That these are kept is in the contract.
 LIMITS = {"CPU", "memory", "executors per worker"}

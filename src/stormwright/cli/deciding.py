@@ -20,7 +20,19 @@ Deciding: TypeAlias = "tuple[Scheduler, str, Adaptation]"
 def decided_by(
     name: str, settings: Sequence[str], objective: str | None, anew: bool | None, faults: list[Fault]
 ) -> Deciding:
-    """Who decides, what a move has to gain, and when a better placement is looked for; adds what does not fit."""
+    """Who decides, what a move has to gain, and when a better placement is looked for.
+
+    Parameters
+    ----------
+    name, settings
+        Of the scheduler; its parameters as they were told.
+    objective
+        What a move has to gain, or None for what fits the scheduler.
+    anew
+        Whether what runs is placed anew, or None for what its source says.
+    faults
+        Gets what does not fit together.
+    """
     from stormwright.controller.aims.outlook import THROUGHPUT, TRAFFIC
     from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.anew.anew import asked, if_it_adapts

@@ -87,7 +87,7 @@ class LearnedScheduler:
 
     Honours
     -------
-    CPU, memory, executors per worker, traffic, racks, streams
+    CPU, memory, executors per worker, traffic, racks
 
     Raises
     ------

@@ -24,7 +24,7 @@ class MinimumDegreeScheduler:
     """Puts each executor on the node that is then connected to fewest executors elsewhere.
 
     After A. George, J. W. H. Liu, "The evolution of the minimum degree ordering algorithm", SIAM Review 31, 1989,
-    https://doi.org/10.1137/1031001: of all choices the one of least degree, seen anew each time.
+    https://doi.org/10.1137/1031001. Of all choices the one of least degree, seen anew each time.
 
     1. The degree of a node is the number of pairs of executors that exchange tuples, one on the node, one on another:
        how many tuples does not count. An executor without a node is nowhere yet.
