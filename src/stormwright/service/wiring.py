@@ -124,7 +124,7 @@ class Service:
         cool_down_s = settings.triggers.cool_down_s
         self._acting = Acting(self._move, self.memory, self._history, scheduler_name, cool_down_s, ledger)
         makers = Makers(settings.objective, scheduler_for or (lambda _: turns), keeping_what_runs(KEEPING))
-        self.desk = Desk(plans, ledger, self.guard, self._view.problem, makers)
+        self.desk = Desk(plans, ledger, self.guard, self._view.problem, makers, settings.history.keep_days)
         watched = Watched(self._looking, self._view, self._history, self.memory, self._refused)
         dealing = Dealing(self.guard, self.desk, Applying(plans, ledger, watched, self._acting.act), self._view)
         self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, dealing)

@@ -88,7 +88,8 @@ class Dealing:
         self._guard, self._desk, self._applying, self._view = guard, desk, applying, view
 
     def advance(self, stop: threading.Event | None) -> bool:
-        """As `Applying.advance`."""
+        """As `Applying.advance`, and `Desk.tidy`."""
+        self._desk.tidy()
         return self._applying.advance(stop)
 
     def verdict(self, decision: Decision) -> tuple[Mode, str]:
