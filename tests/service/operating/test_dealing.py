@@ -20,9 +20,10 @@ from stormwright.errors import StormwrightError
 from stormwright.model import Assignment, Problem
 from stormwright.service.loop import Loop
 from stormwright.service.operating.dealing import Dealing
-from stormwright.service.operating.desk import PROPOSED_S, Makers
+from stormwright.service.operating.desk import Makers
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.state import FILE, MIGRATIONS, State
+from stormwright.service.operating.tidying import PROPOSED_S, Tidying
 from tests.service.operating.nimbus import ANNA, Nimbus, settled
 from tests.service.operating.test_applying import many
 
@@ -40,7 +41,9 @@ class Service:
     def __init__(self, nimbus: Nimbus) -> None:
         self._nimbus, self.acted = nimbus, list[Decision]()
         self._stop = threading.Event()
-        dealing = Dealing(nimbus.guard, nimbus.desk, nimbus.applying, cast(Any, SimpleNamespace(problem=nimbus.look)))
+        view = cast(Any, SimpleNamespace(problem=nimbus.look))
+        tidying = Tidying(nimbus.plans, nimbus.ledger, 90)
+        dealing = Dealing(nimbus.guard, nimbus.desk, nimbus.applying, view, tidying)
         looking = SimpleNamespace(look=self._look)
         acting = SimpleNamespace(act=lambda decision, _: self.acted.append(decision))
         self._loop = Loop(cast(Any, looking), cast(Any, acting), lambda: None, lambda: None, dealing)
@@ -167,7 +170,7 @@ def test_plans_and_history_are_kept_for_90_days(nimbus: Nimbus, monkeypatch: pyt
     now = time.time()
     for days in (89, 91):
         monkeypatch.setattr(time, "time", lambda days=days: now + days * 86_400)
-        nimbus.desk.tidy()
+        Tidying(nimbus.plans, nimbus.ledger, 90).tidy()
         told = {entry.n for entry in nimbus.desk.history().done}
         assert ({n, kept} <= told) == (days == 89)
     assert [row.id for row in nimbus.plans.rows()] == [halted]

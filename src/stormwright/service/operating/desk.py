@@ -31,11 +31,6 @@ log = logging.getLogger(__name__)
 #: Who asks for plans that the service makes by itself.
 ITSELF = "stormwright"
 
-#: Proposals that nobody has applied after so many seconds are discarded: the load has changed.
-PROPOSED_S = 3600.0
-
-_DAY_MS = 86_400_000
-
 
 @dataclass(frozen=True)
 class Makers:
@@ -67,20 +62,11 @@ class Desk:
         What runs now, under the load measured last.
     makers
         Who places.
-    keep_days
-        How long plans and history are kept.
     """
 
     def __init__(
-        self,
-        plans: Plans,
-        ledger: Ledger,
-        guard: Guard,
-        problem: Callable[[], Problem | None],
-        makers: Makers,
-        keep_days: int = 90,
+        self, plans: Plans, ledger: Ledger, guard: Guard, problem: Callable[[], Problem | None], makers: Makers
     ) -> None:
-        self._keep_days, self._tidied_ms = keep_days, 0.0
         self._plans, self._ledger, self._guard, self._problem, self._makers = plans, ledger, guard, problem, makers
         self._thread = ThreadPoolExecutor(1, "stormwright-plans")
         self._starting = threading.Lock()
@@ -91,16 +77,6 @@ class Desk:
     def close(self) -> None:
         """Make no more plans."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-    def tidy(self) -> None:
-        """Give up what was proposed long ago; once a day forget plans and history that are too old to be kept."""
-        now_ms = time.time() * 1000
-        self._plans.give_up(now_ms - PROPOSED_S * 1000, "nobody has applied it for an hour")
-        if now_ms - self._tidied_ms > _DAY_MS:
-            before_ms = now_ms - self._keep_days * _DAY_MS
-            self._plans.forget(before_ms)
-            self._ledger.forget(before_ms)
-            self._tidied_ms = now_ms
 
     # Plans ------------------------------------------------------------------------------------------------------------
 
