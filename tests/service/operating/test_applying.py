@@ -30,7 +30,7 @@ Begin = Callable[..., Nimbus]
 
 @pytest.fixture(autouse=True)
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of plans whose figures nobody looks at (`test_desk.py` does)."""
+    """Thousands of plans whose figures nobody looks at (`test_api.py` does)."""
 
     def counted(draft: Draft, _: object) -> dict[str, Any]:
         steps = draft.plan.steps
