@@ -17,6 +17,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.choice.judging import Judge
 from stormwright.schedulers.choice.members import Asking
 from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
+from stormwright.schedulers.n_version import NVersionScheduler
 from tests.schedulers.builders import load, nodes, problem, running, topology
 
 WORD_COUNT = read_problem(Path(__file__).parents[2] / "docs" / "schedulers" / "word-count.json")
@@ -146,3 +147,17 @@ def test_a_time_budget_is_shared():
     assert {each["scheduler"] for each in found.parameters["answers"]} == {"binpack", "optimizer", "spread"}
     none = answered(WORD_COUNT, schedulers="binpack,annealing", time_budget_s=1e-6)
     assert none.parameters["left_out"]["binpack"] == "the time was over before it could begin"
+
+
+def test_placements_that_take_turns_come_to_an_end(monkeypatch):
+    """Where some find no room what runs is no answer, and nothing says that the next one is better."""
+    of, asked = problem(nodes(9, 9), (topology("t", 1, 1), load(1))), []
+
+    def decided(_, given, __):
+        asked.append(given)
+        assert len(asked) < 9
+        return Assignment(np.array([len(asked) % 2], np.int32), parameters={"objective": "traffic"})
+
+    monkeypatch.setattr(NVersionScheduler, "_decided", decided)
+    assert NVersionScheduler().schedule(of).slot_of_executor.tolist() == [0]
+    assert len(asked) == 3

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from stormwright.controller.aims.refused import FIRST_S
+from stormwright.controller.policy import Decision
 from stormwright.model import TopologyAssignment
 from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.service.looking import TRY_BACK_S
+from stormwright.service.operating.plans import Plans
 from tests.controller.builders import on
 from tests.service.virtual import START_S, AllOn, Deciding, Place, T, VirtualStorm
 
@@ -156,3 +159,28 @@ def test_where_it_cannot_go_back_it_is_tried_each_minute_only(monkeypatch: pytes
     assert service.memory.decision is not None
     assert service.memory.decision.reason.endswith("but it stays, as a node that it was on is gone")
     assert nodes(storm.runs) == {"n2"}
+
+
+def test_a_way_back_that_waits_for_a_person_is_not_proposed_again(
+    monkeypatch: pytest.MonkeyPatch, begin: Begin
+) -> None:
+    storm = VirtualStorm(monkeypatch, half_as_good)
+    service = begin(storm)
+    service.moved(300)
+
+    def found(seconds: int) -> list[Decision]:
+        """Ways back within so many seconds, of which none is taken."""
+        some = []
+        for _ in range(seconds):
+            service.history.count(storm.second())
+            decision = service.looking.look()
+            some += [decision] if decision.takes_back else []
+        return some
+
+    back, *_ = found(60)
+    plans = Plans(service.state)
+    plan = plans.add("plan", "traffic", "stormwright", back.reason, {})
+    plans.made(plan, "proposed", "", {}, {}, {}, [(0, step) for step in back.plan.steps])
+    assert found(3 * round(TRY_BACK_S)) == []
+    plans.change(plan, ["proposed"], "discarded")
+    assert len(found(round(TRY_BACK_S))) == 1

@@ -140,10 +140,12 @@ class NVersionScheduler:
         small = problem.num_executors <= _SMALL and found.parameters["objective"] == TRAFFIC
         if not small or np.any(problem.current_slot != UNPLACED):
             return found
-        while True:  # rule 5
+        seen = {found.slot_of_executor.tobytes()}
+        while True:  # rule 5; where some find no room, two placements may take turns
             again = self._decided(problem.with_current(found.by_topology(problem)), end_s)
-            if np.array_equal(again.slot_of_executor, found.slot_of_executor):
+            if again.slot_of_executor.tobytes() in seen:
                 return found
+            seen.add(again.slot_of_executor.tobytes())
             found = again
 
     def _decided(self, problem: Problem, end_s: float) -> Assignment:

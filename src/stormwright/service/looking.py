@@ -138,7 +138,8 @@ class Looking:
         for worse in self._history.worse(problem):
             topology = worse.moved.topology
             tried_s = self._tried_back_s.get(topology, float("-inf"))
-            if topology in failed or now_s - tried_s < TRY_BACK_S:
+            waits = topology in failed or topology in self._guard.proposed()
+            if waits or now_s - tried_s < TRY_BACK_S:
                 continue
             decision = way_back(problem, worse)
             if self._guard.verdict(decision)[0] != OBSERVE:

@@ -50,6 +50,7 @@ from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.ledger import Ledger
 from stormwright.service.operating.plans import Plans
 from stormwright.service.operating.state import FILE, State
+from stormwright.service.operating.tidying import Tidying
 from stormwright.service.operating.turns import OneAtATime
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.status import ServiceStatus
@@ -126,7 +127,9 @@ class Service:
         makers = Makers(settings.objective, scheduler_for or (lambda _: turns), keeping_what_runs(KEEPING))
         self.desk = Desk(plans, ledger, self.guard, self._view.problem, makers)
         watched = Watched(self._looking, self._view, self._history, self.memory, self._refused)
-        dealing = Dealing(self.guard, self.desk, Applying(plans, ledger, watched, self._acting.act), self._view)
+        applying = Applying(plans, ledger, watched, self._acting.act)
+        tidying = Tidying(plans, ledger, settings.history.keep_days)
+        dealing = Dealing(self.guard, self.desk, applying, self._view, tidying)
         self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, dealing)
         intake = Intake(landing, self.tally, self._history, self._calibrating)
         self._http = HttpServer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from timeit import timeit
 
 import pytest
 
@@ -117,3 +118,11 @@ def test_what_the_cluster_says_is_checked(key, value, told):
 def test_pools_that_are_none_count_for_nothing():
     of = of_users(("a", 1, {}), ("b", 1, {}), conf={POOLS: {"b": {"cpu": 100, "memory": 4000}, "a": "all"}})
     assert queue(of, "pools") == [1, 0]
+
+
+@pytest.mark.parametrize("order", ["fair_share", "pools"])
+def test_an_order_by_users_takes_no_time_in_users_squared(order):
+    """Nimbus waits 1.5 s: 2,000 topologies of as many users took 2.4 s by fair shares and 43 s by pools."""
+    of = of_users(*((f"u{n}", 0.001 * (n % 7), {}) for n in range(2000)))
+    assert sorted(queue(of, order)) == list(range(2000))
+    assert timeit(lambda: queue(of, order), number=1) < 1.0

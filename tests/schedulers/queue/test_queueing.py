@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -238,6 +239,17 @@ class LastFirst:
             Unplaced(of.topologies[int(of.executor_topology[e])].id, 0, "c", ("0 slots",)) for e in range(len(slots))
         ]
         return Assignment(slots, tuple(each for each, slot in zip(told, slots, strict=True) if slot == UNPLACED))
+
+
+def test_what_is_left_out_is_told_why_in_no_time_squared():
+    """Nimbus waits 1.5 s, of which 2,000 topologies that found no slot took 35 s."""
+    of = problem(nodes(9, ports=0), *((topology(f"t{n}", 5, 1), load(5)) for n in range(2000)))
+    frame = Queueing("last", LastFirst(), NoParams(), Traits(), {"order": "priority"})
+    begun = perf_counter()
+    answer = frame.schedule(of)
+    assert perf_counter() - begun < 5.0
+    assert len(answer.unplaced) == 10_000
+    assert {each.reasons for each in answer.unplaced} == {("0 slots",)}
 
 
 def test_who_gives_way_to_the_more_urgent_is_told_why():

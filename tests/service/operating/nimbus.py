@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -104,7 +105,8 @@ class Nimbus:
         history = SimpleNamespace(move=self._note, decision_ms=0)
         acting = Acting(self.move, Memory(), cast(Any, history), "forced", 0.0, self.ledger)
         makers = Makers("traffic", lambda _: Forced(self.wants), Forced(self.wants))
-        self.desk = Desk(self.plans, self.ledger, self.guard, self.look, makers)
+        self.desk = Desk(self.plans, self.ledger, self.guard, self.now, makers)
+        self._asked = True
         self.applying = Applying(self.plans, self.ledger, self, acting.act)
 
     def end(self) -> None:
@@ -113,8 +115,13 @@ class Nimbus:
 
     # What the service sees ---------------------------------------------------------------------------
 
-    def look(self) -> Problem | None:
+    def now(self) -> Problem:
         return self._start.with_current(self.runs)
+
+    def look(self) -> Problem | None:
+        """After each move, made or not, Nimbus has not asked at first."""
+        asked, self._asked = self._asked, True
+        return self.now() if asked else None
 
     def decide(self, problem: Problem, decision: Decision) -> int:
         self._moment += 1
@@ -144,6 +151,7 @@ class Nimbus:
         names = [move.topology.name for move in step.moves]
         ids = {move.topology.id for move in step.moves}
         self.tick()
+        self._asked = False
         with self.pauses.around(names, self.activate):
             self.paused.update(names)
             self.tick()
@@ -185,6 +193,16 @@ class Nimbus:
                 self.until_killed, self._dead = None, True
                 raise Killed
 
+    def kill(self, topology: str) -> None:
+        """Somebody kills a topology."""
+        self.runs.pop(topology)
+        left = tuple(each for each in self._start.topologies if each.id != topology)
+        self._start = replace(self._start, topologies=left, current=self.runs)
+
+    def lose(self, topology: str) -> None:
+        """A topology is left without slots, and there are none for it."""
+        del self.runs[topology]
+
     def again(self) -> None:
         """The service was killed: Nimbus places what has no slots, and it starts again."""
         self.kills += 1
@@ -220,8 +238,7 @@ class Nimbus:
 
     def propose(self, wanted: IntArray) -> str:
         """A plan that leads to a placement."""
-        now = self.look()
-        assert now is not None
+        now = self.now()
         moves = plan_moves(now, Assignment(wanted), WHOLE, cpu_limits=False)
         plan = self.desk.propose(now, Decision(True, "better", moves))
         assert plan is not None

@@ -16,6 +16,7 @@ from stormwright.controller.aims.outlook import Outlook
 from stormwright.controller.plans.draft import Draft
 from stormwright.controller.plans.saved import placement_of, where
 from stormwright.controller.plans.stages import staged
+from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError, NotThereError
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
@@ -29,7 +30,7 @@ Begin = Callable[..., Nimbus]
 
 @pytest.fixture(autouse=True)
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of plans whose figures nobody looks at (`test_desk.py` does)."""
+    """Thousands of plans whose figures nobody looks at (`test_api.py` does)."""
 
     def counted(draft: Draft, _: object) -> dict[str, Any]:
         steps = draft.plan.steps
@@ -276,3 +277,85 @@ def test_a_service_that_is_killed_while_it_reverts_does_it_or_takes_it_back(begi
         row = nimbus.desk.plan(back.id)
         assert nimbus.paused == set()
         assert (row.state, nimbus.where()) in [("done", before), ("taken back", then)], row.why
+
+
+def begun_stage(nimbus: Nimbus, plan: str) -> list[str]:
+    """The second stage has begun: the topologies of it that have moved, and are to."""
+    nimbus.desk.apply(plan, ANNA)
+    for _ in range(100):
+        nimbus.applying.advance()
+        row = nimbus.plans.row(plan)
+        own = [step for step in nimbus.plans.steps(plan) if step.stage == row.stage == 1]
+        if any(step.state == "moved" for step in own):
+            return [move["topology"] for step in own for move in step.told["moves"]]
+    raise AssertionError
+
+
+def test_a_plan_whose_topology_is_killed_after_it_has_moved_is_stopped(begin: Begin) -> None:
+    nimbus = begin(many()[0])
+    plan = nimbus.propose(many()[1])
+    gone = begun_stage(nimbus, plan)[0]
+    nimbus.kill(gone)
+    nimbus.run()
+    row = nimbus.desk.plan(plan)
+    assert (row.state, row.why) == ("stopped", f"the cluster has changed: {gone} is gone")
+
+
+def test_a_topology_that_is_gone_as_it_moves_holds_up_nobody(begin: Begin) -> None:
+    nimbus = begin(many()[0])
+    before = nimbus.where()
+    plan = nimbus.propose(many()[1])
+    gone = nimbus.plans.steps(plan)[0].told["moves"][0]["topology"]
+    nimbus.desk.apply(plan, ANNA)
+    nimbus.until_killed = 11  # its workers have ended, and no new ones begun
+    with pytest.raises(Killed):
+        nimbus.applying.advance()
+    nimbus.again()
+    nimbus.kill(gone)
+    nimbus.run()
+    row = nimbus.desk.plan(plan)
+    assert (row.state, row.why.endswith("gone as it was moved")) == ("taken back", True)
+    assert nimbus.where() == {each: slots for each, slots in before.items() if each != gone}
+
+
+def test_what_finds_no_slots_does_not_hold_up_the_service_for_ever(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stormwright.service.operating.applying.AGAIN_S", 0.0)
+    nimbus = begin(many()[0])
+    plan = nimbus.propose(many()[1])
+    first = nimbus.plans.steps(plan)[0]
+    nimbus.desk.apply(plan, ANNA)
+    nimbus.plans.set_step(plan, first.number, "moving")
+    nimbus.lose(first.told["moves"][0]["topology"])
+    assert all(nimbus.applying.advance() for _ in range(9))
+    nimbus.desk.stop(plan, ANNA)
+    nimbus.run()
+    assert nimbus.desk.plan(plan).state == "taken back"
+
+
+def test_what_is_taken_back_and_finds_no_slots_is_given_up(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stormwright.service.operating.applying.AGAIN_S", 0.0)
+    nimbus = begin(many()[0])
+    plan = nimbus.propose(many()[1])
+    lost = begun_stage(nimbus, plan)[0]
+    nimbus.plans.change(plan, ["applying"], "taking back", "it does worse")
+    nimbus.lose(lost)
+    nimbus.run()
+    row = nimbus.desk.plan(plan)
+    assert row.state == "failed"
+    assert f"{lost}: has executors without a slot now" in row.why
+
+
+def test_what_goes_on_after_another_decision_is_judged_by_its_own(begin: Begin) -> None:
+    nimbus = begin(many()[0])
+    plan = nimbus.propose(many()[1])
+    assert len(begun_stage(nimbus, plan)) > 1
+    nimbus.desk.stop(plan, ANNA)
+    nimbus.run()
+    assert nimbus.plans.row(plan).state == "stopped"
+    nimbus.decide(nimbus.now(), Decision(True, "of the service itself"))
+    nimbus.desk.resume(plan, ANNA)
+    nimbus.run()
+    row = nimbus.desk.plan(plan)
+    assert (row.state, row.why) == ("done", "")

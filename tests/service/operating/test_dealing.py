@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,17 +12,19 @@ from typing import Any, cast
 
 import pytest
 
-from stormwright.client.shapes import Mode, Modes, ModesChange
+from stormwright.client.shapes import Mode, Modes, ModesChange, PlanAsked
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.back import WHOLE
 from stormwright.controller.policy import Decision
 from stormwright.errors import StormwrightError
-from stormwright.model import Assignment
+from stormwright.model import Assignment, Problem
 from stormwright.service.loop import Loop
 from stormwright.service.operating.dealing import Dealing
+from stormwright.service.operating.desk import Makers
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.state import FILE, MIGRATIONS, State
-from tests.service.operating.nimbus import ANNA, Nimbus
+from stormwright.service.operating.tidying import PROPOSED_S, Tidying
+from tests.service.operating.nimbus import ANNA, Nimbus, settled
 from tests.service.operating.test_applying import many
 
 
@@ -38,7 +41,9 @@ class Service:
     def __init__(self, nimbus: Nimbus) -> None:
         self._nimbus, self.acted = nimbus, list[Decision]()
         self._stop = threading.Event()
-        dealing = Dealing(nimbus.guard, nimbus.desk, nimbus.applying, cast(Any, SimpleNamespace(problem=nimbus.look)))
+        view = cast(Any, SimpleNamespace(problem=nimbus.look))
+        tidying = Tidying(nimbus.plans, nimbus.ledger, 90)
+        dealing = Dealing(nimbus.guard, nimbus.desk, nimbus.applying, view, tidying)
         looking = SimpleNamespace(look=self._look)
         acting = SimpleNamespace(act=lambda decision, _: self.acted.append(decision))
         self._loop = Loop(cast(Any, looking), cast(Any, acting), lambda: None, lambda: None, dealing)
@@ -138,3 +143,55 @@ def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert state.read("SELECT * FROM modes") == []
     state.close()
     assert State(tmp_path / FILE).read("PRAGMA journal_mode")[0][0] == "wal"
+
+
+def test_a_proposal_that_nobody_applies_is_given_up_and_another_is_made(
+    nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service(nimbus)
+    change(nimbus, default="suggest")
+    service.once()
+    (first,) = nimbus.plans.proposed()
+    an_hour_later = time.time() + PROPOSED_S + 1
+    monkeypatch.setattr(time, "time", lambda: an_hour_later)
+    service.once()
+    assert nimbus.desk.plan(first).why == "nobody has applied it for an hour"
+    assert len(nimbus.plans.proposed()) == 1
+
+
+def test_plans_and_history_are_kept_for_90_days(nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch) -> None:
+    change(nimbus, default="suggest")
+    done, halted = (nimbus.propose(many()[1]) for _ in range(2))
+    nimbus.desk.apply(done, ANNA)
+    nimbus.run()
+    n = nimbus.desk.plan(done).decision
+    kept = nimbus.ledger.begin("plan", "anna", "a try", plan=halted)
+    nimbus.plans.change(halted, ["proposed"], "stopped", decision=kept)
+    now = time.time()
+    for days in (89, 91):
+        monkeypatch.setattr(time, "time", lambda days=days: now + days * 86_400)
+        Tidying(nimbus.plans, nimbus.ledger, 90).tidy()
+        told = {entry.n for entry in nimbus.desk.history().done}
+        assert ({n, kept} <= told) == (days == 89)
+    assert [row.id for row in nimbus.plans.rows()] == [halted]
+    assert told == {kept}
+    assert len(nimbus.plans.steps(done)) == len(nimbus.ledger.moved_in(n or 0)) == 0
+
+
+def test_a_plan_that_is_discarded_before_its_turn_is_not_made(nimbus: Nimbus) -> None:
+    made, first = list[str](), threading.Event()
+
+    class Slow:
+        def schedule(self, of: Problem) -> Assignment:
+            made.append("one")
+            first.wait(10)
+            return Assignment(of.current_slot)
+
+    nimbus.desk._makers = Makers("traffic", lambda _: Slow(), Slow())  # noqa: SLF001
+    asked = [nimbus.desk.ask(PlanAsked(by="anna", reason="a try")).id for _ in range(2)]
+    nimbus.desk.discard(asked[1], ANNA)
+    first.set()
+    settled(nimbus, asked[0])
+    nimbus.desk._thread.submit(lambda: None).result(10)  # noqa: SLF001
+    assert made == ["one"]
+    assert nimbus.desk.plan(asked[1]).state == "discarded"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -36,9 +37,15 @@ class Asked:
 
     def reasons(self, problem: Problem, topology: int) -> tuple[str, ...]:
         """Why executors of a topology have none, each thing once."""
-        name = problem.topologies[topology].id
-        told = dict.fromkeys(why for each in self.answer.unplaced if each.topology == name for why in each.reasons)
-        return tuple(told) or (NO_REASON,)
+        return tuple(self._told.get(problem.topologies[topology].id, ())) or (NO_REASON,)
+
+    @cached_property
+    def _told(self) -> dict[str, dict[str, None]]:
+        """Topology → the reasons of all its executors, in their order."""
+        told: dict[str, dict[str, None]] = {}
+        for each in self.answer.unplaced:
+            told.setdefault(each.topology, {}).update(dict.fromkeys(each.reasons))
+        return told
 
 
 class Asking:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 
@@ -76,12 +77,18 @@ def _fair_share(problem: Problem, waiting: Sequence[int]) -> list[int]:
     worth = {user: allowed_of(users, user).get(WEIGHT_OF_USER, 1.0) for user in share}
     own = _by_user(problem, in_order(problem, waiting, "priority"))
     place = {index: number for number, index in enumerate(waiting)}
+    # The share of who is served grows, and nobody else's changes.
+    heads = [(share[user] / worth[user], place[theirs[0]], user, 0) for user, theirs in own.items()]
+    heapify(heads)
     queue = []
-    while own:
-        user = min(own, key=lambda user: (share[user] / worth[user], place[own[user][0]]))
-        queue.append(own[user].pop(0))
+    while heads:
+        _, _, user, number = heads[0]
+        queue.append(own[user][number])
         share[user] += float(weighted[queue[-1]])
-        own = {user: left for user, left in own.items() if left}
+        if number + 1 < len(own[user]):
+            heapreplace(heads, (share[user] / worth[user], place[own[user][number + 1]], user, number + 1))
+        else:
+            heappop(heads)
     return queue
 
 
@@ -95,23 +102,21 @@ def _pools(problem: Problem, waiting: Sequence[int]) -> list[int]:
     left = problem.node_capacity[:2].sum(axis=1)
     percent_hz = problem.core_hz / 100
     urgent = sorted(range(count), key=lambda t: (int(priority[t]), topologies[t].launch_time, topologies[t].id))
-    own = _by_user(problem, urgent)
-    above = {
-        user: np.array([-told.get("cpu", 0.0) * percent_hz, -told.get("memory", 0.0)])
-        for user in own
-        for told in [pools.get(user, {})]
-    }
-
-    def score(user: str) -> float:
-        return float(np.max((above[user] + asked[own[user][0]]) / left)) if np.all(left > 0) else np.inf
-
-    queue = []
-    while own:
-        user = min(own, key=lambda user: (score(user), user))
-        index = own[user].pop(0)
-        above[user] += asked[index]
-        left = left - asked[index]
-        queue.append(index)
-        own = {user: rest for user, rest in own.items() if rest}
+    own = sorted(_by_user(problem, urgent).items())
+    guaranteed = [pools.get(user, {}) for user, _ in own]
+    above = np.array([[-told.get("cpu", 0.0) * percent_hz, -told.get("memory", 0.0)] for told in guaranteed])
+    rest = [theirs[::-1] for _, theirs in own]
+    above = above.reshape(-1, 2) + asked[np.array([theirs[-1] for theirs in rest], int)]  # with the next one
+    queue, live = list[int](), np.arange(len(own))
+    while len(live):
+        # The first by name where scores are the same.
+        at = int(np.argmin(np.max(above[live] / left, axis=1))) if np.all(left > 0) else 0
+        user = live[at]
+        queue.append(rest[user].pop())
+        left = left - asked[queue[-1]]
+        if rest[user]:
+            above[user] += asked[rest[user][-1]]
+        else:
+            live = np.delete(live, at)
     wanted = set(waiting)
     return [index for index in queue if index in wanted]

@@ -162,9 +162,12 @@ class _Serving:
         Without backfill that is the first one.
         """
         problem, found = self._problem, Reasons()
-        for index in [each for each in admitted if not asked.holds(problem, each)]:
-            place = admitted.index(index)
-            skips = any(asked.holds(problem, each) for each in admitted[place + 1 :])
+        held = [asked.holds(problem, each) for each in admitted]
+        last = max((place for place, holds in enumerate(held) if holds), default=-1)
+        for place, index in enumerate(admitted):
+            if held[place]:
+                continue
+            skips = place < last
             if skips and not self._as_scheduler_has_it:
                 self._backfill = self._backfill and self._asking.times < _MOST_ASKED
                 ahead = [each for each in admitted[:place] if each not in found]

@@ -10,6 +10,8 @@
 1. Before a step moves anything it is kept that it does. A service that finds such a step looks where its topologies
    are: all where they were, and it is made again; all where they go to, and it is made; anything else, and the stage is
    taken back.
+   So it is where a move fails, for a reason that is kept, as soon as Nimbus has asked again: where nobody is half way
+   the plan is stopped.
 2. What is taken back is planned anew from where everything is, each time: so it does not matter how often it is begun.
 3. A stage is judged before the next begins. Nobody is in a spare slot between stages.
 """
@@ -19,10 +21,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-import numpy as np
 import orjson
 
 from stormwright.controller.planning.plan import MovePlan, Step
@@ -30,11 +31,10 @@ from stormwright.controller.plans.back import moves_back
 from stormwright.controller.plans.outcome import unclear
 from stormwright.controller.plans.relied import changes
 from stormwright.controller.plans.saved import placement_of, where
-from stormwright.controller.plans.stages import away_after
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import InputError, MoveError, NimbusError
-from stormwright.model import UNPLACED, Problem, TopologyAssignment
+from stormwright.model import Problem, TopologyAssignment
 from stormwright.service.operating.ledger import Ledger
 from stormwright.service.operating.plans import UNDER_WAY, PlanRow, Plans, StepRow
 
@@ -90,6 +90,7 @@ class Applying:
         """Do what is next of the plan under way; whether there is one, so that nobody else moves anything."""
         row = self._plans.under_way()
         if row is None:
+            self._decided = ("", -1)  # the service decides for itself: what goes on later is a decision of its own
             return False
         problem = self._cluster.look()
         if problem is None or time.monotonic() < self._not_before_s:
@@ -104,36 +105,41 @@ class Applying:
             state = "judging" if row.kind == "plan" else self._after_stage(row)
             self._plans.change(row.id, ["applying"], state, stage=row.stage + (row.kind != "plan"))
             return
-        nxt = left[0]
-        if nxt.state == "moving" and not self._settle(row, nxt, problem):
+        nxt, away = left[0], _away(each for each in steps if each.state == "moved")
+        if nxt.state == "moving" and not self._settle(row, nxt, problem, away):
             return
-        made = [each for each in steps if each.state == "moved"]
-        away = away_after(each.step(problem) for each in made) if made else set()
         if row.stop and not away:
             self._plans.change(row.id, ["applying"], "stopped", "as was asked", stop=0)
             return
         if why := "; ".join(changes(orjson.loads(row.relied), problem, self._moved(row))):
             self._halt(row, f"the cluster has changed: {why}", back=bool(away))
             return
-        self._move(row, nxt, problem, stop, bool(away))
+        self._move(row, nxt, problem, stop)
 
-    def _settle(self, row: PlanRow, found: StepRow, problem: Problem) -> bool:
+    def _settle(self, row: PlanRow, found: StepRow, problem: Problem, away: Collection[str]) -> bool:
         """A step that was begun: whether it is to be made (again), by where its topologies are."""
         told = found.told["moves"]
-        now = {move["topology"]: problem.current.get(move["topology"]) for move in told}
-        if any(each is not None and UNPLACED in each.slot_of_executor for each in now.values()) or None in now.values():
+        if gone := [move["name"] for move in told if move["topology"] not in problem.topology_index]:
+            self._halt(row, f"{', '.join(gone)}: gone as it was moved", back=True)
+            return False
+        is_at = {move["topology"]: where(problem.current.get(move["topology"])) for move in told}
+        if any(not slots or None in slots for slots in is_at.values()):
+            if row.stop:
+                self._halt(row, "as was asked", back=True)
             return False  # Nimbus has yet to place them
-        is_at = {t: where(each) for t, each in now.items()}
         if all(is_at[move["topology"]] == where(placement_of(move["after"])) for move in told):
             self._plans.set_step(row.id, found.number, "moved")
+            self._plans.change(row.id, ["applying"], "applying")
             return False
-        if all(is_at[move["topology"]] == where(placement_of(move["before"])) for move in told):
-            self._plans.set_step(row.id, found.number, "planned")
-            return True
-        self._halt(row, "a move was broken off half way", back=True)
-        return False
+        if any(is_at[move["topology"]] != where(placement_of(move["before"])) for move in told):
+            self._halt(row, row.why or "a move was broken off half way", back=True)
+            return False
+        self._plans.set_step(row.id, found.number, "planned")
+        if row.why:
+            self._halt(row, row.why, back=bool(away))
+        return not row.why
 
-    def _move(self, row: PlanRow, found: StepRow, problem: Problem, stop: threading.Event | None, away: bool) -> None:
+    def _move(self, row: PlanRow, found: StepRow, problem: Problem, stop: threading.Event | None) -> None:
         n, reason = row.decision or 0, f"plan {row.id} of {row.who}: {row.reason}"
         step, promises = found.step(problem), self._plans.promises(row)
         if self._decided != (row.id, row.stage):
@@ -149,22 +155,12 @@ class Applying:
         try:
             made = self._act(decision, stop, n)
         except (MoveError, NimbusError) as error:
-            self._failed(row, found, str(error), away)
+            # Where its topologies are then is not known before Nimbus asks again.
+            log.warning("plan %s: %s", row.id, error)
+            self._plans.change(row.id, ["applying"], "applying", str(error))
         else:
             # Nothing was made where the service is being stopped.
             self._plans.set_step(row.id, found.number, "moved" if made else "planned")
-
-    def _failed(self, row: PlanRow, found: StepRow, why: str, back: bool) -> None:
-        """A step was given up: its topologies are where they were, or some of them half way."""
-        log.warning("plan %s: %s", row.id, why)
-        problem = self._cluster.look()
-        told = found.told["moves"]
-        there = problem is not None and all(
-            where(problem.current.get(move["topology"])) == where(placement_of(move["before"])) for move in told
-        )
-        if there:
-            self._plans.set_step(row.id, found.number, "planned")
-        self._halt(row, why, back=back or not there)
 
     def _halt(self, row: PlanRow, why: str, back: bool) -> None:
         """Take the stage back where somebody is half way; else wait for a person."""
@@ -205,10 +201,9 @@ class Applying:
             for move in each.told["moves"]
         }
         n = row.decision or 0
-        before = {topology: was for topology, was in self._ledger.moved_in(n).items() if topology in stage}
-        own = [problem.executors_of(problem.topology_index[t]) for t in before if t in problem.topology_index]
-        if any(np.any(problem.current_slot[each] == UNPLACED) for each in own):
-            return  # Nimbus has yet to place them
+        # What is gone need not go back.
+        back = stage & problem.topology_index.keys()
+        before = {topology: was for topology, was in self._ledger.moved_in(n).items() if topology in back}
         try:
             plan = moves_back(problem, before)
             if not plan.steps:
@@ -241,6 +236,12 @@ class Applying:
 def _alone(step: Step) -> Step:
     """A step that waits for no other: those before it have been made."""
     return Step(step.moves)
+
+
+def _away(made: Iterable[StepRow]) -> set[str]:
+    """Topologies (ids) that steps have left in spare slots, also such that are gone."""
+    arrives = {move["topology"]: move["arrives"] for each in made for move in each.told["moves"]}
+    return {topology for topology, there in arrives.items() if not there}
 
 
 def _topologies(steps: Sequence[Step]) -> frozenset[str]:

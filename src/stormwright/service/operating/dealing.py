@@ -17,6 +17,7 @@ from stormwright.service.memory import Memory
 from stormwright.service.operating.applying import Applying
 from stormwright.service.operating.desk import Desk
 from stormwright.service.operating.guard import Guard
+from stormwright.service.operating.tidying import Tidying
 from stormwright.service.view import View
 
 
@@ -82,13 +83,17 @@ class Dealing:
         Applies plans.
     view
         Tells what runs now.
+    tidying
+        Gives up and forgets what is too old.
     """
 
-    def __init__(self, guard: Guard, desk: Desk, applying: Applying, view: View) -> None:
+    def __init__(self, guard: Guard, desk: Desk, applying: Applying, view: View, tidying: Tidying) -> None:
         self._guard, self._desk, self._applying, self._view = guard, desk, applying, view
+        self._tidying = tidying
 
     def advance(self, stop: threading.Event | None) -> bool:
-        """As `Applying.advance`."""
+        """As `Applying.advance`, and `Tidying.tidy`."""
+        self._tidying.tidy()
         return self._applying.advance(stop)
 
     def verdict(self, decision: Decision) -> tuple[Mode, str]:

@@ -31,9 +31,6 @@ log = logging.getLogger(__name__)
 #: Who asks for plans that the service makes by itself.
 ITSELF = "stormwright"
 
-#: Proposals that nobody has applied after so many seconds are discarded: the load has changed.
-PROPOSED_S = 3600.0
-
 
 @dataclass(frozen=True)
 class Makers:
@@ -122,9 +119,6 @@ class Desk:
         steps = decision.plan.steps
         if not steps:
             return None
-        for row in self._plans.rows(["proposed"]):
-            if time.time() - row.created_ms / 1000 > PROPOSED_S:
-                self._plans.change(row.id, ["proposed"], "discarded", "nobody has applied it for an hour")
         plan = self._plans.add("plan", self._makers.goal, ITSELF, decision.reason, {})
         slots = planned_slots(problem, decision.plan.moves)
         moves = MovePlan(steps, decision.plan.left)
@@ -176,12 +170,13 @@ class Desk:
         row = self._plans.row(plan)
         if row.state not in HALTED:
             raise ConflictError(f"plan {plan} is {row.state}: only one that was stopped or waits is resumed")
-        self._require_free()
         steps = self._plans.steps(plan)
         stage_made = all(each.state == "moved" for each in steps if each.stage == row.stage)
         last = max((each.stage for each in steps), default=0)
         stage = row.stage + stage_made
-        self._plans.change(plan, HALTED, "applying" if stage <= last else "done", stage=stage, stop=0)
+        with self._starting:
+            self._require_free()
+            self._plans.change(plan, HALTED, "applying" if stage <= last else "done", stage=stage, stop=0)
         log.info("plan %s goes on, says %s: %s", plan, told.by, told.reason)
         return self.plan(plan)
 
@@ -204,8 +199,9 @@ class Desk:
 
     def change_modes(self, wanted: shapes.ModesChange) -> shapes.Modes:
         """Let other modes hold; to freeze stops a plan under way. It raises what `Guard.change` raises."""
-        modes = self._guard.change(wanted)
-        under_way = self._plans.under_way()
+        with self._starting:  # no plan begins between the two
+            modes = self._guard.change(wanted)
+            under_way = self._plans.under_way()
         if modes.frozen and under_way:
             self._plans.ask_to_stop(under_way.id)
         return modes
@@ -238,6 +234,8 @@ class Desk:
 
     def _make(self, plan: str, make: Callable[[Problem], Draft]) -> None:
         try:
+            if self._plans.row(plan).state != "planning":
+                return  # discarded while others were made
             problem = self._problem()
             if problem is None:
                 raise ConflictError("Nimbus has not asked yet: try again in 10 s")

@@ -29,6 +29,7 @@ class Guard:
 
     def __init__(self, state: State, plans: Plans, ledger: Ledger, default: Mode | None = None) -> None:
         self._state, self._plans, self._ledger = state, plans, ledger
+        self._moving: dict[str, frozenset[str]] = {}
         kept = state.read("SELECT document FROM modes")
         self._modes = Modes.model_validate_json(kept[0]["document"]) if kept else Modes()
         if default is not None and default != self._modes.default:
@@ -56,7 +57,7 @@ class Guard:
 
     def stay(self, problem: Problem) -> dict[str, str]:
         """Topologies (ids) that it does not decide about now, with the reason."""
-        return staying(self._modes, [(each.id, each.name) for each in problem.topologies], self._proposed())
+        return staying(self._modes, [(each.id, each.name) for each in problem.topologies], self.proposed())
 
     def verdict(self, decision: Decision) -> tuple[Mode, str]:
         """What becomes of a decision, by the topology of which least is allowed; and why it is not made."""
@@ -70,13 +71,14 @@ class Guard:
             return OBSERVE, shut
         return mode, f"mode {mode}"
 
-    def _proposed(self) -> Mapping[str, str]:
-        return {
-            move["topology"]: row.id
-            for row in self._plans.rows(["proposed"])
-            for step in self._plans.steps(row.id)
-            for move in step.told["moves"]
-        }
+    def proposed(self) -> Mapping[str, str]:
+        """Topology (id) → the plan that would move it and waits for a person."""
+        # It is asked each second, and steps are long.
+        self._moving = {plan: self._moving.get(plan) or self._topologies(plan) for plan in self._plans.proposed()}
+        return {topology: plan for plan, moving in self._moving.items() for topology in moving}
+
+    def _topologies(self, plan: str) -> frozenset[str]:
+        return frozenset(move["topology"] for step in self._plans.steps(plan) for move in step.told["moves"])
 
     def _keep(self, modes: Modes) -> None:
         with self._state.change() as to:

@@ -131,6 +131,15 @@ class Ledger:
         rows = self._state.read("SELECT topology, before FROM moves WHERE n = ?", n)
         return {row["topology"]: placement_of(orjson.loads(row["before"])) for row in rows}
 
+    def forget(self, before_ms: float) -> None:
+        """Delete decisions from before a moment that no plan is about, with all that belongs to them."""
+        old = (
+            "SELECT n FROM decisions WHERE at_ms < ? AND n NOT IN (SELECT decision FROM plans WHERE decision NOT NULL)"
+        )
+        with self._state.change() as to:
+            for table in ("judgements", "moves", "acts", "decisions"):
+                to.execute(f"DELETE FROM {table} WHERE n IN ({old})", (before_ms,))  # noqa: S608 (tables are ours)
+
     def pauses(self, name: str | None = None) -> list[float]:
         """How long spouts were silent in moves that were made, the newest first; of one topology by name, or all."""
         where, values = ("AND name = ?", (name,)) if name is not None else ("", ())

@@ -196,6 +196,24 @@ class Plans:
         statement = f"SELECT * FROM plans {where} ORDER BY created_ms DESC, rowid DESC LIMIT ?"  # noqa: S608 (marks only)
         return [PlanRow(**row) for row in self._state.read(statement, *states, most)]
 
+    def proposed(self) -> list[str]:
+        """Ids of those that the service has proposed and nobody has decided about."""
+        return [row["id"] for row in self._state.read("SELECT id FROM plans WHERE state = 'proposed'")]
+
+    def give_up(self, before_ms: float, why: str) -> None:
+        """Discard proposals from before a moment."""
+        rows = self._state.read("SELECT id FROM plans WHERE state = 'proposed' AND created_ms < ?", before_ms)
+        for row in rows:
+            self.change(row["id"], ["proposed"], "discarded", why)
+
+    def forget(self, before_ms: float) -> None:
+        """Delete those from before a moment with which nothing goes on."""
+        kept = ", ".join(f"'{state}'" for state in ("planning", *UNDER_WAY, *HALTED))
+        old = f"FROM plans WHERE created_ms < ? AND state NOT IN ({kept})"
+        with self._state.change() as to:
+            to.execute(f"DELETE FROM steps WHERE plan IN (SELECT id {old})", (before_ms,))  # noqa: S608 (states are ours)
+            to.execute(f"DELETE {old}", (before_ms,))
+
     def under_way(self) -> PlanRow | None:
         """The plan that is being applied."""
         rows = self.rows(UNDER_WAY, 1)
