@@ -24,6 +24,10 @@ _OF_A_FILE = "a running service decides with its own scheduler; name a FILE"
 _WISHED = ("goal", "only", "topologies", "nodes", "least_gain_percent")
 
 
+class _UsedWrongly(click.UsageError):
+    exit_code = WRONG
+
+
 class _Detailed(click.Command):
     """Ends with `WRONG` where it is used wrongly and detailed codes are asked for: 2 would mean changes."""
 
@@ -33,9 +37,9 @@ class _Detailed(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            if detailed:
-                error.exit_code = WRONG
-            raise
+            if not detailed:
+                raise
+            raise _UsedWrongly(error.format_message(), error.ctx) from error
 
 
 @click.command(cls=_Detailed)
