@@ -31,6 +31,7 @@ def test_what_needs_no_cluster_is_computed(run, tmp_path):
 def test_what_is_wrong_ends_with_2(run, tmp_path):
     for arguments, said in (
         (["no-such"], "there are"),
+        ([""], "there are"),
         (["tag-awre"], "did you mean tag-aware"),
         (["--fresh"], "name it"),
     ):

@@ -100,3 +100,12 @@ def test_what_is_wrong_is_told(run, tmp_path, options, why):
     assert code == 2
     assert why in err
     assert not (tmp_path / "model.json").exists()
+
+
+def test_examples_that_are_too_few_are_kept(run, tmp_path):
+    kept, model = tmp_path / "kept.json", tmp_path / "model.json"
+    code, _, err = run("learn", "--problems", "1", "--keep", kept, "-o", model)
+    assert (code, "at least 5 problems" in err) == (2, True)
+    assert len(read_examples(kept)) == 1
+    code, _, err = run("learn", "--problems", "1", "--keep", model, "-o", model)
+    assert (code, "--keep: is where the model goes" in err) == (2, True)

@@ -46,6 +46,9 @@ def test_exit_codes_as_terraform_has_them(run, file, tmp_path):
     code, _, err = run("plan", tmp_path / "none.json", "--detailed-exitcode")
     assert (code, "No such file" in err) == (1, True)
     assert run("plan", tmp_path / "none.json")[0] == 2
+    assert run("plan", file, "--goal", "luck", "--detailed-exitcode")[0] == 1, "2 would say that there are changes"
+    assert run("plan", "--nope", "--detailed-exitcode")[0] == 1
+    assert run("plan", "--nope")[0] == 2
 
 
 def test_patterns_choose_who_may_move(run, file):
@@ -53,6 +56,21 @@ def test_patterns_choose_who_may_move(run, file):
     assert [each["name"] for each in json.loads(out)["moved"]] == ["a"]
     _, out, _ = run("plan", file, "--goal", "traffic", "--node", "host2", "--json")
     assert [each["name"] for each in json.loads(out)["moved"]] == ["b"]
+
+
+def test_patterns_that_fit_nothing_are_told(run, file):
+    code, _, err = run("plan", file, "--topology", "nope-*", "--topology", "a", "--node", "none")
+    assert code == 2
+    assert "nope-*: fits no topology; there is a, b" in err
+    assert "none: fits no node; there is host0, host1, host2, …" in err
+
+
+def test_what_makes_no_plan_takes_no_wishes(run, file):
+    code, _, err = run("plan", "--show", "x", "--discard", "y", "--goal", "latency")
+    assert code == 2
+    assert "--discard: has no effect: --show makes no plan" in err
+    assert "--goal: has no effect: --show makes no plan" in err
+    assert "--gain: has no effect: --only looks for" in run("plan", file, "--only", "overloaded", "--gain", 5)[2]
 
 
 def test_options_without_effect_are_refused(run, file):
@@ -81,6 +99,8 @@ def test_beside_a_service(run, nimbus: Nimbus, port: int, running: None) -> None
     code, out, err = run("revert", 1, *where)
     assert (code, err) == (0, "")
     assert nimbus.where() == before
+    assert run("revert", 1, *where)[1].splitlines()[-1] == "done: nothing was to move"
+    assert "there is no plan ''" in run("plan", "--show", "", *where)[2]
     code, _, err = run("apply", plan, *where)
     assert code == 2
     assert f"plan {plan} is done: only one that is planned or proposed is applied" in err
@@ -96,6 +116,9 @@ def test_modes_are_shown_and_said(run, port: int) -> None:  # noqa: F811
     )
     assert "frozen: month end" in run("mode", *where, "--freeze", "month end")[1]
     assert run("mode", *where, "--unfreeze", "--any-time", "--topology", "pay-*=default")[1] == "mode suggest\n"
+    assert "--freeze: should say why" in run("mode", *where, "--freeze", " ")[2]
+    assert "--unfreeze says the opposite" in run("mode", *where, "--freeze", "x", "--unfreeze")[2]
+    assert "--any-time says the opposite" in run("mode", *where, "--window", "22:00-04:00", "--any-time")[2]
     assert "should be PATTERN=MODE" in run("mode", *where, "--topology", "x=lucky")[2]
 
 

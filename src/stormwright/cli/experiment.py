@@ -45,7 +45,7 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
     from stormwright.experiments.evaluation.kept import Kept
     from stormwright.experiments.papers import ALL, PAPERS, papers_named
 
-    papers = papers_named(name or ALL)
+    papers = papers_named(ALL if name is None else name)
     if name is None and fresh:
         raise InputError("--fresh", [Fault("begins an experiment again: name it", "experiment")])
     cells = {paper.name: _cells(paper, quick) for paper in papers}

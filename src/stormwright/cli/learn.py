@@ -77,6 +77,8 @@ def command(
         raise InputError("learn", [Fault("it needs --sweep", "--table")])
     prepare_output(output, *files)
     prepare_output(keep, *files, given_as="--keep")
+    if keep is not None and keep.resolve() == output.resolve():
+        raise InputError("learn", [Fault("is where the model goes: choose another name", "--keep")])
     groups: list[Group] = [group for file in files for group in read_examples(file)]
     made = [f"{counted(len(groups), 'group')} of files"] if files else []
     with shown(err=True):
@@ -92,9 +94,10 @@ def command(
         if where.state_dir is not None or where.uri is not None:
             groups += _of_history(where, seed)
             made.append("history")
+        if keep:
+            # Before they are learned from: too few are enough beside others.
+            write_examples(keep, groups, ", ".join(made))
         model = trained(groups, ", ".join(made), seed)
-    if keep:
-        write_examples(keep, groups, ", ".join(made))
     write_json(output, model.as_dict())
     if as_json:
         print_json({"data": dict(model.data), "trained": dict(model.trained)})

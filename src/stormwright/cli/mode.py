@@ -45,6 +45,7 @@ def command(
     """
     from stormwright.client import Client
 
+    _check(freeze, unfreeze, windows, any_time)
     client = Client(address, by)
     modes = client.modes()
     update = {
@@ -67,6 +68,19 @@ def command(
         say(f"moves things by itself in {', '.join(modes.windows)} (UTC)")
     if modes.two_people:
         say("who applies a plan is not who asked for it")
+
+
+def _check(freeze: str | None, unfreeze: bool, windows: tuple[str, ...], any_time: bool) -> None:
+    """Refuse what would not freeze although it says so, and what contradicts itself."""
+    faults = []
+    if freeze is not None and not freeze.strip():
+        faults.append(Fault("should say why", "--freeze"))
+    if freeze is not None and unfreeze:
+        faults.append(Fault("has no effect: --unfreeze says the opposite", "--freeze"))
+    if windows and any_time:
+        faults.append(Fault("has no effect: --any-time says the opposite", "--window"))
+    if faults:
+        raise InputError("mode", faults)
 
 
 def _topologies(told: tuple[str, ...], known: Mapping[str, str]) -> dict[str, str]:

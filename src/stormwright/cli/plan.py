@@ -20,8 +20,29 @@ NOTHING, WRONG, CHANGES = 0, 1, 2
 
 _OF_A_FILE = "a running service decides with its own scheduler; name a FILE"
 
+#: What a plan is to be.
+_WISHED = ("goal", "only", "topologies", "nodes", "least_gain_percent")
 
-@click.command()
+
+class _UsedWrongly(click.UsageError):
+    exit_code = WRONG
+
+
+class _Detailed(click.Command):
+    """Ends with `WRONG` where it is used wrongly and detailed codes are asked for: 2 would mean changes."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See click."""
+        detailed = "--detailed-exitcode" in args
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if not detailed:
+                raise
+            raise _UsedWrongly(error.format_message(), error.ctx) from error
+
+
+@click.command(cls=_Detailed)
 @click.argument("file", type=options.PATH, required=False)
 @options.service
 @options.reason("a look")
@@ -101,13 +122,25 @@ def command(
 def _check(file: Path | None, ctx: click.Context) -> None:
     """Refuse options that have no effect."""
     if file is None:
-        faults = options.idle(dict.fromkeys(("scheduler_name", "settings"), _OF_A_FILE))
+        faults = options.idle(dict.fromkeys(("scheduler_name", "settings"), _OF_A_FILE)) + _of_kept(ctx)
     else:
         of_service = "a plan of a FILE is not kept"
         faults = options.idle(dict.fromkeys(("address", "by", "reason", "show", "discard", "listed"), of_service))
         faults = [fault for fault in faults if not _from_environment(ctx, fault)]
+    if ctx.params["only"] is not None:
+        idle = ("least_gain_percent", "scheduler_name", "settings") if file else ("least_gain_percent",)
+        faults += options.idle(dict.fromkeys(idle, "--only looks for the fewest moves, whatever they gain"))
     if faults:
         raise InputError("plan", faults)
+
+
+def _of_kept(ctx: click.Context) -> list[Fault]:
+    """Faults of options beside ``--show``, ``--discard`` and ``--list``, which make no plan."""
+    for name, option in (("show", "--show"), ("discard", "--discard"), ("listed", "--list")):
+        if ctx.params[name] not in (None, False):
+            others = {"show", "discard", "listed", "reason"} - {name} - ({"reason"} if name == "discard" else set())
+            return options.idle(dict.fromkeys((*sorted(others), *_WISHED), f"{option} makes no plan"))
+    return []
 
 
 def _from_environment(ctx: click.Context, fault: Fault) -> bool:
@@ -120,9 +153,9 @@ def _of_service(
     from stormwright.client import Client
 
     client = Client(address, by)
-    if show:
+    if show is not None:
         return client.show(show)
-    if discard:
+    if discard is not None:
         return client.discard(discard, reason)
     asked = client.plan(
         reason,

@@ -57,7 +57,8 @@ def judged_lines(plan: Plan) -> Iterator[str]:
 def progress_line(plan: Plan) -> str:
     """Where a plan stands that is being applied."""
     stage = f"stage {min(plan.stage + 1, plan.stages)} of {plan.stages}" if plan.stages else ""
-    return ", ".join(filter(None, [f"{plan.state}: step {plan.steps_made} of {plan.steps}", stage, plan.why]))
+    step = f"step {plan.steps_made} of {plan.steps}" if plan.steps else ""
+    return ": ".join(filter(None, [plan.state, ", ".join(filter(None, [step, stage, plan.why]))]))
 
 
 def _print_sides(sides: dict[str, Side]) -> None:

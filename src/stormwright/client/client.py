@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from pydantic import BaseModel, ValidationError
 
@@ -43,17 +43,10 @@ class Client:
     """
 
     def __init__(self, address: str, by: str, limit_s: float = LIMIT_S) -> None:
-        text = address if "//" in address else f"http://{address}"
-        parts = urlsplit(text)
-        try:
-            port = parts.port
-        except ValueError:
-            port = -1
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1 or not text.isascii():
-            raise InputError("service", [Fault("should be an address as in http://127.0.0.1:7070", address)])
-        self._connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        self._host, self._port, self._limit_s = parts.hostname, port, limit_s
-        self.address, self._by = text.rstrip("/"), by
+        scheme, self._host, self._port = _address(address)
+        self._connect = HTTPSConnection if scheme == "https" else HTTPConnection
+        self._limit_s = limit_s
+        self.address, self._by = (address if "//" in address else f"http://{address}").strip().rstrip("/"), by
 
     def plan(
         self,
@@ -95,7 +88,7 @@ class Client:
 
     def show(self, plan: str) -> shapes.Plan:
         """A plan whole."""
-        return self._ask("GET", f"/v1/plans/{quote(plan, safe='')}", shapes.Plan)
+        return self._ask("GET", f"/v1/plans/{_id(plan)}", shapes.Plan)
 
     def plans(self, states: Iterable[shapes.PlanState] = (), limit: int = 100) -> shapes.Plans:
         """Plans, the newest first; those in some states, or all."""
@@ -136,10 +129,10 @@ class Client:
         return self._ask("PUT", "/v1/modes", shapes.Modes, modes.model_dump(mode="json") | {"reason": reason})
 
     def _told(self, plan: str, what: str, reason: str) -> shapes.Plan:
-        return self._ask("POST", f"/v1/plans/{quote(plan, safe='')}/{what}", shapes.Plan, {"reason": reason})
+        return self._ask("POST", f"/v1/plans/{_id(plan)}/{what}", shapes.Plan, {"reason": reason})
 
     def _ask(self, method: str, path: str, shape: type[_Answer], body: dict[str, Any] | None = None) -> _Answer:
-        content = None if body is None else json.dumps(body | {"by": self._by}).encode()
+        content = None if body is None else _content(body | {"by": self._by})
         connection = self._connect(self._host, self._port, timeout=self._limit_s)
         try:
             connection.request(method, path, content, {"content-type": "application/json"} if content else {})
@@ -165,3 +158,34 @@ class Client:
         if told.faults:
             return InputError(self.address, [Fault(fault.message, fault.path) for fault in told.faults])
         return {404: NotThereError, 409: ConflictError}.get(status, ClusterError)(told.error)
+
+
+def _address(told: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port of an address; whatever else it had would be left out without a word."""
+    try:
+        parts = urlsplit(told if "//" in told else f"http://{told}")
+        more = parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None
+        if parts.scheme in ("http", "https") and parts.hostname and not more and told.isascii():
+            return parts.scheme, parts.hostname, parts.port
+    except ValueError:  # half an IPv6 address, or a port that is none
+        pass
+    raise InputError("service", [Fault("should be an address as in http://127.0.0.1:7070, with no more to it", told)])
+
+
+def _id(plan: str) -> str:
+    """An id as part of a path; another text would name another path, or none."""
+    if not (plan.isascii() and plan.isalnum()):
+        raise NotThereError(f"there is no plan {plan!r}; `stormwright plan --list` lists them")
+    return plan
+
+
+def _content(body: dict[str, Any]) -> bytes:
+    faults = []
+    for name, value in body.items():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:  # of a command line, say, whose bytes are something else
+            faults.append(Fault("is no text in UTF-8", f"$.{name}"))
+    if faults:
+        raise InputError("request", faults)
+    return json.dumps(body).encode()

@@ -109,7 +109,12 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
     assert {each.verdict for each in done.judged} == {"as predicted"}
     assert nimbus.where() != before
     entry = client.history().done[0]
-    assert (entry.kind, entry.who, entry.reason, entry.plan) == ("plan", "anna", "less traffic", plan.id)
+    assert (entry.kind, entry.who, entry.reason, entry.plan) == (
+        "plan",
+        "anna",
+        "less traffic; as agreed",
+        plan.id,
+    )
     assert {move.pause_s for move in entry.moves} <= {3.0, 6.0}, "each pause takes 3 s there"
     back = client.revert(entry.n, "no")
     assert ended(client, back.id) == "done"
@@ -122,6 +127,13 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
 def test_what_cannot_be_is_told(nimbus: Nimbus, client: Client) -> None:
     with pytest.raises(NotThereError, match="there is no plan 77"):
         client.show("77")
+    for plan in ("", "../modes", "ünï", "\udcff"):
+        with pytest.raises(NotThereError, match="there is no plan"):
+            client.show(plan)
+    with pytest.raises(InputError, match=r"is no text in UTF-8 @ \$\.reason"):
+        client.plan("\udcff")
+    with pytest.raises(ConflictError, match=r"nope-\*: fits no topology; there is t0, t1, t2, …"):
+        client.made(client.plan("a typo", topologies=["nope-*"]).id)
     with pytest.raises(NotThereError, match="the history has no entry 5"):
         client.revert(5, "no")
     with pytest.raises(InputError, match=r"windows\[0\]"):
@@ -144,9 +156,25 @@ def test_modes_are_kept_over_a_restart_and_noted(nimbus: Nimbus, client: Client)
     assert nimbus.desk.history().done[0].reason == "night shift"
 
 
+def test_what_freezes_and_no_longer_does_is_in_the_history(client: Client) -> None:
+    client.change_modes(Modes(frozen="month end"), "accounts")
+    client.change_modes(Modes(), "over")
+    assert [each.text for each in client.history(2).done] == ['frozen: ""', "frozen: month end"]
+
+
 def test_an_address_that_is_none_and_a_service_that_is_away(port: int) -> None:
-    with pytest.raises(InputError, match="should be an address"):
-        Client("ftp://x", "anna")
+    for address in (
+        "ftp://x",
+        "http://[::1",
+        "http://h/storm",
+        "http://anna:secret@h",
+        "http://h?x",
+        "",
+        "http://h:99999",
+    ):
+        with pytest.raises(InputError, match="should be an address"):
+            Client(address, "anna")
+    assert Client(f"{HOST}:{port}/", "anna").modes() == Modes()
     with pytest.raises(ClusterError, match="no service answers there"):
         Client("http://127.0.0.1:1", "anna").modes()
 
@@ -165,6 +193,10 @@ def test_faults_come_all_at_once_with_their_paths(port: int) -> None:
     code, answer = ask(port, "POST", "/v1/plans", b'{"reason": "", "goal": "luck", "speed": 1, "nodes": [3]}')
     assert code == 400
     assert {fault["path"] for fault in answer["faults"]} == {"$.reason", "$.by", "$.goal", "$.speed", "$.nodes[0]"}
+    code, answer = ask(port, "GET", "/v1/plans?lmit=3")
+    assert (code, answer["faults"][0]["path"]) == (400, "$.lmit")
+    assert "state, limit" in answer["error"]
+    assert ask(port, "GET", "/v1/modes?x=1")[0] == 400
     code, answer = ask(port, "GET", "/v1/plans?state=lucky&limit=x")
     assert (code, answer["faults"][0]["path"]) == (400, "$.state")
 

@@ -253,7 +253,7 @@ def test_one_plan_at_a_time_none_while_frozen_and_none_by_who_asked_where_two_ar
     with pytest.raises(NotThereError, match="the history has no entry 99"):
         nimbus.desk.revert(99, ANNA)
     told = [entry.text for entry in nimbus.desk.history().done if entry.kind == "modes"]
-    assert told == ["frozen: ; two_people: true", "frozen: month end"]
+    assert told == ['frozen: ""; two_people: true', "frozen: month end"]
 
 
 def test_a_service_that_is_killed_while_it_reverts_does_it_or_takes_it_back(begin: Begin) -> None:

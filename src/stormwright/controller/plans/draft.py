@@ -14,9 +14,13 @@ from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.back import WHOLE, moves_back
 from stormwright.controller.policy import MOVE, planned_slots, without_assumed_traffic
+from stormwright.errors import Fault, InputError
 from stormwright.history.judged.promise import Promise
 from stormwright.model import UNPLACED, Problem, Scheduler, TopologyAssignment
 from stormwright.model.arrays import IntArray
+
+#: Names that are shown of those that there are.
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,13 @@ def drafted(problem: Problem, scheduler: Scheduler, wish: Wish, stay: Mapping[st
         What it is to be.
     stay
         Further topologies (ids) that do not move, with the reason.
+
+    Raises
+    ------
+    InputError
+        A pattern fits no topology, or no node.
     """
+    _check(problem, wish)
     unmeasured = _unmeasured(problem, wish)
     problem = _seen(within_heaps(problem))
     outlooks = Outlooks(problem, wish.goal)
@@ -100,6 +110,19 @@ def drafted(problem: Problem, scheduler: Scheduler, wish: Wish, stay: Mapping[st
     if why := _not_worth(outlook, wish):
         return Draft(problem, MovePlan((), plan.left), now, why=why)
     return _draft(problem, plan, slots, outlooks, outlook)
+
+
+def _check(problem: Problem, wish: Wish) -> None:
+    topologies = [(each.name, each.id) for each in problem.topologies]
+    nodes = [(each.host, each.id) for each in problem.supervisors]
+    faults = []
+    for kind, patterns, known in (("topology", wish.topologies, topologies), ("node", wish.nodes, nodes)):
+        for pattern in patterns:
+            if not any(_meant(*each, (pattern,)) for each in known):
+                some = ", ".join(sorted({name for name, _ in known})[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
+                faults.append(Fault(f"fits no {kind}; there is {some}" if known else f"fits no {kind}", pattern))
+    if faults:
+        raise InputError("plan", faults)
 
 
 def restored(problem: Problem, placements: Mapping[str, TopologyAssignment], goal: str) -> Draft:

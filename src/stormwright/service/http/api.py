@@ -58,6 +58,7 @@ def _answering(desk: Desk, endpoint: Endpoint, bodies: Bodies) -> Callable[[Requ
 def _answered(desk: Desk, endpoint: Endpoint, request: Request, body: bytes) -> Response:
     try:
         taken = _read(endpoint.takes, body) if endpoint.takes else None
+        _check_query(endpoint, request)
         asking = Asking(request.path_params, request.query_params.multi_items(), taken)
         return _shaped(endpoint.call(desk, asking), endpoint.status)
     except InputError as error:
@@ -70,6 +71,12 @@ def _answered(desk: Desk, endpoint: Endpoint, request: Request, body: bytes) -> 
     except (sqlite3.Error, StormwrightError) as error:
         log.warning("%s %s: %s", endpoint.method, endpoint.path, error)
         return _shaped(Refused(error=f"cannot be done now: {error}"), 503)
+
+
+def _check_query(endpoint: Endpoint, request: Request) -> None:
+    if unknown := [name for name in request.query_params if name not in endpoint.query]:
+        known = f"there is {', '.join(endpoint.query)}" if endpoint.query else "there is none here"
+        raise InputError("query", [Fault(f"unknown parameter; {known}", f"$.{name}") for name in unknown])
 
 
 def _read(shape: type[BaseModel], body: bytes) -> BaseModel:

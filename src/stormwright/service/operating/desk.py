@@ -107,7 +107,7 @@ class Desk:
             row = self._plans.row(plan)
             if row.state == "planned":
                 try:
-                    self._start(row, told.by)
+                    self._start(row, told.by, row.reason)
                 except StormwrightError as error:
                     self._plans.change(plan, ["planned"], "failed", str(error))
 
@@ -153,7 +153,7 @@ class Desk:
             raise ConflictError(f"plan {plan} is {row.state}: only one that is planned or proposed is applied")
         if self._guard.modes.two_people and told.by == row.who:
             raise ConflictError(f"plan {plan} was asked for by {row.who}: somebody else has to apply it")
-        self._start(row, told.by)
+        self._start(row, told.by, f"{row.reason}; {told.reason}")
         return self.plan(plan)
 
     def stop(self, plan: str, told: shapes.Told) -> shapes.Plan:
@@ -214,7 +214,7 @@ class Desk:
         if other := self._plans.under_way():
             raise ConflictError(f"plan {other.id} is {other.state}: one is applied at a time")
 
-    def _start(self, row: PlanRow, by: str) -> None:
+    def _start(self, row: PlanRow, by: str, reason: str) -> None:
         with self._starting:
             self._require_free()
             problem = self._problem()
@@ -228,8 +228,7 @@ class Desk:
             if not self._plans.steps(row.id):
                 self._plans.change(row.id, OPEN, "done", "nothing was to move")
                 return
-            kind, reason = ("revert", row.reason) if row.kind == "revert" else ("plan", row.reason)
-            n = self._ledger.begin(kind, by, reason, orjson.loads(row.document).get("gain", ""), row.id)
+            n = self._ledger.begin(row.kind, by, reason, orjson.loads(row.document).get("gain", ""), row.id)
             self._plans.change(row.id, OPEN, "applying", decision=n, approved_by=by, stage=0, stop=0, tries=0)
 
     def _make(self, plan: str, make: Callable[[Problem], Draft]) -> None:

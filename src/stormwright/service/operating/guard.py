@@ -91,4 +91,4 @@ def _differing(before: Modes, after: Modes) -> list[str]:
 
 
 def _shown(value: object) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) and value else orjson.dumps(value).decode()

@@ -187,7 +187,7 @@ class Plans:
         """
         rows = self._state.read("SELECT * FROM plans WHERE id = ?", plan)
         if not rows:
-            raise NotThereError(f"there is no plan {plan}; `GET /v1/plans` lists them")
+            raise NotThereError(f"there is no plan {plan}; `stormwright plan --list` and `GET /v1/plans` list them")
         return PlanRow(**rows[0])
 
     def rows(self, states: Collection[str] = (), most: int = 100) -> list[PlanRow]:
