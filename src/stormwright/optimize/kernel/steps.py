@@ -1,7 +1,8 @@
 """The compiled steps that all searching is made of: changes of a placement that keep what is noted of it right.
 
 What is noted: rings of executors, sizes and loads of workers, what is left of nodes and which workers they have, tables
-of traffic and of flows, and what use of nodes costs (`totals.use_cost`). What traffic costs (`totals.cost`) is not
+of traffic and of flows, what use of nodes costs (`totals.use_cost`), and what further limits count
+(`stormwright.optimize.kernel.rules`). What traffic costs (`totals.cost`) is not
 touched: who makes a step has worked out the rise before (`costs`), and adds it. `takes` says whether a node has room;
 the steps themselves look at no limit.
 
@@ -18,6 +19,7 @@ from stormwright.optimize.kernel.compiled import inner
 from stormwright.optimize.kernel.costs import rise_of_load
 from stormwright.optimize.kernel.flows import add_flows, has_flows, note_costs, note_costs_around, tabulate_flows
 from stormwright.optimize.kernel.records import NOWHERE, Layout
+from stormwright.optimize.kernel.rules import bring, put_in, take_from
 
 
 @inner
@@ -59,6 +61,10 @@ def join(layout: Layout, executor: int, worker: int) -> None:
     layout.workers[worker].size += layout.executors[executor].places
     layout.workers[worker].at_home += layout.executors[executor].home == worker
     _load(layout, worker, layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb)
+    topology = layout.executors[executor].topology
+    if layout.topologies[topology].limited:
+        node = layout.workers[worker].node
+        layout.totals[0].broken += put_in(layout.rules, topology, executor, worker, node)
 
 
 @inner
@@ -75,6 +81,10 @@ def leave(layout: Layout, executor: int) -> None:
     layout.workers[worker].at_home -= layout.executors[executor].home == worker
     layout.executors[executor].worker = NOWHERE
     _load(layout, worker, -layout.executors[executor].cpu_hz, -layout.executors[executor].memory_mb)
+    topology = layout.executors[executor].topology
+    if layout.topologies[topology].limited:
+        node = layout.workers[worker].node
+        layout.totals[0].broken += take_from(layout.rules, topology, executor, worker, node)
 
 
 @inner
@@ -104,6 +114,7 @@ def start_worker(layout: Layout, worker: int, node: int) -> None:
     layout.workers[worker].node, layout.workers[worker].rack = node, layout.nodes[node].rack
     layout.nodes[node].cpu_hz_left -= layout.workers[worker].cpu_hz
     layout.nodes[node].memory_mb_left -= layout.workers[worker].memory_mb
+    carry_rules(layout, worker, node, 1)
 
 
 @inner
@@ -124,6 +135,69 @@ def stop_worker(layout: Layout, worker: int) -> None:
     layout.workers[worker].node = layout.workers[worker].rack = NOWHERE
     layout.nodes[node].cpu_hz_left += layout.workers[worker].cpu_hz
     layout.nodes[node].memory_mb_left += layout.workers[worker].memory_mb
+    carry_rules(layout, worker, node, -1)
+
+
+@inner
+def carry_rules(layout: Layout, worker: int, node: int, sign: int) -> None:
+    """Note what further limits count as a worker comes to a node (1) or leaves it (-1)."""
+    topology = layout.workers[worker].topology
+    if layout.topologies[topology].limited:
+        layout.totals[0].broken += bring(layout.rules, topology, worker, node, sign)
+
+
+@inner
+def broken_by_executor(layout: Layout, executor: int, to: int) -> float:
+    """How much more would be broken of further limits if an executor went to another worker; no other limit counts."""
+    topology, own = layout.executors[executor].topology, layout.executors[executor].worker
+    if not layout.topologies[topology].limited:
+        return 0.0
+    node, to_node = layout.workers[own].node, layout.workers[to].node
+    rise = take_from(layout.rules, topology, executor, own, node)
+    rise += put_in(layout.rules, topology, executor, to, to_node)
+    take_from(layout.rules, topology, executor, to, to_node)
+    put_in(layout.rules, topology, executor, own, node)
+    return float(rise)
+
+
+@inner
+def broken_by_swap(layout: Layout, a: int, b: int) -> float:
+    """How much more would be broken of further limits if two executors of a topology changed workers."""
+    topology = layout.executors[a].topology
+    if not layout.topologies[topology].limited:
+        return 0.0
+    own, to = layout.executors[a].worker, layout.executors[b].worker
+    node, to_node = layout.workers[own].node, layout.workers[to].node
+    rise = take_from(layout.rules, topology, a, own, node)
+    rise += take_from(layout.rules, topology, b, to, to_node)
+    rise += put_in(layout.rules, topology, a, to, to_node)
+    rise += put_in(layout.rules, topology, b, own, node)
+    take_from(layout.rules, topology, a, to, to_node)
+    take_from(layout.rules, topology, b, own, node)
+    put_in(layout.rules, topology, a, own, node)
+    put_in(layout.rules, topology, b, to, to_node)
+    return float(rise)
+
+
+@inner
+def broken_by_worker(layout: Layout, worker: int, to: int, other: int) -> float:
+    """How much more would be broken of further limits if a worker went to a node and `other`, if any, came from there.
+
+    `other` is -1 for none.
+    """
+    node, before = layout.workers[worker].node, layout.totals[0].broken
+    carry_rules(layout, worker, node, -1)
+    if other != NOWHERE:
+        carry_rules(layout, other, to, -1)
+        carry_rules(layout, other, node, 1)
+    carry_rules(layout, worker, to, 1)
+    rise = layout.totals[0].broken - before
+    carry_rules(layout, worker, to, -1)
+    if other != NOWHERE:
+        carry_rules(layout, other, node, -1)
+        carry_rules(layout, other, to, 1)
+    carry_rules(layout, worker, node, 1)
+    return float(rise)
 
 
 @inner

@@ -23,7 +23,10 @@ _FEWEST = 1000
 
 
 def find_large(layout: Layout) -> BoolArray:
-    """Topologies whose executors are to be joined, shape (T,): very large ones without flows in which all may move."""
+    """Topologies whose executors are to be joined, shape (T,): very large ones in which all may move.
+
+    They have no flows, and no rules limit them.
+    """
     topologies = layout.topologies
     placed = layout.workers["movable"] & (layout.workers["node"] != NOWHERE)
     moving = np.bincount(layout.workers["topology"][placed], minlength=len(topologies))
@@ -31,7 +34,7 @@ def find_large(layout: Layout) -> BoolArray:
     runs = np.bincount(layout.executors["topology"][layout.executors["home"] != NOWHERE], minlength=len(topologies)) > 0
     flows = topologies["first_sink"] < topologies["last_sink"]
     sizes = topologies["last"] - topologies["first"]
-    large: BoolArray = moves & (sizes >= _FEWEST) & ~(runs | flows | topologies["whole"])
+    large: BoolArray = moves & (sizes >= _FEWEST) & ~(runs | flows | topologies["whole"] | topologies["limited"])
     return large
 
 
@@ -84,6 +87,11 @@ def coarsen(layout: Layout, large: BoolArray, most: int, rng: np.random.Generato
         flowing=layout.flowing[firsts],
         topologies=topologies,
         free_executors=np.unique(of[layout.free_executors]),
+        rules=layout.rules._replace(
+            component=layout.rules.component[firsts],
+            demand=layout.rules.demand[firsts],
+            heap=layout.rules.heap[firsts],
+        ),
     )
     rearrange(coarse, worker[firsts], node)
     return coarse, of

@@ -14,9 +14,11 @@ from stormwright.optimize.kernel import records as arrays
 from stormwright.optimize.kernel.compiled import compiled
 from stormwright.optimize.kernel.costs import cost_of_topology
 from stormwright.optimize.kernel.records import NOWHERE, Layout, Records
+from stormwright.optimize.kernel.rules import clear
 from stormwright.optimize.kernel.steps import join, start_worker, stop_worker, tabulate
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.objective import Prices
+from stormwright.optimize.layout.ruling import make_rules
 
 #: Topologies with more workers have no tables: these would grow with the square, and walking the links is as fast.
 _MOST_TABLED = 256
@@ -88,6 +90,9 @@ def make_layout(
     """
     free = ~workers.held & (workers.node != NOWHERE)
     topologies = _topologies(problem, links, workers, most_per_worker, free)
+    rules = make_rules(problem, topologies["first_worker"], workers.topology)
+    topologies["limited"] = rules.topologies["limited"]
+    topologies["whole"] &= (rules.topologies["on"] == NOWHERE) & (rules.topologies["apart"] == NOWHERE)
     tables = _Tables.of(topologies)
     home = np.where(workers.runs & ~workers.held, np.arange(len(free)), NOWHERE)
     executors = _executors(problem, links, tables, np.append(home, NOWHERE)[workers.of_executor])
@@ -114,6 +119,7 @@ def make_layout(
         free_executors=np.flatnonzero(np.append(free, False)[workers.of_executor]),
         free_workers=np.flatnonzero(free),
         free_topologies=np.flatnonzero(topologies["whole"]),
+        rules=rules,
         totals=np.zeros(1, arrays.TOTALS),
         random=np.array([seed], np.uint64),
         **_scratch(len(executors), len(rows), len(nodes), len(racks)),
@@ -274,6 +280,8 @@ def _clear(layout: Layout) -> None:
         layout.workers[worker].size = layout.workers[worker].at_home = 0
     for executor in range(len(layout.executors)):
         layout.executors[executor].worker = NOWHERE
+    clear(layout.rules)
+    layout.totals[0].broken = 0.0
 
 
 @compiled

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.kernel.records import NOWHERE, Layout, Records
+from stormwright.optimize.kernel.rules import Rules, bring, clear, copied, is_limited, put_in, take_from
 from stormwright.optimize.small.remembered import Remembered, copy_array, remembered
 
 #: Executors of a problem that is searched in this way.
@@ -17,7 +18,7 @@ MOST_DENSE = 64
 
 STATE = np.dtype(
     [
-        *((name, np.float64) for name in ("cost", "overload", "price", "mean")),
+        *((name, np.float64) for name in ("cost", "overload", "broken", "price", "mean")),
         *((name, np.int64) for name in ("made", "idle", "patience")),
     ]
 )
@@ -36,8 +37,8 @@ class Dense(NamedTuple):
         What two executors exchange in both directions, shape (E, E).
     cpu, memory, topology, worker
         Of every executor, shape (E,); demand in parts of what one asks for on average; worker -1 for none.
-    node, size, movable
-        Of every worker, shape (W,); how many executors it has; whether it and its executors may move.
+    node, size, movable, topology_of
+        Of every worker, shape (W,); how many executors it has; whether it and its executors may move; its topology.
     first_worker, last_worker, most
         Of every topology, shape (T,): its workers, and executors that one of them may have.
     cpu_room, memory_room, cpu_left, memory_left, ports, used, node_rack
@@ -53,10 +54,12 @@ class Dense(NamedTuple):
     round, base, best
         The best placement of this round, the one that rounds begin from, and the best of all.
     state
-        Of `STATE`, one record: cost, overload, price of an overload, what an executor exchanges on average, steps made,
-        those since the round had a better placement, and how many of these end it.
+        Of `STATE`, one record: cost, overload, what of it is broken `rules`, price of an overload, what an executor
+        exchanges on average, steps made, those since the round had a better placement, and how many of these end it.
     random
         State of the random numbers, one number.
+    rules
+        What limits topologies beside CPU, memory, ports and places.
     inter_worker, inter_node, inter_rack
         Cost of a tuple by how far it goes, beyond that within a worker.
     """
@@ -69,6 +72,7 @@ class Dense(NamedTuple):
     node: IndexArray
     size: IndexArray
     movable: BoolArray
+    topology_of: IndexArray
     first_worker: IndexArray
     last_worker: IndexArray
     most: IndexArray
@@ -89,6 +93,7 @@ class Dense(NamedTuple):
     best: Remembered
     state: Records
     random: NDArray[np.uint64]
+    rules: Rules
     inter_worker: float
     inter_node: float
     inter_rack: float
@@ -125,6 +130,7 @@ class Dense(NamedTuple):
             node=node,
             size=np.zeros(num_workers, np.int64),
             movable=movable,
+            topology_of=_whole(workers["topology"]),
             first_worker=_whole(layout.topologies["first_worker"]),
             last_worker=_whole(layout.topologies["last_worker"]),
             most=_whole(layout.topologies["most"]),
@@ -145,6 +151,7 @@ class Dense(NamedTuple):
             best=remembered(worker, node),
             state=state,
             random=layout.random.copy(),
+            rules=copied(layout.rules),
             inter_worker=layout.inter_worker,
             inter_node=layout.inter_node,
             inter_rack=layout.inter_rack,
@@ -175,9 +182,13 @@ def restore(dense: Dense, kept: Remembered) -> None:
     copy_array(dense.cpu_room, dense.cpu_left)
     copy_array(dense.memory_room, dense.memory_left)
     dense.size[:] = 0
+    clear(dense.rules)
+    broken = 0.0
     for executor in range(len(dense.worker)):
-        own = dense.worker[executor]
+        own, topology = dense.worker[executor], dense.topology[executor]
         if own != NOWHERE:
+            if is_limited(dense.rules, topology):
+                broken += put_in(dense.rules, topology, executor, own, dense.node[own])
             dense.size[own] += 1
             dense.cpu_left[dense.node[own]] -= dense.cpu[executor]
             dense.memory_left[dense.node[own]] -= dense.memory[executor]
@@ -185,6 +196,7 @@ def restore(dense: Dense, kept: Remembered) -> None:
     for worker in range(len(dense.node)):
         if dense.node[worker] != NOWHERE:
             dense.used[dense.node[worker]] += 1
+    dense.state[0].broken = broken
     add_up(dense)
 
 
@@ -206,7 +218,7 @@ def add_up(dense: Dense) -> None:
                     dense.reach[executor, worker] += tps * dense.far[worker, dense.worker[other]]
         if dense.worker[executor] != NOWHERE:
             cost += dense.reach[executor, dense.worker[executor]]
-    overload = 0.0
+    overload = dense.state[0].broken
     for node in range(len(dense.ports)):
         overload += lack(dense.cpu_left[node]) + lack(dense.memory_left[node])
     dense.state[0].cost, dense.state[0].overload = cost / 2, overload if overload > NOTHING else 0.0
@@ -262,6 +274,9 @@ def shift(dense: Dense, executor: int, to: int) -> None:
     own, topology = dense.worker[executor], dense.topology[executor]
     dense.state[0].cost += dense.reach[executor, to] - dense.reach[executor, own]
     dense.worker[executor] = to
+    if is_limited(dense.rules, topology):
+        dense.state[0].broken += take_from(dense.rules, topology, executor, own, dense.node[own])
+        dense.state[0].broken += put_in(dense.rules, topology, executor, to, dense.node[to])
     dense.size[own] -= 1
     dense.size[to] += 1
     move_load(dense, dense.node[own], dense.node[to], dense.cpu[executor], dense.memory[executor])
@@ -279,6 +294,49 @@ def shift_worker(dense: Dense, worker: int, to: int) -> None:
     dense.node[worker] = to
     dense.used[node] -= 1
     dense.used[to] += 1
+    _carry(dense, worker, node, to)
     for executor in range(len(dense.worker)):
         if dense.worker[executor] == worker:
             move_load(dense, node, to, dense.cpu[executor], dense.memory[executor])
+
+
+@inner
+def _carry(dense: Dense, worker: int, node: int, to: int) -> None:
+    """Note what of `rules` is broken as a worker goes from a node to another."""
+    topology = dense.topology_of[worker]
+    if is_limited(dense.rules, topology):
+        dense.state[0].broken += bring(dense.rules, topology, worker, node, -1)
+        dense.state[0].broken += bring(dense.rules, topology, worker, to, 1)
+
+
+@inner
+def broken_by_worker(dense: Dense, worker: int, to: int) -> float:
+    """How much more would be broken of `rules` if a worker went to a node."""
+    node, before = dense.node[worker], dense.state[0].broken
+    _carry(dense, worker, node, to)
+    rise = dense.state[0].broken - before
+    _carry(dense, worker, to, node)
+    return float(rise)
+
+
+@inner
+def broken_by_step(dense: Dense, executor: int, to: int, partner: int) -> float:
+    """How much more would be broken of `rules` if an executor went to a worker, and `partner`, if any, came from it.
+
+    `partner` is -1 for none.
+    """
+    topology, own = dense.topology[executor], dense.worker[executor]
+    if not is_limited(dense.rules, topology):
+        return 0.0
+    node, to_node = dense.node[own], dense.node[to]
+    rise = take_from(dense.rules, topology, executor, own, node)
+    if partner >= 0:
+        rise += take_from(dense.rules, topology, partner, to, to_node)
+        rise += put_in(dense.rules, topology, partner, own, node)
+    rise += put_in(dense.rules, topology, executor, to, to_node)
+    take_from(dense.rules, topology, executor, to, to_node)
+    if partner >= 0:
+        take_from(dense.rules, topology, partner, own, node)
+        put_in(dense.rules, topology, partner, to, to_node)
+    put_in(dense.rules, topology, executor, own, node)
+    return float(rise)

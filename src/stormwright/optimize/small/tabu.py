@@ -25,6 +25,7 @@ from stormwright.optimize.small.dense import (
     NOTHING,
     Dense,
     add_up,
+    broken_by_step,
     keep,
     overload_by,
     restore,
@@ -57,7 +58,7 @@ _STRETCH = 100
 def is_small(layout: Layout) -> bool:
     """Whether `improve_small` takes a layout: few executors, and only what it knows counts.
 
-    It knows fixed traffic, CPU, memory, ports and places in workers; no flows, no prices, no limits on changes.
+    It knows fixed traffic and all limits of placements; no flows, no prices, no limits on changes.
     """
     prices = layout.move_price, layout.restart_price, layout.node_price, layout.imbalance_price
     limited = layout.max_moves >= 0 or layout.max_restarts >= 0
@@ -145,6 +146,7 @@ def _step(dense: Dense) -> None:
                 if dense.size[worker] >= dense.most[topology] or not dense.movable[worker]:
                     continue
                 over = overload_by(dense, node, dense.node[worker], dense.cpu[a], dense.memory[a])
+                over += broken_by_step(dense, a, worker, -1)
                 if rise + price * over < least and _may(dense, a, worker, -1, rise, over):
                     least, executor, partner, to, overload = rise + price * over, a, -1, worker, over
         for before in range(number):
@@ -157,7 +159,7 @@ def _step(dense: Dense) -> None:
             if rise - most_relief >= least:
                 continue
             cpu, memory = dense.cpu[a] - dense.cpu[b], dense.memory[a] - dense.memory[b]
-            over = overload_by(dense, node, dense.node[other], cpu, memory)
+            over = overload_by(dense, node, dense.node[other], cpu, memory) + broken_by_step(dense, a, other, b)
             if rise + price * over < least and _may(dense, a, other, b, rise, over):
                 least, executor, partner, to, overload = rise + price * over, a, b, other, over
     if executor >= 0:
