@@ -101,7 +101,8 @@ def _exchange(layout: Layout, a: int, b: int) -> None:
 @inner
 def _next_executor(layout: Layout, left: int, near: int, worker: int) -> int:
     """Position in `waiting` of the executor that a worker grows by: most saved, then most traffic."""
-    node = layout.workers[worker].node
+    node, topology = layout.workers[worker].node, layout.workers[worker].topology
+    limited = layout.topologies[topology].limited
     in_rack = layout.inter_rack - layout.inter_node if len(layout.racks) > 1 else 0.0
     on_node = layout.inter_node - layout.inter_worker
     best, most, most_tps = NOWHERE, -1.0, -1.0
@@ -113,7 +114,8 @@ def _next_executor(layout: Layout, left: int, near: int, worker: int) -> int:
         saved = in_rack * layout.around[executor] + on_node * layout.near[executor]
         saved += layout.inter_worker * layout.close[executor]
         tps = layout.executors[executor].tps
-        if (saved > most or (saved == most and tps > most_tps)) and may_join(layout, executor, worker):
+        better = saved > most or (saved == most and tps > most_tps)
+        if better and (not limited or may_join(layout.rules, topology, executor, worker, node)):
             best, most, most_tps = position, saved, tps
     return best
 

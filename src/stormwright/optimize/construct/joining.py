@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from stormwright.optimize.kernel.compiled import inner
-from stormwright.optimize.kernel.records import Layout
-from stormwright.optimize.kernel.rules import put_in, take_from
+from stormwright.optimize.kernel.rules import Rules, put_in, take_from
 
 
 @inner
-def may_join(layout: Layout, executor: int, worker: int) -> bool:
-    """Whether further limits allow that an executor of no worker joins one."""
-    topology, node = layout.executors[executor].topology, layout.workers[worker].node
-    if not layout.topologies[topology].limited:
-        return True
-    rise = put_in(layout.rules, topology, executor, worker, node)
-    take_from(layout.rules, topology, executor, worker, node)
+def may_join(rules: Rules, topology: int, executor: int, worker: int, node: int) -> bool:
+    """Whether further limits allow that an executor of no worker joins one, which is on a node."""
+    rise = put_in(rules, topology, executor, worker, node)
+    take_from(rules, topology, executor, worker, node)
     return bool(rise <= 0)

@@ -14,6 +14,7 @@ from stormwright.model.arrays import IndexArray
 from stormwright.optimize.kernel.compiled import inner
 from stormwright.optimize.kernel.draw import draw
 from stormwright.optimize.kernel.records import NOWHERE, Layout
+from stormwright.optimize.kernel.rules import left_on
 
 
 @inner
@@ -114,5 +115,5 @@ def _part(layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: i
         part = min(part, layout.nodes[node].memory_mb_left / memory_mb)
     for resource in range(len(layout.rules.asked)):
         if layout.rules.asked[resource] > 0:
-            part = min(part, layout.rules.left[node, resource] / layout.rules.asked[resource])
+            part = min(part, left_on(layout.rules, node, resource) / layout.rules.asked[resource])
     return float(part)

@@ -16,6 +16,7 @@ from stormwright.optimize.construct.joining import may_join
 from stormwright.optimize.construct.next_node import next_node
 from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.kernel.records import NOWHERE, Layout
+from stormwright.optimize.kernel.rules import demand_of
 from stormwright.optimize.kernel.steps import join, leave, start_worker, stop_worker, tabulate
 
 #: Topologies with more executors are grown (`grow_topology`): it takes long to look at all that wait for every place.
@@ -105,7 +106,7 @@ def place_topology(layout: Layout, topology: int, blink: float, node_first: floa
             cpu_hz -= layout.executors[executor].cpu_hz
             memory_mb -= layout.executors[executor].memory_mb
             for resource in range(len(layout.rules.asked)):
-                layout.rules.asked[resource] -= layout.rules.demand[executor, resource]
+                layout.rules.asked[resource] -= demand_of(layout.rules, executor, resource)
             join(layout, executor, worker)
             _attract(layout, executor)
             size += 1
@@ -185,7 +186,7 @@ def _ask(layout: Layout, left: int) -> None:
     for resource in range(len(layout.rules.asked)):
         layout.rules.asked[resource] = 0.0
         for position in range(left):
-            layout.rules.asked[resource] += layout.rules.demand[layout.waiting[position], resource]
+            layout.rules.asked[resource] += demand_of(layout.rules, layout.waiting[position], resource)
 
 
 @inner
@@ -204,7 +205,8 @@ def _comes_before(layout: Layout, a: int, b: int) -> bool:
 @inner
 def _next_executor(layout: Layout, left: int, worker: int, node_first: float) -> int:
     """Position in `waiting` of the executor that a worker grows by: most saved, then most traffic."""
-    node = layout.workers[worker].node
+    node, topology = layout.workers[worker].node, layout.workers[worker].topology
+    limited = layout.topologies[topology].limited
     best, most, most_tps = NOWHERE, -math.inf, -1.0
     for position in range(left):
         executor = layout.waiting[position]
@@ -213,7 +215,8 @@ def _next_executor(layout: Layout, left: int, worker: int, node_first: float) ->
             continue
         saved = node_first * layout.near[executor] + layout.close[executor]
         tps = layout.executors[executor].tps
-        if (saved > most or (saved == most and tps > most_tps)) and may_join(layout, executor, worker):
+        better = saved > most or (saved == most and tps > most_tps)
+        if better and (not limited or may_join(layout.rules, topology, executor, worker, node)):
             best, most, most_tps = position, saved, tps
     return best
 

@@ -19,7 +19,7 @@ from stormwright.optimize.kernel.compiled import inner
 from stormwright.optimize.kernel.costs import rise_of_load
 from stormwright.optimize.kernel.flows import add_flows, has_flows, note_costs, note_costs_around, tabulate_flows
 from stormwright.optimize.kernel.records import NOWHERE, Layout
-from stormwright.optimize.kernel.rules import bring, put_in, take_from
+from stormwright.optimize.kernel.rules import bring, put_in, rise_of_step, take_from
 
 
 @inner
@@ -139,64 +139,46 @@ def stop_worker(layout: Layout, worker: int) -> None:
 
 
 @inner
+def rise_of_rules(layout: Layout, executor: int, to: int, partner: int) -> float:
+    """How much more would be broken of further limits if an executor went to a worker, and a partner came from there.
+
+    `partner` is -1 for none. Only of topologies that are limited.
+    """
+    own = layout.executors[executor].worker
+    places = own, layout.workers[own].node, to, layout.workers[to].node
+    return rise_of_step(layout.rules, layout.executors[executor].topology, executor, places, partner)
+
+
+@inner
 def carry_rules(layout: Layout, worker: int, node: int, sign: int) -> None:
-    """Note what further limits count as a worker comes to a node (1) or leaves it (-1)."""
+    """Note what further limits count as a worker comes to a node (1) or leaves it (-1); of any topology."""
     topology = layout.workers[worker].topology
     if layout.topologies[topology].limited:
         layout.totals[0].broken += bring(layout.rules, topology, worker, node, sign)
 
 
 @inner
-def broken_by_executor(layout: Layout, executor: int, to: int) -> float:
-    """How much more would be broken of further limits if an executor went to another worker; no other limit counts."""
-    topology, own = layout.executors[executor].topology, layout.executors[executor].worker
-    if not layout.topologies[topology].limited:
-        return 0.0
-    node, to_node = layout.workers[own].node, layout.workers[to].node
-    rise = take_from(layout.rules, topology, executor, own, node)
-    rise += put_in(layout.rules, topology, executor, to, to_node)
-    take_from(layout.rules, topology, executor, to, to_node)
-    put_in(layout.rules, topology, executor, own, node)
-    return float(rise)
-
-
-@inner
-def broken_by_swap(layout: Layout, a: int, b: int) -> float:
-    """How much more would be broken of further limits if two executors of a topology changed workers."""
-    topology = layout.executors[a].topology
-    if not layout.topologies[topology].limited:
-        return 0.0
-    own, to = layout.executors[a].worker, layout.executors[b].worker
-    node, to_node = layout.workers[own].node, layout.workers[to].node
-    rise = take_from(layout.rules, topology, a, own, node)
-    rise += take_from(layout.rules, topology, b, to, to_node)
-    rise += put_in(layout.rules, topology, a, to, to_node)
-    rise += put_in(layout.rules, topology, b, own, node)
-    take_from(layout.rules, topology, a, to, to_node)
-    take_from(layout.rules, topology, b, own, node)
-    put_in(layout.rules, topology, a, own, node)
-    put_in(layout.rules, topology, b, to, to_node)
-    return float(rise)
-
-
-@inner
-def broken_by_worker(layout: Layout, worker: int, to: int, other: int) -> float:
+def rise_of_carrying(layout: Layout, worker: int, to: int, other: int) -> float:
     """How much more would be broken of further limits if a worker went to a node and `other`, if any, came from there.
 
     `other` is -1 for none.
     """
-    node, before = layout.workers[worker].node, layout.totals[0].broken
-    carry_rules(layout, worker, node, -1)
+    topology = layout.workers[worker].topology
+    limited = layout.topologies[topology].limited
     if other != NOWHERE:
-        carry_rules(layout, other, to, -1)
-        carry_rules(layout, other, node, 1)
-    carry_rules(layout, worker, to, 1)
-    rise = layout.totals[0].broken - before
-    carry_rules(layout, worker, to, -1)
-    if other != NOWHERE:
-        carry_rules(layout, other, node, -1)
-        carry_rules(layout, other, to, 1)
-    carry_rules(layout, worker, node, 1)
+        limited = limited or layout.topologies[layout.workers[other].topology].limited
+    if not limited:
+        return 0.0
+    node, rise = layout.workers[worker].node, 0.0
+    for turn in range(8):  # there, and back: one place in the code for each change
+        moved = worker if turn % 2 == 0 else other
+        if moved == NOWHERE or not layout.topologies[layout.workers[moved].topology].limited:
+            continue
+        # Off their nodes, onto the other's; off that, and home.
+        home = (turn // 2) % 3 == 0
+        place = node if (moved == worker) == home else to
+        broken = bring(layout.rules, layout.workers[moved].topology, moved, place, -1 if turn // 2 % 2 == 0 else 1)
+        rise += broken if turn < 4 else 0.0
     return float(rise)
 
 

@@ -16,6 +16,7 @@ from stormwright.model.arrays import BoolArray, IndexArray
 from stormwright.optimize.kernel import records as arrays
 from stormwright.optimize.kernel.compiled import compiled
 from stormwright.optimize.kernel.records import NOWHERE, Layout
+from stormwright.optimize.layout.ruling import only_of
 from stormwright.optimize.layout.start import rearrange
 
 #: Executors of a topology that is worth it: with 600 it gained nothing, with 1,000 up to 5 %.
@@ -87,11 +88,7 @@ def coarsen(layout: Layout, large: BoolArray, most: int, rng: np.random.Generato
         flowing=layout.flowing[firsts],
         topologies=topologies,
         free_executors=np.unique(of[layout.free_executors]),
-        rules=layout.rules._replace(
-            component=layout.rules.component[firsts],
-            demand=layout.rules.demand[firsts],
-            heap=layout.rules.heap[firsts],
-        ),
+        rules=only_of(layout.rules, firsts),
     )
     rearrange(coarse, worker[firsts], node)
     return coarse, of

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from stormwright.model import Problem
-from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.model.limits.asked import Asked, Shared
 from stormwright.model.limits.components import NO_LIMIT
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 from stormwright.optimize.kernel.records import NOWHERE, Records
-from stormwright.optimize.kernel.rules import REGION, RULED, Rules
+from stormwright.optimize.kernel.rules import REGION, RULED, SHELF, Rules
 
 #: Bits of a sum of amounts that count.
 _BITS = 50
@@ -46,34 +44,36 @@ def make_rules(problem: Problem, first_worker: IndexArray, worker_topology: Inde
     limited = np.full(len(problem.topologies), asked is not None)
     limited |= np.bincount(problem.executor_topology, demand.any(axis=0), len(limited)) > 0
     limited[list(problem.component_limits)] = True
-    topologies, tables = _topologies(problem, first_worker, worker_topology, limited, shared)
-    regions, users = _regions(problem, shared)
     amounts = np.vstack([demand, heap])
     most = amounts.sum(axis=1) + sum(map(sum, (each[2:] for each in shared))) * max(len(worker_topology), 1)
     step = np.exp2(np.ceil(np.log2(np.maximum(most, _LEAST))) - _BITS)
-    for name, of in (("heap", -1), ("memory", -2), ("on_node", -2)) if shared else ():
-        regions[name] = np.rint(regions[name] / step[of]) * step[of]
-    amounts = np.rint(amounts / step[:, None]) * step[:, None]
-    has, heap_room = _room(room.T, most[:-1], step[:-1]), _room(most_heap[worker_topology], most[-1], step[-1])
     askers = np.maximum((amounts > 0).sum(axis=1), 1)
-    components = [each.executor_component.astype(np.int64) for each in problem.topologies]
-    return Rules(
-        topologies=topologies,
-        component=np.concatenate([np.empty(0, np.int64), *components]),
-        demand=np.array(amounts[:-1].T, order="C"),
-        heap=amounts[-1].copy(),
-        room=has,
-        heap_room=heap_room,
-        left=has.copy(),
-        heap_left=heap_room.copy(),
-        used=np.zeros((len(worker_topology), len(demand))),
-        unit=np.exp2(np.rint(np.log2(np.maximum(amounts.sum(axis=1) / askers, _LEAST)))),
-        memory=np.array([NOWHERE if asked is None else len(demand) - 1]),
-        regions=regions,
-        users=users,
-        asked=np.zeros(len(demand)),
-        **tables,
+    unit = np.exp2(np.rint(np.log2(np.maximum(amounts.sum(axis=1) / askers, _LEAST))))
+    amounts = np.rint(amounts / step[:, None]) * step[:, None]
+    has, heaps = _room(room.T, most[:-1], step[:-1]), _room(most_heap[worker_topology], most[-1], step[-1])
+    shelf = np.zeros(1, SHELF)
+    shelf["resources"], shelf["memory"] = len(demand), NOWHERE if asked is None else len(demand) - 1
+    used = np.zeros(len(worker_topology) * len(demand))
+    table = _shelved(
+        shelf, demand=amounts.T, unit=unit, room=has, left=has, heap_room=heaps, heap_left=heaps, used=used, end=used[:0]
     )
+    topologies, regions = np.zeros(len(limited), RULED), np.zeros(len(shared), REGION)
+    topologies["limited"], topologies["first_worker"] = limited, first_worker
+    for region, each in zip(regions, shared, strict=True):
+        for name, amount, of in (("heap", each.heap, -1), ("memory", each.heap + each.off_heap, -2)):
+            region[name] = np.rint(amount / step[of]) * step[of]
+        region["on_node"] = np.rint(each.on_node / step[-2]) * step[-2]
+    workers = np.bincount(worker_topology, minlength=len(limited))
+    counts = _count(problem, topologies, regions, shared, workers, shelf)
+    return Rules(topologies, regions, shelf, counts, table, np.zeros(len(demand)))
+
+
+def _shelved(shelf: Records, **tables: FloatArray) -> FloatArray:
+    """Tables in one array, one after the other; where each begins is noted."""
+    begins = np.cumsum([0, *(table.size for table in tables.values())])
+    for name, begin in zip(tables, begins.tolist(), strict=False):
+        shelf[name] = begin
+    return np.concatenate([table.ravel() for table in tables.values()])
 
 
 def _room(room: FloatArray, most: FloatArray, step: FloatArray) -> FloatArray:
@@ -83,51 +83,59 @@ def _room(room: FloatArray, most: FloatArray, step: FloatArray) -> FloatArray:
     return np.array(able, order="C")
 
 
-def _topologies(
+def _count(
     problem: Problem,
-    first_worker: IndexArray,
-    worker_topology: IndexArray,
-    limited: BoolArray,
+    topologies: Records,
+    regions: Records,
     shared: tuple[Shared, ...],
-) -> tuple[Records, dict[str, Any]]:
-    """Topologies, and the tables of those that are limited."""
-    topologies = np.zeros(len(problem.topologies), RULED)
-    topologies["limited"], topologies["first_worker"] = limited, first_worker
+    workers: IndexArray,
+    shelf: Records,
+) -> IndexArray:
+    """All tables of counts, one after the other, with nothing placed; where each begins is noted."""
+    tables: list[IndexArray] = []
+    ends = [0]
+
+    def begin(table: IndexArray) -> int:
+        tables.append(table.ravel().astype(np.int64))
+        ends.append(ends[-1] + table.size)
+        return ends[-2]
+
     for name in ("held", "on", "apart", "most"):
         topologies[name] = NOWHERE
+    shelf["component"] = 0
+    for topology in problem.topologies:
+        begin(topology.executor_component)
     of_region = np.array([each.topology for each in shared], np.int64)
-    topologies["first_region"], topologies["last_region"] = (
-        np.searchsorted(of_region, np.arange(len(topologies)), side=side) for side in ("left", "right")
-    )
-    workers = np.bincount(worker_topology, minlength=len(topologies))
-    held, on = 0, 0
-    apart, most = [np.empty(0, np.bool_)], [np.empty(0, np.int64)]
-    for index in np.flatnonzero(limited).tolist():
-        of, count = topologies[index], len(problem.topologies[index].components)
-        limits = problem.component_limits.get(index)
-        of["components"], of["held"] = count, held
-        held += int(workers[index]) * count
-        if limits is not None and limits.incompatible.any():
-            of["apart"] = sum(map(len, apart))
-            apart.append(limits.incompatible.ravel())
-        crowds = limits is not None and bool(limits.most_on_node.min() < NO_LIMIT)
-        if crowds or any(each.on_node > 0 for each in shared[of["first_region"] : of["last_region"]]):
-            of["on"], of["most"] = on, sum(map(len, most))
-            on += len(problem.supervisors) * count
-            most.append(np.full(count, NO_LIMIT) if limits is None else limits.most_on_node.astype(np.int64))
-    return topologies, {
-        "held": np.zeros(held, np.int64),
-        "on": np.zeros(on, np.int64),
-        "apart": np.concatenate(apart),
-        "most": np.concatenate(most).astype(np.int64),
-    }
-
-
-def _regions(problem: Problem, shared: tuple[Shared, ...]) -> tuple[Records, BoolArray]:
-    """What components share, and which."""
-    regions, users = np.zeros(len(shared), REGION), [np.empty(0, np.bool_)]
+    for side, name in (("left", "first_region"), ("right", "last_region")):
+        topologies[name] = np.searchsorted(of_region, np.arange(len(topologies)), side=side)
     for region, each in zip(regions, shared, strict=True):
-        region["heap"], region["memory"], region["on_node"] = each.heap, each.heap + each.off_heap, each.on_node
-        region["users"] = sum(map(len, users))
-        users.append(np.isin(np.arange(len(problem.topologies[each.topology].components)), each.of))
-    return regions, np.concatenate(users)
+        region["users"] = begin(np.isin(np.arange(len(problem.topologies[each.topology].components)), each.of))
+    limited = np.flatnonzero(topologies["limited"]).tolist()
+    crowded = []
+    for index in limited:
+        of, limits = topologies[index], problem.component_limits.get(index)
+        of["components"] = len(problem.topologies[index].components)
+        if limits is not None and limits.incompatible.any():
+            of["apart"] = begin(limits.incompatible)
+        most = np.full(of["components"], NO_LIMIT) if limits is None else limits.most_on_node
+        if most.min(initial=NO_LIMIT) < NO_LIMIT or np.any(regions[of["first_region"] : of["last_region"]]["on_node"] > 0):
+            of["most"] = begin(most)
+            crowded.append(index)
+    shelf["first_held"] = ends[-1]
+    for index in limited:
+        topologies[index]["held"] = begin(np.zeros(workers[index] * topologies[index]["components"], np.int64))
+    for index in crowded:
+        topologies[index]["on"] = begin(np.zeros(len(problem.supervisors) * topologies[index]["components"], np.int64))
+    shelf["end_held"] = ends[-1]
+    return np.concatenate([np.empty(0, np.int64), *tables])
+
+
+def only_of(rules: Rules, executors: IndexArray) -> Rules:
+    """The same of some executors only, which are numbered anew."""
+    counts, amounts, shelf = rules.counts, rules.amounts, rules.shelf[0]
+    width, begin = int(shelf["resources"]) + 1, int(shelf["demand"])
+    asked = amounts[begin : int(shelf["unit"])].reshape(-1, width)[executors].ravel()
+    counts, amounts = counts.copy(), amounts.copy()
+    counts[: len(executors)] = rules.counts[executors]
+    amounts[begin : begin + len(asked)] = asked
+    return rules._replace(counts=counts, amounts=amounts)

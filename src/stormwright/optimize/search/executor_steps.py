@@ -13,7 +13,7 @@ from stormwright.optimize.kernel.compiled import inner
 from stormwright.optimize.kernel.costs import is_away, rise_of_executor, rise_of_swap
 from stormwright.optimize.kernel.draw import draw, draw_below
 from stormwright.optimize.kernel.records import NOWHERE, Layout
-from stormwright.optimize.kernel.steps import broken_by_executor, broken_by_swap, shift_executor, takes
+from stormwright.optimize.kernel.steps import rise_of_rules, shift_executor, takes
 from stormwright.optimize.search.accept import accepts, is_overloaded, may, note_step, price_of, restarted_by
 
 #: A rise of so many temperatures is not taken: one in 10 million would be.
@@ -60,13 +60,14 @@ def step_executor(layout: Layout, executor: int, temperature: float) -> None:
         return
     cpu_hz, memory_mb = layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb
     node, to_node = layout.workers[own].node, layout.workers[to].node
+    limited = layout.topologies[layout.executors[executor].topology].limited
     places, broken = layout.executors[executor].places, 1.0
     if (
         layout.workers[to].size + places <= layout.workers[to].most
         and layout.workers[own].size > places
         and (node == to_node or takes(layout, to_node, cpu_hz, memory_mb))
     ):
-        broken = broken_by_executor(layout, executor, to)
+        broken = rise_of_rules(layout, executor, to, NOWHERE) if limited else 0.0
     if broken <= 0:
         rise = rise_of_executor(layout, executor, to)
         home, moved = layout.executors[executor].home, _moved_by(layout, executor, to)
@@ -102,7 +103,8 @@ def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) 
     node, to_node = layout.workers[own].node, layout.workers[to].node
     if node != to_node and not (takes(layout, to_node, cpu_hz, memory_mb) and takes(layout, node, -cpu_hz, -memory_mb)):
         return
-    broken = broken_by_swap(layout, executor, other)
+    limited = layout.topologies[layout.executors[executor].topology].limited
+    broken = rise_of_rules(layout, executor, to, other) if limited else 0.0
     if broken > 0:
         return
     moved = _moved_by(layout, executor, to) + _moved_by(layout, other, own)

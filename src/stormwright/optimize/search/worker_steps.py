@@ -12,7 +12,7 @@ from stormwright.optimize.kernel.costs import rise_of_load, rise_of_worker, rise
 from stormwright.optimize.kernel.draw import draw, draw_below
 from stormwright.optimize.kernel.flows import note_costs
 from stormwright.optimize.kernel.records import NOWHERE, Layout
-from stormwright.optimize.kernel.steps import broken_by_worker, carry_rules, shift_worker, takes
+from stormwright.optimize.kernel.steps import carry_rules, rise_of_carrying, shift_worker, takes
 from stormwright.optimize.search.accept import accepts, is_overloaded, may, note_step, price_of, restarted_by
 from stormwright.optimize.search.executor_steps import NEIGHBOURS, draw_member
 
@@ -27,7 +27,7 @@ def step_worker(layout: Layout, worker: int, temperature: float) -> None:
     cpu_hz, memory_mb = layout.workers[worker].cpu_hz, layout.workers[worker].memory_mb
     broken = 1.0
     if layout.nodes[to].used < layout.nodes[to].ports and takes(layout, to, cpu_hz, memory_mb):
-        broken = broken_by_worker(layout, worker, to, NOWHERE)
+        broken = rise_of_carrying(layout, worker, to, NOWHERE)
     if broken <= 0:
         rise = rise_of_worker(layout, worker, to)
         moved, restarted = _moved_with(layout, worker, to), restarted_by(layout, worker, 0, 0, to)
@@ -77,7 +77,7 @@ def _swap_workers(layout: Layout, worker: int, other: int, temperature: float) -
         and takes(layout, node, -cpu_hz, -memory_mb)
     ):
         return
-    broken = broken_by_worker(layout, worker, to, other)
+    broken = rise_of_carrying(layout, worker, to, other)
     if broken > 0:
         return
     rise = rise_of_worker_swap(layout, worker, other)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.kernel.records import NOWHERE, Layout, Records
-from stormwright.optimize.kernel.rules import Rules, bring, clear, copied, is_limited, put_in, take_from
+from stormwright.optimize.kernel.rules import Rules, bring, clear, copied, is_limited, put_in, rise_of_step, take_from
 from stormwright.optimize.small.remembered import Remembered, copy_array, remembered
 
 #: Executors of a problem that is searched in this way.
@@ -323,20 +323,8 @@ def broken_by_worker(dense: Dense, worker: int, to: int) -> float:
 def broken_by_step(dense: Dense, executor: int, to: int, partner: int) -> float:
     """How much more would be broken of `rules` if an executor went to a worker, and `partner`, if any, came from it.
 
-    `partner` is -1 for none.
+    `partner` is -1 for none. Only of topologies that are limited.
     """
-    topology, own = dense.topology[executor], dense.worker[executor]
-    if not is_limited(dense.rules, topology):
-        return 0.0
-    node, to_node = dense.node[own], dense.node[to]
-    rise = take_from(dense.rules, topology, executor, own, node)
-    if partner >= 0:
-        rise += take_from(dense.rules, topology, partner, to, to_node)
-        rise += put_in(dense.rules, topology, partner, own, node)
-    rise += put_in(dense.rules, topology, executor, to, to_node)
-    take_from(dense.rules, topology, executor, to, to_node)
-    if partner >= 0:
-        take_from(dense.rules, topology, partner, own, node)
-        put_in(dense.rules, topology, partner, to, to_node)
-    put_in(dense.rules, topology, executor, own, node)
-    return float(rise)
+    own = dense.worker[executor]
+    places = own, dense.node[own], to, dense.node[to]
+    return rise_of_step(dense.rules, dense.topology[executor], executor, places, partner)

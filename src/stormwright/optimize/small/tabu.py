@@ -20,6 +20,7 @@ from collections.abc import Callable
 from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.kernel.draw import draw, draw_below
 from stormwright.optimize.kernel.records import Layout
+from stormwright.optimize.kernel.rules import is_limited
 from stormwright.optimize.small.dense import (
     MOST_DENSE,
     NOTHING,
@@ -137,7 +138,7 @@ def _step(dense: Dense) -> None:
     for number in range(len(dense.free_executors)):
         a = dense.free_executors[number]
         own, topology = dense.worker[a], dense.topology[a]
-        node, reach = dense.node[own], dense.reach[a, own]
+        node, reach, limited = dense.node[own], dense.reach[a, own], is_limited(dense.rules, topology)
         if dense.size[own] > 1:
             for worker in range(dense.first_worker[topology], dense.last_worker[topology]):
                 rise = dense.reach[a, worker] - reach
@@ -146,7 +147,8 @@ def _step(dense: Dense) -> None:
                 if dense.size[worker] >= dense.most[topology] or not dense.movable[worker]:
                     continue
                 over = overload_by(dense, node, dense.node[worker], dense.cpu[a], dense.memory[a])
-                over += broken_by_step(dense, a, worker, -1)
+                if limited:
+                    over += broken_by_step(dense, a, worker, -1)
                 if rise + price * over < least and _may(dense, a, worker, -1, rise, over):
                     least, executor, partner, to, overload = rise + price * over, a, -1, worker, over
         for before in range(number):
@@ -159,7 +161,9 @@ def _step(dense: Dense) -> None:
             if rise - most_relief >= least:
                 continue
             cpu, memory = dense.cpu[a] - dense.cpu[b], dense.memory[a] - dense.memory[b]
-            over = overload_by(dense, node, dense.node[other], cpu, memory) + broken_by_step(dense, a, other, b)
+            over = overload_by(dense, node, dense.node[other], cpu, memory)
+            if limited:
+                over += broken_by_step(dense, a, other, b)
             if rise + price * over < least and _may(dense, a, other, b, rise, over):
                 least, executor, partner, to, overload = rise + price * over, a, b, other, over
     if executor >= 0:
