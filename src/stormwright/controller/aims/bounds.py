@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+
 import numpy as np
 
 from stormwright.model import UNPLACED, Problem

@@ -1,11 +1,11 @@
 """Limits beside CPU, memory, ports and places, counted as a placement changes: whatever search changes it.
 
-They are of components that may not share a worker, of executors of a component on a node, of further resources of nodes
-(generic ones such as GPUs, and what is asked for where a scheduler of Storm's goes by that), of the heap of workers, and
-of memory that components share. All of them follow from how many executors of each component a worker and a node have,
-and from sums. So nobody tries in thought: a change is made here, `put_in` and the others return by how much more is
-broken, and what is not wanted is made back. Amounts are multiples of one power of two (`layout.ruling` sees to that),
-which leaves no trace of rounding.
+They are of components that may not share a worker, of executors of a component on a node, of further resources of
+nodes (generic ones such as GPUs, and what is asked for where a scheduler of Storm's goes by that), of the heap of
+workers, and of memory that components share. All follow from how many executors of each component a worker and a node
+have, and from sums. So nobody tries in thought: a change is made here, `put_in` and the others return by how much more
+is broken, and what is not wanted is made back. Amounts are multiples of one power of two, and units are powers of two
+(`layout.ruling` sees to that), which leaves no trace of rounding.
 
 What is broken is counted: 1 for each pair in a worker that may not be together and for each executor too many on a
 node, and what lacks of a resource or of heap in parts of what one executor asks for on average.
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.optimize.kernel.compiled import compiled, inner
+from stormwright.optimize.kernel.compiled import inner
 from stormwright.optimize.kernel.records import NOWHERE, Records
 
 #: Of a topology: its first worker, how many components it has, and what they share; where its tables are in `counts`,
@@ -120,13 +120,29 @@ def left_on(rules: Rules, node: int, resource: int) -> float:
 
 @inner
 def put_in(rules: Rules, topology: int, executor: int, worker: int, node: int) -> float:
-    """Put an executor into a worker that is on a node; how much more is broken."""
+    """Put an executor into a worker that is on a node; how much more is broken.
+
+    Parameters
+    ----------
+    rules
+        Written.
+    topology, executor, worker, node
+        Which; the executor is in no worker as yet.
+    """
     return _change(rules, topology, executor, worker, node, 1)
 
 
 @inner
 def take_from(rules: Rules, topology: int, executor: int, worker: int, node: int) -> float:
-    """Take an executor out of a worker that is on a node; how much more is broken, which is never above 0."""
+    """Take an executor out of a worker that is on a node; how much more is broken, which is never above 0.
+
+    Parameters
+    ----------
+    rules
+        Written.
+    topology, executor, worker, node
+        Which; the executor is in that worker.
+    """
     return _change(rules, topology, executor, worker, node, -1)
 
 
@@ -160,27 +176,6 @@ def rise_of_step(rules: Rules, topology: int, executor: int, places: tuple[int, 
             broken = _change(rules, topology, moved, worker, on, -1 if turn < 2 else 1)
             total += broken if back == 0 else 0.0
     return total
-
-
-@compiled
-def settle(rules: Rules, topology: IndexArray, worker: IndexArray, node: IndexArray) -> float:
-    """Put all executors into their workers; what is broken.
-
-    Parameters
-    ----------
-    rules
-        With nothing placed.
-    topology, worker
-        Of every executor, worker -1 for none, shape (E,), int64.
-    node
-        Of every worker, shape (W,), int64.
-    """
-    broken = 0.0
-    for executor in range(len(worker)):
-        if worker[executor] != NOWHERE and is_limited(rules, topology[executor]):
-            own = worker[executor]
-            broken += put_in(rules, topology[executor], executor, own, node[own])
-    return broken
 
 
 @inner
@@ -217,7 +212,17 @@ def _change(rules: Rules, topology: int, executor: int, worker: int, node: int, 
 
 @inner
 def bring(rules: Rules, topology: int, worker: int, node: int, sign: int) -> float:
-    """Let a worker with all that is in it come to a node (1), or leave it (-1); how much more is broken."""
+    """Let a worker with all that is in it come to a node, or leave it; how much more is broken.
+
+    Parameters
+    ----------
+    rules
+        Written.
+    topology, worker, node
+        Which.
+    sign
+        1 to come, -1 to leave.
+    """
     of, shelf, broken = rules.topologies[topology], rules.shelf[0], 0.0
     for resource in range(shelf.resources):
         amount = rules.amounts[shelf.used + worker * shelf.resources + resource]

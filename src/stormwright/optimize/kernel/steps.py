@@ -142,7 +142,14 @@ def stop_worker(layout: Layout, worker: int) -> None:
 def rise_of_rules(layout: Layout, executor: int, to: int, partner: int) -> float:
     """How much more would be broken of further limits if an executor went to a worker, and a partner came from there.
 
-    `partner` is -1 for none. Only of topologies that are limited.
+    Parameters
+    ----------
+    layout
+        As before afterwards.
+    executor, to
+        Of a topology that is limited; another worker of it.
+    partner
+        -1 for none.
     """
     own = layout.executors[executor].worker
     places = own, layout.workers[own].node, to, layout.workers[to].node
@@ -151,7 +158,17 @@ def rise_of_rules(layout: Layout, executor: int, to: int, partner: int) -> float
 
 @inner
 def carry_rules(layout: Layout, worker: int, node: int, sign: int) -> None:
-    """Note what further limits count as a worker comes to a node (1) or leaves it (-1); of any topology."""
+    """Note what further limits count as a worker comes to a node or leaves it.
+
+    Parameters
+    ----------
+    layout
+        Its `rules` and what is broken of them are written.
+    worker, node
+        Which; of any topology, also one that nothing limits.
+    sign
+        1 to come, -1 to leave.
+    """
     topology = layout.workers[worker].topology
     if layout.topologies[topology].limited:
         layout.totals[0].broken += bring(layout.rules, topology, worker, node, sign)
@@ -159,9 +176,16 @@ def carry_rules(layout: Layout, worker: int, node: int, sign: int) -> None:
 
 @inner
 def rise_of_carrying(layout: Layout, worker: int, to: int, other: int) -> float:
-    """How much more would be broken of further limits if a worker went to a node and `other`, if any, came from there.
+    """How much more would be broken of further limits if a worker went to a node, and another came from there.
 
-    `other` is -1 for none.
+    Parameters
+    ----------
+    layout
+        As before afterwards.
+    worker, to
+        Which.
+    other
+        -1 for none.
     """
     topology = layout.workers[worker].topology
     limited = layout.topologies[topology].limited

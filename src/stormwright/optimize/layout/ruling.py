@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from stormwright.model import Problem
-from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.limits.asked import Asked, Shared
 from stormwright.model.limits.components import NO_LIMIT
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
+from stormwright.optimize.kernel.compiled import compiled
 from stormwright.optimize.kernel.records import NOWHERE, Records
-from stormwright.optimize.kernel.rules import REGION, RULED, SHELF, Rules
+from stormwright.optimize.kernel.rules import REGION, RULED, SHELF, Rules, is_limited, put_in
 
 #: Bits of a sum of amounts that count.
 _BITS = 50
@@ -54,9 +55,8 @@ def make_rules(problem: Problem, first_worker: IndexArray, worker_topology: Inde
     shelf = np.zeros(1, SHELF)
     shelf["resources"], shelf["memory"] = len(demand), NOWHERE if asked is None else len(demand) - 1
     used = np.zeros(len(worker_topology) * len(demand))
-    table = _shelved(
-        shelf, demand=amounts.T, unit=unit, room=has, left=has, heap_room=heaps, heap_left=heaps, used=used, end=used[:0]
-    )
+    rooms = {"room": has, "left": has, "heap_room": heaps, "heap_left": heaps}
+    table = _shelved(shelf, demand=amounts.T, unit=unit, **rooms, used=used, end=used[:0])
     topologies, regions = np.zeros(len(limited), RULED), np.zeros(len(shared), REGION)
     topologies["limited"], topologies["first_worker"] = limited, first_worker
     for region, each in zip(regions, shared, strict=True):
@@ -95,7 +95,7 @@ def _count(
     tables: list[IndexArray] = []
     ends = [0]
 
-    def begin(table: IndexArray) -> int:
+    def begin(table: IndexArray | BoolArray) -> int:
         tables.append(table.ravel().astype(np.int64))
         ends.append(ends[-1] + table.size)
         return ends[-2]
@@ -106,8 +106,8 @@ def _count(
     for topology in problem.topologies:
         begin(topology.executor_component)
     of_region = np.array([each.topology for each in shared], np.int64)
-    for side, name in (("left", "first_region"), ("right", "last_region")):
-        topologies[name] = np.searchsorted(of_region, np.arange(len(topologies)), side=side)
+    topologies["first_region"] = np.searchsorted(of_region, np.arange(len(topologies)))
+    topologies["last_region"] = np.searchsorted(of_region, np.arange(len(topologies)), side="right")
     for region, each in zip(regions, shared, strict=True):
         region["users"] = begin(np.isin(np.arange(len(problem.topologies[each.topology].components)), each.of))
     limited = np.flatnonzero(topologies["limited"]).tolist()
@@ -118,7 +118,8 @@ def _count(
         if limits is not None and limits.incompatible.any():
             of["apart"] = begin(limits.incompatible)
         most = np.full(of["components"], NO_LIMIT) if limits is None else limits.most_on_node
-        if most.min(initial=NO_LIMIT) < NO_LIMIT or np.any(regions[of["first_region"] : of["last_region"]]["on_node"] > 0):
+        own = regions[of["first_region"] : of["last_region"]]
+        if most.min(initial=NO_LIMIT) < NO_LIMIT or np.any(own["on_node"] > 0):
             of["most"] = begin(most)
             crowded.append(index)
     shelf["first_held"] = ends[-1]
@@ -139,3 +140,24 @@ def only_of(rules: Rules, executors: IndexArray) -> Rules:
     counts[: len(executors)] = rules.counts[executors]
     amounts[begin : begin + len(asked)] = asked
     return rules._replace(counts=counts, amounts=amounts)
+
+
+@compiled
+def settle(rules: Rules, topology: IndexArray, worker: IndexArray, node: IndexArray) -> float:
+    """Put all executors into their workers; what is broken.
+
+    Parameters
+    ----------
+    rules
+        With nothing placed.
+    topology, worker
+        Of every executor, worker -1 for none, shape (E,), int64.
+    node
+        Of every worker, shape (W,), int64.
+    """
+    broken = 0.0
+    for executor in range(len(worker)):
+        if worker[executor] != NOWHERE and is_limited(rules, topology[executor]):
+            own = worker[executor]
+            broken += put_in(rules, topology[executor], executor, own, node[own])
+    return broken

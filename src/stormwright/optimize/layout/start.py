@@ -19,15 +19,13 @@ from stormwright.optimize.kernel.steps import join, start_worker, stop_worker, t
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.objective import Prices
 from stormwright.optimize.layout.ruling import make_rules
+from stormwright.optimize.layout.scratch import scratch
 
 #: Topologies with more workers have no tables: these would grow with the square, and walking the links is as fast.
 _MOST_TABLED = 256
 
 #: Topologies with more executors are not taken out as a whole: one such step would take as long as all others.
 _MOST_WHOLE = 400
-
-#: Topologies that are taken out at once, at most.
-_MOST_RUINED = 3
 
 #: Room left for rounding in sums of loads; a part of that which a valid placement may use.
 _TOLERANCE = RELATIVE_TOLERANCE / 2
@@ -122,7 +120,7 @@ def make_layout(
         rules=rules,
         totals=np.zeros(1, arrays.TOTALS),
         random=np.array([seed], np.uint64),
-        **_scratch(len(executors), len(rows), len(nodes), len(racks)),
+        **scratch(len(executors), len(rows), len(nodes), len(racks)),
         **_weighed(weights, prices or Prices(), nodes, stays=bool(np.any(home != NOWHERE))),
     )
     _settle(layout, workers.of_executor.astype(np.int64), workers.node.astype(np.int64))
@@ -230,21 +228,6 @@ def _links(links: Links) -> Records:
     rows = np.empty(len(links.tps), arrays.LINK)
     rows["executor"], rows["tps"] = links.executor, links.tps
     return rows
-
-
-def _scratch(executors: int, workers: int, nodes: int, racks: int) -> dict[str, Any]:
-    return {
-        "node_scopes": np.zeros(nodes, arrays.SCOPE),
-        "rack_scopes": np.zeros(racks, arrays.SCOPE),
-        "around": np.zeros(executors),
-        "near": np.zeros(executors),
-        "close": np.zeros(executors),
-        "rack_room": np.zeros(racks),
-        "waiting": np.zeros(executors, np.int64),
-        "kept_worker": np.zeros(executors, np.int64),
-        "kept_node": np.zeros(workers, np.int64),
-        "ruined": np.zeros(_MOST_RUINED, np.int64),
-    }
 
 
 def _weighed(weights: CostWeights, prices: Prices, nodes: Records, *, stays: bool) -> dict[str, Any]:

@@ -10,8 +10,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.optimize.kernel.records import Records
-from stormwright.optimize.kernel.rules import settle
-from stormwright.optimize.layout.ruling import make_rules
+from stormwright.optimize.layout.ruling import make_rules, settle
 from stormwright.optimize.rates.parts import Parts
 from stormwright.optimize.rates.records import (
     BROKEN_MB,

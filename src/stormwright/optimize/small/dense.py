@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.kernel.records import NOWHERE, Layout, Records
-from stormwright.optimize.kernel.rules import Rules, bring, clear, copied, is_limited, put_in, rise_of_step, take_from
+from stormwright.optimize.kernel.rules import Rules, clear, copied, is_limited, put_in, take_from
 from stormwright.optimize.small.remembered import Remembered, copy_array, remembered
+from stormwright.optimize.small.ruled import carry_rules
 
 #: Executors of a problem that is searched in this way.
 MOST_DENSE = 64
@@ -183,12 +184,12 @@ def restore(dense: Dense, kept: Remembered) -> None:
     copy_array(dense.memory_room, dense.memory_left)
     dense.size[:] = 0
     clear(dense.rules)
-    broken = 0.0
+    dense.state[0].broken = 0.0
     for executor in range(len(dense.worker)):
         own, topology = dense.worker[executor], dense.topology[executor]
         if own != NOWHERE:
             if is_limited(dense.rules, topology):
-                broken += put_in(dense.rules, topology, executor, own, dense.node[own])
+                dense.state[0].broken += put_in(dense.rules, topology, executor, own, dense.node[own])
             dense.size[own] += 1
             dense.cpu_left[dense.node[own]] -= dense.cpu[executor]
             dense.memory_left[dense.node[own]] -= dense.memory[executor]
@@ -196,7 +197,6 @@ def restore(dense: Dense, kept: Remembered) -> None:
     for worker in range(len(dense.node)):
         if dense.node[worker] != NOWHERE:
             dense.used[dense.node[worker]] += 1
-    dense.state[0].broken = broken
     add_up(dense)
 
 
@@ -294,37 +294,7 @@ def shift_worker(dense: Dense, worker: int, to: int) -> None:
     dense.node[worker] = to
     dense.used[node] -= 1
     dense.used[to] += 1
-    _carry(dense, worker, node, to)
+    carry_rules(dense, worker, node, to)
     for executor in range(len(dense.worker)):
         if dense.worker[executor] == worker:
             move_load(dense, node, to, dense.cpu[executor], dense.memory[executor])
-
-
-@inner
-def _carry(dense: Dense, worker: int, node: int, to: int) -> None:
-    """Note what of `rules` is broken as a worker goes from a node to another."""
-    topology = dense.topology_of[worker]
-    if is_limited(dense.rules, topology):
-        dense.state[0].broken += bring(dense.rules, topology, worker, node, -1)
-        dense.state[0].broken += bring(dense.rules, topology, worker, to, 1)
-
-
-@inner
-def broken_by_worker(dense: Dense, worker: int, to: int) -> float:
-    """How much more would be broken of `rules` if a worker went to a node."""
-    node, before = dense.node[worker], dense.state[0].broken
-    _carry(dense, worker, node, to)
-    rise = dense.state[0].broken - before
-    _carry(dense, worker, to, node)
-    return float(rise)
-
-
-@inner
-def broken_by_step(dense: Dense, executor: int, to: int, partner: int) -> float:
-    """How much more would be broken of `rules` if an executor went to a worker, and `partner`, if any, came from it.
-
-    `partner` is -1 for none. Only of topologies that are limited.
-    """
-    own = dense.worker[executor]
-    places = own, dense.node[own], to, dense.node[to]
-    return rise_of_step(dense.rules, dense.topology[executor], executor, places, partner)

@@ -26,7 +26,6 @@ from stormwright.optimize.small.dense import (
     NOTHING,
     Dense,
     add_up,
-    broken_by_step,
     keep,
     overload_by,
     restore,
@@ -34,6 +33,7 @@ from stormwright.optimize.small.dense import (
     shift_worker,
 )
 from stormwright.optimize.small.remembered import Remembered, copy
+from stormwright.optimize.small.ruled import broken_by_step
 from stormwright.optimize.small.workers import settle_workers
 
 #: Steps for which an executor may not return, at least, and up to so many more.

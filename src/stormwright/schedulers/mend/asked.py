@@ -10,9 +10,9 @@ from stormwright.schedulers.placing.staying import choose_slots
 
 
 def leave_out_what_asks_too_much(draft: Draft) -> None:
-    """Leave out the last topology, but for what is fixed, on a node or in a worker of which too much is asked; and so on.
+    """Leave out the last topology on a node, or that of a worker, of which too much is asked, until none is left.
 
-    What is fixed runs, so Storm's scheduler has let it.
+    What is fixed stays: it runs, so Storm's scheduler has let it.
     """
     problem = draft.problem
     if Asked.of(problem) is None:
