@@ -23,7 +23,7 @@ from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 
 
 def within_heaps(problem: Problem) -> Problem:
-    """The problem with workers of no more executors than their heap holds, for schedulers to keep to.
+    """The problem with workers of no more executors than their heap holds, for schedulers that know no heaps.
 
     Only under Storm's ResourceAwareScheduler; by the executor that asks for most.
     """
