@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.optimize.kernel.compiled import inner
+from stormwright.optimize.kernel.compiled import inner, seldom
 from stormwright.optimize.kernel.records import NOWHERE, Records
 
 #: Of a topology: its first worker, how many components it has, and what they share; where its tables are in `counts`,
@@ -146,7 +146,7 @@ def take_from(rules: Rules, topology: int, executor: int, worker: int, node: int
     return _change(rules, topology, executor, worker, node, -1)
 
 
-@inner
+@seldom
 def rise_of_step(rules: Rules, topology: int, executor: int, places: tuple[int, int, int, int], partner: int) -> float:
     """How much more would be broken if an executor went to another worker, and a partner, if any, came from there.
 
@@ -178,7 +178,7 @@ def rise_of_step(rules: Rules, topology: int, executor: int, places: tuple[int, 
     return total
 
 
-@inner
+@seldom
 def _change(rules: Rules, topology: int, executor: int, worker: int, node: int, sign: int) -> float:
     of, shelf = rules.topologies[topology], rules.shelf[0]
     component = rules.counts[shelf.component + executor]
@@ -210,7 +210,7 @@ def _change(rules: Rules, topology: int, executor: int, worker: int, node: int, 
     return broken
 
 
-@inner
+@seldom
 def bring(rules: Rules, topology: int, worker: int, node: int, sign: int) -> float:
     """Let a worker with all that is in it come to a node, or leave it; how much more is broken.
 
