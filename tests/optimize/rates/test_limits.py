@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations_with_replacement, permutations, product
+from itertools import combinations_with_replacement, pairwise, permutations, product
 from typing import Any
 
 import numpy as np
@@ -52,9 +52,7 @@ def _first_named(slots: list[int]) -> tuple[int, ...]:
     names = [order for order in permutations(range(4)) if {order[0], order[1]} in ({0, 1}, {2, 3})]
     begins = np.cumsum([0, *EXECUTORS]).tolist()
     named = ([order[slot] for slot in slots] for order in names)
-    return min(
-        tuple(slot for a, b in zip(begins, begins[1:], strict=False) for slot in sorted(each[a:b])) for each in named
-    )
+    return min(tuple(slot for a, b in pairwise(begins) for slot in sorted(each[a:b])) for each in named)
 
 
 def keeps_apart(counts: IntArray) -> BoolArray:

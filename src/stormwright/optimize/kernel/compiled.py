@@ -38,8 +38,9 @@ def compiled(function: F) -> F:
     Parameters
     ----------
     function
-        Calls no Python. Its qualified name gets a part of the digest of all sources here, under which Numba files the
-        code: other sources are another file, even if the function itself is the same.
+        Calls no Python. In compiled ones that call it, it is a part as `inner` ones are. Its qualified name gets a part
+        of the digest of all sources here, under which Numba files the code: other sources are another file, even if the
+        function itself is the same.
 
     Returns
     -------
@@ -49,7 +50,10 @@ def compiled(function: F) -> F:
     dispatcher = numba.njit(pipeline_class=WholeCompiler, **_OPTIONS)(function)
     dispatcher._cache = KeptCode(function)  # noqa: SLF001 (Numba knows its own cache only)
     ENTRIES.append(dispatcher)
-    return cast(F, _with_one_signature(dispatcher))
+    part: Any = inner(function)
+    if hasattr(part, "get_overload"):  # a dispatcher; a plain function, with NUMBA_DISABLE_JIT
+        dispatcher.get_call_template, dispatcher.get_overload = part.get_call_template, part.get_overload
+    return cast(F, dispatcher)
 
 
 def inner(function: F) -> F:

@@ -7,6 +7,7 @@ then, so what they do not need of their arguments is not handed over.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -60,6 +61,15 @@ class _Whole(JITCodeLibrary):  # type: ignore[misc]
             if not function.is_declaration and function.linkage == llvm.Linkage.linkonce_odr:
                 function.linkage = llvm.Linkage.internal
         super()._optimize_final_module()
+
+    def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
+        """Its machine code and the names in it, without what others would be compiled with: these take parts."""
+        name, kind, (code, _) = super().serialize_using_object_code()
+        names, final = ir.Module(), self._final_module
+        for symbol in chain(final.functions, final.global_variables):
+            if not symbol.is_declaration and symbol.linkage not in (llvm.Linkage.internal, llvm.Linkage.private):
+                ir.GlobalVariable(names, ir.IntType(8), symbol.name).initializer = ir.Constant(ir.IntType(8), 0)
+        return name, kind, (code, llvm.parse_assembly(str(names)).as_bitcode())
 
 
 class _MadeInto(AnalysisPass):  # type: ignore[misc]

@@ -203,7 +203,7 @@ def _make(dense: Dense, executor: int, to: int, partner: int, over: float) -> No
 # Rounds -------------------------------------------------------------------------------------------
 
 
-@compiled
+@inner
 def _end_round(dense: Dense) -> None:
     """Note the best of a round, and whether the next begins from it.
 
