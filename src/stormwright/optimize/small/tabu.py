@@ -84,7 +84,7 @@ def improve_small(layout: Layout, steps: int, is_over: Callable[[], bool]) -> tu
     looks = math.ceil(steps / free)
     while not is_over() if steps == 0 else dense.state[0]["made"] < looks:
         search(dense, _STRETCH if steps == 0 else looks)
-    _end_round(dense)
+    end_round(dense)
     restore(dense, dense.best)
     settle_workers(dense)
     keep(dense, dense.best)
@@ -105,7 +105,7 @@ def search(dense: Dense, looks: int) -> None:
     """
     for _ in range(looks):
         if dense.state[0].idle > dense.state[0].patience:
-            _end_round(dense)
+            end_round(dense)
             _begin_round(dense)
         _step(dense)
         dearer = _DEARER if dense.state[0].overload > 0 else 1 / _DEARER
@@ -203,8 +203,8 @@ def _make(dense: Dense, executor: int, to: int, partner: int, over: float) -> No
 # Rounds -------------------------------------------------------------------------------------------
 
 
-@inner
-def _end_round(dense: Dense) -> None:
+@compiled
+def end_round(dense: Dense) -> None:
     """Note the best of a round, and whether the next begins from it.
 
     Always if it has less overload than what rounds begin from now, or the same and no more cost; if it costs more, with
