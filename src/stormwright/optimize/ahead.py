@@ -24,7 +24,7 @@ from stormwright.optimize.rates.search import search as search_rates
 from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sustained
 from stormwright.optimize.search.refine import refine, relieve
 from stormwright.optimize.small.dense import Dense
-from stormwright.optimize.small.tabu import search
+from stormwright.optimize.small.tabu import end_round, search
 from stormwright.optimize.small.workers import settle_workers
 from stormwright.predict.flow.profile import Profile
 
@@ -57,6 +57,7 @@ def ready_small() -> None:
     """The search of small problems."""
     dense = Dense.of(_nothing())
     search(dense, 0)
+    end_round(dense)
     settle_workers(dense)
 
 

@@ -139,15 +139,15 @@ class OptimizerScheduler:
     free. It starts from what runs, from a placement of little traffic and from topologies gathered on few nodes; what
     has been found is judged by the whole prediction, and what runs is left where that is as good. CPU limits no rate
     here but is what rates come from, so a node may be given more than was measured. The number of workers is a choice
-    (`workers`), carried out by ``rebalance -n``. Topologies without a measured load, with limits on components or
-    generic resources stay.
+    (`workers`), carried out by ``rebalance -n``. Topologies without a measured load stay.
 
     For traffic it lowers the cost of a placement, weighted by distance, and whatever has a price beside it. Shuffled
     traffic follows each placement that is tried, as Storm's locality-aware shuffle will: it stays where executors of
     the component are near, as long as these can take it (`flow_limits` of the load). CPU, memory, slots, the number of
-    workers and executors per worker are limits in every step; topologies with limits on components, and those that ask
-    for generic resources such as GPUs, stay where construction, `make_room` and `keep_apart` put them. Topologies are
-    placed as a whole or not at all; those that find no room are left out with counted reasons.
+    workers, executors per worker, generic resources such as GPUs and limits on components hold in every step, by rates
+    too; so do, where the cluster keeps Storm's ResourceAwareScheduler beside ours, CPU and memory asked for, what
+    components share of it, and the heap of workers. Topologies are placed as a whole or not at all; those that find no
+    room are left out with counted reasons.
 
     1. Without a price or a limit of moves or restarts, what runs is moved only if the whole placement then costs less,
        or is valid where it was not; else only what has no slot is placed.
@@ -201,6 +201,7 @@ class OptimizerScheduler:
     params_type = OptimizerParams
     moves_running = True
     adapts = ONLINE
+    heeds_requests = True
 
     def __init__(self, params: OptimizerParams | None = None) -> None:
         self.params = params or OptimizerParams()

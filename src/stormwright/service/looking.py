@@ -14,6 +14,7 @@ from stormwright.controller.policy import Decision, decide
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers import Scheduler
+from stormwright.schedulers.kit.traits import declared
 from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.drift_text import drift_text
 from stormwright.service.kept.history import History
@@ -111,7 +112,7 @@ class Looking:
             # What warms up drifts, too.
             memory.drifts = [each for each in memory.drift_watch.see(problem.load) if each.topology not in waits]
         decision = decide(
-            within_heaps(problem),
+            problem if declared(self._scheduler).heeds_requests else within_heaps(problem),
             self._scheduler,
             triggers,
             self._settings.budget,

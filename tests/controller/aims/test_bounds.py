@@ -12,6 +12,7 @@ from stormwright.controller.aims.bounds import out_of_bounds, within_heaps
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.model import Assignment, Problem
+from stormwright.model.arrays import IntArray
 from stormwright.model.limits.isolation import isolated
 from stormwright.model.limits.workers import MAX_EXECUTORS_PER_WORKER
 from tests.controller.builders import on, problem, topology
@@ -74,6 +75,25 @@ def test_under_resource_aware_heaps_hold_what_is_asked_for() -> None:
     (kept,) = within_heaps(state).topologies
     assert kept.conf[MAX_EXECUTORS_PER_WORKER] == 3
     assert within_heaps(cluster("even", topologies=(small,))).topologies == (small,)
+
+
+def test_memory_that_components_share_counts_once_in_a_worker_and_once_on_a_node() -> None:
+    """128 MB of heap for each of four executors; of Storm's `Cluster.wouldFit`."""
+    spout, bolt = T.components
+    shared = {"name": "a", "on_heap": 100.0, "off_heap_worker": 10.0}, {"name": "b", "off_heap_node": 1000.0}
+    sharing = replace(T, components=(replace(spout, shared_memory=shared), replace(bolt, shared_memory=shared[1:])))
+
+    def told(memory_mb: float, wanted: IntArray, heap_mb: float = 768.0) -> dict[str, str]:
+        conf = {"topology.worker.max.heap.size.mb": heap_mb}
+        state = cluster("ResourceAwareScheduler", (replace(sharing, conf=conf),), resources={"memory.mb": memory_mb})
+        return out_of_bounds(state, wanted)
+
+    assert told(1622.0, THERE) == {}
+    assert told(1621.0, THERE) == {T.id: "n1: memory.mb asked for 1,622 of 1,621 MB"}
+    assert told(1622.0, THERE, heap_mb=612.0) == {}
+    assert told(1622.0, THERE, heap_mb=611.0) == {T.id: "heap of n1:6700 asked for 612 of 611 MB"}
+    in_two_workers = np.array([2, 2, 2, 3], dtype=np.int32)
+    assert told(1622.0, in_two_workers) == {}
 
 
 def test_under_isolation_isolated_topologies_stay() -> None:

@@ -14,7 +14,7 @@ from stormwright.optimize.kernel import compiled, kept, part
 CALLEE = """\
 import numpy as np
 
-from pack.kernel.compiled import inner
+from pack.kernel.compiled import inner, seldom
 
 RECORD = np.dtype([("short", np.int32), ("long", np.int64)])
 
@@ -25,6 +25,10 @@ def callee(records, number):
 @inner
 def twice(records):
     return callee(records, records[0].short) + callee(records, records[0].long) + callee(records, 0)
+
+@seldom
+def rarely(records):
+    return records[0].long + 100
 """
 CALLER = """\
 from pack.callee import callee, twice
@@ -33,6 +37,33 @@ from pack.kernel.compiled import compiled
 @compiled
 def caller(records):
     return twice(records)
+"""
+OUTER = """\
+from pack.callee import rarely
+from pack.caller import caller
+from pack.kernel.compiled import compiled
+
+@compiled
+def outer(records):
+    found = caller(records)
+    if records[0].long > 0:
+        found += rarely(records)
+    if records[0].long > 1:
+        found += rarely(records)
+    return found
+"""
+SHOW_OUTER = """\
+import numpy as np
+from pack.callee import RECORD
+from pack.caller import caller
+from pack.outer import outer
+records = np.zeros(3, RECORD)
+print(caller(records), outer(records), end=" ")
+for long in (1, 2):
+    records["long"] = long
+    print(outer(records), end=" ")
+defined = [each.name for made in outer.overloads.values() for each in made.library.get_defined_functions()]
+print(sum(caller.stats.cache_hits.values()), *(sum(name in each for each in defined) for name in ("twice", "rarely")))
 """
 SHOW = """\
 import sys
@@ -64,9 +95,9 @@ def write_callee(package, value):
     (package / "pack" / "callee.py").write_text(CALLEE.format(value), encoding="utf-8")
 
 
-def run(directory, *arguments, **environment):
+def run(directory, *arguments, show=SHOW, **environment):
     done = subprocess.run(
-        [sys.executable, "-c", SHOW, *arguments],
+        [sys.executable, "-c", show, *arguments],
         cwd=directory,
         env={**os.environ, **environment},
         capture_output=True,
@@ -102,6 +133,15 @@ def test_what_was_brought_is_taken_up_and_nothing_written(package):
     before = {path: path.stat().st_mtime_ns for path in package.rglob("*.nb?")}
     assert run(package) == [3, 1, 0], "what it calls is part of it"
     assert before == {path: path.stat().st_mtime_ns for path in package.rglob("*.nb?")}
+
+
+def test_what_is_kept_can_become_a_part_of_others_too(package):
+    """And what is seldom called stays apart, once."""
+    (package / "pack" / "outer.py").write_text(OUTER, encoding="utf-8")
+    for hits in (0, 1):
+        for path in package.rglob("*outer.outer*"):
+            path.unlink()
+        assert run(package, show=SHOW_OUTER) == [3, 3, 3 + 101, 3 + 204, hits, 0, 1]
 
 
 @pytest.mark.parametrize("harm", ["source", "damage", "processor", "no right to read"])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stormwright.model.arrays import IntArray
 from stormwright.model.limits.apart import ComponentsApart
+from stormwright.model.limits.asked import Requests
 from stormwright.model.limits.blacklist import BlacklistedHosts
 from stormwright.model.limits.isolation import Isolation
 from stormwright.model.limits.limit import Limit, Placed, Violation
@@ -24,6 +25,7 @@ LIMITS: Final[tuple[Limit, ...]] = (
     Cpu(),
     Memory(),
     Generic(),
+    Requests(),
     OneTopologyPerSlot(),
     NumberOfWorkers(),
     ExecutorsPerWorker(),

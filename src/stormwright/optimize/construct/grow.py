@@ -11,6 +11,7 @@ Those that wait are kept in two parts of one array, and change places to go from
 
 from __future__ import annotations
 
+from stormwright.optimize.construct.joining import may_join
 from stormwright.optimize.construct.next_node import next_node
 from stormwright.optimize.kernel.compiled import inner
 from stormwright.optimize.kernel.records import NOWHERE, Layout
@@ -57,7 +58,7 @@ def grow_topology(layout: Layout, topology: int) -> bool:
         start_worker(layout, worker, node)
         size, room = 0, min(most, left - workers)
         while size < room:
-            position = _next_executor(layout, left, near, node)
+            position = _next_executor(layout, left, near, worker)
             if position == NOWHERE:
                 break
             executor = layout.waiting[position]
@@ -98,8 +99,10 @@ def _exchange(layout: Layout, a: int, b: int) -> None:
 
 
 @inner
-def _next_executor(layout: Layout, left: int, near: int, node: int) -> int:
-    """Position in `waiting` of the executor that a worker on `node` grows by: most saved, then most traffic."""
+def _next_executor(layout: Layout, left: int, near: int, worker: int) -> int:
+    """Position in `waiting` of the executor that a worker grows by: most saved, then most traffic."""
+    node, topology = layout.workers[worker].node, layout.workers[worker].topology
+    limited = layout.topologies[topology].limited
     in_rack = layout.inter_rack - layout.inter_node if len(layout.racks) > 1 else 0.0
     on_node = layout.inter_node - layout.inter_worker
     best, most, most_tps = NOWHERE, -1.0, -1.0
@@ -111,7 +114,8 @@ def _next_executor(layout: Layout, left: int, near: int, node: int) -> int:
         saved = in_rack * layout.around[executor] + on_node * layout.near[executor]
         saved += layout.inter_worker * layout.close[executor]
         tps = layout.executors[executor].tps
-        if saved > most or (saved == most and tps > most_tps):
+        better = saved > most or (saved == most and tps > most_tps)
+        if better and (not limited or may_join(layout.rules, topology, executor, worker, node)):
             best, most, most_tps = position, saved, tps
     return best
 

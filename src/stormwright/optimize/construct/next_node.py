@@ -3,7 +3,7 @@
 A topology on one node costs least, so a node that takes all that is left comes first, and of these the one that it
 fills best: larger ones stay free for larger topologies. Else the node that takes the largest part, in a rack whose
 nodes can take all together, if there is one; the rack of the worker before is tried first. How large a part a node
-takes is the least over ports, CPU and memory of what it has left over what is asked for.
+takes is the least over ports, CPU, memory and further resources of what it has left over what is asked for.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from stormwright.model.arrays import IndexArray
 from stormwright.optimize.kernel.compiled import inner
 from stormwright.optimize.kernel.draw import draw
 from stormwright.optimize.kernel.records import NOWHERE, Layout
+from stormwright.optimize.kernel.rules import left_on
 
 
 @inner
@@ -112,4 +113,7 @@ def _part(layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: i
         part = min(part, layout.nodes[node].cpu_hz_left / cpu_hz)
     if memory_mb > 0:
         part = min(part, layout.nodes[node].memory_mb_left / memory_mb)
+    for resource in range(len(layout.rules.asked)):
+        if layout.rules.asked[resource] > 0:
+            part = min(part, left_on(layout.rules, node, resource) / layout.rules.asked[resource])
     return float(part)

@@ -12,9 +12,11 @@ import math
 
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.construct.grow import grow_topology
+from stormwright.optimize.construct.joining import may_join
 from stormwright.optimize.construct.next_node import next_node
 from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.kernel.records import NOWHERE, Layout
+from stormwright.optimize.kernel.rules import demand_of
 from stormwright.optimize.kernel.steps import join, leave, start_worker, stop_worker, tabulate
 
 #: Topologies with more executors are grown (`grow_topology`): it takes long to look at all that wait for every place.
@@ -68,6 +70,7 @@ def place_topology(layout: Layout, topology: int, blink: float, node_first: floa
     """
     left = _gather(layout, topology)
     cpu_hz, memory_mb, workers = 0.0, 0.0, 0
+    _ask(layout, left)
     for position in range(left):
         cpu_hz += layout.executors[layout.waiting[position]].cpu_hz
         memory_mb += layout.executors[layout.waiting[position]].memory_mb
@@ -94,7 +97,7 @@ def place_topology(layout: Layout, topology: int, blink: float, node_first: floa
             layout.close[layout.waiting[position]] = 0.0
         size, room = 0, min(most, left - workers)
         while size < room:
-            position = _next_executor(layout, left, node, node_first)
+            position = _next_executor(layout, left, worker, node_first)
             if position == NOWHERE:
                 break
             executor = layout.waiting[position]
@@ -102,6 +105,8 @@ def place_topology(layout: Layout, topology: int, blink: float, node_first: floa
             layout.waiting[position] = layout.waiting[left]
             cpu_hz -= layout.executors[executor].cpu_hz
             memory_mb -= layout.executors[executor].memory_mb
+            for resource in range(len(layout.rules.asked)):
+                layout.rules.asked[resource] -= demand_of(layout.rules, executor, resource)
             join(layout, executor, worker)
             _attract(layout, executor)
             size += 1
@@ -176,6 +181,15 @@ def _gather(layout: Layout, topology: int) -> int:
 
 
 @inner
+def _ask(layout: Layout, left: int) -> None:
+    """Note what those that wait ask for of further resources, by which nodes are chosen."""
+    for resource in range(len(layout.rules.asked)):
+        layout.rules.asked[resource] = 0.0
+        for position in range(left):
+            layout.rules.asked[resource] += demand_of(layout.rules, layout.waiting[position], resource)
+
+
+@inner
 def _comes_before(layout: Layout, a: int, b: int) -> bool:
     """Whether an executor that fits nowhere goes to the worker `a` rather than `b`: empty ones first, then free CPU."""
     empty_a, empty_b = layout.workers[a].size == 0, layout.workers[b].size == 0
@@ -189,8 +203,10 @@ def _comes_before(layout: Layout, a: int, b: int) -> bool:
 
 
 @inner
-def _next_executor(layout: Layout, left: int, node: int, node_first: float) -> int:
-    """Position in `waiting` of the executor that a worker on `node` grows by: most saved, then most traffic."""
+def _next_executor(layout: Layout, left: int, worker: int, node_first: float) -> int:
+    """Position in `waiting` of the executor that a worker grows by: most saved, then most traffic."""
+    node, topology = layout.workers[worker].node, layout.workers[worker].topology
+    limited = layout.topologies[topology].limited
     best, most, most_tps = NOWHERE, -math.inf, -1.0
     for position in range(left):
         executor = layout.waiting[position]
@@ -199,7 +215,8 @@ def _next_executor(layout: Layout, left: int, node: int, node_first: float) -> i
             continue
         saved = node_first * layout.near[executor] + layout.close[executor]
         tps = layout.executors[executor].tps
-        if saved > most or (saved == most and tps > most_tps):
+        better = saved > most or (saved == most and tps > most_tps)
+        if better and (not limited or may_join(layout.rules, topology, executor, worker, node)):
             best, most, most_tps = position, saved, tps
     return best
 

@@ -1,7 +1,8 @@
 """Machine code for the loops that go through every pair of a large cluster.
 
 `compiled` is for functions that Python calls: their machine code is kept on disk (`kept`). `inner` is for those that
-only compiled ones call: they have no code of their own, but become part of whatever calls them (`part`). Either way a
+only compiled ones call: they have no code of their own, but become part of whatever calls them (`part`); `seldom` for
+those of them that do so only where a problem needs it. Either way a
 function is compiled once: what looks like another whole number, as a field of 32 bits, is one of 64 bits to it.
 
 What such functions may do is limited by how they are compiled. They make no arrays, as memory is not counted
@@ -20,7 +21,7 @@ import numba
 from numba.core import types
 
 from stormwright.optimize.kernel.kept import FILED_AS, KeptCode
-from stormwright.optimize.kernel.part import PartCompiler
+from stormwright.optimize.kernel.part import PartCompiler, SeldomPartCompiler, WholeCompiler
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -37,18 +38,22 @@ def compiled(function: F) -> F:
     Parameters
     ----------
     function
-        Calls no Python. Its qualified name gets a part of the digest of all sources here, under which Numba files the
-        code: other sources are another file, even if the function itself is the same.
+        Calls no Python. In compiled ones that call it, it is a part as `inner` ones are. Its qualified name gets a part
+        of the digest of all sources here, under which Numba files the code: other sources are another file, even if the
+        function itself is the same.
 
     Returns
     -------
     What is called like `function`, and is in `ENTRIES`.
     """
     function.__qualname__ = f"{function.__qualname__}.{FILED_AS}"  # by which Numba files it
-    dispatcher = numba.njit(**_OPTIONS)(function)
+    dispatcher = numba.njit(pipeline_class=WholeCompiler, **_OPTIONS)(function)
     dispatcher._cache = KeptCode(function)  # noqa: SLF001 (Numba knows its own cache only)
     ENTRIES.append(dispatcher)
-    return cast(F, _with_one_signature(dispatcher))
+    part: Any = inner(function)
+    if hasattr(part, "get_overload"):  # a dispatcher; a plain function, with NUMBA_DISABLE_JIT
+        dispatcher.get_call_template, dispatcher.get_overload = part.get_call_template, part.get_overload
+    return cast(F, dispatcher)
 
 
 def inner(function: F) -> F:
@@ -58,6 +63,15 @@ def inner(function: F) -> F:
     function around it, or set NUMBA_DISABLE_JIT, by which all of them stay plain Python.
     """
     dispatcher = numba.njit(pipeline_class=PartCompiler, no_cpython_wrapper=True, **_OPTIONS)(function)
+    return cast(F, _with_one_signature(dispatcher))
+
+
+def seldom(function: F) -> F:
+    """Compile `function` as `inner` does, but keep it apart from what calls it, which so stays small and fast.
+
+    For what most problems do not need, called behind a test of whether this one does.
+    """
+    dispatcher = numba.njit(pipeline_class=SeldomPartCompiler, no_cpython_wrapper=True, **_OPTIONS)(function)
     return cast(F, _with_one_signature(dispatcher))
 
 

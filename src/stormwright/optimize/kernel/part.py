@@ -1,13 +1,17 @@
 """Functions that are compiled as a part of others: typed and lowered once, optimised with each caller, never alone.
 
 Numba makes machine code of every function, and optimises in each caller anew what that calls, level by level. Here only
-functions that Python calls go through all that, once, with everything that they call.
+functions that Python calls go through all that, once, with everything that they call. Nobody else calls those parts
+then, so what they do not need of their arguments is not handed over.
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
+import llvmlite.binding as llvm
+from llvmlite import ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import AnalysisPass, register_pass
@@ -37,24 +41,94 @@ class _Part(JITCodeLibrary):  # type: ignore[misc]
         return 0
 
 
-@register_pass(mutates_CFG=False, analysis_only=True)
-class _AsPart(AnalysisPass):  # type: ignore[misc]
-    _name = "as_part"
+class _SeldomPart(_Part):
+    def add_ir_module(self, ir_module: ir.Module) -> None:
+        """Take a function in, as one that is never inlined, as it is not called where time counts."""
+        for function in ir_module.functions:
+            if not function.is_declaration:
+                function.attributes.add("noinline")
+                function.attributes.add("cold")
+        super().add_ir_module(ir_module)
+
+
+class _Whole(JITCodeLibrary):  # type: ignore[misc]
+    def __init__(self, codegen: Any, name: str) -> None:
+        super().__init__(codegen, name)
+        self.enable_object_caching()
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == llvm.Linkage.linkonce_odr:
+                function.linkage = llvm.Linkage.internal
+        super()._optimize_final_module()
+
+    def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
+        """Its machine code and the names in it, without what others would be compiled with: these take parts."""
+        name, kind, (code, _) = super().serialize_using_object_code()
+        names, final = ir.Module(), self._final_module
+        for symbol in chain(final.functions, final.global_variables):
+            if not symbol.is_declaration and symbol.linkage not in (llvm.Linkage.internal, llvm.Linkage.private):
+                ir.GlobalVariable(names, ir.IntType(8), symbol.name).initializer = ir.Constant(ir.IntType(8), 0)
+        return name, kind, (code, llvm.parse_assembly(str(names)).as_bitcode())
+
+
+class _MadeInto(AnalysisPass):  # type: ignore[misc]
+    """Lets what is lowered become one of the above."""
+
+    library: type[JITCodeLibrary]
 
     def __init__(self) -> None:
         AnalysisPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
         return False
 
 
-class PartCompiler(CompilerBase):  # type: ignore[misc]
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _AsPart(_MadeInto):
+    _name = "as_part"
+    library = _Part
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _AsSeldomPart(_MadeInto):
+    _name = "as_seldom_part"
+    library = _SeldomPart
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _AsWhole(_MadeInto):
+    _name = "as_whole"
+    library = _Whole
+
+
+class _Compiler(CompilerBase):  # type: ignore[misc]
     """Numba's way, but for what becomes of the code in the end."""
+
+    made_into: type[_MadeInto]
 
     def define_pipelines(self) -> list[Any]:
         """The one way there is."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.add_pass_after(_AsPart, NopythonTypeInference)
+        passes.add_pass_after(self.made_into, NopythonTypeInference)
         passes.finalize()
         return [passes]
+
+
+class PartCompiler(_Compiler):
+    """For functions that become part of those that call them."""
+
+    made_into = _AsPart
+
+
+class SeldomPartCompiler(_Compiler):
+    """For such that are seldom called: they stay apart, once for all places that they are called from."""
+
+    made_into = _AsSeldomPart
+
+
+class WholeCompiler(_Compiler):
+    """For functions that Python calls, with all their parts."""
+
+    made_into = _AsWhole

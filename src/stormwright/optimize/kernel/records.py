@@ -14,12 +14,15 @@ rows of workers, W numbers each. A row is known by where it begins (`row`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.model.arrays import FloatArray, IndexArray
+
+if TYPE_CHECKING:
+    from stormwright.optimize.kernel.rules import Rules
 
 NOWHERE = -1
 
@@ -54,7 +57,7 @@ TOPOLOGY = np.dtype(
     [
         *((name, np.int64) for name in ("first", "last", "first_worker", "last_worker", "most")),
         *((name, np.int64) for name in ("first_sink", "last_sink")),
-        *((name, np.bool_) for name in ("tabled", "whole")),
+        *((name, np.bool_) for name in ("tabled", "whole", "limited")),
     ],
     align=True,
 )
@@ -66,7 +69,7 @@ SCOPE = np.dtype([("tps", np.float64), ("members", np.int64)])
 SPAN = np.dtype([("first", np.int64), ("last", np.int64)])
 TOTALS = np.dtype(
     [
-        *((name, np.float64) for name in ("cost", "use_cost")),
+        *((name, np.float64) for name in ("cost", "use_cost", "broken")),
         *((name, np.int64) for name in ("moved", "restarted", "steps")),
     ]
 )
@@ -103,7 +106,7 @@ class Layout(NamedTuple):
         are in `workers_on`, how many, and how many it may get.
     topologies
         Of `TOPOLOGY`: where its executors, workers and sinks are; executors that a worker may have; whether it is in
-        `table`; whether it may be moved as a whole.
+        `table`; whether it may be moved as a whole; whether `rules` limit it.
     workers_on
         Workers of every node, as many places as it has ports.
     racks, rack_nodes
@@ -112,9 +115,11 @@ class Layout(NamedTuple):
         Executors × workers, then workers × workers of each topology: what they exchange, in tuples/s.
     free_executors, free_workers, free_topologies
         What is placed and may be moved; of topologies those that may be as a whole.
+    rules
+        What limits topologies beside CPU, memory, ports and places.
     totals
-        Of `TOTALS`, one record: cost of traffic, that of how nodes are used, executors away from home, workers that
-        restart where that counts, steps made.
+        Of `TOTALS`, one record: cost of traffic, that of how nodes are used, what is broken of `rules`, executors away
+        from home, workers that restart where that counts, steps made.
     random
         State of the random numbers, one number.
     node_scopes, rack_scopes
@@ -147,6 +152,7 @@ class Layout(NamedTuple):
     free_executors: IndexArray
     free_workers: IndexArray
     free_topologies: IndexArray
+    rules: Rules
     totals: Records
     random: NDArray[np.uint64]
     node_scopes: Records

@@ -1,7 +1,8 @@
 """The compiled steps that all searching is made of: changes of a placement that keep what is noted of it right.
 
 What is noted: rings of executors, sizes and loads of workers, what is left of nodes and which workers they have, tables
-of traffic and of flows, and what use of nodes costs (`totals.use_cost`). What traffic costs (`totals.cost`) is not
+of traffic and of flows, what use of nodes costs (`totals.use_cost`), and what further limits count
+(`stormwright.optimize.kernel.rules`). What traffic costs (`totals.cost`) is not
 touched: who makes a step has worked out the rise before (`costs`), and adds it. `takes` says whether a node has room;
 the steps themselves look at no limit.
 
@@ -18,6 +19,7 @@ from stormwright.optimize.kernel.compiled import inner
 from stormwright.optimize.kernel.costs import rise_of_load
 from stormwright.optimize.kernel.flows import add_flows, has_flows, note_costs, note_costs_around, tabulate_flows
 from stormwright.optimize.kernel.records import NOWHERE, Layout
+from stormwright.optimize.kernel.rules import bring, put_in, rise_of_step, take_from
 
 
 @inner
@@ -59,6 +61,10 @@ def join(layout: Layout, executor: int, worker: int) -> None:
     layout.workers[worker].size += layout.executors[executor].places
     layout.workers[worker].at_home += layout.executors[executor].home == worker
     _load(layout, worker, layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb)
+    topology = layout.executors[executor].topology
+    if layout.topologies[topology].limited:
+        node = layout.workers[worker].node
+        layout.totals[0].broken += put_in(layout.rules, topology, executor, worker, node)
 
 
 @inner
@@ -75,6 +81,10 @@ def leave(layout: Layout, executor: int) -> None:
     layout.workers[worker].at_home -= layout.executors[executor].home == worker
     layout.executors[executor].worker = NOWHERE
     _load(layout, worker, -layout.executors[executor].cpu_hz, -layout.executors[executor].memory_mb)
+    topology = layout.executors[executor].topology
+    if layout.topologies[topology].limited:
+        node = layout.workers[worker].node
+        layout.totals[0].broken += take_from(layout.rules, topology, executor, worker, node)
 
 
 @inner
@@ -104,6 +114,7 @@ def start_worker(layout: Layout, worker: int, node: int) -> None:
     layout.workers[worker].node, layout.workers[worker].rack = node, layout.nodes[node].rack
     layout.nodes[node].cpu_hz_left -= layout.workers[worker].cpu_hz
     layout.nodes[node].memory_mb_left -= layout.workers[worker].memory_mb
+    carry_rules(layout, worker, node, 1)
 
 
 @inner
@@ -124,6 +135,75 @@ def stop_worker(layout: Layout, worker: int) -> None:
     layout.workers[worker].node = layout.workers[worker].rack = NOWHERE
     layout.nodes[node].cpu_hz_left += layout.workers[worker].cpu_hz
     layout.nodes[node].memory_mb_left += layout.workers[worker].memory_mb
+    carry_rules(layout, worker, node, -1)
+
+
+@inner
+def rise_of_rules(layout: Layout, executor: int, to: int, partner: int) -> float:
+    """How much more would be broken of further limits if an executor went to a worker, and a partner came from there.
+
+    Parameters
+    ----------
+    layout
+        As before afterwards.
+    executor, to
+        Of a topology that is limited; another worker of it.
+    partner
+        -1 for none.
+    """
+    own = layout.executors[executor].worker
+    places = own, layout.workers[own].node, to, layout.workers[to].node
+    return rise_of_step(layout.rules, layout.executors[executor].topology, executor, places, partner)
+
+
+@inner
+def carry_rules(layout: Layout, worker: int, node: int, sign: int) -> None:
+    """Note what further limits count as a worker comes to a node or leaves it.
+
+    Parameters
+    ----------
+    layout
+        Its `rules` and what is broken of them are written.
+    worker, node
+        Which; of any topology, also one that nothing limits.
+    sign
+        1 to come, -1 to leave.
+    """
+    topology = layout.workers[worker].topology
+    if layout.topologies[topology].limited:
+        layout.totals[0].broken += bring(layout.rules, topology, worker, node, sign)
+
+
+@inner
+def rise_of_carrying(layout: Layout, worker: int, to: int, other: int) -> float:
+    """How much more would be broken of further limits if a worker went to a node, and another came from there.
+
+    Parameters
+    ----------
+    layout
+        As before afterwards.
+    worker, to
+        Which.
+    other
+        -1 for none.
+    """
+    topology = layout.workers[worker].topology
+    limited = layout.topologies[topology].limited
+    if other != NOWHERE:
+        limited = limited or layout.topologies[layout.workers[other].topology].limited
+    if not limited:
+        return 0.0
+    node, rise = layout.workers[worker].node, 0.0
+    for turn in range(8):  # there, and back: one place in the code for each change
+        moved = worker if turn % 2 == 0 else other
+        if moved == NOWHERE or not layout.topologies[layout.workers[moved].topology].limited:
+            continue
+        # Off their nodes, onto the other's; off that, and home.
+        home = (turn // 2) % 3 == 0
+        place = node if (moved == worker) == home else to
+        broken = bring(layout.rules, layout.workers[moved].topology, moved, place, -1 if turn // 2 % 2 == 0 else 1)
+        rise += broken if turn < 4 else 0.0
+    return float(rise)
 
 
 @inner

@@ -16,6 +16,7 @@ from stormwright.model.arrays import BoolArray, IndexArray
 from stormwright.optimize.kernel import records as arrays
 from stormwright.optimize.kernel.compiled import compiled
 from stormwright.optimize.kernel.records import NOWHERE, Layout
+from stormwright.optimize.layout.ruling import only_of
 from stormwright.optimize.layout.start import rearrange
 
 #: Executors of a topology that is worth it: with 600 it gained nothing, with 1,000 up to 5 %.
@@ -23,7 +24,10 @@ _FEWEST = 1000
 
 
 def find_large(layout: Layout) -> BoolArray:
-    """Topologies whose executors are to be joined, shape (T,): very large ones without flows in which all may move."""
+    """Topologies whose executors are to be joined, shape (T,): very large ones in which all may move.
+
+    They have no flows, and no rules limit them.
+    """
     topologies = layout.topologies
     placed = layout.workers["movable"] & (layout.workers["node"] != NOWHERE)
     moving = np.bincount(layout.workers["topology"][placed], minlength=len(topologies))
@@ -31,7 +35,7 @@ def find_large(layout: Layout) -> BoolArray:
     runs = np.bincount(layout.executors["topology"][layout.executors["home"] != NOWHERE], minlength=len(topologies)) > 0
     flows = topologies["first_sink"] < topologies["last_sink"]
     sizes = topologies["last"] - topologies["first"]
-    large: BoolArray = moves & (sizes >= _FEWEST) & ~(runs | flows | topologies["whole"])
+    large: BoolArray = moves & (sizes >= _FEWEST) & ~(runs | flows | topologies["whole"] | topologies["limited"])
     return large
 
 
@@ -84,6 +88,7 @@ def coarsen(layout: Layout, large: BoolArray, most: int, rng: np.random.Generato
         flowing=layout.flowing[firsts],
         topologies=topologies,
         free_executors=np.unique(of[layout.free_executors]),
+        rules=only_of(layout.rules, firsts),
     )
     rearrange(coarse, worker[firsts], node)
     return coarse, of

@@ -14,18 +14,18 @@ from stormwright.optimize.kernel import records as arrays
 from stormwright.optimize.kernel.compiled import compiled
 from stormwright.optimize.kernel.costs import cost_of_topology
 from stormwright.optimize.kernel.records import NOWHERE, Layout, Records
+from stormwright.optimize.kernel.rules import clear
 from stormwright.optimize.kernel.steps import join, start_worker, stop_worker, tabulate
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.objective import Prices
+from stormwright.optimize.layout.ruling import make_rules
+from stormwright.optimize.layout.scratch import scratch
 
 #: Topologies with more workers have no tables: these would grow with the square, and walking the links is as fast.
 _MOST_TABLED = 256
 
 #: Topologies with more executors are not taken out as a whole: one such step would take as long as all others.
 _MOST_WHOLE = 400
-
-#: Topologies that are taken out at once, at most.
-_MOST_RUINED = 3
 
 #: Room left for rounding in sums of loads; a part of that which a valid placement may use.
 _TOLERANCE = RELATIVE_TOLERANCE / 2
@@ -88,6 +88,9 @@ def make_layout(
     """
     free = ~workers.held & (workers.node != NOWHERE)
     topologies = _topologies(problem, links, workers, most_per_worker, free)
+    rules = make_rules(problem, topologies["first_worker"], workers.topology)
+    topologies["limited"] = rules.topologies["limited"]
+    topologies["whole"] &= (rules.topologies["on"] == NOWHERE) & (rules.topologies["apart"] == NOWHERE)
     tables = _Tables.of(topologies)
     home = np.where(workers.runs & ~workers.held, np.arange(len(free)), NOWHERE)
     executors = _executors(problem, links, tables, np.append(home, NOWHERE)[workers.of_executor])
@@ -114,9 +117,10 @@ def make_layout(
         free_executors=np.flatnonzero(np.append(free, False)[workers.of_executor]),
         free_workers=np.flatnonzero(free),
         free_topologies=np.flatnonzero(topologies["whole"]),
+        rules=rules,
         totals=np.zeros(1, arrays.TOTALS),
         random=np.array([seed], np.uint64),
-        **_scratch(len(executors), len(rows), len(nodes), len(racks)),
+        **scratch(len(executors), len(rows), len(nodes), len(racks)),
         **_weighed(weights, prices or Prices(), nodes, stays=bool(np.any(home != NOWHERE))),
     )
     _settle(layout, workers.of_executor.astype(np.int64), workers.node.astype(np.int64))
@@ -226,21 +230,6 @@ def _links(links: Links) -> Records:
     return rows
 
 
-def _scratch(executors: int, workers: int, nodes: int, racks: int) -> dict[str, Any]:
-    return {
-        "node_scopes": np.zeros(nodes, arrays.SCOPE),
-        "rack_scopes": np.zeros(racks, arrays.SCOPE),
-        "around": np.zeros(executors),
-        "near": np.zeros(executors),
-        "close": np.zeros(executors),
-        "rack_room": np.zeros(racks),
-        "waiting": np.zeros(executors, np.int64),
-        "kept_worker": np.zeros(executors, np.int64),
-        "kept_node": np.zeros(workers, np.int64),
-        "ruined": np.zeros(_MOST_RUINED, np.int64),
-    }
-
-
 def _weighed(weights: CostWeights, prices: Prices, nodes: Records, *, stays: bool) -> dict[str, Any]:
     prices = prices if stays else prices.without_changes()
     mean_hz = float(nodes["cpu_hz"].sum()) / max(int(np.count_nonzero(nodes["cpu_hz"])), 1)
@@ -274,6 +263,8 @@ def _clear(layout: Layout) -> None:
         layout.workers[worker].size = layout.workers[worker].at_home = 0
     for executor in range(len(layout.executors)):
         layout.executors[executor].worker = NOWHERE
+    clear(layout.rules)
+    layout.totals[0].broken = 0.0
 
 
 @compiled

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.kernel.records import Records
+from stormwright.optimize.kernel.rules import Rules
 
 
 def _record(floats: str, counts: str, flags: str = "") -> np.dtype[np.void]:
@@ -59,8 +60,8 @@ STATE = _record("score rise short scale limit", "kind touched logged")
 CHANGE = _record("", "what before")
 
 
-#: A port that is not there counts as so much memory that is not.
-PORT_MB = 1e9
+#: A port that is not there counts as so much memory that is not; so does 1 that is broken of `rules`, a power of two.
+PORT_MB, BROKEN_MB = 1e9, 2.0**30
 
 
 class Sustained(NamedTuple):
@@ -86,6 +87,8 @@ class Sustained(NamedTuple):
         One record each.
     random
         State of the random numbers, shape (1,).
+    rules
+        What limits topologies beside memory, ports and executors in a worker.
     """
 
     executors: Records
@@ -109,3 +112,4 @@ class Sustained(NamedTuple):
     cost: Records
     state: Records
     random: NDArray[np.uint64]
+    rules: Rules

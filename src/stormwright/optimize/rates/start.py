@@ -10,8 +10,10 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.optimize.kernel.records import Records
+from stormwright.optimize.layout.ruling import make_rules, settle
 from stormwright.optimize.rates.parts import Parts
 from stormwright.optimize.rates.records import (
+    BROKEN_MB,
     CHANGE,
     COST,
     EXECUTOR,
@@ -109,7 +111,10 @@ def make_sustained(
     state["limit"], state["scale"], state["kind"] = aim.limit, 1.0, aim.kind
     nodes = _nodes(problem, seats, load.profile.idle_hz())
     lack_mb = np.maximum(-nodes["memory_left"], 0.0)
-    state["short"] = np.sum(lack_mb + PORT_MB * np.maximum(nodes["used"] - nodes["ports"], 0))
+    rules = make_rules(problem, np.searchsorted(seats.topology, np.arange(len(topologies))), seats.topology)
+    own = problem.executor_topology.astype(np.int64)
+    broken = settle(rules, own, seats.worker.astype(np.int64), seats.node.astype(np.int64))
+    state["short"] = BROKEN_MB * broken + np.sum(lack_mb + PORT_MB * np.maximum(nodes["used"] - nodes["ports"], 0))
     movable = (placed & (topologies["rate"] > 0) & seats.movable)[problem.executor_topology]
     return Sustained(
         executors=_executors(problem, load, seats),
@@ -133,6 +138,7 @@ def make_sustained(
         cost=_cost(load.costs),
         state=state,
         random=np.array([seed], np.uint64),
+        rules=rules,
     )
 
 

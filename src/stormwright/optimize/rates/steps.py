@@ -5,7 +5,8 @@ from __future__ import annotations
 from stormwright.optimize.kernel.compiled import inner
 from stormwright.optimize.kernel.draw import draw, draw_below
 from stormwright.optimize.kernel.records import NOWHERE
-from stormwright.optimize.rates.records import PORT_MB, Sustained
+from stormwright.optimize.kernel.rules import bring, put_in, take_from
+from stormwright.optimize.rates.records import BROKEN_MB, PORT_MB, Sustained
 
 
 @inner
@@ -55,6 +56,11 @@ def _put(of: Sustained, executor: int, to: int) -> None:
     of.workers[to].size += 1
     _load(of, of.workers[own].node, -memory_mb, -1 if of.workers[own].size == 0 else 0)
     _load(of, of.workers[to].node, memory_mb, 1 if of.workers[to].size == 1 else 0)
+    topology = of.executors[executor].topology
+    if of.rules.topologies[topology].limited:
+        broken = take_from(of.rules, topology, executor, own, of.workers[own].node)
+        broken += put_in(of.rules, topology, executor, to, of.workers[to].node)
+        of.state[0].short += BROKEN_MB * broken
 
 
 @inner
@@ -69,6 +75,10 @@ def _carry(of: Sustained, worker: int, node: int) -> None:
             memory_mb += of.executors[executor].memory_mb
     _load(of, own, -memory_mb, -1)
     _load(of, node, memory_mb, 1)
+    if of.rules.topologies[of.workers[worker].topology].limited:
+        broken = bring(of.rules, of.workers[worker].topology, worker, own, -1)
+        broken += bring(of.rules, of.workers[worker].topology, worker, node, 1)
+        of.state[0].short += BROKEN_MB * broken
 
 
 @inner

@@ -51,7 +51,7 @@ class Placed:
     worker, node
         Worker of every executor and node of every worker of a layout, -1 for none.
     overload
-        CPU and memory beyond what nodes have, as sums of Hz and MB; of tabu search in parts of what one asks for.
+        What is beyond limits, see `rank`; of tabu search CPU and memory in parts of what one asks for.
     cost
         That of its traffic, and all prices.
     """
@@ -73,10 +73,13 @@ class Placed:
 
 
 def rank(layout: Layout) -> tuple[float, float]:
-    """What is beyond the CPU (Hz) and memory (MB) of nodes, and the cost of traffic and all prices; less is better."""
+    """What is beyond limits, and the cost of traffic and all prices; less is better.
+
+    Of CPU in Hz, of memory in MB, of further limits as `rules` count it.
+    """
     left = layout.nodes["cpu_hz_left"], layout.nodes["memory_mb_left"]
-    overload = -sum(float(np.minimum(each, 0.0).sum()) for each in left)
     totals = layout.totals[0]
+    overload = float(totals["broken"]) - sum(float(np.minimum(each, 0.0).sum()) for each in left)
     changes = layout.move_price * totals["moved"] + layout.restart_price * totals["restarted"]
     return overload, float(totals["cost"] + totals["use_cost"] + changes)
 

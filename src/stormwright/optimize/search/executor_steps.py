@@ -13,7 +13,7 @@ from stormwright.optimize.kernel.compiled import inner
 from stormwright.optimize.kernel.costs import is_away, rise_of_executor, rise_of_swap
 from stormwright.optimize.kernel.draw import draw, draw_below
 from stormwright.optimize.kernel.records import NOWHERE, Layout
-from stormwright.optimize.kernel.steps import shift_executor, takes
+from stormwright.optimize.kernel.steps import rise_of_rules, shift_executor, takes
 from stormwright.optimize.search.accept import accepts, is_overloaded, may, note_step, price_of, restarted_by
 
 #: A rise of so many temperatures is not taken: one in 10 million would be.
@@ -60,17 +60,20 @@ def step_executor(layout: Layout, executor: int, temperature: float) -> None:
         return
     cpu_hz, memory_mb = layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb
     node, to_node = layout.workers[own].node, layout.workers[to].node
-    places = layout.executors[executor].places
+    limited = layout.topologies[layout.executors[executor].topology].limited
+    places, broken = layout.executors[executor].places, 1.0
     if (
         layout.workers[to].size + places <= layout.workers[to].most
         and layout.workers[own].size > places
         and (node == to_node or takes(layout, to_node, cpu_hz, memory_mb))
     ):
+        broken = rise_of_rules(layout, executor, to, NOWHERE) if limited else 0.0
+    if broken <= 0:
         rise = rise_of_executor(layout, executor, to)
         home, moved = layout.executors[executor].home, _moved_by(layout, executor, to)
         restarted = restarted_by(layout, own, -1, -int(home == own), node)
         restarted += restarted_by(layout, to, 1, int(home == to), to_node)
-        relieves = node != to_node and is_overloaded(layout, node, cpu_hz, memory_mb)
+        relieves = broken < 0 or (node != to_node and is_overloaded(layout, node, cpu_hz, memory_mb))
         price = price_of(layout, moved, restarted, node, to_node, cpu_hz)
         if may(layout, moved, restarted) and (relieves or accepts(layout, rise + price, temperature)):
             shift_executor(layout, executor, to)
@@ -100,13 +103,18 @@ def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) 
     node, to_node = layout.workers[own].node, layout.workers[to].node
     if node != to_node and not (takes(layout, to_node, cpu_hz, memory_mb) and takes(layout, node, -cpu_hz, -memory_mb)):
         return
+    limited = layout.topologies[layout.executors[executor].topology].limited
+    broken = rise_of_rules(layout, executor, to, other) if limited else 0.0
+    if broken > 0:
+        return
     moved = _moved_by(layout, executor, to) + _moved_by(layout, other, own)
     home, home_other = layout.executors[executor].home, layout.executors[other].home
     restarted = restarted_by(layout, own, 0, int(home_other == own) - int(home == own), node)
     restarted += restarted_by(layout, to, 0, int(home == to) - int(home_other == to), to_node)
     price = price_of(layout, moved, restarted, node, to_node, cpu_hz)
-    relieves = node != to_node and (
-        is_overloaded(layout, node, cpu_hz, memory_mb) or is_overloaded(layout, to_node, -cpu_hz, -memory_mb)
+    relieves = broken < 0 or (
+        node != to_node
+        and (is_overloaded(layout, node, cpu_hz, memory_mb) or is_overloaded(layout, to_node, -cpu_hz, -memory_mb))
     )
     hopeless = math.inf if relieves else _HOPELESS * temperature - price
     rise = rise_of_swap(layout, executor, other, hopeless)

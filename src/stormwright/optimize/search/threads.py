@@ -12,10 +12,12 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from stormwright.optimize.kernel.records import Layout
+from stormwright.optimize.kernel.rules import copied
 from stormwright.optimize.layout.regions import cut_into_regions
 from stormwright.optimize.search.anneal import Effort, Placed, anneal, stretches
 from stormwright.optimize.search.cooling import Cooling
@@ -122,9 +124,10 @@ def search_apart(layout: Layout, cooling: Cooling, effort: Effort, threads: int)
 
 def _copy(layout: Layout, rng: np.random.Generator) -> Layout:
     """A layout that another one may be searched beside, with random numbers of its own."""
-    own = {
+    own: dict[str, Any] = {
         name: value.copy()
         for name, value in layout._asdict().items()
         if isinstance(value, np.ndarray) and name not in _SHARED
     }
+    own["rules"] = copied(layout.rules)
     return Layout(**{**layout._asdict(), **own, "random": rng.integers(2**64, size=1, dtype=np.uint64)})

@@ -12,7 +12,7 @@ from stormwright.optimize.kernel.costs import rise_of_load, rise_of_worker, rise
 from stormwright.optimize.kernel.draw import draw, draw_below
 from stormwright.optimize.kernel.flows import note_costs
 from stormwright.optimize.kernel.records import NOWHERE, Layout
-from stormwright.optimize.kernel.steps import shift_worker, takes
+from stormwright.optimize.kernel.steps import carry_rules, rise_of_carrying, shift_worker, takes
 from stormwright.optimize.search.accept import accepts, is_overloaded, may, note_step, price_of, restarted_by
 from stormwright.optimize.search.executor_steps import NEIGHBOURS, draw_member
 
@@ -25,10 +25,13 @@ def step_worker(layout: Layout, worker: int, temperature: float) -> None:
     if to == node or layout.nodes[to].ports == 0:
         return
     cpu_hz, memory_mb = layout.workers[worker].cpu_hz, layout.workers[worker].memory_mb
+    broken = 1.0
     if layout.nodes[to].used < layout.nodes[to].ports and takes(layout, to, cpu_hz, memory_mb):
+        broken = rise_of_carrying(layout, worker, to, NOWHERE)
+    if broken <= 0:
         rise = rise_of_worker(layout, worker, to)
         moved, restarted = _moved_with(layout, worker, to), restarted_by(layout, worker, 0, 0, to)
-        relieves = is_overloaded(layout, node, cpu_hz, memory_mb)
+        relieves = broken < 0 or is_overloaded(layout, node, cpu_hz, memory_mb)
         more_nodes = int(layout.nodes[to].used == 0) - int(layout.nodes[node].used == 1)
         price = price_of(layout, moved, restarted, node, to, cpu_hz) + layout.node_price * more_nodes
         if may(layout, moved, restarted) and (relieves or accepts(layout, rise + price, temperature)):
@@ -74,11 +77,15 @@ def _swap_workers(layout: Layout, worker: int, other: int, temperature: float) -
         and takes(layout, node, -cpu_hz, -memory_mb)
     ):
         return
+    broken = rise_of_carrying(layout, worker, to, other)
+    if broken > 0:
+        return
     rise = rise_of_worker_swap(layout, worker, other)
     moved = _moved_with(layout, worker, to) + _moved_with(layout, other, node)
     restarted = restarted_by(layout, worker, 0, 0, to) + restarted_by(layout, other, 0, 0, node)
     price = price_of(layout, moved, restarted, node, to, cpu_hz)
     relieves = is_overloaded(layout, node, cpu_hz, memory_mb) or is_overloaded(layout, to, -cpu_hz, -memory_mb)
+    relieves = relieves or broken < 0
     if may(layout, moved, restarted) and (relieves or accepts(layout, rise + price, temperature)):
         _exchange(layout, worker, other)
         note_step(layout, rise, moved, restarted)
@@ -100,6 +107,10 @@ def _exchange(layout: Layout, worker: int, other: int) -> None:
     layout.workers[worker].rack, layout.workers[other].rack = layout.nodes[to].rack, layout.nodes[node].rack
     layout.workers_on[layout.nodes[to].first + layout.workers[worker].at] = worker
     layout.workers_on[layout.nodes[node].first + at] = other
+    carry_rules(layout, worker, node, -1)
+    carry_rules(layout, other, to, -1)
+    carry_rules(layout, worker, to, 1)
+    carry_rules(layout, other, node, 1)
     for moved in (worker, other):
         note_costs(layout, layout.workers[moved].topology)
 

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.kernel.records import NOWHERE, Layout, Records
+from stormwright.optimize.kernel.rules import Rules, clear, copied, is_limited, put_in, take_from
 from stormwright.optimize.small.remembered import Remembered, copy_array, remembered
+from stormwright.optimize.small.ruled import carry_rules
 
 #: Executors of a problem that is searched in this way.
 MOST_DENSE = 64
 
 STATE = np.dtype(
     [
-        *((name, np.float64) for name in ("cost", "overload", "price", "mean")),
+        *((name, np.float64) for name in ("cost", "overload", "broken", "price", "mean")),
         *((name, np.int64) for name in ("made", "idle", "patience")),
     ]
 )
@@ -36,8 +38,8 @@ class Dense(NamedTuple):
         What two executors exchange in both directions, shape (E, E).
     cpu, memory, topology, worker
         Of every executor, shape (E,); demand in parts of what one asks for on average; worker -1 for none.
-    node, size, movable
-        Of every worker, shape (W,); how many executors it has; whether it and its executors may move.
+    node, size, movable, topology_of
+        Of every worker, shape (W,); how many executors it has; whether it and its executors may move; its topology.
     first_worker, last_worker, most
         Of every topology, shape (T,): its workers, and executors that one of them may have.
     cpu_room, memory_room, cpu_left, memory_left, ports, used, node_rack
@@ -53,10 +55,12 @@ class Dense(NamedTuple):
     round, base, best
         The best placement of this round, the one that rounds begin from, and the best of all.
     state
-        Of `STATE`, one record: cost, overload, price of an overload, what an executor exchanges on average, steps made,
-        those since the round had a better placement, and how many of these end it.
+        Of `STATE`, one record: cost, overload, what of it is broken `rules`, price of an overload, what an executor
+        exchanges on average, steps made, those since the round had a better placement, and how many of these end it.
     random
         State of the random numbers, one number.
+    rules
+        What limits topologies beside CPU, memory, ports and places.
     inter_worker, inter_node, inter_rack
         Cost of a tuple by how far it goes, beyond that within a worker.
     """
@@ -69,6 +73,7 @@ class Dense(NamedTuple):
     node: IndexArray
     size: IndexArray
     movable: BoolArray
+    topology_of: IndexArray
     first_worker: IndexArray
     last_worker: IndexArray
     most: IndexArray
@@ -89,6 +94,7 @@ class Dense(NamedTuple):
     best: Remembered
     state: Records
     random: NDArray[np.uint64]
+    rules: Rules
     inter_worker: float
     inter_node: float
     inter_rack: float
@@ -125,6 +131,7 @@ class Dense(NamedTuple):
             node=node,
             size=np.zeros(num_workers, np.int64),
             movable=movable,
+            topology_of=_whole(workers["topology"]),
             first_worker=_whole(layout.topologies["first_worker"]),
             last_worker=_whole(layout.topologies["last_worker"]),
             most=_whole(layout.topologies["most"]),
@@ -145,6 +152,7 @@ class Dense(NamedTuple):
             best=remembered(worker, node),
             state=state,
             random=layout.random.copy(),
+            rules=copied(layout.rules),
             inter_worker=layout.inter_worker,
             inter_node=layout.inter_node,
             inter_rack=layout.inter_rack,
@@ -175,9 +183,13 @@ def restore(dense: Dense, kept: Remembered) -> None:
     copy_array(dense.cpu_room, dense.cpu_left)
     copy_array(dense.memory_room, dense.memory_left)
     dense.size[:] = 0
+    clear(dense.rules)
+    dense.state[0].broken = 0.0
     for executor in range(len(dense.worker)):
-        own = dense.worker[executor]
+        own, topology = dense.worker[executor], dense.topology[executor]
         if own != NOWHERE:
+            if is_limited(dense.rules, topology):
+                dense.state[0].broken += put_in(dense.rules, topology, executor, own, dense.node[own])
             dense.size[own] += 1
             dense.cpu_left[dense.node[own]] -= dense.cpu[executor]
             dense.memory_left[dense.node[own]] -= dense.memory[executor]
@@ -206,7 +218,7 @@ def add_up(dense: Dense) -> None:
                     dense.reach[executor, worker] += tps * dense.far[worker, dense.worker[other]]
         if dense.worker[executor] != NOWHERE:
             cost += dense.reach[executor, dense.worker[executor]]
-    overload = 0.0
+    overload = dense.state[0].broken
     for node in range(len(dense.ports)):
         overload += lack(dense.cpu_left[node]) + lack(dense.memory_left[node])
     dense.state[0].cost, dense.state[0].overload = cost / 2, overload if overload > NOTHING else 0.0
@@ -262,6 +274,9 @@ def shift(dense: Dense, executor: int, to: int) -> None:
     own, topology = dense.worker[executor], dense.topology[executor]
     dense.state[0].cost += dense.reach[executor, to] - dense.reach[executor, own]
     dense.worker[executor] = to
+    if is_limited(dense.rules, topology):
+        dense.state[0].broken += take_from(dense.rules, topology, executor, own, dense.node[own])
+        dense.state[0].broken += put_in(dense.rules, topology, executor, to, dense.node[to])
     dense.size[own] -= 1
     dense.size[to] += 1
     move_load(dense, dense.node[own], dense.node[to], dense.cpu[executor], dense.memory[executor])
@@ -279,6 +294,7 @@ def shift_worker(dense: Dense, worker: int, to: int) -> None:
     dense.node[worker] = to
     dense.used[node] -= 1
     dense.used[to] += 1
+    carry_rules(dense, worker, node, to)
     for executor in range(len(dense.worker)):
         if dense.worker[executor] == worker:
             move_load(dense, node, to, dense.cpu[executor], dense.memory[executor])

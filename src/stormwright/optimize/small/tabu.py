@@ -20,6 +20,7 @@ from collections.abc import Callable
 from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.kernel.draw import draw, draw_below
 from stormwright.optimize.kernel.records import Layout
+from stormwright.optimize.kernel.rules import is_limited
 from stormwright.optimize.small.dense import (
     MOST_DENSE,
     NOTHING,
@@ -32,6 +33,7 @@ from stormwright.optimize.small.dense import (
     shift_worker,
 )
 from stormwright.optimize.small.remembered import Remembered, copy
+from stormwright.optimize.small.ruled import broken_by_step
 from stormwright.optimize.small.workers import settle_workers
 
 #: Steps for which an executor may not return, at least, and up to so many more.
@@ -57,7 +59,7 @@ _STRETCH = 100
 def is_small(layout: Layout) -> bool:
     """Whether `improve_small` takes a layout: few executors, and only what it knows counts.
 
-    It knows fixed traffic, CPU, memory, ports and places in workers; no flows, no prices, no limits on changes.
+    It knows fixed traffic and all limits of placements; no flows, no prices, no limits on changes.
     """
     prices = layout.move_price, layout.restart_price, layout.node_price, layout.imbalance_price
     limited = layout.max_moves >= 0 or layout.max_restarts >= 0
@@ -82,7 +84,7 @@ def improve_small(layout: Layout, steps: int, is_over: Callable[[], bool]) -> tu
     looks = math.ceil(steps / free)
     while not is_over() if steps == 0 else dense.state[0]["made"] < looks:
         search(dense, _STRETCH if steps == 0 else looks)
-    _end_round(dense)
+    end_round(dense)
     restore(dense, dense.best)
     settle_workers(dense)
     keep(dense, dense.best)
@@ -103,7 +105,7 @@ def search(dense: Dense, looks: int) -> None:
     """
     for _ in range(looks):
         if dense.state[0].idle > dense.state[0].patience:
-            _end_round(dense)
+            end_round(dense)
             _begin_round(dense)
         _step(dense)
         dearer = _DEARER if dense.state[0].overload > 0 else 1 / _DEARER
@@ -136,7 +138,7 @@ def _step(dense: Dense) -> None:
     for number in range(len(dense.free_executors)):
         a = dense.free_executors[number]
         own, topology = dense.worker[a], dense.topology[a]
-        node, reach = dense.node[own], dense.reach[a, own]
+        node, reach, limited = dense.node[own], dense.reach[a, own], is_limited(dense.rules, topology)
         if dense.size[own] > 1:
             for worker in range(dense.first_worker[topology], dense.last_worker[topology]):
                 rise = dense.reach[a, worker] - reach
@@ -145,6 +147,8 @@ def _step(dense: Dense) -> None:
                 if dense.size[worker] >= dense.most[topology] or not dense.movable[worker]:
                     continue
                 over = overload_by(dense, node, dense.node[worker], dense.cpu[a], dense.memory[a])
+                if limited:
+                    over += broken_by_step(dense, a, worker, -1)
                 if rise + price * over < least and _may(dense, a, worker, -1, rise, over):
                     least, executor, partner, to, overload = rise + price * over, a, -1, worker, over
         for before in range(number):
@@ -158,6 +162,8 @@ def _step(dense: Dense) -> None:
                 continue
             cpu, memory = dense.cpu[a] - dense.cpu[b], dense.memory[a] - dense.memory[b]
             over = overload_by(dense, node, dense.node[other], cpu, memory)
+            if limited:
+                over += broken_by_step(dense, a, other, b)
             if rise + price * over < least and _may(dense, a, other, b, rise, over):
                 least, executor, partner, to, overload = rise + price * over, a, b, other, over
     if executor >= 0:
@@ -198,7 +204,7 @@ def _make(dense: Dense, executor: int, to: int, partner: int, over: float) -> No
 
 
 @compiled
-def _end_round(dense: Dense) -> None:
+def end_round(dense: Dense) -> None:
     """Note the best of a round, and whether the next begins from it.
 
     Always if it has less overload than what rounds begin from now, or the same and no more cost; if it costs more, with

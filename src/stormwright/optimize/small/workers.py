@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.small.dense import NOTHING, Dense, add_up, between, overload_by, shift_worker
+from stormwright.optimize.small.ruled import broken_by_worker
 
 
 @compiled
@@ -22,7 +23,8 @@ def settle_workers(dense: Dense) -> None:
             for node in range(len(dense.ports)):
                 if node == dense.node[candidate] or dense.used[node] >= dense.ports[node]:
                     continue
-                if overload_by(dense, dense.node[candidate], node, cpu, memory) > NOTHING:
+                over = overload_by(dense, dense.node[candidate], node, cpu, memory)
+                if over + broken_by_worker(dense, candidate, node) > NOTHING:
                     continue
                 rise = _rise(dense, candidate, node)
                 if rise < least:

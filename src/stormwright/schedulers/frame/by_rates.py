@@ -134,12 +134,9 @@ class RateSearch:
 
     @cached_property
     def _free(self) -> BoolArray:
-        """Topologies whose load was measured, and whose limits a search knows; shape (T,)."""
-        problem = self.problem
-        asks = np.any(problem.executor_demand[2:] > 0, axis=0)
-        held = np.bincount(problem.executor_topology, asks, len(problem.topologies)) > 0
-        held[list(problem.component_limits)] = True
-        return ~held & (self._profile.rate_tps > 0)
+        """Topologies whose load was measured, shape (T,)."""
+        free: BoolArray = self._profile.rate_tps > 0
+        return free
 
     def improved(self, slots: IntArray, effort: Effort) -> IntArray:
         """A better placement than `slots`, which is complete and keeps all limits; or what runs, if that is as good.

@@ -16,9 +16,10 @@ from stormwright.optimize.layout.objective import Prices
 from stormwright.optimize.search.anneal import Placed
 from stormwright.optimize.search.budget import Budget
 from stormwright.schedulers.draft.draft import Draft
-from stormwright.schedulers.frame.layouts import layout_of, limited_workers, take_over
+from stormwright.schedulers.frame.layouts import layout_of, mended_first, take_over
 from stormwright.schedulers.frame.search import draft_of
 from stormwright.schedulers.frame.waiting import Plan, plan_with_last_resort
+from stormwright.schedulers.mend.asked import leave_out_what_asks_too_much
 from stormwright.schedulers.mend.repair import make_room
 from stormwright.schedulers.placing.admission import admit, densest_first, find_wanted
 from stormwright.schedulers.placing.staying import choose_slots, keep_slots, restore_cheaper, swap_nodes
@@ -104,8 +105,7 @@ class TrafficSearch:
         make_room(draft, is_late=budget.is_late)
         slots = choose_slots(draft)
         arranged = draft_of(draft.problem, slots)
-        held = limited_workers(arranged)
-        layout, order = self._layout(arranged, task.links, held)
+        layout, order = self._layout(arranged, task.links, [False] * len(arranged.node))
         take_over(arranged, order, budget.improve(layout))
         return Plan(keep_slots(arranged, slots), draft.reasons)
 
@@ -122,8 +122,8 @@ class TrafficSearch:
             layout, order = self._layout(draft, links, draft.fixed)
             construct(layout, densest_first(problem, links.pull_of_executors(), wanted))
             take_over(draft, order, Placed.of(layout))
-            if problem.greylisted_supervisors or any(limited_workers(draft)):
-                # What is left out decides whether they are used; the search keeps nothing apart.
+            if problem.greylisted_supervisors or mended_first(layout):
+                # What is left out decides whether they are used.
                 make_room(draft, is_late=budget.is_late)
             return draft
 
@@ -135,11 +135,11 @@ class TrafficSearch:
         What is left out leaves room to others, so these are then searched once more.
         """
         for _ in range(2):
-            held = [fixed or limited for fixed, limited in zip(draft.fixed, limited_workers(draft), strict=True)]
-            layout, order = self._layout(draft, links, held)
+            layout, order = self._layout(draft, links, draft.fixed)
             take_over(draft, order, budget.improve(layout, share))
             left_out = len(draft.reasons)
             make_room(draft, is_late=budget.is_late)
+            leave_out_what_asks_too_much(draft)
             if len(draft.reasons) == left_out or budget.is_late():
                 return
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from stormwright.model import UNPLACED, CostWeights
-from stormwright.model.arrays import BoolArray, IndexArray
+from stormwright.model.arrays import IndexArray
 from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.objective import Prices
 from stormwright.optimize.layout.start import Workers, make_layout
 from stormwright.optimize.search.anneal import Placed
+from stormwright.optimize.small.tabu import is_small
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.kit.limits import max_executors_per_worker
 
@@ -63,12 +64,6 @@ def take_over(draft: Draft, order: IndexArray, placed: Placed) -> None:
     draft.node = node.tolist()
 
 
-def limited_workers(draft: Draft) -> list[bool]:
-    """Whether the search knows not all limits of a worker's topology, of every worker."""
-    problem = draft.problem
-    asks: BoolArray = np.any(problem.executor_demand[2:], axis=0)  # for anything but CPU and memory
-    limited = [
-        topology in problem.component_limits or bool(asks[problem.executors_of(topology)].any())
-        for topology in range(len(problem.topologies))
-    ]
-    return [limited[topology] for topology in draft.topology]
+def mended_first(layout: Layout) -> bool:
+    """Whether a layout is made valid before it is searched: with limits that most steps do not mend, only keep."""
+    return bool(layout.topologies["limited"].any()) and not is_small(layout)

@@ -19,6 +19,8 @@ class Traits:
     ----------
     heeds_limits
         It keeps to what nodes have: CPU, memory, generic resources, and hosts that are set apart.
+    heeds_requests
+        It keeps to what is asked of nodes and of the heaps of workers, where the cluster's own scheduler goes by that.
     handles_isolation
         It gives isolated topologies hosts of their own by itself; for others `Isolating` does.
     heeds_tags
@@ -49,6 +51,7 @@ class Traits:
     """
 
     heeds_limits: bool = True
+    heeds_requests: bool = False
     handles_isolation: bool = False
     heeds_tags: bool = False
     keeps_untagged_apart: bool = False
@@ -77,7 +80,7 @@ def declared(kind: object, **otherwise: Any) -> Traits:
 
 
 #: What holds of a scheduler also where another one is around it.
-_PASSED_ON = ("uses_forecast", "moves_running", "near_what_runs", "adapts")
+_PASSED_ON = ("uses_forecast", "heeds_requests", "moves_running", "near_what_runs", "adapts")
 
 
 def passed_on(scheduler: object, traits: Traits) -> dict[str, Any]:

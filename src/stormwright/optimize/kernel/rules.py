@@ -1,0 +1,284 @@
+"""Limits beside CPU, memory, ports and places, counted as a placement changes: whatever search changes it.
+
+They are of components that may not share a worker, of executors of a component on a node, of further resources of
+nodes (generic ones such as GPUs, and what is asked for where a scheduler of Storm's goes by that), of the heap of
+workers, and of memory that components share. All follow from how many executors of each component a worker and a node
+have, and from sums. So nobody tries in thought: a change is made here, `put_in` and the others return by how much more
+is broken, and what is not wanted is made back. Amounts are multiples of one power of two, and units are powers of two
+(`layout.ruling` sees to that), which leaves no trace of rounding.
+
+What is broken is counted: 1 for each pair in a worker that may not be together and for each executor too many on a
+node, and what lacks of a resource or of heap in parts of what one executor asks for on average.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.optimize.kernel.compiled import inner, seldom
+from stormwright.optimize.kernel.records import NOWHERE, Records
+
+#: Of a topology: its first worker, how many components it has, and what they share; where its tables are in `counts`,
+#: `NOWHERE` for none: workers × components, nodes × components, components × components, components.
+RULED = np.dtype(
+    [
+        *((name, np.int64) for name in ("first_worker", "components", "first_region", "last_region")),
+        *((name, np.int64) for name in ("held", "on", "apart", "most")),
+        ("limited", np.bool_),
+    ],
+    align=True,
+)
+#: Memory that components share, in MB: heap of a worker, all memory of a worker, and memory of a node; and where
+#: `counts` says which components.
+REGION = np.dtype([("heap", np.float64), ("memory", np.float64), ("on_node", np.float64), ("users", np.int64)])
+
+#: How many resources there are, and which of them shared memory takes, `NOWHERE` for none; where tables are in
+#: `amounts`, and the components of executors in `counts`.
+SHELF = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            *("resources", "memory", "component", "first_held", "end_held"),
+            *("demand", "unit", "room", "left", "heap_room", "heap_left", "used", "end"),
+        )
+    ]
+)
+
+
+class Rules(NamedTuple):
+    """What limits topologies further, and what of it a placement takes.
+
+    All tables are in two arrays, as each array more makes every call dearer that is handed them.
+
+    Parameters
+    ----------
+    topologies, regions
+        Of `RULED` and of `REGION`.
+    shelf
+        Of `SHELF`, one record.
+    counts
+        Which component of its topology every executor is of. Of topologies where that counts: whether executors of two
+        components may not share a worker, how many of each a node may have, and which components share memory; then how
+        many of each component every worker and every node has.
+    amounts
+        What executors ask for, E × (K + 1), of K resources of nodes and of the heap of workers; the units in which a
+        lack of these is counted, K + 1; what nodes have, N × K, and what of it is left; heap of workers, W, and what of
+        it is left; what workers take of the resources, W × K.
+    asked
+        Scratch of construction: what is still to be placed asks for, shape (K,).
+    """
+
+    topologies: Records
+    regions: Records
+    shelf: Records
+    counts: IndexArray
+    amounts: FloatArray
+    asked: FloatArray
+
+
+def copied(rules: Rules) -> Rules:
+    """The same with books of its own."""
+    return rules._replace(counts=rules.counts.copy(), amounts=rules.amounts.copy(), asked=rules.asked.copy())
+
+
+@inner
+def clear(rules: Rules) -> None:
+    """Nothing is placed."""
+    shelf = rules.shelf[0]
+    for at in range(shelf.left, shelf.heap_room):
+        rules.amounts[at] = rules.amounts[at - shelf.left + shelf.room]
+    for at in range(shelf.heap_left, shelf.used):
+        rules.amounts[at] = rules.amounts[at - shelf.heap_left + shelf.heap_room]
+    for at in range(shelf.used, shelf.end):
+        rules.amounts[at] = 0.0
+    for at in range(shelf.first_held, shelf.end_held):
+        rules.counts[at] = 0
+
+
+@inner
+def is_limited(rules: Rules, topology: int) -> bool:
+    """Whether anything here limits a topology; if not, nothing of it needs to be noted."""
+    return bool(rules.topologies[topology].limited)
+
+
+@inner
+def demand_of(rules: Rules, executor: int, resource: int) -> float:
+    """What an executor asks for of a resource; the last one is heap."""
+    shelf = rules.shelf[0]
+    return float(rules.amounts[shelf.demand + executor * (shelf.resources + 1) + resource])
+
+
+@inner
+def left_on(rules: Rules, node: int, resource: int) -> float:
+    """What a node has left of a resource."""
+    shelf = rules.shelf[0]
+    return float(rules.amounts[shelf.left + node * shelf.resources + resource])
+
+
+@inner
+def put_in(rules: Rules, topology: int, executor: int, worker: int, node: int) -> float:
+    """Put an executor into a worker that is on a node; how much more is broken.
+
+    Parameters
+    ----------
+    rules
+        Written.
+    topology, executor, worker, node
+        Which; the executor is in no worker as yet.
+    """
+    return _change(rules, topology, executor, worker, node, 1)
+
+
+@inner
+def take_from(rules: Rules, topology: int, executor: int, worker: int, node: int) -> float:
+    """Take an executor out of a worker that is on a node; how much more is broken, which is never above 0.
+
+    Parameters
+    ----------
+    rules
+        Written.
+    topology, executor, worker, node
+        Which; the executor is in that worker.
+    """
+    return _change(rules, topology, executor, worker, node, -1)
+
+
+@seldom
+def rise_of_step(rules: Rules, topology: int, executor: int, places: tuple[int, int, int, int], partner: int) -> float:
+    """How much more would be broken if an executor went to another worker, and a partner, if any, came from there.
+
+    Parameters
+    ----------
+    rules
+        As before afterwards.
+    topology, executor
+        Which.
+    places
+        Its worker and the node of that; the other worker and its node.
+    partner
+        -1 for none.
+    """
+    own, node, to, to_node = places
+    total = 0.0
+    for back in range(2):  # there, and back: one place in the code for each change
+        for turn in range(4):
+            # What leaves goes first.
+            moved = executor if turn % 2 == 0 else partner
+            if moved < 0:
+                continue
+            leaves_own = (moved == executor) == (back == 0)
+            if turn >= 2:
+                leaves_own = not leaves_own
+            worker, on = (own, node) if leaves_own else (to, to_node)
+            broken = _change(rules, topology, moved, worker, on, -1 if turn < 2 else 1)
+            total += broken if back == 0 else 0.0
+    return total
+
+
+@seldom
+def _change(rules: Rules, topology: int, executor: int, worker: int, node: int, sign: int) -> float:
+    of, shelf = rules.topologies[topology], rules.shelf[0]
+    component = rules.counts[shelf.component + executor]
+    row = of.held + (worker - of.first_worker) * of.components
+    broken = 0.0
+    if of.apart != NOWHERE:
+        beside = 0
+        for other in range(of.components):
+            if rules.counts[of.apart + component * of.components + other] > 0:
+                beside += rules.counts[row + other] - int(sign < 0 and other == component)
+        broken += sign * beside
+    if of.on != NOWHERE:
+        broken += _crowd(rules, topology, component, node, sign)
+    for resource in range(shelf.resources + 1):
+        amount = sign * demand_of(rules, executor, resource)
+        if amount != 0:
+            broken += _use(rules, worker, node, resource, amount)
+    rules.counts[row + component] += sign
+    for region in range(of.first_region, of.last_region):
+        if rules.counts[rules.regions[region].users + component] == 0:
+            continue
+        # Whether this is its only user, in the worker and on the node, while it is there.
+        if _users(rules, region, row, of.components) == max(sign, 0):
+            broken += _use(rules, worker, node, shelf.resources, sign * rules.regions[region].heap)
+            broken += _use(rules, worker, node, shelf.memory, sign * rules.regions[region].memory)
+        at = of.on + node * of.components
+        if rules.regions[region].on_node > 0 and _users(rules, region, at, of.components) == max(sign, 0):
+            broken += _take(rules, node, shelf.memory, sign * rules.regions[region].on_node)
+    return broken
+
+
+@seldom
+def bring(rules: Rules, topology: int, worker: int, node: int, sign: int) -> float:
+    """Let a worker with all that is in it come to a node, or leave it; how much more is broken.
+
+    Parameters
+    ----------
+    rules
+        Written.
+    topology, worker, node
+        Which.
+    sign
+        1 to come, -1 to leave.
+    """
+    of, shelf, broken = rules.topologies[topology], rules.shelf[0], 0.0
+    for resource in range(shelf.resources):
+        amount = rules.amounts[shelf.used + worker * shelf.resources + resource]
+        broken += _take(rules, node, resource, sign * amount)
+    if of.on == NOWHERE:
+        return broken
+    row, at = of.held + (worker - of.first_worker) * of.components, of.on + node * of.components
+    for region in range(of.first_region, of.last_region):
+        here = _users(rules, region, row, of.components)
+        others = _users(rules, region, at, of.components) - (here if sign < 0 else 0)
+        if here > 0 and others == 0:
+            broken += _take(rules, node, shelf.memory, sign * rules.regions[region].on_node)
+    for component in range(of.components):
+        broken += _crowd(rules, topology, component, node, sign * rules.counts[row + component])
+    return broken
+
+
+@inner
+def _crowd(rules: Rules, topology: int, component: int, node: int, more: int) -> float:
+    """Note so many more executors of a component on a node; how many more are too many."""
+    of = rules.topologies[topology]
+    at, most = of.on + node * of.components + component, rules.counts[of.most + component]
+    before = rules.counts[at]
+    rules.counts[at] = before + more
+    return float(max(before + more - most, 0) - max(before - most, 0))
+
+
+@inner
+def _users(rules: Rules, region: int, at: int, components: int) -> int:
+    """How many executors of those counted in a row use a region."""
+    total = 0
+    for component in range(components):
+        if rules.counts[rules.regions[region].users + component] > 0:
+            total += rules.counts[at + component]
+    return total
+
+
+@inner
+def _use(rules: Rules, worker: int, node: int, resource: int, amount: float) -> float:
+    """Let a worker take so much more of its heap, or of a resource of its node; how much more is broken."""
+    shelf = rules.shelf[0]
+    if resource == shelf.resources:
+        return _lack(rules, shelf.heap_left + worker, resource, amount)
+    rules.amounts[shelf.used + worker * shelf.resources + resource] += amount
+    return _take(rules, node, resource, amount)
+
+
+@inner
+def _take(rules: Rules, node: int, resource: int, amount: float) -> float:
+    shelf = rules.shelf[0]
+    return _lack(rules, shelf.left + node * shelf.resources + resource, resource, amount)
+
+
+@inner
+def _lack(rules: Rules, at: int, resource: int, amount: float) -> float:
+    """Take an amount from what is left somewhere; by how much more that is below 0, in units of the resource."""
+    left = rules.amounts[at]
+    rules.amounts[at] = left - amount
+    return float((max(amount - left, 0.0) - max(-left, 0.0)) / rules.amounts[rules.shelf[0].unit + resource])

@@ -1,0 +1,163 @@
+"""From a problem to what limits a placement beside CPU, memory, ports and places."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stormwright.model import Problem
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.model.limits.asked import Asked, Shared
+from stormwright.model.limits.components import NO_LIMIT
+from stormwright.model.limits.limit import RELATIVE_TOLERANCE
+from stormwright.optimize.kernel.compiled import compiled
+from stormwright.optimize.kernel.records import NOWHERE, Records
+from stormwright.optimize.kernel.rules import REGION, RULED, SHELF, Rules, is_limited, put_in
+
+#: Bits of a sum of amounts that count.
+_BITS = 50
+
+#: Room left for rounding in sums; a part of that which a valid placement may use.
+_TOLERANCE = RELATIVE_TOLERANCE / 2
+
+#: Below any amount that is asked for.
+_LEAST = 1e-9
+
+
+def make_rules(problem: Problem, first_worker: IndexArray, worker_topology: IndexArray) -> Rules:
+    """The rules of a problem, with nothing placed.
+
+    Parameters
+    ----------
+    problem
+        Its generic resources, its limits on components, and what is asked for where that counts.
+    first_worker
+        The first worker of every topology, shape (T,).
+    worker_topology
+        Topology of every worker, rising, shape (W,).
+    """
+    asked = Asked.of(problem)
+    demand, room = problem.executor_demand[2:], problem.node_capacity[2:]
+    heap, most_heap = np.zeros(problem.num_executors), np.full(len(problem.topologies), np.inf)
+    if asked is not None:
+        demand, room = np.vstack([demand, asked.demand]), np.vstack([room, asked.capacity])
+        heap, most_heap = asked.heap, asked.most_heap
+    shared = () if asked is None else asked.shared
+    limited = np.full(len(problem.topologies), asked is not None)
+    limited |= np.bincount(problem.executor_topology, demand.any(axis=0), len(limited)) > 0
+    limited[list(problem.component_limits)] = True
+    amounts = np.vstack([demand, heap])
+    most = amounts.sum(axis=1) + sum(map(sum, (each[2:] for each in shared))) * max(len(worker_topology), 1)
+    step = np.exp2(np.ceil(np.log2(np.maximum(most, _LEAST))) - _BITS)
+    askers = np.maximum((amounts > 0).sum(axis=1), 1)
+    unit = np.exp2(np.rint(np.log2(np.maximum(amounts.sum(axis=1) / askers, _LEAST))))
+    amounts = np.rint(amounts / step[:, None]) * step[:, None]
+    has, heaps = _room(room.T, most[:-1], step[:-1]), _room(most_heap[worker_topology], most[-1], step[-1])
+    shelf = np.zeros(1, SHELF)
+    shelf["resources"], shelf["memory"] = len(demand), NOWHERE if asked is None else len(demand) - 1
+    used = np.zeros(len(worker_topology) * len(demand))
+    rooms = {"room": has, "left": has, "heap_room": heaps, "heap_left": heaps}
+    table = _shelved(shelf, demand=amounts.T, unit=unit, **rooms, used=used, end=used[:0])
+    topologies, regions = np.zeros(len(limited), RULED), np.zeros(len(shared), REGION)
+    topologies["limited"], topologies["first_worker"] = limited, first_worker
+    for region, each in zip(regions, shared, strict=True):
+        for name, amount, of in (("heap", each.heap, -1), ("memory", each.heap + each.off_heap, -2)):
+            region[name] = np.rint(amount / step[of]) * step[of]
+        region["on_node"] = np.rint(each.on_node / step[-2]) * step[-2]
+    workers = np.bincount(worker_topology, minlength=len(limited))
+    counts = _count(problem, topologies, regions, shared, workers, shelf)
+    return Rules(topologies, regions, shelf, counts, table, np.zeros(len(demand)))
+
+
+def _shelved(shelf: Records, **tables: FloatArray) -> FloatArray:
+    """Tables in one array, one after the other; where each begins is noted."""
+    begins = np.cumsum([0, *(table.size for table in tables.values())])
+    for name, begin in zip(tables, begins.tolist(), strict=False):
+        shelf[name] = begin
+    return np.concatenate([table.ravel() for table in tables.values()])
+
+
+def _room(room: FloatArray, most: FloatArray, step: FloatArray) -> FloatArray:
+    """Room in multiples of a step; as good as infinite where it is more than all that is asked for."""
+    with np.errstate(invalid="ignore"):
+        able: FloatArray = np.where(room > most, np.inf, np.rint(room * (1 + _TOLERANCE) / step) * step)
+    return np.array(able, order="C")
+
+
+def _count(
+    problem: Problem,
+    topologies: Records,
+    regions: Records,
+    shared: tuple[Shared, ...],
+    workers: IndexArray,
+    shelf: Records,
+) -> IndexArray:
+    """All tables of counts, one after the other, with nothing placed; where each begins is noted."""
+    tables: list[IndexArray] = []
+    ends = [0]
+
+    def begin(table: IndexArray | BoolArray) -> int:
+        tables.append(table.ravel().astype(np.int64))
+        ends.append(ends[-1] + table.size)
+        return ends[-2]
+
+    for name in ("held", "on", "apart", "most"):
+        topologies[name] = NOWHERE
+    shelf["component"] = 0
+    for topology in problem.topologies:
+        begin(topology.executor_component)
+    of_region = np.array([each.topology for each in shared], np.int64)
+    topologies["first_region"] = np.searchsorted(of_region, np.arange(len(topologies)))
+    topologies["last_region"] = np.searchsorted(of_region, np.arange(len(topologies)), side="right")
+    for region, each in zip(regions, shared, strict=True):
+        region["users"] = begin(np.isin(np.arange(len(problem.topologies[each.topology].components)), each.of))
+    limited = np.flatnonzero(topologies["limited"]).tolist()
+    crowded = []
+    for index in limited:
+        of, limits = topologies[index], problem.component_limits.get(index)
+        of["components"] = len(problem.topologies[index].components)
+        if limits is not None and limits.incompatible.any():
+            of["apart"] = begin(limits.incompatible)
+        most = np.full(of["components"], NO_LIMIT) if limits is None else limits.most_on_node
+        own = regions[of["first_region"] : of["last_region"]]
+        if most.min(initial=NO_LIMIT) < NO_LIMIT or np.any(own["on_node"] > 0):
+            of["most"] = begin(most)
+            crowded.append(index)
+    shelf["first_held"] = ends[-1]
+    for index in limited:
+        topologies[index]["held"] = begin(np.zeros(workers[index] * topologies[index]["components"], np.int64))
+    for index in crowded:
+        topologies[index]["on"] = begin(np.zeros(len(problem.supervisors) * topologies[index]["components"], np.int64))
+    shelf["end_held"] = ends[-1]
+    return np.concatenate([np.empty(0, np.int64), *tables])
+
+
+def only_of(rules: Rules, executors: IndexArray) -> Rules:
+    """The same of some executors only, which are numbered anew."""
+    counts, amounts, shelf = rules.counts, rules.amounts, rules.shelf[0]
+    width, begin = int(shelf["resources"]) + 1, int(shelf["demand"])
+    asked = amounts[begin : int(shelf["unit"])].reshape(-1, width)[executors].ravel()
+    counts, amounts = counts.copy(), amounts.copy()
+    counts[: len(executors)] = rules.counts[executors]
+    amounts[begin : begin + len(asked)] = asked
+    return rules._replace(counts=counts, amounts=amounts)
+
+
+@compiled
+def settle(rules: Rules, topology: IndexArray, worker: IndexArray, node: IndexArray) -> float:
+    """Put all executors into their workers; what is broken.
+
+    Parameters
+    ----------
+    rules
+        With nothing placed.
+    topology, worker
+        Of every executor, worker -1 for none, shape (E,), int64.
+    node
+        Of every worker, shape (W,), int64.
+    """
+    broken = 0.0
+    for executor in range(len(worker)):
+        if worker[executor] != NOWHERE and is_limited(rules, topology[executor]):
+            own = worker[executor]
+            broken += put_in(rules, topology[executor], executor, own, node[own])
+    return broken
