@@ -102,7 +102,7 @@ def test_what_if_takes_changes_as_the_verb_does():
         ({"link": "fast"}, "should be a speed above 0 as in 1gbit"),
         ({"link": -5.0}, "should be a speed above 0, in bits per second, got -5"),
         ({"add_nodes": -1}, "should be a number of nodes from 0"),
-        ({"parallelism": {"b": 0}}, "should be a number of executors from 1 on"),
+        ({"parallelism": {"b": 0}}, "should be a number of executors from 1 to 100,000"),
         ({"scheduler": 42}, r"a method schedule\(problem\), got int"),
     ):
         with pytest.raises(InputError, match=said):

@@ -26,8 +26,8 @@ from stormwright.schedulers.kit.warm_up import warm_up
 #: Names that are shown of those that there are.
 _SHOWN = 3
 
-#: Factors of rates, and nodes or executors to add, beyond which numbers are slips.
-_MOST_FACTOR, _MOST_ADDED = 1e6, 10_000_000
+#: Factors of rates, and nodes or executors to add, beyond which numbers are slips: larger clusters are not promised.
+_MOST_FACTOR, _MOST_ADDED = 1e6, 100_000
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def _out_of_range(changes: Changes) -> Iterator[Fault]:
             yield Fault(f"should be a factor above 0, got {factor:g}", f"rate {name}".rstrip())
     for (_, component), executors in changes.parallelism.items():
         if not 1 <= executors <= _MOST_ADDED:
-            yield Fault(f"should be a number of executors from 1 on, got {executors}", component)
+            yield Fault(f"should be a number of executors from 1 to {_MOST_ADDED:,}, got {executors}", component)
     if not 0 <= changes.add_nodes <= _MOST_ADDED:
         yield Fault(f"should be a number of nodes from 0 to {_MOST_ADDED:,}, got {changes.add_nodes}", "nodes to add")
     if changes.link_bps is not None and not 0 < changes.link_bps < np.inf:
