@@ -182,6 +182,7 @@ def command(
     topologies the probe in `topology.auto.task.hooks`.
     """
     from stormwright.controller.planning.plan import MoveBudget
+    from stormwright.experiments.live_trials import LiveTrials
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.schedulers.kit.resolve import rules_in
     from stormwright.service.kept.history import HistorySettings
@@ -212,7 +213,9 @@ def command(
     with (
         alone(state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK),
         shown(),
-        Service(settings, scheduler, scheduler_name, gateway, by_goal(scheduler_name, assignments, anew)) as service,
+        Service(
+            settings, scheduler, scheduler_name, gateway, by_goal(scheduler_name, assignments, anew), LiveTrials()
+        ) as service,
     ):
         _end_at_signals(stop)
         say(f"serving at http://{host}:{port}, deciding with {scheduler_name}, mode {service.guard.modes.default}")
