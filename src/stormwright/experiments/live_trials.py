@@ -20,6 +20,10 @@ from stormwright.service.pages.trials import Change, Table
 #: Topologies of which a table tells.
 _MOST = 50
 
+_UNITS = (
+    "Cost is the weighted traffic, less is better; traffic is in tuples/s, the last column the seconds that it took."
+)
+
 
 class LiveTrials:
     """Answers of the schedulers and predictions that the command line has, too."""
@@ -39,7 +43,7 @@ class LiveTrials:
         found = compare(problem, choose_schedulers(",".join(schedulers)))
         table = comparison_table(found)
         failed = [f"{row.label}: {row.error}" for row in found.rows if row.error]
-        return Table(["scheduler", *table.head[1:]], table.rows, [*found.notes, *failed])
+        return Table(["scheduler", *table.head[1:]], table.rows, [*found.notes, *failed, _UNITS])
 
     def what_if(self, problem: Problem, change: Change) -> Table:
         """What a change would bring, beside today.
@@ -70,7 +74,7 @@ class LiveTrials:
             notes.append(f"and {counted(len(names) - _MOST, 'topology')} more: the command line tells all")
         for topology, count, reasons in found.assignment.reasons_together():
             notes.append(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
-        return Table(["topology", "", "trees/s asked", "can reach", "latency", "limited by"], rows, notes)
+        return Table(["topology", "", "trees/s asked", "can reach", "latency", "limited by"], rows, notes, texts=(1, 5))
 
 
 def _rows(names: Mapping[str, str], today: Prediction | None, then: Prediction) -> Iterator[list[str]]:

@@ -81,7 +81,7 @@ def ask_to_compare(known: Known, form: Form) -> str:
     faults = [Fault(f"there is no scheduler {name}", "scheduler") for name in names if name not in there]
     if faults or not names:
         raise InputError("compare", faults or [Fault("tick at least one scheduler", "scheduler")])
-    command = f"stormwright compare FILE --scheduler {','.join(names)}"
+    command = f"stormwright compare problem.json --schedulers {','.join(names)}"
     title = f"Compare {', '.join(names)}"
     return f"/try/{known.trials.ask(title, command, lambda: trials.compare(problem, names)).id}"
 
@@ -100,7 +100,8 @@ def ask_what_if(known: Known, form: Form) -> str:
     if not told:
         raise InputError("what if", [Fault("nothing is to be different: fill in at least one field", "form")])
     title = f"What if {told}"
-    return f"/try/{known.trials.ask(title, f'stormwright whatif FILE {told}', lambda: trials.what_if(problem, change)).id}"
+    command = f"stormwright whatif problem.json {told}"
+    return f"/try/{known.trials.ask(title, command, lambda: trials.what_if(problem, change)).id}"
 
 
 def _ready(known: Known) -> tuple[Trials, Problem]:

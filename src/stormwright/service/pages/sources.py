@@ -37,6 +37,6 @@ class Sources:
     problem: Callable[[], Problem | None]
     status: Callable[[], ServiceStatus | None] = lambda: None
     age_s: Callable[[], float | None] = lambda: None
-    unfit: Callable[[], Mapping[str, str]] = field(default=lambda: {})
+    unfit: Callable[[], Mapping[str, str]] = field(default=dict)
     desk: Desk | None = None
     trials: Trials | None = None

@@ -25,11 +25,22 @@ _KEPT, _WAITING = 50, 8
 
 @dataclass(frozen=True)
 class Table:
-    """An answer as a table of texts; the first cell of each row names it."""
+    """An answer as a table of texts.
+
+    Parameters
+    ----------
+    head, rows
+        Its cells; the first of each row names it.
+    notes
+        What one has to know to read it.
+    texts
+        Columns (by index) that hold no figures.
+    """
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
+    texts: Sequence[int] = ()
 
 
 @dataclass(frozen=True)

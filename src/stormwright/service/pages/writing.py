@@ -61,11 +61,12 @@ def written(page: Page, known: Known) -> str:
     """A page as HTML."""
     modes, status, scene = known.modes(), known.status(), known.scene()
     facts = {
-        "mode": modes.default if modes else None,
+        "mode": modes.default if modes and status else None,
         "scheduler": status.scheduler if status else None,
         "nimbus_age_s": known.sources.age_s() if status and scene else None,
         "load_age_s": status.pipeline.get("profile_age_s") if status else None,
         "name": scene.problem.name if scene and not status else None,
+        "served": status is not None,
     }
     template = _environment().get_template(f"{page.template}.html.j2")
     return template.render(page=page, facts=facts, navigation=NAVIGATION, version=__version__, **page.shows)

@@ -15,6 +15,7 @@ const refresh = async () => {
     part.replaceChildren(...next.childNodes);
     for (const name of opened) if (name) document.getElementById(name)?.setAttribute("open", "");
   }
+  remember();
 };
 
 const state = document.getElementById("live");
@@ -44,14 +45,17 @@ const listen = () => {
 listen();
 
 // A name that was given once need not be given again.
-for (const field of document.querySelectorAll("input[name=by]")) {
-  try {
-    field.value ||= localStorage.getItem("by") ?? "";
-    field.addEventListener("change", () => localStorage.setItem("by", field.value));
-  } catch { /* the browser keeps nothing */ }
-}
-for (const button of document.querySelectorAll("button[data-sure]")) {
-  button.addEventListener("click", (event) => {
-    if (button.form.checkValidity() && !confirm(button.dataset.sure)) event.preventDefault();
-  });
-}
+const remember = () => {
+  for (const field of document.querySelectorAll("input[name=by]")) {
+    try { field.value ||= localStorage.getItem("by") ?? ""; } catch { /* the browser keeps nothing */ }
+  }
+};
+remember();
+document.addEventListener("change", (event) => {
+  if (event.target.name !== "by") return;
+  try { localStorage.setItem("by", event.target.value); } catch { /* as above */ }
+});
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("button[data-sure]");
+  if (button?.form.checkValidity() && !confirm(button.dataset.sure)) event.preventDefault();
+});

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, log10
 from datetime import UTC, datetime
+from math import ceil, floor, log10
 
 from markupsafe import Markup
 
@@ -92,11 +92,11 @@ def _path(points: Sequence[tuple[float, float]], gap: float) -> str:
     return "".join(parts) + (f"h{1}" if len(points) == 1 else "")
 
 
-def _step(line: Line, x) -> float:  # type: ignore[no-untyped-def]
+def _step(line: Line, x: Callable[[float], float]) -> float:
     """Beyond which two points are not joined: nothing was measured in between."""
     apart = sorted(b - a for (a, _), (b, _) in zip(line.points, line.points[1:], strict=False))
     usual = apart[len(apart) // 2] if apart else 1
-    return float(x(_GAP * usual) - x(0))
+    return x(_GAP * usual) - x(0)
 
 
 def _nice(most: float) -> float:

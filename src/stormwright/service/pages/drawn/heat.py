@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 from markupsafe import Markup
 
 from stormwright.service.pages.drawn.svg import add, drawing, markup, shortened, titled
 from stormwright.service.pages.seen.flows import Heat
 
-_CELL, _GAP, _SIDE, _HEAD, _LETTER, _MOST = 22, 2, 8, 10, 6.4, 16
+_CELL, _GAP, _SIDE, _HEAD, _LETTER, _MOST = 22, 2, 8, 10, 7.6, 15
 
 
 def heat_map(heat: Heat) -> Markup:
-    """Rows send, columns receive; the darker a cell, the more. What stays in a place is not coloured."""
+    """Rows send, columns receive; the stronger a colour, the more. What stays in a place is not coloured."""
     step, count = _CELL + _GAP, len(heat.names)
-    names = [shortened(name, _MOST) for name in heat.names]
+    names = [shortened(name, _MOST) for name in without_domain(heat.names)]
     side = max(map(len, names), default=0) * _LETTER + _SIDE
     crossing = heat.tps.copy()
-    within = range(count - bool(heat.others))
-    crossing[within, within] = 0
+    np.fill_diagonal(crossing, 0)
     most = float(crossing.max()) if crossing.size else 0.0
     svg = drawing(side + count * step, side + _HEAD + count * step, f"traffic between {count} {heat.kind}s", "heat")
     for number, name in enumerate(names):
@@ -28,12 +30,20 @@ def heat_map(heat: Heat) -> Markup:
     for row in range(count):
         for column in range(count):
             tps = float(heat.tps[row, column])
-            kind = "self" if row == column and row in within else _step(tps, most)
+            kind = "self" if row == column else _step(tps, most)
             x, y = side + column * step, side + _HEAD + row * step
             cell = add(svg, "rect", kind, x=x, y=y, width=_CELL, height=_CELL, rx=2)
             if tps:
                 titled(cell, f"{heat.names[row]} → {heat.names[column]}: {tps:,.0f} tuples/s")
     return markup(svg)
+
+
+def without_domain(hosts: Sequence[str]) -> Sequence[str]:
+    """Names of hosts without the domain that all of them share."""
+    domains = {name.partition(".")[2] for name in hosts if "." in name}
+    if len(domains) != 1:
+        return hosts
+    return [name.removesuffix(f".{domain}") for domain in domains for name in hosts]
 
 
 def _step(tps: float, most: float) -> str:

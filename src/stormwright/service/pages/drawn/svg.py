@@ -21,8 +21,7 @@ def use_class(part: float) -> str:
 def drawing(width: float, height: float, title: str, kind: str = "") -> Element:
     """A drawing that tells what it shows to who cannot see it; `kind` is its class."""
     about = {"viewBox": f"0 0 {num(width)} {num(height)}", "width": num(width), "height": num(height), "role": "img"}
-    found = Element("svg", about | {"aria-label": title, "class": f"drawing {kind}".strip()})
-    return found
+    return Element("svg", about | {"aria-label": title, "class": f"drawing {kind}".strip()})
 
 
 def add(parent: Element, tag: str, kind: str = "", text: str = "", **values: float | str) -> Element:

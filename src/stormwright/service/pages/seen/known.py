@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Collection
 from types import TracebackType
 from typing import Self
 
@@ -57,6 +58,11 @@ class Known:
     def status(self) -> ServiceStatus | None:
         """The newest; None where there is no service."""
         return self._statuses.get(FIRST_S)
+
+    def runs(self) -> Collection[str]:
+        """Topologies (ids) that have a page."""
+        scene = self._scenes.get()
+        return scene.problem.topology_index if scene else ()
 
     @property
     def error(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.model import UNPLACED, Problem
-from stormwright.model.arrays import BoolArray, FloatArray, IntArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.model.limits.limit import Placed
 from stormwright.model.load import silent_load
 from stormwright.predict.told.prediction import Prediction
@@ -54,9 +54,9 @@ class Nodes:
     """
 
     use: dict[str, FloatArray]
-    executors: IntArray
-    workers: IntArray
-    slots: IntArray
+    executors: IndexArray
+    workers: IndexArray
+    slots: IndexArray
     usable: BoolArray
     rack: IntArray
     racks: tuple[str, ...]
@@ -93,7 +93,7 @@ class Nodes:
             racks=racks,
         )
 
-    def of_rack(self, rack: int) -> IntArray:
+    def of_rack(self, rack: int) -> IndexArray:
         """Indices of a rack's nodes."""
         return np.flatnonzero(self.rack == rack)
 
@@ -102,7 +102,7 @@ class Nodes:
         known = self.use[use][~np.isnan(self.use[use])]
         return float(known.max()) if len(known) else 0.0
 
-    def over(self) -> IntArray:
+    def over(self) -> IndexArray:
         """Nodes whose measured CPU is more than they have."""
         return np.flatnonzero(np.nan_to_num(self.use["cpu"]) > 1 + 1e-9)
 
@@ -125,14 +125,16 @@ def in_slots(problem: Problem) -> dict[int, list[int]]:
     """Slot → its executors, of slots that are in use."""
     order = np.argsort(problem.current_slot, kind="stable")
     slots, first = np.unique(problem.current_slot[order], return_index=True)
-    parts = np.split(order, first[1:])
-    return {int(s): part.tolist() for s, part in zip(slots, parts, strict=True) if s != UNPLACED}
+    ends = [*first[1:].tolist(), len(order)]
+    parts = zip(slots.tolist(), first.tolist(), ends, strict=True) if len(order) else ()
+    return {slot: order[begin:end].tolist() for slot, begin, end in parts if slot != UNPLACED}
 
 
 def _part(used: FloatArray, there: FloatArray) -> FloatArray:
     """NaN where nobody tells how much is there."""
     known = np.isfinite(there) & (there > 0)
-    return np.divide(used, there, out=np.full(len(used), np.nan), where=known)
+    part: FloatArray = np.divide(used, there, out=np.full(len(used), np.nan), where=known)
+    return part
 
 
 def _links(predicted: Prediction | None, count: int) -> FloatArray:
@@ -140,4 +142,5 @@ def _links(predicted: Prediction | None, count: int) -> FloatArray:
         return np.full(count, np.nan)
     both = [[each.value if each else np.nan for each in (node.link_out, node.link_in)] for node in predicted.nodes]
     parts = np.array(both or np.empty((0, 2)))
-    return np.fmax(parts[:, 0], parts[:, 1])
+    fuller: FloatArray = np.fmax(parts[:, 0], parts[:, 1])
+    return fuller

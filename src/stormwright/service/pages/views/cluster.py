@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from stormwright.errors import NotThereError
-from stormwright.service.pages.drawn.cells import cells
+from stormwright.service.pages.drawn.cells import MOST_LINKS, cells
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.seen.nodes import USES, core_hz, slots_of
 from stormwright.service.pages.seen.scene import Scene
 from stormwright.service.pages.views.page import Page, Part, Query, waiting
 
-_HERE, _COMMAND = "/cluster", "stormwright import --storm-home DIR | stormwright predict"
+_HERE, _COMMAND = "/cluster", "stormwright predict problem.json"
+
+#: Racks that are drawn, and nodes that are listed all.
+_MOST_RACKS, _FEW = 250, 60
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,14 @@ def cluster(known: Known, query: Query) -> Page:
     if scene is None:
         return waiting(_HERE, "Cluster", known.error, known.sources.status is not None)
     by, nodes = _by(query), scene.nodes
-    racks = [(_row(scene, nodes.of_rack(r), name, str(r)), _cells(scene, nodes.of_rack(r), by)) for r, name in enumerate(nodes.racks)]
-    few = len(scene.problem.supervisors) <= 60
-    every = [_node_row(scene, node) for node in range(len(scene.problem.supervisors))] if few else []
+    count, racks = len(scene.problem.supervisors), []
+    for number, name in enumerate(nodes.racks[:_MOST_RACKS]):
+        own = nodes.of_rack(number)
+        racks.append((_row(scene, own, name, str(number)), _cells(scene, own, by, count)))
+    every = [_node_row(scene, node) for node in range(count)] if count <= _FEW else []
     shows = {"scene": scene, "racks": racks, "by": by, "uses": USES, "nodes": every, "fullest": _fullest(scene, by)}
-    return Page("cluster", "Cluster", _command(known), shows, _HERE)
+    shows |= {"left": len(nodes.racks) - len(racks), "many": count > MOST_LINKS}
+    return Page("cluster", "Cluster", _COMMAND, shows, _HERE)
 
 
 def rack(known: Known, number: str, query: Query) -> Page:
@@ -71,8 +77,15 @@ def rack(known: Known, number: str, query: Query) -> Page:
     found.sort(key=lambda node: (-np.nan_to_num(scene.nodes.use[by][node], nan=-1.0), node))
     part = Part.of([_node_row(scene, node) for node in found], query)
     name = scene.nodes.racks[int(number)]
-    shows = {"name": name, "part": part, "by": by, "uses": USES, "find": wanted, "drawn": _cells(scene, own, by)}
-    return Page("rack", f"Rack {name}", _command(known), shows, _HERE)
+    shows = {
+        "name": name,
+        "part": part,
+        "by": by,
+        "uses": USES,
+        "find": wanted,
+        "drawn": _cells(scene, own, by, len(own)),
+    }
+    return Page("rack", f"Rack {name}", _COMMAND, shows, _HERE)
 
 
 def node(known: Known, name: str) -> Page:
@@ -95,21 +108,15 @@ def node(known: Known, name: str) -> Page:
         "measured": measured,
         "workers": [_worker(scene, slot) for slot in slots_of(scene.problem, index)],
     }
-    return Page("node", scene.problem.supervisors[index].host, _command(known), shows, _HERE)
+    return Page("node", scene.problem.supervisors[index].host, _COMMAND, shows, _HERE)
 
 
 def _by(query: Query) -> str:
     return by if (by := query.get("by", "cpu")) in USES else "cpu"
 
 
-def _command(known: Known) -> str:
-    return _COMMAND if known.sources.desk else "stormwright predict FILE"
-
-
-def _cells(scene: Scene, own: Any, by: str) -> Any:
-    supervisors = scene.problem.supervisors
-    hosts, ids = [each.host for each in supervisors], [each.id for each in supervisors]
-    return cells(own, scene.nodes.use[by], hosts, ids, USES[by])
+def _cells(scene: Scene, own: Any, by: str, on_page: int) -> Any:
+    return cells(own, scene.nodes.use[by], scene.problem.supervisors, USES[by], on_page)
 
 
 def _fullest(scene: Scene, by: str) -> list[Row]:
@@ -129,8 +136,8 @@ def _row(scene: Scene, own: Any, name: str, key: str) -> Row:
         parts = parts[~np.isnan(parts)]
         use[each] = float(parts.mean()) if len(parts) else float("nan")
         most[each] = float(parts.max()) if len(parts) else float("nan")
-    totals = [int(figure[own].sum()) for figure in (nodes.executors, nodes.workers, nodes.slots)]
-    return Row(name, key, len(own), *totals, use, most, bool(nodes.usable[own].all()))
+    executors, workers, slots = (int(each[own].sum()) for each in (nodes.executors, nodes.workers, nodes.slots))
+    return Row(name, key, len(own), executors, workers, slots, use, most, bool(nodes.usable[own].all()))
 
 
 def _worker(scene: Scene, slot: int) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote
 
+import numpy as np
+
 from stormwright.model.texts import counted
-from stormwright.predict.told.prediction import NOT_SUSTAINED
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.seen.scene import Scene
 from stormwright.service.status import ServiceStatus
@@ -16,7 +17,7 @@ from stormwright.service.status import ServiceStatus
 #: Nimbus asks each 10 s; after so many without a question something is wrong. A load is measured each few seconds.
 SILENT_S, OLD_LOAD_S = 60.0, 120.0
 
-#: Things of a kind that are told one by one.
+#: Things of a kind that are told by name.
 _EACH = 3
 
 Level = Literal["bad", "warn", "note"]
@@ -54,7 +55,9 @@ def _of_service(known: Known) -> Iterator[Finding]:
     if status is None:
         return
     if age_s is not None and age_s > SILENT_S:
-        yield Finding("bad", f"Nimbus has not asked for {_seconds(age_s)}: is it up, and does it reach this?", "/cluster")
+        yield Finding(
+            "bad", f"Nimbus has not asked for {_seconds(age_s)}: is it up, and does it reach this?", "/cluster"
+        )
     for topology, why in known.sources.unfit().items():
         yield Finding("bad", f"{topology} cannot be placed: {why}", "/topologies")
     yield from _of_pipeline(status)
@@ -75,36 +78,34 @@ def _of_pipeline(status: ServiceStatus) -> Iterator[Finding]:
     elif age_s > OLD_LOAD_S:
         yield Finding("warn", f"The newest load is {_seconds(age_s)} old: do the probes reach this?", "/timeline")
     for alarm in ((told.get("alarms") or {}).get("up") or [])[:_EACH]:
-        node = alarm["supervisor"]
-        yield Finding("warn", f"Node {node} is overloaded, says its alarm", f"/cluster/nodes/{quote(node, safe='')}")
+        yield Finding("warn", f"Node {alarm['supervisor']} is overloaded, says its alarm", "/timeline")
 
 
 def _of_scene(scene: Scene) -> Iterator[Finding]:
     problem = scene.problem
     names = {topology.id: topology.name for topology in problem.topologies}
-    for topology, count in list(scene.unplaced.items())[:_EACH]:
-        text = f"{counted(count, 'executor')} of {names[topology]} {'has' if count == 1 else 'have'} no slot"
-        yield Finding("bad", text, _topology(topology))
-    if len(scene.unplaced) > _EACH:
-        yield Finding("bad", f"{counted(len(scene.unplaced), 'topology')} in all have executors without a slot", "/topologies")
-    over = scene.nodes.over().tolist()
-    for node in over[:_EACH]:
-        supervisor, part = problem.supervisors[node], scene.nodes.use["cpu"][node]
-        text = f"{supervisor.host} uses {part:.0%} of its CPU"
-        yield Finding("warn", text, f"/cluster/nodes/{quote(supervisor.id, safe='')}")
-    if len(over) > _EACH:
-        yield Finding("warn", f"{counted(len(over), 'node')} in all use more CPU than they have", "/cluster")
-    short = scene.short()
-    for each in short[:_EACH]:
-        kept = NOT_SUSTAINED[each.sustained] if each.sustained else ""
-        text = f"{names[each.topology]}: {each.rate_tps:,.0f} trees/s are {kept}; {each.bottleneck} limits it"
-        yield Finding("warn" if each.sustained == "no" else "note", text, _topology(each.topology))
-    if len(short) > _EACH:
-        yield Finding("warn", f"{counted(len(short), 'topology')} in all may not sustain their rates", "/topologies")
+    lost = scene.unplaced
+    told = [f"{counted(count, 'executor')} of {names[topology]}" for topology, count in lost.items()]
+    have = "has" if len(told) == 1 and told[0].startswith("1 ") else "have"
+    yield from _together("bad", told, f"{have} no slot", [_topology(t) for t in lost], "/topologies")
+    over = scene.nodes.over()
+    over = over[np.argsort(-scene.nodes.use["cpu"][over], kind="stable")]
+    told = [f"{problem.supervisors[node].host} ({scene.nodes.use['cpu'][node]:.0%})" for node in over]
+    pages = [f"/cluster/nodes/{quote(problem.supervisors[node].id, safe='')}" for node in over]
+    text = "uses more CPU than it has" if len(told) == 1 else "use more CPU than they have"
+    yield from _together("warn", told, text, pages, "/cluster")
+    for sustained in ("no", "perhaps"):
+        short = [each for each in scene.short() if each.sustained == sustained]
+        told = [f"{names[each.topology]} ({each.rate_tps:,.0f} trees/s, {each.bottleneck})" for each in short]
+        pages = [_topology(each.topology) for each in short]
+        doubt = "perhaps does not sustain" if len(told) == 1 else "perhaps do not sustain"
+        firm = "does not sustain" if len(told) == 1 else "do not sustain"
+        text = f"{firm if sustained == 'no' else doubt} {'its rate' if len(told) == 1 else 'their rates'}"
+        yield from _together("warn" if sustained == "no" else "note", told, text, pages, "/topologies")
     assumed = sum(load is None for load in problem.demand.measured)
     if assumed:
-        text = f"{counted(assumed, 'topology')} of {len(problem.topologies):,} {'is' if assumed == 1 else 'are'} not measured"
-        yield Finding("note", f"{text}: their load is assumed", "/topologies")
+        of_all = f"{counted(assumed, 'topology')} of {len(problem.topologies):,}"
+        yield Finding("note", f"The load of {of_all} is not measured, but assumed", "/topologies")
 
 
 def _of_plans(known: Known) -> Iterator[Finding]:
@@ -113,6 +114,14 @@ def _of_plans(known: Known) -> Iterator[Finding]:
     modes = known.modes()
     if modes and modes.frozen:
         yield Finding("note", f"Everything is frozen: {modes.frozen}", "/plans")
+
+
+def _together(level: Level, told: list[str], text: str, pages: list[str], of_all: str) -> Iterator[Finding]:
+    """One finding of all of a kind, the first of them by name; it leads to the page of the one, or of all."""
+    if told:
+        left = len(told) - _EACH
+        named = ", ".join(told[:_EACH]) + (f" and {left:,} more" if left > 0 else "")
+        yield Finding(level, f"{named} {text}", pages[0] if len(pages) == 1 else of_all)
 
 
 def _topology(topology: str) -> str:

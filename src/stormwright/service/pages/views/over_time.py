@@ -33,7 +33,7 @@ def traffic(known: Known) -> Page:
         "within": everything - heat.total_tps,
         "everything": everything,
     }
-    return Page("traffic", "Traffic", "stormwright compare FILE --scheduler online", shows, "/traffic")
+    return Page("traffic", "Traffic", "stormwright compare problem.json --schedulers even", shows, "/traffic")
 
 
 def timeline(known: Known) -> Page:
@@ -47,7 +47,8 @@ def timeline(known: Known) -> Page:
         most = _most(points)
         lines = [Line("all topologies", rates)] if len(most) != 1 else []
         lines += [
-            Line(names.get(t, t), [(each.at_ms, each.rate_tps[t]) for each in points if t in each.rate_tps]) for t in most
+            Line(names.get(t, t), [(each.at_ms, each.rate_tps[t]) for each in points if t in each.rate_tps])
+            for t in most
         ]
         charts.append(("Throughput", lines, chart(lines, "trees/s", marks)))
     known_ms = [each for each in points if each.latency_ms]
@@ -67,12 +68,15 @@ def timeline(known: Known) -> Page:
     status = known.status()
     alarms = (status.pipeline.get("alarms") or {}) if status else {}
     shows = {"charts": charts, "done": events.done, "alarms": alarms, "served": status is not None}
-    return Page("timeline", "Timeline", "stormwright history show", shows, "/timeline")
+    shows["there"] = scene.problem.node_index if scene else {}
+    return Page("timeline", "Timeline", "stormwright history", shows, "/timeline")
 
 
 def _marks(known: Known) -> list[Mark]:
     return [
-        Mark(each.at_ms, str(each.n), f"entry {each.n}: {each.kind} by {each.who}: {each.reason}", f"/history#n{each.n}")
+        Mark(
+            each.at_ms, str(each.n), f"entry {each.n}: {each.kind} by {each.who}: {each.reason}", f"/history#n{each.n}"
+        )
         for each in known.history(50).done
         if each.moves
     ]

@@ -32,6 +32,7 @@ def overview(known: Known) -> Page:
         "level": trouble[0].level if trouble else "good" if scene else "note",
         "findings": found,
         "scene": scene,
+        "runs": known.runs(),
         "service": status,
         "open_plans": known.plans("proposed", "planned", "planning", "applying", "judging", most=_ROWS).plans,
         "has_desk": known.sources.desk is not None,

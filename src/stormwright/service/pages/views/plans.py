@@ -10,7 +10,11 @@ from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.views.page import Page, Query
 
 #: States in which a plan may be applied, goes on by itself, and waits for a person.
-OPEN, MOVING, HALTED = ("planned", "proposed"), ("planning", "applying", "judging", "taking back"), ("waiting", "stopped")
+OPEN, MOVING, HALTED = (
+    ("planned", "proposed"),
+    ("planning", "applying", "judging", "taking back"),
+    ("waiting", "stopped"),
+)
 
 #: Steps and entries that a page shows.
 _STEPS, _ENTRIES = 100, 25
@@ -46,6 +50,7 @@ def plan(known: Known, name: str) -> Page:
         "plan": found,
         "can": can if applies else [each for each in can if each == "discard"],
         "applies": applies,
+        "runs": known.runs(),
         "steps": found.made[:_STEPS],
         "more_steps": max(len(found.made) - _STEPS, 0),
         "moving": found.state in MOVING,
@@ -63,5 +68,6 @@ def history(known: Known, query: Query) -> Page:
         "applies": known.sources.status() is not None,
         "history": found,
         "before": before,
+        "runs": known.runs(),
     }
-    return Page("history", "History", "stormwright history done", shows, "/history")
+    return Page("history", "History", "stormwright history", shows, "/history")

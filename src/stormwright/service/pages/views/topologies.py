@@ -18,7 +18,7 @@ from stormwright.service.pages.seen.nodes import core_hz
 from stormwright.service.pages.seen.scene import Scene
 from stormwright.service.pages.views.page import Page, Part, Query, waiting
 
-_HERE, _COMMAND = "/topologies", "stormwright predict"
+_HERE, _COMMAND = "/topologies", "stormwright predict problem.json"
 
 #: Components of Storm itself begin so; of their traffic there is more than a graph can show.
 _STORMS = "__"
@@ -42,10 +42,15 @@ def topologies(known: Known, query: Query) -> Page:
     wanted = query.get("find", "").strip().lower()
     found = [each for each in scene.problem.topologies if wanted in each.name.lower() or wanted in each.id.lower()]
     workers = _worker_counts(scene)
-    rows = [Row(each, scene.by_topology.get(each.id), scene.unplaced.get(each.id, 0), workers.get(each.id, 0)) for each in found]
-    rows.sort(key=lambda row: (not row.unplaced, row.predicted.headroom if row.predicted else float("inf"), row.topology.name))
+    rows = [
+        Row(each, scene.by_topology.get(each.id), scene.unplaced.get(each.id, 0), workers.get(each.id, 0))
+        for each in found
+    ]
+    rows.sort(
+        key=lambda row: (not row.unplaced, row.predicted.headroom if row.predicted else float("inf"), row.topology.name)
+    )
     shows = {"part": Part.of(rows, query), "find": query.get("find", ""), "scene": scene}
-    return Page("topologies", "Topologies", _command(known), shows, _HERE)
+    return Page("topologies", "Topologies", _COMMAND, shows, _HERE)
 
 
 def topology(known: Known, name: str) -> Page:
@@ -69,11 +74,7 @@ def topology(known: Known, name: str) -> Page:
         "workers": _workers(scene, index, predicted),
         "charts": _charts(known, name),
     }
-    return Page("topology", of.name, _command(known), shows, _HERE)
-
-
-def _command(known: Known) -> str:
-    return f"{_COMMAND} FILE" if not known.sources.desk else f"stormwright import --storm-home DIR | {_COMMAND}"
+    return Page("topology", of.name, _COMMAND, shows, _HERE)
 
 
 def _core_parts(scene: Scene, index: int) -> Any:
@@ -81,7 +82,9 @@ def _core_parts(scene: Scene, index: int) -> Any:
     problem = scene.problem
     own = problem.executors_of(index)
     slots = problem.current_slot[own]
-    nodes = problem.slot_node[np.where(slots == UNPLACED, 0, slots)] if len(problem.slots) else np.zeros(len(slots), int)
+    nodes = (
+        problem.slot_node[np.where(slots == UNPLACED, 0, slots)] if len(problem.slots) else np.zeros(len(slots), int)
+    )
     speeds = core_hz(problem)[nodes] if len(problem.supervisors) else problem.core_hz
     return problem.executor_cpu_hz[own] / np.where(slots == UNPLACED, problem.core_hz, speeds)
 

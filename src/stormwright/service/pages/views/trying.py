@@ -15,7 +15,7 @@ def trying(known: Known) -> Page:
         "trials": known.trials.trials(),
         "scene": known.scene(),
     }
-    return Page("trying", "Try", "stormwright compare FILE", shows, "/try")
+    return Page("trying", "Try", "stormwright compare problem.json", shows, "/try")
 
 
 def tried(known: Known, name: str) -> Page:
