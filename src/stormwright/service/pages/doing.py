@@ -54,7 +54,17 @@ def ask_for_plan(known: Known, form: Form) -> str:
 
 
 def press(known: Known, plan: str, button: str, form: Form) -> str:
-    """Apply, stop, resume or discard a plan."""
+    """Apply, stop, resume or discard a plan.
+
+    Parameters
+    ----------
+    known
+        Has the desk.
+    plan, button
+        Its id, and one of `BUTTONS`.
+    form
+        Says who wants it, and why.
+    """
     desk = _desk(known)
     if button not in BUTTONS:
         raise NotThereError(f"a plan has no button {button}")

@@ -19,13 +19,33 @@ def use_class(part: float) -> str:
 
 
 def drawing(width: float, height: float, title: str, kind: str = "") -> Element:
-    """A drawing that tells what it shows to who cannot see it; `kind` is its class."""
+    """A drawing that tells what it shows to who cannot see it.
+
+    Parameters
+    ----------
+    width, height
+        In pixels.
+    title
+        What it shows.
+    kind
+        Its class.
+    """
     about = {"viewBox": f"0 0 {num(width)} {num(height)}", "width": num(width), "height": num(height), "role": "img"}
     return Element("svg", about | {"aria-label": title, "class": f"drawing {kind}".strip()})
 
 
 def add(parent: Element, tag: str, kind: str = "", text: str = "", **values: float | str) -> Element:
-    """A new element in another; underscores in names of attributes are hyphens."""
+    """A new element in another.
+
+    Parameters
+    ----------
+    parent
+        Gets it.
+    tag, kind, text
+        What it is, its class, and what stands in it.
+    **values
+        Its attributes; underscores in their names are hyphens.
+    """
     told = {name.strip("_").replace("_", "-"): v if isinstance(v, str) else num(v) for name, v in values.items()}
     found = SubElement(parent, tag, ({"class": kind} if kind else {}) | told)
     if text:
