@@ -11,7 +11,13 @@ from markupsafe import Markup
 
 from stormwright.service.pages.drawn.svg import add, drawing, link, markup, num, titled
 
-_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 62, 12, 26, 26
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 26, 26
+
+#: Widths and heights: beside another, and alone across a page.
+BESIDE, ACROSS = (560, 200), (1100, 220)
+
+#: From here on, marks at the side are whole numbers.
+_WHOLE = 40
 
 #: A gap of so many usual steps is none that a line bridges.
 _GAP = 5
@@ -35,7 +41,7 @@ class Mark:
     href: str = ""
 
 
-def chart(lines: Sequence[Line], unit: str, marks: Sequence[Mark] = (), height: int = 200) -> Markup:
+def chart(lines: Sequence[Line], unit: str, marks: Sequence[Mark] = (), size: tuple[int, int] = BESIDE) -> Markup:
     """The drawing; at most six lines have a colour of their own.
 
     Parameters
@@ -46,9 +52,10 @@ def chart(lines: Sequence[Line], unit: str, marks: Sequence[Mark] = (), height: 
         Of the values.
     marks
         What happened; those out of the span that the lines show are left out.
-    height
-        Of the drawing.
+    size
+        Width and height of the drawing.
     """
+    width, height = size
     moments = [at for line in lines for at, _ in line.points]
     first, last = min(moments), max(moments)
     span = max(last - first, 60_000)
@@ -57,18 +64,19 @@ def chart(lines: Sequence[Line], unit: str, marks: Sequence[Mark] = (), height: 
     bottom = height - _BOTTOM
 
     def x(at: float) -> float:
-        return _LEFT + (at - first) / span * (_WIDTH - _LEFT - _RIGHT)
+        return _LEFT + (at - first) / span * (width - _LEFT - _RIGHT)
 
     def y(value: float) -> float:
         return bottom - value / top * (bottom - _TOP)
 
-    svg = drawing(_WIDTH, height, f"{', '.join(line.name for line in lines)} in {unit} over time", "chart")
+    svg = drawing(width, height, f"{', '.join(line.name for line in lines)} in {unit} over time", "chart")
     if marks:
         del svg.attrib["role"]  # it holds links
     for step in range(5):
         value = top * step / 4
-        add(svg, "line", "grid", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y(value), y2=y(value))
-        add(svg, "text", "faint", f"{value:,.4g}", x=_LEFT - 8, y=y(value) + 4, text_anchor="end")
+        add(svg, "line", "grid", x1=_LEFT, x2=width - _RIGHT, y1=y(value), y2=y(value))
+        label = f"{value:,.0f}" if top >= _WHOLE else f"{value:.3g}"
+        add(svg, "text", "faint", label, x=_LEFT - 8, y=y(value) + 4, text_anchor="end")
     add(svg, "text", "faint", unit, x=_LEFT - 8, y=12, text_anchor="start" if len(unit) > 9 else "end")
     for step in range(5):
         at = first + span * step / 4
@@ -104,7 +112,7 @@ def _nice(most: float) -> float:
     if most <= 0:
         return 1.0
     scale = 10.0 ** floor(log10(most))
-    return next(scale * each for each in (1, 2, 4, 5, 8, 10) if scale * each >= most * (1 - 1e-9))
+    return next(scale * each for each in (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10) if scale * each >= most * (1 - 1e-9))
 
 
 def _clock(at_ms: float, span_ms: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from stormwright.service.pages.drawn.chart import Line, Mark, chart
+from stormwright.service.pages.drawn.chart import ACROSS, Line, Mark, chart
 from stormwright.service.pages.drawn.heat import heat_map
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.seen.trace import Point
@@ -50,20 +50,20 @@ def timeline(known: Known) -> Page:
             Line(names.get(t, t), [(each.at_ms, each.rate_tps[t]) for each in points if t in each.rate_tps])
             for t in most
         ]
-        charts.append(("Throughput", lines, chart(lines, "trees/s", marks)))
+        charts.append(("Throughput", lines, chart(lines, "trees/s", marks, ACROSS)))
     known_ms = [each for each in points if each.latency_ms]
     if len(known_ms) > 1:
         lines = [
             Line("median topology", [(each.at_ms, median(each.latency_ms.values())) for each in known_ms]),
             Line("slowest topology", [(each.at_ms, max(each.latency_ms.values())) for each in known_ms]),
         ]
-        charts.append(("Complete latency", lines, chart(lines, "ms", marks)))
+        charts.append(("Complete latency", lines, chart(lines, "ms", marks, ACROSS)))
     if len(points) > 1:
         lines = [Line("between nodes", [(each.at_ms, each.inter_node_tps) for each in points])]
-        charts.append(("Traffic between nodes", lines, chart(lines, "tuples/s", marks, 160)))
+        charts.append(("Traffic between nodes", lines, chart(lines, "tuples/s", marks, ACROSS)))
         if any(each.alarms for each in points):
             lines = [Line("overloaded nodes", [(each.at_ms, float(len(each.alarms))) for each in points])]
-            charts.append(("Alarms", lines, chart(lines, "nodes", marks, 130)))
+            charts.append(("Alarms", lines, chart(lines, "nodes", marks, ACROSS)))
     events = known.history(20)
     status = known.status()
     alarms = (status.pipeline.get("alarms") or {}) if status else {}

@@ -8,8 +8,8 @@ from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.views.health import findings
 from stormwright.service.pages.views.page import Page, waiting
 
-#: Rows of its lists.
-_ROWS = 5
+#: Rows of its lists, and of those of what came of moves.
+_ROWS, _JUDGED = 5, 3
 
 #: Entries of the history that are looked through for what came of moves.
 _LOOKED_AT = 20
@@ -37,9 +37,9 @@ def overview(known: Known) -> Page:
         "open_plans": known.plans("proposed", "planned", "planning", "applying", "judging", most=_ROWS).plans,
         "has_desk": known.sources.desk is not None,
         "done": done[:_ROWS],
-        "judged": [(each.n, move, judged) for each in done for move in each.moves for judged in move.judged][:_ROWS],
+        "judged": [(each.n, move, judged) for each in done for move in each.moves for judged in move.judged][:_JUDGED],
         "tight": [(names[each.topology], each) for each in tight],
-        "rate": chart([Line("throughput", rates)], "trees/s", height=150) if len(rates) > 1 else None,
+        "rate": chart([Line("throughput", rates)], "trees/s") if len(rates) > 1 else None,
     }
     return Page("overview", "Overview", "stormwright plan --list", shows, "/")
 
