@@ -22,6 +22,7 @@ JAVA_SOURCES := $(shell find java/src -type f)
 PYTHON := .venv/.complete
 JAVA := build/storm/.complete
 NETWORK := build/.network
+BROWSER := build/.browser
 ARCHIVE := build/storm/worker.jsa
 MACHINE_CODE := build/.machine-code
 
@@ -36,7 +37,7 @@ demo: setup ## real Storm cluster: run, observe, decide, move, and show what was
 test: java-test ## Java and Python tests, some on a real Storm cluster (options for pytest: ARGS="-k cluster")
 	@$(PYTEST) -m "not slow" $(ARGS)
 
-test-all: java-test ## the same, and what takes long and rarely breaks
+test-all: java-test $(BROWSER) ## the same, and what takes long and rarely breaks
 	@$(PYTEST) $(ARGS)
 
 java-test: setup
@@ -83,6 +84,10 @@ $(JAVA): java/pom.xml $(JAVA_SOURCES) tools/setup $(if $(wildcard $(JAR)),,missi
 
 $(NETWORK): tools/setup
 	@tools/setup network
+	@mkdir -p $(@D) && touch $@
+
+$(BROWSER): tools/setup
+	@tools/setup browser
 	@mkdir -p $(@D) && touch $@
 
 # Made once for the jars that pom.xml names; Java ignores one that does not fit, so failing to make it is no failure.

@@ -182,6 +182,7 @@ def command(
     topologies the probe in `topology.auto.task.hooks`.
     """
     from stormwright.controller.planning.plan import MoveBudget
+    from stormwright.experiments.live_trials import LiveTrials
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.schedulers.kit.resolve import rules_in
     from stormwright.service.kept.history import HistorySettings
@@ -208,15 +209,14 @@ def command(
         forecast_min=forecast_min,
         stream=StreamSettings(keep_raw_s=round(keep_raw_h * 3600), alarm_after_s=alarm_after_s),
     )
-    stop = threading.Event()
+    stop, deciders = threading.Event(), by_goal(scheduler_name, assignments, anew)
     with (
         alone(state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK),
         shown(),
-        Service(settings, scheduler, scheduler_name, gateway, by_goal(scheduler_name, assignments, anew)) as service,
+        Service(settings, scheduler, scheduler_name, gateway, deciders, LiveTrials()) as service,
     ):
         _end_at_signals(stop)
-        say(f"serving at http://{host}:{port}, deciding with {scheduler_name}, mode {service.guard.modes.default}")
-        _warn(scheduler_name, scheduler)
+        _tell(f"http://{host}:{port}", scheduler_name, scheduler, service.guard.modes.default)
         service.run(stop)
 
 
@@ -265,8 +265,16 @@ def _checked(
     return deciding, hook, gateway
 
 
-def _warn(name: str, scheduler: Scheduler) -> None:
+def _tell(address: str, name: str, scheduler: Scheduler, mode: str) -> None:
+    """Say where the service is and what it does.
+
+    Parameters
+    ----------
+    address, name, scheduler, mode
+        Where it listens, who decides, and what it does by itself.
+    """
     from stormwright.schedulers.anew.anew import why_nothing_moves
 
+    say(f"serving at {address}, deciding with {name}, mode {mode}")
     if why := why_nothing_moves(name, scheduler):
         say(why)

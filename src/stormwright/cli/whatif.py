@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,18 +11,15 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output, print_json
 from stormwright.errors import Fault, InputError
+from stormwright.experiments.change_texts import executors_told, link_told, rate_told
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_assignment, write_assignment
-from stormwright.link_speed import link_bits_per_s
 from stormwright.model import cost_of
 from stormwright.model.texts import counted, size_of
 
 if TYPE_CHECKING:
     from stormwright.experiments.what_if import WhatIf
     from stormwright.model import Problem
-
-_RATE = re.compile(r"(?:(?P<topology>.+)=)?[x×*]?(?P<factor>\d+(?:\.\d+)?)")
-_PARALLELISM = re.compile(r"(?:(?P<topology>.+)/)?(?P<component>[^/=]+)=(?P<count>\d{1,7})")
 
 
 @click.command()
@@ -69,7 +65,7 @@ def command(
     from stormwright.experiments.what_if import Changes, what_if
 
     faults: list[Fault] = []
-    told = [_rate(text, faults) for text in rates]
+    told = [rate_told(text, faults) for text in rates]
     if len(dict(told)) < len(told):
         faults.append(Fault("each topology has one factor; name it once", "--rate"))
     problem = read_problem(file)
@@ -78,8 +74,8 @@ def command(
         rates=dict(told),
         add_nodes=add_nodes,
         kill_nodes=killed,
-        parallelism=dict(_executors(text, faults) for text in parallelism),
-        link_bps=None if link is None else _link(link, faults),
+        parallelism=dict(executors_told(text, faults) for text in parallelism),
+        link_bps=None if link is None else link_told(link, faults),
         assignment=None if assignment is None else read_assignment(assignment, problem),
         scheduler=scheduler,
         settings=settings,
@@ -111,30 +107,3 @@ def _print(problem: Problem, found: WhatIf) -> None:
         say(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
     columns = {"today": found.today, "then": found.then} if found.today else {"then": found.then}
     print_predictions(columns)
-
-
-def _rate(text: str, faults: list[Fault]) -> tuple[str, float]:
-    match = _RATE.fullmatch(text)
-    if match is None or not 0 < float(match["factor"]) <= 1e6:
-        faults.append(
-            Fault(f"should be a factor above 0 as in ×1.5, of one topology as in NAME=×1.5; got {text}", "--rate")
-        )
-        return "", 1.0
-    return match["topology"] or "", float(match["factor"])
-
-
-def _executors(text: str, faults: list[Fault]) -> tuple[tuple[str, str], int]:
-    match = _PARALLELISM.fullmatch(text)
-    if match is None or int(match["count"]) == 0:
-        faults.append(
-            Fault(f"should be COMPONENT=N or TOPOLOGY/COMPONENT=N, N at least 1; got {text}", "--parallelism")
-        )
-        return ("", ""), 1
-    return (match["topology"] or "", match["component"]), int(match["count"])
-
-
-def _link(text: str, faults: list[Fault]) -> float:
-    speed = link_bits_per_s(text)
-    if not speed:
-        faults.append(Fault(f"should be a speed above 0 as in 1gbit, 100mbit or 500kbit; got {text}", "--link"))
-    return speed

@@ -52,6 +52,10 @@ from stormwright.service.operating.plans import Plans
 from stormwright.service.operating.state import FILE, State
 from stormwright.service.operating.tidying import Tidying
 from stormwright.service.operating.turns import OneAtATime
+from stormwright.service.pages.seen.known import Known
+from stormwright.service.pages.site import Site
+from stormwright.service.pages.sources import Sources
+from stormwright.service.pages.trials import Trials
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.status import ServiceStatus
 from stormwright.service.view import View
@@ -83,6 +87,8 @@ class Service:
         Argument vector that starts the Nimbus gateway.
     scheduler_for
         Goal of a plan → who decides about it; by default `scheduler`, whatever the goal.
+    trials
+        Who compares schedulers and predicts changes for the dashboard.
     """
 
     def __init__(
@@ -92,6 +98,7 @@ class Service:
         scheduler_name: str,
         gateway_command: list[str],
         scheduler_for: Callable[[str], Scheduler] | None = None,
+        trials: Trials | None = None,
     ) -> None:
         self.settings = settings
         state = settings.state_dir
@@ -132,8 +139,11 @@ class Service:
         dealing = Dealing(self.guard, self.desk, applying, self._view, tidying)
         self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, dealing)
         intake = Intake(landing, self.tally, self._history, self._calibrating)
+        view = self._view
+        self._known = Known(Sources(view.problem, self.status, view.age_s, view.unfit, self.desk, trials))
+        routes, pages = api_routes(self.desk), Site(self._known)
         self._http = HttpServer(
-            make_app(self.bridge, intake.take, self.status, self._view.problem, intake.count, api_routes(self.desk)),
+            make_app(self.bridge, intake.take, self.status, view.problem, intake.count, routes, pages),
             settings.host,
             settings.port,
         )
@@ -151,6 +161,7 @@ class Service:
             if self._failure_hook:
                 starting.enter_context(self._failure_hook)
             starting.enter_context(self._http)
+            starting.enter_context(self._known)
             self.nimbus = starting.enter_context(NimbusGateway(self._gateway_command))
             self.nimbus.cluster()  # says at once if Nimbus cannot be reached
             self._resume()

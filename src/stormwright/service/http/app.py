@@ -22,6 +22,7 @@ from stormwright.service.http.connections import App
 from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, MAX_WAITING_BYTES, PERFLOG, Deliveries, Take
 from stormwright.service.http.metrics import CONTENT_TYPE, metrics_text
 from stormwright.service.http.questions import Questions
+from stormwright.service.pages.site import Site, wants_pages
 from stormwright.service.status import ServiceStatus
 from stormwright.storm.bridge import Bridge
 
@@ -57,6 +58,7 @@ def make_app(
     problem: Callable[[], Problem | None] = lambda: None,
     count: Take = lambda _: None,
     operating: Sequence[Route] = (),
+    pages: Site | None = None,
 ) -> Endpoints:
     """The service's routes. Questions and deliveries each have a thread of their own, apart from all others.
 
@@ -74,6 +76,8 @@ def make_app(
         Counts what is in bodies that are safe, some at a time; a question of Nimbus comes in between.
     operating
         What people and programs operate the service by (`stormwright.service.http.api.api_routes`).
+    pages
+        The dashboard; browsers have its first page at ``/``, where programs are told the endpoints.
     """
     questions, deliveries = Questions(bridge), Deliveries(ingest, count)
     of_questions = Bodies(MAX_QUESTION_BYTES, 2 * MAX_QUESTION_BYTES)
@@ -100,9 +104,16 @@ def make_app(
             return _json({"error": "Nimbus has not asked yet: try again in 10 s"}, status_code=503)
         return await run_in_threadpool(lambda: _json(problem_to_dict(now)))
 
-    async def show_endpoints(_: Request) -> Response:
+    async def show_endpoints(request: Request) -> Response:
+        if pages and wants_pages(request):
+            return await pages.home(request)
         endpoints = _ENDPOINTS | (_OPERATING if operating else {})
         return _json({"service": f"stormwright {__version__}", "endpoints": endpoints})
+
+    async def refused(request: Request, error: Exception) -> Response:
+        if pages and isinstance(error, HTTPException) and wants_pages(request):
+            return await pages.refused(error.status_code, error.detail)
+        return _refused(request, error)
 
     app = Starlette(
         routes=[
@@ -113,8 +124,9 @@ def make_app(
             Route("/v1/problem", show_problem, methods=["GET"]),
             Route("/metrics", show_metrics, methods=["GET"]),
             *operating,
+            *(pages.routes if pages else ()),
         ],
-        exception_handlers={ClientDisconnect: _hung_up, HTTPException: _refused},
+        exception_handlers={ClientDisconnect: _hung_up, HTTPException: refused},
     )
 
     return Endpoints(app, deliveries)

@@ -1,0 +1,38 @@
+"""``stormwright dashboard``: the pages of a service over a problem file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stormwright.cli import options
+from stormwright.cli.lines import say
+from stormwright.cli.triggers import by_goal
+from stormwright.defaults import DECIDING
+from stormwright.experiments.ready import read_problem
+
+
+@click.command()
+@options.problem_file
+@options.address("browsers", port=7071)
+@click.option("--scheduler", "scheduler_name", default=DECIDING, show_default=True, help="Who makes plans.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of it.")
+def command(file: Path, host: str, port: int, scheduler_name: str, settings: tuple[str, ...]) -> None:
+    """Show the dashboard over the problem in FILE: nothing of Storm is needed, and nothing moves.
+
+    A running service has the same pages at its own address, live. Ctrl-C ends it.
+    """
+    from stormwright.defaults import KEEPING
+    from stormwright.experiments.live_trials import LiveTrials
+    from stormwright.schedulers.kit.resolve import keeping_what_runs
+    from stormwright.service.operating.desk import Makers
+    from stormwright.service.pages.over_file import serve, site_over
+
+    problem = read_problem(file)
+    scheduler_for = by_goal(scheduler_name, settings, None)
+    scheduler_for("throughput")  # what is wrong with its name or parameters is told before anything is served
+    makers = Makers("throughput", scheduler_for, keeping_what_runs(KEEPING))
+    with site_over(problem, makers, LiveTrials()) as site:
+        say(f"the dashboard of {file} is at http://{host}:{port}/ (Ctrl-C ends it)")
+        serve(site, host, port)

@@ -1,0 +1,120 @@
+"""A figure over time, with what happened meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import ceil, floor, log10
+
+from markupsafe import Markup
+
+from stormwright.service.pages.drawn.svg import add, drawing, link, markup, num, titled
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 26, 26
+
+#: Widths and heights: beside another, and alone across a page.
+BESIDE, ACROSS = (560, 200), (1100, 220)
+
+#: From here on, marks at the side are whole numbers.
+_WHOLE = 40
+
+#: A gap of so many usual steps is none that a line bridges.
+_GAP = 5
+
+
+@dataclass(frozen=True)
+class Line:
+    """Values over moments (ms since 1970); `name` is told beside its colour."""
+
+    name: str
+    points: Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that happened: at a moment, with a short label, what it was, and where more is told of it."""
+
+    at_ms: int
+    label: str
+    text: str
+    href: str = ""
+
+
+def chart(lines: Sequence[Line], unit: str, marks: Sequence[Mark] = (), size: tuple[int, int] = BESIDE) -> Markup:
+    """The drawing; at most six lines have a colour of their own.
+
+    Parameters
+    ----------
+    lines
+        At least one point in all.
+    unit
+        Of the values.
+    marks
+        What happened; those out of the span that the lines show are left out.
+    size
+        Width and height of the drawing.
+    """
+    width, height = size
+    moments = [at for line in lines for at, _ in line.points]
+    first, last = min(moments), max(moments)
+    span = max(last - first, 60_000)
+    first = last - span
+    top = _nice(max((value for line in lines for _, value in line.points), default=0.0))
+    bottom = height - _BOTTOM
+
+    def x(at: float) -> float:
+        return _LEFT + (at - first) / span * (width - _LEFT - _RIGHT)
+
+    def y(value: float) -> float:
+        return bottom - value / top * (bottom - _TOP)
+
+    svg = drawing(width, height, f"{', '.join(line.name for line in lines)} in {unit} over time", "chart")
+    if marks:
+        del svg.attrib["role"]  # it holds links
+    for step in range(5):
+        value = top * step / 4
+        add(svg, "line", "grid", x1=_LEFT, x2=width - _RIGHT, y1=y(value), y2=y(value))
+        label = f"{value:,.0f}" if top >= _WHOLE else f"{value:.3g}"
+        add(svg, "text", "faint", label, x=_LEFT - 8, y=y(value) + 4, text_anchor="end")
+    add(svg, "text", "faint", unit, x=_LEFT - 8, y=12, text_anchor="start" if len(unit) > 9 else "end")
+    for step in range(5):
+        at = first + span * step / 4
+        anchor = "start" if not step else "end" if step == 4 else "middle"
+        add(svg, "text", "faint", _clock(at, span), x=x(at), y=height - 6, text_anchor=anchor)
+    for mark in marks:
+        if first <= mark.at_ms <= last:
+            into = link(svg, mark.href, mark.text) if mark.href else svg
+            titled(add(into, "line", "mark", x1=x(mark.at_ms), x2=x(mark.at_ms), y1=_TOP - 6, y2=bottom), mark.text)
+            add(into, "text", "mark-label", mark.label, x=x(mark.at_ms) + 3, y=_TOP - 8)
+    for number, line in enumerate(lines):
+        add(svg, "path", f"line l{number % 6}", d=_path([(x(at), y(v)) for at, v in line.points], _step(line, x)))
+    return markup(svg)
+
+
+def _path(points: Sequence[tuple[float, float]], gap: float) -> str:
+    parts, before = [], float("-inf")
+    for x, y in points:
+        parts.append(f"{'M' if x - before > gap else 'L'}{num(x)} {num(y)}")
+        before = x
+    return "".join(parts) + (f"h{1}" if len(points) == 1 else "")
+
+
+def _step(line: Line, x: Callable[[float], float]) -> float:
+    """Beyond which two points are not joined: nothing was measured in between."""
+    apart = sorted(b - a for (a, _), (b, _) in zip(line.points, line.points[1:], strict=False))
+    usual = apart[len(apart) // 2] if apart else 1
+    return x(_GAP * usual) - x(0)
+
+
+def _nice(most: float) -> float:
+    """The next round number."""
+    if most <= 0:
+        return 1.0
+    scale = 10.0 ** floor(log10(most))
+    return next(scale * each for each in (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10) if scale * each >= most * (1 - 1e-9))
+
+
+def _clock(at_ms: float, span_ms: float) -> str:
+    moment = datetime.fromtimestamp(ceil(at_ms / 1000), UTC)
+    return moment.strftime("%H:%M:%S" if span_ms < 600_000 else "%H:%M")

@@ -1,0 +1,174 @@
+"""Questions that take long: schedulers compared on what runs now, and what a change would bring.
+
+They are answered one after the other, in a thread of their own; a page shows how far each is.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from stormwright.errors import ConflictError, NotThereError, StormwrightError
+from stormwright.model import Problem
+
+log = logging.getLogger(__name__)
+
+#: Answers that are kept, and questions that may wait.
+_KEPT, _WAITING = 50, 8
+
+
+@dataclass(frozen=True)
+class Table:
+    """An answer as a table of texts.
+
+    Parameters
+    ----------
+    head, rows
+        Its cells; the first of each row names it.
+    notes
+        What one has to know to read it.
+    texts
+        Columns (by index) that hold no figures.
+    """
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+    texts: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is to be different, as `stormwright whatif` takes it; empty texts change nothing.
+
+    Parameters
+    ----------
+    rate
+        As in ``×1.5`` or ``TOPOLOGY=×1.5``.
+    add_nodes
+        How many more.
+    kill_node
+        Supervisor id or host.
+    parallelism
+        As in ``TOPOLOGY/COMPONENT=8``.
+    link
+        As in ``1gbit``.
+    scheduler
+        Who places everything anew.
+    """
+
+    rate: str = ""
+    add_nodes: int = 0
+    kill_node: str = ""
+    parallelism: str = ""
+    link: str = ""
+    scheduler: str = ""
+
+
+class Trials(Protocol):
+    """Who answers such questions; each raises `StormwrightError` where it cannot."""
+
+    def schedulers(self) -> Mapping[str, str]:
+        """Name of a scheduler → what it does, in a sentence."""
+
+    def compare(self, problem: Problem, schedulers: Sequence[str]) -> Table:
+        """What their placements cost, use and move, best first."""
+
+    def what_if(self, problem: Problem, change: Change) -> Table:
+        """What a change would bring, beside today."""
+
+
+State = Literal["waits", "runs", "answered", "failed"]
+
+
+@dataclass
+class Trial:
+    """A question and what has become of it.
+
+    Parameters
+    ----------
+    id
+        Names it.
+    title, command
+        What was asked, in words and as a command of a shell.
+    state, table, error
+        Where it stands; its answer, or why there is none.
+    asked_ms, seconds
+        When it was asked, and how long it took.
+    """
+
+    id: str
+    title: str
+    command: str
+    state: State = "waits"
+    table: Table | None = None
+    error: str = ""
+    asked_ms: int = field(default_factory=lambda: round(time.time() * 1000))
+    seconds: float = 0.0
+
+    @property
+    def open(self) -> bool:
+        """Whether it is still to be answered."""
+        return self.state in ("waits", "runs")
+
+
+class TrialDesk:
+    """Takes questions and answers them one after the other."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "stormwright-trials")
+        self._lock = threading.Lock()
+        self._trials: dict[str, Trial] = {}
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def ask(self, title: str, command: str, answer: Callable[[], Table]) -> Trial:
+        """Take a question.
+
+        Raises
+        ------
+        ConflictError
+            Too many wait already.
+        """
+        with self._lock:
+            if sum(each.open for each in self._trials.values()) >= _WAITING:
+                raise ConflictError(f"{_WAITING} questions wait already: ask again when one is answered")
+            trial = Trial(secrets.token_hex(4), title, command)
+            self._trials[trial.id] = trial
+            done = [each.id for each in self._trials.values() if not each.open]
+            for old in done[: max(len(self._trials) - _KEPT, 0)]:
+                del self._trials[old]
+        self._thread.submit(self._answer, trial, answer)
+        return trial
+
+    def trial(self, name: str) -> Trial:
+        """One of them; NotThereError where there is none of that id."""
+        try:
+            return self._trials[name]
+        except KeyError:
+            raise NotThereError(f"no question has the id {name}: the service was started anew, or it is old") from None
+
+    def trials(self) -> list[Trial]:
+        """All that are kept, the newest first."""
+        with self._lock:
+            return list(self._trials.values())[::-1]
+
+    @staticmethod
+    def _answer(trial: Trial, answer: Callable[[], Table]) -> None:
+        trial.state, begin = "runs", time.perf_counter()
+        try:
+            trial.table, trial.state = answer(), "answered"
+        except StormwrightError as error:
+            trial.error, trial.state = str(error), "failed"
+        except Exception as error:  # a bug of a scheduler: who waits is told
+            log.exception("a question of the dashboard could not be answered")
+            trial.error, trial.state = f"{type(error).__name__}: {error}", "failed"
+        trial.seconds = time.perf_counter() - begin

@@ -1,0 +1,1 @@
+"""One view a page: from what is known to what its template shows."""

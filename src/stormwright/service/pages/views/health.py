@@ -1,0 +1,132 @@
+"""Whether all is well: what needs a look, worst first, each in a sentence with where to look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import quote
+
+import numpy as np
+
+from stormwright.model.texts import counted
+from stormwright.service.pages.seen.known import Known
+from stormwright.service.pages.seen.scene import Scene
+from stormwright.service.status import ServiceStatus
+
+#: Nimbus asks each 10 s; after so many without a question something is wrong. A load is measured each few seconds.
+SILENT_S, OLD_LOAD_S = 60.0, 120.0
+
+#: Things of a kind that are told by name.
+_EACH = 3
+
+Level = Literal["bad", "warn", "note"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that needs a look.
+
+    Parameters
+    ----------
+    level
+        ``bad``: something does not work. ``warn``: something is short. ``note``: good to know.
+    text
+        A sentence.
+    href
+        Where more is told of it.
+    """
+
+    level: Level
+    text: str
+    href: str
+
+
+def findings(known: Known, scene: Scene | None) -> list[Finding]:
+    """All of them, worst first."""
+    found = [*_of_service(known), *(_of_scene(scene) if scene else ()), *_of_plans(known)]
+    return sorted(found, key=lambda each: ("bad", "warn", "note").index(each.level))
+
+
+def _of_service(known: Known) -> Iterator[Finding]:
+    status, age_s = known.status(), known.sources.age_s()
+    if known.error:
+        yield Finding("bad", f"What runs cannot be shown: {known.error}", "/cluster")
+    if status is None:
+        return
+    if age_s is not None and age_s > SILENT_S:
+        yield Finding(
+            "bad", f"Nimbus has not asked for {_seconds(age_s)}: is it up, and does it reach this?", "/cluster"
+        )
+    for topology, why in known.sources.unfit().items():
+        yield Finding("bad", f"{topology} cannot be placed: {why}", "/topologies")
+    yield from _of_pipeline(status)
+    for part, error in status.history["errors"].items():
+        yield Finding("warn", f"The history ({part}) has failed: {error['error']}", "/history")
+    for topology, why_not in list(status.refused.items())[:_EACH]:
+        yield Finding("note", f"{topology} was moved back: {'; '.join(why_not)}", "/history")
+
+
+def _of_pipeline(status: ServiceStatus) -> Iterator[Finding]:
+    told = status.pipeline
+    if not told["running"]:
+        yield Finding("bad", f"Loads are not measured: {told['error'] or 'the stream does not run'}", "/timeline")
+        return
+    age_s = told.get("profile_age_s")
+    if age_s is None:
+        yield Finding("note", "No load was measured yet: do topologies have the probe?", "/timeline")
+    elif age_s > OLD_LOAD_S:
+        yield Finding("warn", f"The newest load is {_seconds(age_s)} old: do the probes reach this?", "/timeline")
+    for alarm in ((told.get("alarms") or {}).get("up") or [])[:_EACH]:
+        yield Finding("warn", f"Node {alarm['supervisor']} is overloaded, says its alarm", "/timeline")
+
+
+def _of_scene(scene: Scene) -> Iterator[Finding]:
+    problem = scene.problem
+    names = {topology.id: topology.name for topology in problem.topologies}
+    lost = scene.unplaced
+    told = [f"{counted(count, 'executor')} of {names[topology]}" for topology, count in lost.items()]
+    have = "has" if len(told) == 1 and told[0].startswith("1 ") else "have"
+    yield from _together("bad", told, f"{have} no slot", [_topology(t) for t in lost], "/topologies")
+    over = scene.nodes.over()
+    over = over[np.argsort(-scene.nodes.use["cpu"][over], kind="stable")]
+    told = [f"{problem.supervisors[node].host} ({scene.nodes.use['cpu'][node]:.0%})" for node in over]
+    pages = [f"/cluster/nodes/{quote(problem.supervisors[node].id, safe='')}" for node in over]
+    text = "uses more CPU than it has" if len(told) == 1 else "use more CPU than they have"
+    yield from _together("warn", told, text, pages, "/cluster")
+    for sustained in ("no", "perhaps"):
+        short = [each for each in scene.short() if each.sustained == sustained]
+        told = [f"{names[each.topology]} ({each.rate_tps:,.0f} trees/s, {each.bottleneck})" for each in short]
+        pages = [_topology(each.topology) for each in short]
+        doubt = "perhaps does not sustain" if len(told) == 1 else "perhaps do not sustain"
+        firm = "does not sustain" if len(told) == 1 else "do not sustain"
+        text = f"{firm if sustained == 'no' else doubt} {'its rate' if len(told) == 1 else 'their rates'}"
+        yield from _together("warn" if sustained == "no" else "note", told, text, pages, "/topologies")
+    assumed = sum(load is None for load in problem.demand.measured)
+    if assumed:
+        of_all = f"{counted(assumed, 'topology')} of {len(problem.topologies):,}"
+        yield Finding("note", f"The load of {of_all} is not measured, but assumed", "/topologies")
+
+
+def _of_plans(known: Known) -> Iterator[Finding]:
+    for plan in known.plans("waiting", "stopped", most=_EACH).plans:
+        yield Finding("warn", f"Plan {plan.id} is {plan.state} for a person: {plan.why}", f"/plans/{quote(plan.id)}")
+    modes = known.modes()
+    if modes and modes.frozen:
+        yield Finding("note", f"Everything is frozen: {modes.frozen}", "/plans")
+
+
+def _together(level: Level, told: list[str], text: str, pages: list[str], of_all: str) -> Iterator[Finding]:
+    """One finding of all of a kind, the first of them by name; it leads to the page of the one, or of all."""
+    if told:
+        left = len(told) - _EACH
+        named = ", ".join(told[:_EACH]) + (f" and {left:,} more" if left > 0 else "")
+        yield Finding(level, f"{named} {text}", pages[0] if len(pages) == 1 else of_all)
+
+
+def _topology(topology: str) -> str:
+    return f"/topologies/{quote(topology, safe='')}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"

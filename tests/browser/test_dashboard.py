@@ -1,0 +1,229 @@
+"""The dashboard in a real Chromium: readable by all, at any width, live, and as fast as it has to be.
+
+With ``STORMWRIGHT_PICTURES=1`` it writes the pictures of the documentation anew.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stormwright.client.shapes import PlanAsked, Told
+from stormwright.model import Problem
+from stormwright.schedulers import make_scheduler
+from stormwright.service.pages.over_file import app_of
+from stormwright.service.pages.seen.known import Known
+from stormwright.service.pages.seen.trace import Point
+from stormwright.service.pages.site import Site
+from stormwright.service.pages.sources import Sources
+from tests.service.operating.nimbus import Nimbus, settled
+from tests.service.pages.living import living
+from tests.service.pages.sites import SERVED, Parrot
+
+uvicorn = pytest.importorskip("uvicorn")
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs the dev extra")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the dev extra")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: tools/setup browser installs one"),
+]
+
+#: What a person may look with: colours and width of the window.
+LOOKS = [("light", 1200), ("dark", 1200), ("light", 360), ("dark", 360)]
+
+
+@contextmanager
+def served(site: Site) -> Iterator[str]:
+    """The address of a site, which another thread serves."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(app_of(site), log_level="error", lifespan="off", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+def remembered(known: Known, minutes: int = 90) -> None:
+    """As if rates had been measured for a while, and one of them had grown."""
+    scene = known.scene()
+    assert scene is not None
+    rng, now_ms = np.random.default_rng(3), round(time.time() * 1000)
+    for ago in range(2 * minutes, 0, -1):
+        part = 1 + 0.04 * rng.normal() - (0.25 if ago > minutes else 0.0)
+        rates = {t: each.rate_tps * part for t, each in scene.by_topology.items()}
+        latencies = {t: each.latency_ms.value / part for t, each in scene.by_topology.items() if each.latency_ms}
+        point = Point(
+            now_ms - 30_000 * ago, rates, latencies, scene.heat.total_tps * (2.0 if ago > minutes else 1.0), ()
+        )
+        known.trace._points.append(point)  # noqa: SLF001 (nobody waits for an hour)
+
+
+@pytest.fixture(scope="module")
+def shops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[str]]]:
+    """A service's address with a plan applied and another proposed, and paths of its pages."""
+    start = living(12, 16)
+    near = make_scheduler("online").schedule(start.with_nothing_running())
+    nimbus = Nimbus(tmp_path_factory.mktemp("state"), start.with_current(near.by_topology(start)))
+    first = nimbus.propose(start.current_slot)
+    nimbus.desk.apply(first, Told(by="anna", reason="node-0004 is to be emptied"))
+    nimbus.run()
+    nimbus.wants = near.slot_of_executor
+    second = settled(nimbus, nimbus.desk.ask(PlanAsked(by="ben", reason="before the sale")).id)
+    # Its latencies are of other topologies.
+    told = replace(SERVED, pipeline=SERVED.pipeline | {"complete_latency_ms": {}})
+    with Known(Sources(nimbus.look, lambda: told, lambda: 4.0, dict, nimbus.desk, Parrot())) as known:
+        remembered(known)
+        topology = start.topologies[0].id
+        paths = [
+            "/",
+            "/cluster",
+            "/cluster/racks/0",
+            "/cluster/nodes/sup-0001",
+            "/topologies",
+            f"/topologies/{topology}",
+        ]
+        paths += [
+            "/traffic",
+            "/timeline",
+            "/plans",
+            f"/plans/{second.id}",
+            f"/plans/{first}",
+            "/history",
+            "/try",
+            "/none",
+        ]
+        with served(Site(known)) as address:
+            yield address, paths
+    nimbus.end()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def tab(chromium: Any, colours: str = "light", width: int = 1200, **more: Any) -> Iterator[Any]:
+    context = chromium.new_context(color_scheme=colours, viewport={"width": width, "height": 800}, **more)
+    try:
+        yield context.new_page()
+    finally:
+        context.close()
+
+
+@pytest.mark.parametrize(("colours", "width"), LOOKS)
+def test_axe_finds_nothing_serious_on_any_page(
+    chromium: Any, shops: tuple[str, list[str]], colours: str, width: int
+) -> None:
+    address, paths = shops
+    found, wrong = [], []
+    with tab(chromium, colours, width, bypass_csp=True) as page:  # axe is put into the page
+        page.on("console", lambda told: wrong.append(told.text) if "404" not in told.text else None)
+        page.on("request", lambda asked: wrong.append(asked.url) if not asked.url.startswith(address) else None)
+        for path in paths:
+            page.goto(address + path)
+            result = axe.Axe().run(page)
+            found += [(path, each["impact"], each["id"]) for each in result.response["violations"]]
+            across = page.evaluate("document.documentElement.scrollWidth")
+            assert across <= width, f"{path} is {across} px wide"
+    assert [each for each in found if each[1] in ("serious", "critical")] == []
+    assert wrong == []
+
+
+def test_nothing_of_a_page_offends_its_own_policy(chromium: Any, shops: tuple[str, list[str]]) -> None:
+    address, paths = shops
+    wrong: list[str] = []
+    with tab(chromium) as page:
+        page.on("console", lambda told: wrong.append(told.text) if "404" not in told.text else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        for path in paths:
+            page.goto(address + path)
+    assert wrong == []
+
+
+def test_who_has_no_mouse_comes_to_the_content_and_everywhere(chromium: Any, shops: tuple[str, list[str]]) -> None:
+    with tab(chromium) as page:
+        page.goto(shops[0])
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "To the content"
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.getElementById('content').contains(document.activeElement)")
+        page.goto(f"{shops[0]}/cluster")
+        page.locator(".cells a").first.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/cluster/nodes/*")
+
+
+def test_it_works_without_javascript(chromium: Any, shops: tuple[str, list[str]]) -> None:
+    with tab(chromium, java_script_enabled=False) as page:
+        page.goto(f"{shops[0]}/plans")
+        page.fill("input[name=by]", "anna")
+        page.click("button:has-text('Plan')")
+        page.wait_for_url("**/plans/*")
+        assert "anna" in page.content()
+
+
+def test_figures_change_without_a_reload(chromium: Any) -> None:
+    now: list[Problem] = [living(3, 4)]
+    with Known(Sources(lambda: now[0], lambda: SERVED)) as known, served(Site(known)) as address, tab(chromium) as page:
+        page.goto(address)
+        page.locator("#live", has_text="live").wait_for()
+        page.evaluate("window.kept = true")
+        now[0] = living(5, 4)
+        page.locator("#figures", has_text="100").wait_for(timeout=30_000)
+        assert page.evaluate("window.kept"), "it was not loaded anew"
+
+
+def test_the_first_page_of_the_largest_cluster_is_there_in_two_seconds(chromium: Any) -> None:
+    big = living(1000, 5000, racks=100, sizes=(10, 20, 20, 30, 20))
+    with Known(Sources(lambda: big, lambda: SERVED)) as known, served(Site(known)) as address, tab(chromium) as page:
+        while known.scene() is None:
+            time.sleep(0.1)
+        for path in ("/", "/cluster"):
+            page.goto(address + path, wait_until="load")
+            assert page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd") < 2000, path
+
+
+def test_pictures_of_the_documentation(chromium: Any, shops: tuple[str, list[str]], tmp_path: Path) -> None:
+    address, paths = shops
+    wanted = os.environ.get("STORMWRIGHT_PICTURES")
+    shots = {
+        "overview": ("light", 1200, "/", 1000),
+        "cluster": ("light", 1200, "/cluster", 760),
+        "topology": ("dark", 1200, paths[5], 900),
+        "plan": ("light", 1200, paths[9], 1000),
+        "timeline": ("dark", 1200, "/timeline", 900),
+        "narrow": ("light", 360, "/", 780),
+    }
+    for name, (colours, width, path, height) in shots.items():
+        with tab(chromium, colours, width) as page:
+            page.set_viewport_size({"width": width, "height": height})
+            page.goto(address + path)
+            page.locator("#live", has_text="live").wait_for()
+            page.screenshot(path=(PICTURES if wanted else tmp_path) / f"{name}.png")
+        assert (PICTURES / f"{name}.png").exists()
