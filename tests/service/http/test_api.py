@@ -179,10 +179,10 @@ def test_an_address_that_is_none_and_a_service_that_is_away(port: int) -> None:
         Client("http://127.0.0.1:1", "anna").modes()
 
 
-def ask(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
+def ask(port: int, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any]:
     connection = http.client.HTTPConnection(HOST, port, timeout=10)
     try:
-        connection.request(method, path, body)
+        connection.request(method, path, body, headers)
         response = connection.getresponse()
         return response.status, json.loads(response.read())
     finally:
@@ -199,6 +199,15 @@ def test_faults_come_all_at_once_with_their_paths(port: int) -> None:
     assert ask(port, "GET", "/v1/modes?x=1")[0] == 400
     code, answer = ask(port, "GET", "/v1/plans?state=lucky&limit=x")
     assert (code, answer["faults"][0]["path"]) == (400, "$.state")
+
+
+def test_a_page_of_another_site_can_change_nothing(port: int, client: Client) -> None:
+    change = b'{"reason": "because", "by": "mallory", "default": "auto"}'
+    for headers in ({"Origin": "https://elsewhere.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert ask(port, "PUT", "/v1/modes", change, **headers)[0] == 403
+        assert ask(port, "POST", "/v1/plans", b'{"reason": "because", "by": "mallory"}', **headers)[0] == 403
+    assert client.modes() == Modes()
+    assert client.plans().plans == ()
 
 
 def test_whatever_is_sent_nothing_breaks(port: int) -> None:

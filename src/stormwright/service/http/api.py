@@ -18,6 +18,7 @@ from stormwright.errors import ConflictError, Fault, InputError, NotThereError, 
 from stormwright.formats.document.faults import join_path
 from stormwright.service.http.bodies import Bodies
 from stormwright.service.http.endpoints import ENDPOINTS, Asking, Endpoint
+from stormwright.service.http.from_here import from_here
 from stormwright.service.http.openapi import openapi
 from stormwright.service.operating.desk import Desk
 
@@ -49,6 +50,8 @@ def api_routes(desk: Desk) -> list[Route]:
 
 def _answering(desk: Desk, endpoint: Endpoint, bodies: Bodies) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
+        if endpoint.method != "GET" and not from_here(request):
+            return _shaped(Refused(error="refused: a page of another site asked for this"), 403)
         body = await bodies.read(request) if endpoint.takes else b""
         return await run_in_threadpool(_answered, desk, endpoint, request, body)
 

@@ -21,6 +21,7 @@ _REFERENCE = "#/components/schemas/{model}"
 #: Status → what it means, of answers that do not do what was asked.
 _REFUSALS = {
     "400": "what was asked has faults, each with its path",
+    "403": "a page of another site asked for it",
     "404": "there is no such plan or entry",
     "409": "it cannot be done as things are now",
     "413": "the body is too large",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -14,6 +13,7 @@ from starlette.routing import Route
 
 from stormwright.errors import ConflictError, InputError, NotThereError, StormwrightError
 from stormwright.service.http.bodies import Bodies
+from stormwright.service.http.from_here import from_here
 from stormwright.service.pages import doing
 from stormwright.service.pages.live import Live
 from stormwright.service.pages.seen.known import Known
@@ -90,7 +90,7 @@ class Site:
 
     def _taking(self, do: Callable[[Known, Path, doing.Form], str]) -> Callable[[Request], Awaitable[Response]]:
         async def take(request: Request) -> Response:
-            if not _from_here(request):
+            if not from_here(request):
                 return await self.refused(403, "another site has sent this form: nothing was done")
             body = await self._bodies.read(request)
             where = ""
@@ -133,15 +133,6 @@ def wants_pages(request: Request) -> bool:
 def _told(status: int, why: str) -> Page:
     titles = {400: "That cannot be done so", 403: "Refused", 404: "There is no such page", 409: "Not now"}
     return Page("told", titles.get(status, "That did not work"), "stormwright plan --list", {"why": why}, "", status)
-
-
-def _from_here(request: Request) -> bool:
-    """Whether a page of this service has sent a form: browsers tell, and other pages cannot keep them from it."""
-    site = request.headers.get("sec-fetch-site")
-    if site is not None:
-        return site in ("same-origin", "none")
-    origin = request.headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == request.headers.get("host", "")
 
 
 async def _asset(request: Request) -> Response:
