@@ -16,11 +16,11 @@ from stormwright.client.shapes import Mode, Modes, ModesChange, PlanAsked
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.back import WHOLE
 from stormwright.controller.policy import Decision
-from stormwright.errors import StormwrightError
+from stormwright.errors import ConflictError, StormwrightError
 from stormwright.model import Assignment, Problem
 from stormwright.service.loop import Loop
 from stormwright.service.operating.dealing import Dealing
-from stormwright.service.operating.desk import Makers
+from stormwright.service.operating.desk import MOST_WAITING, Makers
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.state import FILE, MIGRATIONS, State
 from stormwright.service.operating.tidying import PROPOSED_S, Tidying
@@ -178,20 +178,39 @@ def test_plans_and_history_are_kept_for_90_days(nimbus: Nimbus, monkeypatch: pyt
     assert len(nimbus.plans.steps(done)) == len(nimbus.ledger.moved_in(n or 0)) == 0
 
 
-def test_a_plan_that_is_discarded_before_its_turn_is_not_made(nimbus: Nimbus) -> None:
-    made, first = list[str](), threading.Event()
+class Slow:
+    """Takes until `go`, and moves nothing."""
 
-    class Slow:
-        def schedule(self, of: Problem) -> Assignment:
-            made.append("one")
-            first.wait(10)
-            return Assignment(of.current_slot)
+    def __init__(self) -> None:
+        self.asked, self.go = 0, threading.Event()
 
-    nimbus.desk._makers = Makers("traffic", lambda _: Slow(), Slow())  # noqa: SLF001
+    def schedule(self, of: Problem) -> Assignment:
+        self.asked += 1
+        self.go.wait(10)
+        return Assignment(of.current_slot)
+
+
+@pytest.fixture
+def slow(nimbus: Nimbus) -> Slow:
+    made = Slow()
+    nimbus.desk._makers = Makers("traffic", lambda _: made, made)  # noqa: SLF001
+    return made
+
+
+def test_only_so_many_plans_wait_to_be_made(nimbus: Nimbus, slow: Slow) -> None:
+    asked = [nimbus.desk.ask(PlanAsked(by="anna", reason="a try")).id for _ in range(MOST_WAITING)]
+    with pytest.raises(ConflictError, match="20 plans wait to be made"):
+        nimbus.desk.ask(PlanAsked(by="anna", reason="one more"))
+    slow.go.set()
+    settled(nimbus, asked[-1])
+    assert nimbus.desk.ask(PlanAsked(by="anna", reason="one more")).state == "planning"
+
+
+def test_a_plan_that_is_discarded_before_its_turn_is_not_made(nimbus: Nimbus, slow: Slow) -> None:
     asked = [nimbus.desk.ask(PlanAsked(by="anna", reason="a try")).id for _ in range(2)]
     nimbus.desk.discard(asked[1], ANNA)
-    first.set()
+    slow.go.set()
     settled(nimbus, asked[0])
     nimbus.desk._thread.submit(lambda: None).result(10)  # noqa: SLF001
-    assert made == ["one"]
+    assert slow.asked == 1
     assert nimbus.desk.plan(asked[1]).state == "discarded"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import orjson
 
@@ -24,9 +23,13 @@ from stormwright.errors import ConflictError, StormwrightError
 from stormwright.model import Problem, Scheduler
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.ledger import Ledger, judged_shapes
-from stormwright.service.operating.plans import HALTED, OPEN, UNDER_WAY, PlanRow, Plans
+from stormwright.service.operating.plan_line import plan_line
+from stormwright.service.operating.plans import HALTED, OPEN, PlanRow, Plans
 
 log = logging.getLogger(__name__)
+
+#: Plans that wait to be made, at most: more are somebody's loop.
+MOST_WAITING = 20
 
 #: Who asks for plans that the service makes by itself.
 ITSELF = "stormwright"
@@ -81,12 +84,19 @@ class Desk:
     # Plans ------------------------------------------------------------------------------------------------------------
 
     def ask(self, asked: shapes.PlanAsked) -> shapes.Plan:
-        """Begin to make a plan; the answer has its id."""
+        """Begin to make a plan; the answer has its id.
+
+        Raises
+        ------
+        ConflictError
+            `MOST_WAITING` plans wait to be made.
+        """
+        self._require_room()
         goal = asked.goal or self._makers.goal
         plan = self._plans.add("plan", goal, asked.by, asked.reason, asked.model_dump())
         wish = Wish(goal, asked.topologies, asked.nodes, asked.least_gain_percent, asked.only is not None)
         scheduler = FewestMoves(self._makers.keeping) if wish.repairs else self._makers.scheduler(goal)
-        self._thread.submit(self._make, plan, lambda problem: drafted(problem, scheduler, wish))
+        self._submit(lambda: self._make(plan, lambda problem: drafted(problem, scheduler, wish)))
         return self.plan(plan)
 
     def revert(self, n: int, told: shapes.Told) -> shapes.Plan:
@@ -95,10 +105,11 @@ class Desk:
         Raises
         ------
         NotThereError, ConflictError
-            There is no such entry, it has moved nothing, or a plan is under way, or everything is frozen.
+            There is no such entry, it has moved nothing, a plan is under way, everything is frozen, or too many wait.
         """
         before = self._ledger.before(n)
         self._require_free()
+        self._require_room()
         reason = f"entry {n} of the history: {told.reason}"
         plan = self._plans.add("revert", self._makers.goal, told.by, reason, {"n": n})
 
@@ -111,7 +122,7 @@ class Desk:
                 except StormwrightError as error:
                     self._plans.change(plan, ["planned"], "failed", str(error))
 
-        self._thread.submit(start)
+        self._submit(start)
         return self.plan(plan)
 
     def propose(self, problem: Problem, decision: Decision) -> str | None:
@@ -127,7 +138,9 @@ class Desk:
 
     def plans(self, states: Collection[str] = (), most: int = 100) -> shapes.Plans:
         """Plans, the newest first."""
-        return shapes.Plans(plans=tuple(shapes.PlanLine(**self._line(row)) for row in self._plans.rows(states, most)))
+        return shapes.Plans(
+            plans=tuple(shapes.PlanLine(**plan_line(row, self._plans)) for row in self._plans.rows(states, most))
+        )
 
     def plan(self, plan: str) -> shapes.Plan:
         """One plan; it raises what `Plans.row` raises."""
@@ -137,7 +150,7 @@ class Desk:
         rows = self._plans.steps(plan)
         steps = [planned_step(each.told, each.number, each.stage, cast(shapes.StepState, each.state)) for each in rows]
         came = [each for topology, some in judged.items() for each in judged_shapes(topology, some)]
-        return shapes.Plan(**document | self._line(row) | {"made": tuple(steps), "judged": tuple(came)})
+        return shapes.Plan(**document | plan_line(row, self._plans) | {"made": tuple(steps), "judged": tuple(came)})
 
     def apply(self, plan: str, told: shapes.Told) -> shapes.Plan:
         """Begin to apply a plan.
@@ -214,6 +227,19 @@ class Desk:
         if other := self._plans.under_way():
             raise ConflictError(f"plan {other.id} is {other.state}: one is applied at a time")
 
+    def _require_room(self) -> None:
+        if len(self._plans.rows(["planning"], MOST_WAITING)) == MOST_WAITING:
+            raise ConflictError(f"{MOST_WAITING} plans wait to be made: try again when some of them are")
+
+    def _submit(self, work: Callable[[], None]) -> None:
+        def done() -> None:
+            try:
+                work()
+            except Exception:  # a full disk, say: the plan then fails at the next start
+                log.exception("a plan could not be kept")
+
+        self._thread.submit(done)
+
     def _start(self, row: PlanRow, by: str, reason: str) -> None:
         with self._starting:
             self._require_free()
@@ -257,26 +283,3 @@ class Desk:
 
     def _pause(self, name: str) -> Pause:
         return expected_pause(self._ledger.pauses(name), self._ledger.pauses())
-
-    def _line(self, row: PlanRow) -> dict[str, Any]:
-        document = orjson.loads(row.document)
-        steps = self._plans.steps(row.id) if row.state in (*UNDER_WAY, *HALTED) else []
-        made = sum(each.state == "moved" for each in steps)
-        if row.state == "done":
-            made = document.get("steps", 0)
-        known = ("topologies", "steps", "stages", "score_before", "score_after", "gain")
-        return {name: document[name] for name in known if name in document} | {
-            "id": row.id,
-            "state": row.state,
-            "why": row.why,
-            "kind": row.kind,
-            "goal": row.goal,
-            "by": row.who,
-            "reason": row.reason,
-            "created_ms": row.created_ms,
-            "age_s": max(time.time() - row.created_ms / 1000, 0.0),
-            "steps_made": made,
-            "stage": row.stage,
-            "decision": row.decision,
-            "approved_by": row.approved_by,
-        }
