@@ -143,7 +143,7 @@ def test_what_ours_declare():
         "nearest_average_load": Traits(quick_up_to=20_000),
         "offline": Traits(quick_up_to=50_000),
         "online": Traits(cpu_percent_parameter="capacity", moves_running=True, adapts=ONLINE),
-        "optimizer": Traits(moves_running=True, adapts=ONLINE),
+        "optimizer": Traits(heeds_requests=True, moves_running=True, adapts=ONLINE),
         "p_scheduler": Traits(adapts=Adaptation(on_drift=True, gains=(TRAFFIC, NODES)), quick_up_to=20_000),
         "predictive": Traits(uses_forecast=True, quick_up_to=50_000),
         "spread": Traits(quick_up_to=20_000),
