@@ -8,14 +8,12 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
-from stormwright.controller.draining import Draining, drain
 from stormwright.errors import ClusterError
 from stormwright.experiments.demo.measure import acked_series, longest_silence_s
-from stormwright.experiments.demo.steps import LAST_DRAIN_S
 from stormwright.experiments.evaluation.cells import Cell
 from stormwright.experiments.evaluation.kept import Found
 from stormwright.experiments.evaluation.lab.cluster import ClusterLab
-from stormwright.experiments.evaluation.lab.steady import highest_rate, ids_of
+from stormwright.experiments.evaluation.lab.phases import begin, drained, ids_of
 from stormwright.model import Problem
 from stormwright.schedulers.kit.resolve import keeping_what_runs
 from stormwright.schedulers.kit.warm_up import warm_up
@@ -52,11 +50,7 @@ def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> Found:
     lab.placing.other = scheduler
     with lab.running(cell, None) as problem:
         (topology,) = problem.topologies
-        lab.warm_up(problem, cell.times.warm_s)
-        lab.limit(cell.block)
-        if cell.is_first and cell.block.share is not None:
-            rate_tps = cell.block.share * highest_rate(lab, problem, cell.times.probe_s)
-        lab.ask(rate_tps)
+        rate_tps = begin(lab, problem, cell, rate_tps)
         moments = [time.time() * 1000]
         time.sleep(cell.times.before_kills_s)
         dead: list[str] = []
@@ -66,7 +60,7 @@ def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> Found:
             lab.cluster.kill_node(dead[-1])
             time.sleep(cell.times.kill_s)
         moments.append(time.time() * 1000)
-        left = _drained(lab, topology.id, topology.name)
+        left = drained(lab, topology)
         totals = lab.tally.totals(topology.id)
         figures = recoveries(lab.records(ids_of(problem)), topology.id, moments)
         figures |= {
@@ -127,10 +121,3 @@ def _next_to_die(lab: ClusterLab, problem: Problem, dead: Sequence[str]) -> str:
     if not at or len(living) < 2:
         raise ClusterError("no node that the topology uses is left to kill")
     return at[0]
-
-
-def _drained(lab: ClusterLab, topology: str, name: str) -> bool:
-    """Pause the spouts and let every tree end; whether all did."""
-    now = lab.snapshot([name])
-    live = [(slot.supervisor, slot.port) for slot in now.current[topology].slots] if now and now.current else []
-    return not drain([Draining(topology, name, live)], lab.nimbus, lab.tally, LAST_DRAIN_S)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.controller.draining import Draining, drain
 from stormwright.controller.move import Mover
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.planning.plan import MoveBudget
@@ -18,12 +17,11 @@ from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.reports import MoveLimits
 from stormwright.errors import ClusterError
 from stormwright.experiments.demo.measure import longest_silence_s
-from stormwright.experiments.demo.steps import LAST_DRAIN_S
 from stormwright.experiments.evaluation.cells import Cell
 from stormwright.experiments.evaluation.definitions import MOVED_BY, STORMS_REBALANCE
 from stormwright.experiments.evaluation.kept import Found
 from stormwright.experiments.evaluation.lab.cluster import ClusterLab
-from stormwright.experiments.evaluation.lab.steady import highest_rate, ids_of
+from stormwright.experiments.evaluation.lab.phases import begin, drained, ids_of
 from stormwright.experiments.evaluation.placing import named
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import IntArray
@@ -56,11 +54,7 @@ def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> Found:
     """
     with lab.running(cell, None) as problem:
         (topology,) = problem.topologies
-        lab.warm_up(problem, cell.times.warm_s)
-        lab.limit(cell.block)
-        if cell.is_first and cell.block.share is not None:
-            rate_tps = cell.block.share * highest_rate(lab, problem, cell.times.probe_s)
-        lab.ask(rate_tps)
+        rate_tps = begin(lab, problem, cell, rate_tps)
         time.sleep(cell.times.sample_s * cell.times.samples)
         start_ms = time.time() * 1000
         sent_tps = _sent(lab.records(ids_of(problem))) / max(_covered_s(lab.records(ids_of(problem))), 1.0)
@@ -71,7 +65,7 @@ def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> Found:
             _move(lab, problem, wanted)
         time.sleep(cell.times.sample_s * cell.times.samples)
         end_ms = time.time() * 1000
-        _drain(lab, topology.id, topology.name)
+        drained(lab, topology)
         records, totals = lab.records(ids_of(problem)), lab.tally.totals(topology.id)
         lost = float(_sent(records) - _received(records))
         return Found(
@@ -119,12 +113,6 @@ def _move(lab: ClusterLab, problem: Problem, wanted: IntArray) -> None:
         mover = Mover(lab.nimbus, lab.bridge, lab.tally, Pauses(Path(state) / "paused.json"), _LIMITS)
         for step in plan.steps:
             mover.move(step, "as the experiment asks")
-
-
-def _drain(lab: ClusterLab, topology: str, name: str) -> None:
-    now = lab.snapshot([name])
-    live = [(slot.supervisor, slot.port) for slot in now.current[topology].slots] if now else []
-    drain([Draining(topology, name, live)], lab.nimbus, lab.tally, LAST_DRAIN_S)
 
 
 def _is_user_bolt(executor: Mapping[str, Any]) -> bool:

@@ -15,12 +15,10 @@ from stormwright.experiments.evaluation.definitions import ALIKE
 from stormwright.experiments.evaluation.kept import Found
 from stormwright.experiments.evaluation.lab.cluster import ClusterLab
 from stormwright.experiments.evaluation.lab.facts import with_load
+from stormwright.experiments.evaluation.lab.phases import ARRIVE_S, SETTLE_S, begin, ids_of
 from stormwright.experiments.evaluation.placing import Placement, named
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem
-
-#: Seconds after a change of limit or rate, and until what was written by then has arrived.
-_SETTLE_S, _ARRIVE_S = 2.0, 1.0
 
 
 def measure_steady(lab: ClusterLab, cell: Cell, placement: Placement | None, rate_tps: float) -> Found:
@@ -43,12 +41,8 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: Placement | None, rat
         Workers did not report, or nothing went through.
     """
     with lab.running(cell, placement) as problem:
-        lab.warm_up(problem, cell.times.warm_s)
-        lab.limit(cell.block)
-        if cell.is_first and cell.block.share is not None:
-            rate_tps = cell.block.share * highest_rate(lab, problem, cell.times.probe_s)
-        lab.ask(rate_tps)
-        time.sleep(_SETTLE_S)
+        rate_tps = begin(lab, problem, cell, rate_tps)
+        time.sleep(SETTLE_S)
         figures, use, span = stretches(lab, problem, cell)
         records = [r for r in lab.records(ids_of(problem)) if span[0] <= r["start_ms"] <= span[1]]
         cores = lab.cores_in(cell.block)
@@ -58,17 +52,6 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: Placement | None, rat
             shown = problem_to_dict(with_load(problem, records, cores, cell.block.link, following))
         told = {"fullest": str(fullest(use)), "compilers": compiler_share(records), "cores": cores}
         return Found(figures, told, named(problem, problem.current_slot), shown, rate_tps)
-
-
-def highest_rate(lab: ClusterLab, problem: Problem, seconds: float) -> float:
-    """Trees/s that go through when spouts begin as many as they can."""
-    time.sleep(_SETTLE_S)
-    start_ms = time.time() * 1000
-    time.sleep(seconds)
-    end_ms = time.time() * 1000
-    time.sleep(_ARRIVE_S)
-    records = lab.records(ids_of(problem))
-    return sum(measure(records, topology, start_ms, end_ms).acked_tps for topology in ids_of(problem))
 
 
 def stretches(
@@ -82,7 +65,7 @@ def stretches(
         uses.append(meter.use())
         bounds.append(time.time() * 1000)
     use = whole.use()
-    time.sleep(_ARRIVE_S)
+    time.sleep(ARRIVE_S)
     records = lab.records(ids_of(problem))
     found: dict[str, list[float]] = {}
     for start_ms, end_ms, used in zip(bounds[:-1], bounds[1:], uses, strict=True):
@@ -112,8 +95,3 @@ def _figures(
         busiest = sorted(shares, reverse=True)[: len(hosts)]
         figures |= {"cpu_percent": fmean(shares), "cpu_sd_percent": pstdev(shares), "used_cpu_percent": fmean(busiest)}
     return figures
-
-
-def ids_of(problem: Problem) -> list[str]:
-    """Ids of its topologies."""
-    return [topology.id for topology in problem.topologies]
