@@ -8,15 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray, IntArray, frozen_ints
 from stormwright.model.texts import counted
 from stormwright.schedulers.choice.features import Describing
 from stormwright.schedulers.choice.judging import Judge
-from stormwright.schedulers.choice.members import Asking, best_of, told_left_out
+from stormwright.schedulers.choice.members import Asking, best_of
 from stormwright.schedulers.choice.model import OURS, Model, read_model
 from stormwright.schedulers.choice.variants import Variants
-from stormwright.schedulers.frame.waiting import Plan, answer
 from stormwright.schedulers.kit.params import MOST_SEED, Params, param
 from stormwright.schedulers.kit.registry import SCHEDULERS, scheduler_type, traits_of
 from stormwright.schedulers.kit.resolve import keeping_what_runs
@@ -107,16 +106,13 @@ class LearnedScheduler:
         """Place what has no slot."""
         judge = LearnedJudge(problem, self._model)
         asking = Asking(problem, judge)
-        if np.all(problem.current_slot != UNPLACED):
-            asking.note("what runs", Assignment(problem.current_slot))
+        asking.note_what_runs()
         for name in cheap_rules(problem.num_executors):
             asking.ask(name, keeping_what_runs(name), keep_running=True)
         ranked = best_of(asking.answers)
         if not ranked:
-            why = f"none of {counted(len(asking.left_out), 'answer')} can be used: {told_left_out(asking.left_out)}"
-            waiting = np.bincount(problem.executor_topology[problem.current_slot == UNPLACED]).nonzero()[0]
-            plan = Plan(problem.current_slot, dict.fromkeys(waiting.tolist(), (why,)))
-            return replace(answer(problem, _NAME, self.params, plan), parameters={**asdict(self.params), "told": why})
+            found, why = asking.none_usable(_NAME, self.params)
+            return replace(found, parameters={**asdict(self.params), "told": why})
         best = ranked[0]
         slots, steps = self._climbed(problem, judge, best.slots, best.rank[0])
         told = f"{best.name} is the best of {counted(len(ranked), 'answer')} by what was learned"

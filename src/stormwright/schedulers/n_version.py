@@ -13,9 +13,8 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import frozen_ints
 from stormwright.model.texts import counted
 from stormwright.schedulers.choice.judging import OBJECTIVES, TRAFFIC, Judge
-from stormwright.schedulers.choice.members import QUICK, Answered, Asking, Members, best_of, told_left_out
+from stormwright.schedulers.choice.members import QUICK, WHAT_RUNS, Answered, Asking, Members, best_of, told_left_out
 from stormwright.schedulers.frame.quietest import quietest
-from stormwright.schedulers.frame.waiting import Plan, answer
 from stormwright.schedulers.kit.params import MOST_SECONDS, MOST_SEED, Params, param
 from stormwright.schedulers.kit.registry import traits_of
 from stormwright.schedulers.kit.traits import ANY_NUMBER
@@ -34,9 +33,6 @@ _SMALL = 64
 
 #: Of predicted throughput, what is as good, as for `optimizer`.
 _SAME = 1e-3
-
-#: What stands for what runs among the answers.
-_AS_IT_IS = "what runs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,8 +147,7 @@ class NVersionScheduler:
     def _decided(self, problem: Problem, end_s: float) -> Assignment:
         judge = Judge(problem, self.params.objective, self.params.headroom_percent / 100)
         asking = Asking(problem, judge)
-        if np.all(problem.current_slot != UNPLACED):
-            asking.note(_AS_IT_IS, Assignment(problem.current_slot))
+        asking.note_what_runs()
         for name, budget_s in self._turns(problem, end_s):
             if budget_s < 0:
                 asking.left_out[name] = "the time was over before it could begin"
@@ -189,10 +184,8 @@ class NVersionScheduler:
             "left_out": asking.left_out,
         }
         if not ranked:
-            why = f"none of {counted(len(asking.left_out), 'answer')} can be used: {told_left_out(asking.left_out)}"
-            waiting = np.bincount(problem.executor_topology[problem.current_slot == UNPLACED]).nonzero()[0]
-            plan = Plan(problem.current_slot, dict.fromkeys(waiting.tolist(), (why,)))
-            found, told["chosen"], told["told"] = answer(problem, _NAME, self.params, plan), _AS_IT_IS, why
+            found, told["told"] = asking.none_usable(_NAME, self.params)
+            told["chosen"] = WHAT_RUNS
         else:
             found, told["chosen"], told["told"] = ranked[0].answer, ranked[0].name, _told(judge, asking, ranked)
         return replace(

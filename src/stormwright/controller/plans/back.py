@@ -13,7 +13,7 @@ from stormwright.controller.planning.room import Room, workers_of
 from stormwright.controller.plans.saved import where
 from stormwright.controller.policy import planned_slots
 from stormwright.errors import Fault, InputError
-from stormwright.model import UNPLACED, Assignment, Problem, Topology, TopologyAssignment
+from stormwright.model import UNPLACED, Assignment, Problem, TopologyAssignment
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import name_slots
 from stormwright.model.texts import counted
@@ -81,9 +81,8 @@ def _to_their_ports(
     steps = []
     while astray:
         ready = [index for index in astray if _is_free(problem, there, wanted, index)][:1] or astray
-        now = problem.with_current(
-            {topology.id: name_slots(problem, there[problem.executors_of(i)]) for i, topology in _all(problem)}
-        )
+        own = {topology.id: problem.executors_of(index) for index, topology in enumerate(problem.topologies)}
+        now = problem.with_current({topology: name_slots(problem, there[each]) for topology, each in own.items()})
         room = Room(now, wanted, cpu_limits=False)
         slots = {index: wanted[problem.executors_of(index)] for index in ready}
         alone = len(ready) == 1
@@ -94,10 +93,6 @@ def _to_their_ports(
             there[problem.executors_of(index)] = to
         astray = [index for index in astray if index not in ready]
     return steps
-
-
-def _all(problem: Problem) -> list[tuple[int, Topology]]:
-    return list(enumerate(problem.topologies))
 
 
 def _is_free(problem: Problem, there: IntArray, wanted: IntArray, index: int) -> bool:

@@ -82,8 +82,7 @@ class Describing:
         self._worker_hz = costs.worker_cores * problem.core_hz
         self._work_hz = self._cycles * self._handled_tps
         self._all_hz = float(self._work_hz.sum())
-        told = np.array([node.link_bps or np.inf for node in problem.supervisors], dtype=np.float64)
-        self._link_bps = told
+        self._link_bps = np.array([node.link_bps or np.inf for node in problem.supervisors], dtype=np.float64)
         self._ideal = _part(self._all_hz, float(problem.node_cpu_hz.sum()))
         self._of_problem = self._described_alone()
 

@@ -14,14 +14,19 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.texts import counted
 from stormwright.schedulers.anew.anew import Anew
 from stormwright.schedulers.choice.judging import Judge
+from stormwright.schedulers.frame.waiting import Plan, answer
 from stormwright.schedulers.kit.checked import checked
 from stormwright.schedulers.kit.limits import with_room_for_cpu
+from stormwright.schedulers.kit.params import Params
 from stormwright.schedulers.kit.registry import scheduler_names, scheduler_type, traits_of
 from stormwright.schedulers.kit.resolve import ALL, choose_schedulers, is_java
 from stormwright.schedulers.kit.traits import declared
 
 #: Stands for all schedulers that usually answer a problem of the size at hand within a second or two.
 QUICK: Final = "quick"
+
+#: Name of the answer that everything stays where it is.
+WHAT_RUNS: Final = "what runs"
 
 
 @dataclass(frozen=True)
@@ -172,6 +177,17 @@ class Asking:
         moves = bool(np.any((slots != self.problem.current_slot) & self._runs))
         left = int(np.count_nonzero(slots == UNPLACED))
         self.answers.append(Answered(name, answer, (broken, left, badness), moves))
+
+    def note_what_runs(self) -> None:
+        """Judge that everything stays where it is, if everything runs."""
+        if self._runs.all():
+            self.note(WHAT_RUNS, Assignment(self.problem.current_slot))
+
+    def none_usable(self, name: str, params: Params) -> tuple[Assignment, str]:
+        """The answer of who asks where no answer can be used, which leaves all as it is, and why."""
+        why = f"none of {counted(len(self.left_out), 'answer')} can be used: {told_left_out(self.left_out)}"
+        waiting = np.unique(self.problem.executor_topology[~self._runs]).tolist()
+        return answer(self.problem, name, params, Plan(self.problem.current_slot, dict.fromkeys(waiting, (why,)))), why
 
     def ask(self, name: str, scheduler: Scheduler, keep_running: bool) -> None:
         """Ask a scheduler: for what waits, and unless that shall stay, for what runs as if it did not."""
