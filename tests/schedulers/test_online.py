@@ -110,8 +110,6 @@ def nodes_used(of: Problem, slots: np.ndarray) -> int:
 @pytest.mark.parametrize("path", case_files("placement"), ids=case_name)
 def test_less_beta_never_takes_more_nodes(path):
     of = case_problem(path)
-    if of.num_executors > 1000:
-        pytest.skip("takes long, and is as the others")
     used = [nodes_used(of, schedule(of, beta=beta).slot_of_executor) for beta in (0, 0.5, 1)]
     assert used == sorted(used)
 
