@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from stormwright.controller.planning.plan import MoveBudget
 from stormwright.errors import StormwrightError
 from stormwright.schedulers import make_scheduler
+from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
 from tests.schedulers.builders import load, nodes, problem, topology
@@ -48,3 +51,15 @@ def test_the_initial_scheduler_takes_over_the_options_of_all(tmp_path: Path) -> 
     answer = service.bridge.answer(snapshot)
     assert set(answer.assignments) == {"t2"}
     assert "would have 2 of 1 slots" in answer.status["t1"]
+
+
+def test_what_it_is_told_while_it_runs_holds_from_the_next_look_on(tmp_path: Path) -> None:
+    before = ServiceSettings(tmp_path, "127.0.0.1", 0, triggers=TriggerParams(period_s=60, cool_down_s=60))
+    service = Service(before, make_scheduler("online"), "online", [])
+    told = replace(before, triggers=TriggerParams(period_s=5, cool_down_s=7), budget=MoveBudget(2, 3), port=7071)
+    service.change(told, "suggest")
+    assert service.settings == replace(told, port=0), "where it listens stays"
+    assert service._looking._settings == service.settings
+    assert service._acting.cool_down_s == 7
+    assert service.guard.modes.default == "suggest"
+    assert service.desk.history(1).done[0].who == "serve"

@@ -53,11 +53,21 @@ class AllAtOnce(click.Command):
     def _wrong(self, ctx: click.Context, args: list[str]) -> Iterator[str]:
         values, _, _ = self.make_parser(ctx).parse_args(args=args)
         for parameter in self.get_params(ctx):
+            value, source = parameter.consume_value(ctx, values)
             try:
-                parameter.process_value(ctx, parameter.consume_value(ctx, values)[0])
+                parameter.process_value(ctx, value)
             except click.BadParameter as error:
-                error.param = parameter
+                error.param, error.param_hint = parameter, self._hint(ctx, parameter, source)
                 yield error.format_message()
+
+    def _hint(
+        self,
+        ctx: click.Context,  # noqa: ARG002 (for those that need it)
+        parameter: click.Parameter,  # noqa: ARG002
+        source: ParameterSource,  # noqa: ARG002
+    ) -> str | None:
+        """Where a wrong value stands; None for the option itself."""
+        return None
 
 
 class _OutputPath(click.Path):

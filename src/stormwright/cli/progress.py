@@ -13,7 +13,11 @@ LOGGER = logging.getLogger("stormwright")
 
 
 @contextmanager
-def shown(err: bool = False, tell: Callable[[str], None] | None = None) -> Iterator[None]:
+def shown(
+    err: bool = False,
+    tell: Callable[[str], None] | None = None,
+    shape: Callable[[logging.LogRecord], str] = logging.LogRecord.getMessage,
+) -> Iterator[None]:
     """Show what is logged while the block runs, a line for each message.
 
     Parameters
@@ -22,8 +26,10 @@ def shown(err: bool = False, tell: Callable[[str], None] | None = None) -> Itera
         On standard error, for standard output has JSON.
     tell
         Takes the lines instead.
+    shape
+        Makes the text of a message.
     """
-    handler = _Lines(tell or partial(say_lines, err=err))
+    handler = _Lines(tell or partial(say_lines, err=err), shape)
     level = LOGGER.level
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)
@@ -35,11 +41,11 @@ def shown(err: bool = False, tell: Callable[[str], None] | None = None) -> Itera
 
 
 class _Lines(logging.Handler):
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str], None], shape: Callable[[logging.LogRecord], str]) -> None:
         super().__init__()
-        self._tell = tell
+        self._tell, self._shape = tell, shape
 
     def emit(self, record: logging.LogRecord) -> None:
         # Nobody may read standard output any more: no reason for a service to end.
         with suppress(OSError):
-            self._tell(record.getMessage())
+            self._tell(self._shape(record))

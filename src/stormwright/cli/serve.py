@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from stormwright.alone import alone
 from stormwright.cli import options
-from stormwright.cli.deciding import Deciding, decided_by
-from stormwright.cli.lines import say
 from stormwright.cli.progress import shown
-from stormwright.cli.triggers import by_goal, told_triggers
+from stormwright.cli.serving.configured import Configured, given
+from stormwright.cli.serving.prepared import Prepared, prepared
+from stormwright.cli.serving.told import SHAPES, beginning
 from stormwright.defaults import STORMS_OWN
-from stormwright.errors import Fault, InputError, collected
 
-if TYPE_CHECKING:
-    from stormwright.client.shapes import Mode
-    from stormwright.model import Scheduler
-    from stormwright.service.hooks.hook_program import Hook
+log = logging.getLogger(__name__)
 
 #: Of a service in its state directory: two would take each other's records, and both move topologies.
 LOCK = "service.lock"
@@ -31,7 +27,7 @@ LOCK = "service.lock"
 _SECONDS = options.FiniteRange(0, 1e6)
 
 
-@click.command(cls=options.AllAtOnce)
+@click.command(cls=Configured)
 @options.address("Nimbus and the probes", port=7070)
 @options.scheduler
 @options.parameters
@@ -153,70 +149,60 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @click.option(
     "--keep-history-days", default=90, show_default=True, type=options.DAYS, help="How long the history is kept."
 )
-def command(
-    host: str,
-    port: int,
-    scheduler_name: str,
-    assignments: tuple[str, ...],
-    anew: bool | None,
-    initial: str,
-    state_dir: Path,
-    storm_home: Path,
-    alarm_after_s: float | None,
-    forecast_min: int,
-    objective: str | None,
-    least_measured_s: float,
-    mode: Mode | None,
-    max_topologies: int,
-    max_executors: int,
-    on_failure: str | None,
-    history_uri: str | None,
-    history_format: str,
-    keep_history_days: int,
-    keep_raw_h: float,
-    **triggers: float | None,
-) -> None:
+@click.option(
+    "--log-format",
+    type=click.Choice(list(SHAPES)),
+    default="text",
+    show_default=True,
+    help="A line for each event: for people, or a JSON object.",
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=options.PATH,
+    metavar="FILE",
+    help="Options as keys of a TOML file; what the command line or a variable says goes before.",
+)
+@click.option("--check", is_flag=True, help="Try everything, say what of it is right, and leave with 0 or 2.")
+def command(check: bool, log_format: str, **told: Any) -> None:
     """Answer Nimbus, collect the performance log, and move topologies when it pays.
 
     Storm needs `storm.scheduler: stormwright.PlacementScheduler` and `stormwright.service.url` in storm.yaml, and
     topologies the probe in `topology.auto.task.hooks`.
-    """
-    from stormwright.controller.planning.plan import MoveBudget
-    from stormwright.experiments.live_trials import LiveTrials
-    from stormwright.pipeline.settings import StreamSettings
-    from stormwright.schedulers.kit.resolve import rules_in
-    from stormwright.service.kept.history import HistorySettings
-    from stormwright.service.settings import ServiceSettings
-    from stormwright.service.wiring import Service
 
-    (scheduler, objective, adapts), hook, gateway = _checked(
-        (scheduler_name, assignments, objective, anew), initial, on_failure, history_format, storm_home
-    )
-    settings = ServiceSettings(
-        state_dir=state_dir,
-        host=host,
-        port=port,
-        initial=initial,
-        mode=mode,
-        rules=rules_in(assignments),
-        on_failure=hook,
-        triggers=told_triggers(scheduler, assignments, objective, **triggers),
-        objective=objective,
-        adapts=adapts,
-        least_measured_s=least_measured_s,
-        budget=MoveBudget(max_topologies, max_executors),
-        history=HistorySettings(history_uri, history_format, keep_history_days),
-        forecast_min=forecast_min,
-        stream=StreamSettings(keep_raw_s=round(keep_raw_h * 3600), alarm_after_s=alarm_after_s),
-    )
-    stop, deciders = threading.Event(), by_goal(scheduler_name, assignments, anew)
+    Every option is a variable, too (--storm-home is STORMWRIGHT_SERVE_STORM_HOME), and a key of the file that --config
+    names, which is read again at SIGHUP.
+    """
+    if check:
+        from stormwright.cli.serving.trying import tried
+
+        click.get_current_context().exit(tried(told, LOCK))
+    what = beginning(told)
+    with shown(err=True, shape=SHAPES[log_format]):  # as faults, which may follow: what comes next takes seconds
+        log.info("stormwright %s", ", ".join(f"{name} {text}" for name, text in what.items()), extra={"told": what})
+    made, state_dir = prepared(told), told["state_dir"]
     with (
         alone(state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK),
-        shown(),
-        Service(settings, scheduler, scheduler_name, gateway, deciders, LiveTrials()) as service,
+        shown(shape=SHAPES[log_format]),
     ):
+        _serve(made, what["address"])
+
+
+def _serve(made: Prepared, address: str) -> None:
+    """Until a signal ends it."""
+    from stormwright.cli.serving.again import Again
+    from stormwright.experiments.live_trials import LiveTrials
+    from stormwright.schedulers.anew.anew import why_nothing_moves
+    from stormwright.service.wiring import Service
+
+    stop, again, context = threading.Event(), threading.Event(), click.get_current_context()
+    signal.signal(signal.SIGHUP, lambda *_: again.set())
+    with Service(made.settings, made.scheduler, made.name, made.gateway, made.deciders, LiveTrials()) as service:
         _end_at_signals(stop)
-        _tell(f"http://{host}:{port}", scheduler_name, scheduler, service.guard.modes.default)
+        Again(context.command, given(), context.params, service).start(again)
+        log.info("serving at %s", address)
+        if why := why_nothing_moves(made.name, made.scheduler):
+            log.warning("%s", why)
         service.run(stop)
 
 
@@ -224,57 +210,3 @@ def _end_at_signals(stop: threading.Event) -> None:
     """Once Spark has started, which sets a handler of its own."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-
-
-def _checked(
-    decides: tuple[str, Sequence[str], str | None, bool | None],
-    initial: str,
-    on_failure: str | None,
-    history_format: str,
-    storm_home: Path,
-) -> tuple[Deciding, Hook | None, list[str]]:
-    """Who decides (by name, parameters, objective and whether anew), who is told of failures, how Nimbus is reached.
-
-    Raises
-    ------
-    InputError
-        What of the settings cannot be; all faults at once.
-    """
-    from stormwright.history.tables.store import check_format
-    from stormwright.schedulers.kit.registry import scheduler_type
-    from stormwright.schedulers.kit.resolve import keeping_what_runs
-    from stormwright.service.hooks.hook_program import load_hook
-    from stormwright.storm.gateway import gateway_command
-
-    name = decides[0]
-    faults: list[Fault] = []
-    with collected(faults, "--scheduler"):
-        scheduler_type(name)
-        with collected(faults, "--set"):
-            deciding = decided_by(*decides, faults)
-    with collected(faults, "--initial"):
-        keeping_what_runs(initial)
-    with collected(faults, "--on-failure"):
-        hook = load_hook(on_failure) if on_failure else None
-    with collected(faults, "--history-format"):
-        check_format(history_format)
-    with collected(faults, "--storm-home"):
-        gateway = gateway_command(storm_home)
-    if faults:
-        raise InputError("serve", faults)
-    return deciding, hook, gateway
-
-
-def _tell(address: str, name: str, scheduler: Scheduler, mode: str) -> None:
-    """Say where the service is and what it does.
-
-    Parameters
-    ----------
-    address, name, scheduler, mode
-        Where it listens, who decides, and what it does by itself.
-    """
-    from stormwright.schedulers.anew.anew import why_nothing_moves
-
-    say(f"serving at {address}, deciding with {name}, mode {mode}")
-    if why := why_nothing_moves(name, scheduler):
-        say(why)

@@ -54,7 +54,7 @@ class Acting:
         self._history = history
         self._ledger = ledger
         self._scheduler_name = scheduler_name
-        self._cool_down_s = cool_down_s
+        self.cool_down_s = cool_down_s
 
     def act(
         self, decision: Decision, stop: threading.Event | None = None, entry: int | None = None
@@ -98,7 +98,7 @@ class Acting:
                 self._memory.resumed |= {move.topology.name for move in step.moves}
                 self._memory.last_change_s = time.monotonic()
                 # What is measured while the topology comes up again is no reference.
-                self._memory.drift_watch.restart(int((time.time() + self._cool_down_s) * 1000))
+                self._memory.drift_watch.restart(int((time.time() + self.cool_down_s) * 1000))
                 self._memory.moves = reports
         if failure:
             raise failure

@@ -71,6 +71,10 @@ class Looking:
         self._refused = refused
         self._tried_back_s: dict[str, float] = {}
 
+    def change(self, settings: ServiceSettings) -> None:
+        """Go by other settings from the next look on."""
+        self._settings = settings
+
     def look(self, triggers: TriggerParams | None = None, adapts: Adaptation = ONLINE) -> Decision:
         """Decide once whether anything should move; by `triggers`, at once and all the same, or those of the settings.
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
+from stormwright.client.shapes import Mode, ModesChange
 from stormwright.controller.aims.refused import Refused
 from stormwright.controller.move import Mover
 from stormwright.controller.pauses import Pauses
@@ -104,10 +105,9 @@ class Service:
         state = settings.state_dir
         self.memory = Memory()
         self.tally = Tally(keep_records=settings.keep_records)
-        self._failure_hook = FailureHook(settings.on_failure) if settings.on_failure else None
-        tell_failures = self._failure_hook.update if self._failure_hook else None
+        self._failure_hook = FailureHook(settings.on_failure)
         initial = keeping_what_runs(settings.initial, settings.rules)
-        self.bridge = Bridge(initial, settings.initial, tell_failures, status_texts)
+        self.bridge = Bridge(initial, settings.initial, self._failure_hook.update, status_texts)
         self._state = State(state / FILE)
         plans, ledger = Plans(self._state), Ledger(self._state)
         self.guard = Guard(self._state, plans, ledger, settings.mode)
@@ -158,8 +158,7 @@ class Service:
         with ExitStack() as starting:
             starting.callback(self._state.close)
             starting.callback(self.desk.close)
-            if self._failure_hook:
-                starting.enter_context(self._failure_hook)
+            starting.enter_context(self._failure_hook)
             starting.enter_context(self._http)
             starting.enter_context(self._known)
             self.nimbus = starting.enter_context(NimbusGateway(self._gateway_command))
@@ -190,6 +189,27 @@ class Service:
     def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
         """Keep the placement good until `stop` is set; it raises what `Loop.run` raises."""
         self._loop.run(stop, every_s)
+
+    def change(self, settings: ServiceSettings, mode: Mode | None = None) -> None:
+        """Go by the triggers, budget and hook of other settings from the next look on, and by another mode if given.
+
+        All else of what it was told stays as it is until the service is started again.
+        """
+        before = self.settings
+        self.settings = replace(
+            before,
+            triggers=settings.triggers,
+            budget=settings.budget,
+            least_measured_s=settings.least_measured_s,
+            on_failure=settings.on_failure,
+        )
+        self._looking.change(self.settings)
+        self._acting.cool_down_s = settings.triggers.cool_down_s
+        if settings.on_failure != before.on_failure:
+            self._failure_hook.change(settings.on_failure)
+        if mode is not None:
+            modes = self.guard.modes.model_dump() | {"default": mode}
+            self.guard.change(ModesChange(**modes, by="serve", reason="its configuration was read again"))
 
     def status(self) -> ServiceStatus:
         """What the status page and the metrics show."""

@@ -64,6 +64,20 @@ def test_each_failure_is_told_once() -> None:
         assert calls.next() == B, "and a was not told again before it"
 
 
+def test_another_hook_is_told_of_all_that_fail_by_then() -> None:
+    first, other = Calls(), Calls()
+    with FailureHook(None) as hook:
+        hook.update([A])
+        hook.change(first)
+        assert first.next() == A, "nobody was told before"
+        hook.change(other)
+        assert other.next() == A
+        hook.change(None)
+        hook.update([A, B])
+        hook.change(other)
+        assert [other.next(), other.next()] == [A, B]
+
+
 def test_other_reasons_are_news() -> None:
     calls = Calls()
     with FailureHook(calls) as hook:

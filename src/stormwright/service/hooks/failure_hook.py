@@ -33,9 +33,10 @@ class FailureHook:
        is over.
     3. What the hook raises is logged, and the failure counts as told.
     4. Reasons that differ in numbers alone are the same: those measured are others in every answer.
+    5. Another hook is told of all that fail by then. Without one nobody is told, and all of it is news to the first.
     """
 
-    def __init__(self, hook: Hook) -> None:
+    def __init__(self, hook: Hook | None) -> None:
         self._hook = hook
         self._failing: dict[str, Failure] = {}
         self._told: dict[str, tuple[str, ...]] = {}
@@ -61,10 +62,17 @@ class FailureHook:
             self._told = {t: reasons for t, reasons in self._told.items() if t in self._failing}  # 1
             self._changed.notify()
 
+    def change(self, hook: Hook | None) -> None:
+        """Tell somebody else from now on, or nobody."""
+        with self._changed:
+            self._hook, self._told = hook, {}  # 5
+            self._changed.notify()
+
     def _run(self) -> None:
-        while failure := self._next():
+        while following := self._next():
+            hook, failure = following
             try:
-                self._hook(failure)
+                hook(failure)
             except HookError as error:  # 3
                 self._complain(failure, str(error))
             except (Exception, SystemExit):
@@ -73,14 +81,15 @@ class FailureHook:
     def _complain(self, failure: Failure, text: str) -> None:
         log.warning("--on-failure, told of %s: %s", failure.topology_name, text)
 
-    def _next(self) -> Failure | None:
+    def _next(self) -> tuple[Hook, Failure] | None:
         """Waits for a failure that the hook does not know of yet; None once the service ends."""
         with self._changed:
             while not self._closing:
+                hook = self._hook
                 for failure in self._failing.values():  # 2
                     reasons = tuple(_NUMBER.sub("#", reason) for reason in failure.reasons)  # 4
-                    if self._told.get(failure.topology_id) != reasons:
+                    if hook and self._told.get(failure.topology_id) != reasons:
                         self._told[failure.topology_id] = reasons
-                        return failure
+                        return hook, failure
                 self._changed.wait()
             return None

@@ -8,9 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import asdict
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from tempfile import TemporaryFile
 from typing import IO
 
@@ -49,18 +48,24 @@ def load_hook(name: str) -> Hook:
             _run(command, b"")
         except HookError as error:
             raise InputError("--on-failure", [Fault(f"cannot be loaded: {error}", name)]) from error
-        return partial(_tell, command)
+        return _Program(tuple(command))
     program = shutil.which(name)
     if program is None:
         raise InputError("--on-failure", [Fault("is neither package.module:function nor a program", name)])
-    return partial(_tell, [program])
+    return _Program((program,))
 
 
-def _tell(command: list[str], failure: Failure) -> None:
-    _run(command, orjson.dumps(asdict(failure)) + b"\n")
+@dataclass(frozen=True)
+class _Program:
+    """A program to call; the same command line is the same program."""
+
+    command: tuple[str, ...]
+
+    def __call__(self, failure: Failure) -> None:
+        _run(self.command, orjson.dumps(asdict(failure)) + b"\n")
 
 
-def _run(command: list[str], document: bytes) -> None:
+def _run(command: Sequence[str], document: bytes) -> None:
     """Run `command` with `document` on its standard input."""
     # Files: pipes would have to be emptied, and be waited for where a child of the process keeps them open.
     with TemporaryFile() as given, TemporaryFile() as written:

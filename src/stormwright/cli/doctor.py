@@ -1,0 +1,54 @@
+"""``stormwright doctor``: what is wrong with an installation, and how each of it is mended."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from stormwright.cli import options
+from stormwright.cli.lines import say
+from stormwright.cli.output import print_json
+from stormwright.errors import MissingDependencyError
+
+
+@click.command()
+@options.storm_home("Storm installation to look at.  [default: what STORM_HOME or the storm on PATH say]")
+@click.option(
+    "--service",
+    "address",
+    default="http://127.0.0.1:7070",
+    show_default=True,
+    envvar="STORMWRIGHT_SERVICE",
+    show_envvar=True,
+    metavar="URL",
+    help="Where `stormwright serve` listens.",
+)
+@options.as_json("Print it as JSON.")
+def command(storm_home: Path | None, address: str, as_json: bool) -> None:
+    """Check jar, storm.yaml, versions, connections both ways, clocks and records; each with what to do.
+
+    On a Nimbus host it tells most. It changes nothing, and leaves with 2 where something is wrong; what is unknown is
+    not wrong.
+    """
+    from stormwright.cli.doctoring.gathering import gathered
+    from stormwright.cli.doctoring.judged import judged
+    from stormwright.storm.installation import find_storm_home
+
+    if storm_home is None:
+        try:
+            storm_home = find_storm_home()
+        except MissingDependencyError:
+            storm_home = None
+    found = judged(gathered(storm_home, address))
+    wrong = sum(each.verdict == "wrong" for each in found)
+    if as_json:
+        print_json({"wrong": wrong, "checks": [asdict(each) for each in found]})
+    else:
+        for each in found:
+            say(f"{each.verdict:<8}{each.check}: {each.text}")
+            if each.fix:
+                say(f"        → {each.fix}")
+    if wrong:
+        click.get_current_context().exit(2)

@@ -1,0 +1,129 @@
+"""What ``stormwright doctor`` goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Verdict = Literal["ok", "wrong", "unknown"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check came to.
+
+    Parameters
+    ----------
+    check
+        Its name.
+    verdict
+        ``unknown`` where what it goes by could not be had.
+    text
+        What was found.
+    fix
+        What to do, of what is wrong or unknown.
+    """
+
+    check: str
+    verdict: Verdict
+    text: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class Jar:
+    """A jar of ours: its file, the version in its name, and a digest of what is in it."""
+
+    path: str
+    version: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A Storm installation, as far as its files tell.
+
+    Parameters
+    ----------
+    home
+        Where it is.
+    jars
+        Ours in ``extlib-daemon``.
+    storm_version
+        By the jars in ``lib``; None where there is none.
+    yaml_path, conf
+        Its storm.yaml; None where that cannot be read.
+    nimbus
+        Host and port of each Nimbus → whether a connection came about.
+    """
+
+    home: str
+    jars: Sequence[Jar]
+    storm_version: str | None
+    yaml_path: str
+    conf: Mapping[str, Any] | None
+    nimbus: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running service, as it answers here.
+
+    Parameters
+    ----------
+    address
+        Where it was asked.
+    why_not
+        Why it did not answer; None where it did.
+    version
+        What it says it is; None where it says none.
+    skew_s
+        Its clock before this machine's; None where it told no time.
+    asked
+        Whether Nimbus has asked it; None where that is not known.
+    status
+        Its status; empty where it did not tell.
+    """
+
+    address: str
+    why_not: str | None = None
+    version: str | None = None
+    skew_s: float | None = None
+    asked: bool | None = None
+    status: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All of it.
+
+    Parameters
+    ----------
+    version
+        Of this package.
+    python
+        Major and minor version.
+    java
+        Its major version; None where none fits.
+    java_why_not
+        Why none does.
+    built
+        Our jar beside this package, if it is a clone that has built one.
+    able
+        Whether machine code is brought for this processor; None where Numba could not tell.
+    compiled
+        Files of it that fit these sources.
+    installation, service
+        None where nobody named one.
+    """
+
+    version: str
+    python: tuple[int, int]
+    java: str | None
+    java_why_not: str
+    built: Jar | None
+    able: bool | None
+    compiled: int
+    installation: Installation | None
+    service: Service | None

@@ -1,0 +1,149 @@
+"""Gathers what ``stormwright doctor`` goes by; nothing that is missing or broken keeps it from the rest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from stormwright import __version__
+from stormwright.cli.doctoring.facts import Facts, Installation, Jar, Service
+from stormwright.cli.doctoring.storm_yaml import path_of, seeds_of, storm_yaml
+from stormwright.client import Client
+from stormwright.errors import MissingDependencyError
+from stormwright.java import OLDEST, find_java
+
+#: Seconds for each connection.
+LIMIT_S = 5.0
+
+#: Of an answer, so much is read at most.
+_MOST_BYTES = 64 * 2**20
+
+_JAR = "stormwright-storm-*.jar"
+
+
+def gathered(storm_home: Path | None, address: str) -> Facts:
+    """Facts of this machine, of the Storm installation (None: there is none here), and of the service.
+
+    Raises
+    ------
+    InputError
+        The address is none.
+    """
+    from stormwright.storm.jvm import STORMWRIGHT_JAR
+
+    java, why_not = _java()
+    able, compiled = _compiled()
+    return Facts(
+        version=__version__,
+        python=(sys.version_info.major, sys.version_info.minor),
+        java=java,
+        java_why_not=why_not,
+        built=_jar(STORMWRIGHT_JAR) if STORMWRIGHT_JAR.is_file() else None,
+        able=able,
+        compiled=compiled,
+        installation=_installation(storm_home) if storm_home else None,
+        service=_service(Client(address, "doctor").address),
+    )
+
+
+def _java() -> tuple[str | None, str]:
+    try:
+        return f"{OLDEST} or later: {find_java('Storm')}", ""
+    except MissingDependencyError as error:
+        return None, str(error)
+
+
+def _compiled() -> tuple[bool | None, int]:
+    """Whether machine code is brought for this processor, and how many files of it fit."""
+    try:
+        from stormwright.optimize.kernel.kept import BROUGHT, FILED_AS, is_able
+    except ImportError:
+        return None, 0
+    tag = sys.implementation.cache_tag
+    return is_able(), sum(FILED_AS in path.name and tag in path.name for path in BROUGHT.glob("*.nbc"))
+
+
+def _installation(home: Path) -> Installation:
+    conf = storm_yaml(home)
+    version = next((re.search(r"storm-client-(.+)\.jar$", path.name) for path in home.glob("lib/storm-client-*")), None)
+    return Installation(
+        home=str(home),
+        jars=[_jar(path) for path in sorted((home / "extlib-daemon").glob(_JAR))],
+        storm_version=version[1] if version else None,
+        yaml_path=str(path_of(home)),
+        conf=conf,
+        nimbus={f"{host}:{port}": _connects(host, port) for host, port in seeds_of(conf)} if conf is not None else {},
+    )
+
+
+def _jar(path: Path) -> Jar:
+    version = path.stem.removeprefix("stormwright-storm-")
+    try:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:  # another user's: an equal one it is not known to be
+        digest = str(error)
+    return Jar(str(path), version, digest)
+
+
+def _connects(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), LIMIT_S):
+            return True
+    except (OSError, UnicodeError, OverflowError):
+        return False
+
+
+def _service(address: str) -> Service:
+    try:
+        code, headers, body = _get(address, "/")
+    except (OSError, HTTPException) as error:
+        return Service(address, why_not=f"no answer ({error or type(error).__name__})")
+    told = re.fullmatch(r"stormwright (\S+)", str(_object(body).get("service")))
+    if told is None:
+        return Service(address, why_not=f"answers with status {code}, and not as stormwright does")
+    try:
+        asked = {200: True, 503: False}.get(_get(address, "/v1/problem", most_bytes=0)[0])
+        status = _object(_get(address, "/v1/status")[2])
+    except (OSError, HTTPException):
+        asked, status = None, {}
+    return Service(address, None, told[1], _skew_s(headers), asked, status)
+
+
+def _get(address: str, path: str, most_bytes: int = _MOST_BYTES) -> tuple[int, Mapping[str, str], bytes]:
+    """Status, headers and body of an answer."""
+    parts = urlsplit(address)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=LIMIT_S)
+    try:
+        connection.request("GET", path, headers={"accept": "application/json"})
+        response: HTTPResponse = connection.getresponse()
+        return response.status, dict(response.getheaders()), response.read(most_bytes)
+    finally:
+        connection.close()
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _skew_s(headers: Mapping[str, str]) -> float | None:
+    told = {name.lower(): value for name, value in headers.items()}.get("date")
+    try:
+        # It tells whole seconds, cut off: half of one is what it is short by in the mean.
+        return parsedate_to_datetime(told).timestamp() + 0.5 - time.time() if told else None
+    except (ValueError, TypeError):
+        return None

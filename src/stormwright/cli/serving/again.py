@@ -1,0 +1,92 @@
+"""Reading a service's file again while it runs: what can change does, of all else it is said that it does not."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from stormwright.cli.serving.prepared import TRIGGERS, Prepared, prepared
+from stormwright.errors import StormwrightError
+
+if TYPE_CHECKING:
+    from stormwright.client.shapes import Mode
+    from stormwright.service.settings import ServiceSettings
+
+log = logging.getLogger(__name__)
+
+#: Parameters of the verb that a service takes over while it runs.
+CHANGEABLE = frozenset({*TRIGGERS, "least_measured_s", "max_topologies", "max_executors", "on_failure", "mode"})
+
+
+class Changing(Protocol):
+    """A service, as far as it can be told other things while it runs."""
+
+    def change(self, settings: ServiceSettings, mode: Mode | None) -> None:
+        """Go by other triggers, another budget and hook from the next look on, and by another mode if one is told."""
+
+
+class Again:
+    """Reads the file again when it is asked to, in a thread of its own; Nimbus gets its answers all the while.
+
+    Parameters
+    ----------
+    command, given
+        The verb and its command line.
+    told
+        What it said at start, by the names of the parameters.
+    service
+        Is told what has changed.
+    """
+
+    def __init__(
+        self, command: click.Command, given: tuple[str, ...], told: Mapping[str, Any], service: Changing
+    ) -> None:
+        self._command, self._given, self._told, self._service = command, given, dict(told), service
+
+    def start(self, asked: threading.Event) -> None:
+        """Read again whenever `asked` is set, which it no longer is then."""
+        # A daemon: it does not keep the service from ending.
+        threading.Thread(target=self._run, args=(asked,), name="stormwright-reload", daemon=True).start()
+
+    def once(self) -> None:
+        """Read again and take over what can change; with a fault anywhere all stays as it was."""
+        try:
+            told, made = self._read()
+        except click.ClickException as error:
+            log.error("not read again, all stays as it was: %s", error.format_message())
+            return
+        except StormwrightError as error:
+            log.error("not read again, all stays as it was: %s", error)
+            return
+        differing = {name for name, value in told.items() if value != self._told.get(name)}
+        changed, waiting = differing & CHANGEABLE, differing - CHANGEABLE
+        if changed:
+            mode = made.settings.mode if "mode" in changed else None
+            self._service.change(made.settings, mode)
+        for name in changed:
+            self._told[name] = told[name]
+        log.info("read again: %s", "; ".join(self._shown(name, told) for name in sorted(changed)) or "nothing changes")
+        for name in sorted(waiting):
+            log.warning("%s changes only when the service is started again", self._shown(name, told))
+
+    def _read(self) -> tuple[dict[str, Any], Prepared]:
+        with self._command.make_context("serve", list(self._given)) as context:
+            told = dict(context.params)
+            return told, prepared(told)
+
+    def _shown(self, name: str, told: Mapping[str, Any]) -> str:
+        option = next(each.opts[0] for each in self._command.params if each.name == name)
+        value = "as by default" if told[name] is None else told[name]
+        return f"{option.lstrip('-')} {value}"
+
+    def _run(self, asked: threading.Event) -> None:
+        while asked.wait():
+            asked.clear()
+            try:
+                self.once()
+            except Exception as error:  # a bug: the service goes on, and the next signal is another try
+                log.error("not read again, all stays as it was: %s: %s", type(error).__name__, error)

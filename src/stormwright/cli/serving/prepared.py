@@ -1,0 +1,125 @@
+"""From what ``stormwright serve`` is told to what a service is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stormwright.cli.deciding import Deciding, decided_by
+from stormwright.cli.serving.configured import said_by
+from stormwright.cli.triggers import by_goal, told_triggers
+from stormwright.errors import Fault, InputError, collected
+
+if TYPE_CHECKING:
+    from stormwright.model import Scheduler
+    from stormwright.service.hooks.hook_program import Hook
+    from stormwright.service.settings import ServiceSettings
+
+#: Options that are triggers of moves, by the names of their parameters.
+TRIGGERS = ("overload_s", "period_s", "min_gain_percent", "cool_down_s")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a service is made of.
+
+    Parameters
+    ----------
+    settings
+        What it is told.
+    scheduler, name
+        Who decides, and what it is called.
+    gateway
+        Argument vector that starts the Nimbus gateway.
+    deciders
+        Goal of a plan → who decides about it.
+    """
+
+    settings: ServiceSettings
+    scheduler: Scheduler
+    name: str
+    gateway: list[str]
+    deciders: Callable[[str], Scheduler]
+
+
+def prepared(told: Mapping[str, Any]) -> Prepared:
+    """What a service is made of that is told this, by the names of the verb's parameters.
+
+    Raises
+    ------
+    InputError
+        What of it cannot be; all faults at once.
+    """
+    from stormwright.controller.planning.plan import MoveBudget
+    from stormwright.pipeline.settings import StreamSettings
+    from stormwright.schedulers.kit.resolve import rules_in
+    from stormwright.service.kept.history import HistorySettings
+    from stormwright.service.settings import ServiceSettings
+
+    name, assignments, anew = told["scheduler_name"], told["assignments"], told["anew"]
+    (scheduler, objective, adapts), hook, gateway = _checked(
+        (name, assignments, told["objective"], anew),
+        told["initial"],
+        told["on_failure"],
+        told["history_format"],
+        told["storm_home"],
+    )
+    settings = ServiceSettings(
+        state_dir=told["state_dir"],
+        host=told["host"],
+        port=told["port"],
+        initial=told["initial"],
+        mode=told["mode"],
+        rules=rules_in(assignments),
+        on_failure=hook,
+        triggers=told_triggers(scheduler, assignments, objective, **{each: told[each] for each in TRIGGERS}),
+        objective=objective,
+        adapts=adapts,
+        least_measured_s=told["least_measured_s"],
+        budget=MoveBudget(told["max_topologies"], told["max_executors"]),
+        history=HistorySettings(told["history_uri"], told["history_format"], told["keep_history_days"]),
+        forecast_min=told["forecast_min"],
+        stream=StreamSettings(keep_raw_s=round(told["keep_raw_h"] * 3600), alarm_after_s=told["alarm_after_s"]),
+    )
+    return Prepared(settings, scheduler, name, gateway, by_goal(name, assignments, anew))
+
+
+def _checked(
+    decides: tuple[str, Sequence[str], str | None, bool | None],
+    initial: str,
+    on_failure: str | None,
+    history_format: str,
+    storm_home: Path,
+) -> tuple[Deciding, Hook | None, list[str]]:
+    """Who decides (by name, parameters, objective and whether anew), who is told of failures, how Nimbus is reached.
+
+    Raises
+    ------
+    InputError
+        What of the settings cannot be; all faults at once.
+    """
+    from stormwright.history.tables.store import check_format
+    from stormwright.schedulers.kit.registry import scheduler_type
+    from stormwright.schedulers.kit.resolve import keeping_what_runs
+    from stormwright.service.hooks.hook_program import load_hook
+    from stormwright.storm.gateway import gateway_command
+
+    name = decides[0]
+    faults: list[Fault] = []
+    with collected(faults, said_by("--scheduler")):
+        scheduler_type(name)
+        with collected(faults, said_by("--set")):
+            deciding = decided_by(*decides, faults)
+    with collected(faults, said_by("--initial")):
+        keeping_what_runs(initial)
+    with collected(faults, said_by("--on-failure")):
+        hook = load_hook(on_failure) if on_failure else None
+    with collected(faults, said_by("--history-format")):
+        check_format(history_format)
+    with collected(faults, said_by("--storm-home")):
+        gateway = gateway_command(storm_home)
+    if faults:
+        raise InputError("serve", faults)
+    return deciding, hook, gateway

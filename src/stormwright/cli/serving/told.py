@@ -1,0 +1,74 @@
+"""What ``stormwright serve`` says: what it is, then a line an event, each with its level."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from stormwright import __version__
+from stormwright.printable import printable
+
+#: What `ServiceSettings.mode` is where nothing was ever said.
+FIRST_MODE = "observe"
+
+
+def as_line(record: logging.LogRecord) -> str:
+    """A message as one line: when in UTC, how grave, what."""
+    return f"{_at(record)} {record.levelname:<7} {_one_line(record.getMessage())}"
+
+
+def as_json(record: logging.LogRecord) -> str:
+    """A message as a JSON object in one line: ``at``, ``level``, ``from`` (the module) and ``message``."""
+    told = {
+        "at": _at(record),
+        "level": record.levelname.lower(),
+        "from": record.name,
+        "message": printable(record.getMessage()),
+    }
+    return json.dumps(told | getattr(record, "told", {}))
+
+
+#: What ``--log-format`` may say → how a message is written.
+SHAPES: Mapping[str, Callable[[logging.LogRecord], str]] = {"text": as_line, "json": as_json}
+
+
+def beginning(told: Mapping[str, Any]) -> dict[str, str]:
+    """What a service is, of what it was told, before anything of it has started."""
+    from stormwright.cli.doctoring.storm_yaml import nimbus_of, storm_yaml
+
+    conf = storm_yaml(told["storm_home"])
+    return {
+        "version": __version__,
+        "mode": told["mode"] or kept_mode(told["state_dir"]),
+        "scheduler": told["scheduler_name"],
+        "nimbus": nimbus_of(conf) if conf is not None else "as in its storm.yaml",
+        "state": str(told["state_dir"]),
+        "address": f"http://{told['host']}:{told['port']}",
+    }
+
+
+def kept_mode(state_dir: Path) -> str:
+    """The mode that a service which used this directory was told last."""
+    from stormwright.service.operating.state import FILE
+
+    with suppress(sqlite3.Error, ValueError, KeyError, TypeError):
+        uri = f"file:{quote(str((state_dir / FILE).absolute()))}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True)) as kept:
+            row = kept.execute("SELECT document FROM modes").fetchone()
+        return str(json.loads(row[0])["default"])
+    return FIRST_MODE
+
+
+def _at(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _one_line(text: str) -> str:
+    return " | ".join(line.strip() for line in text.splitlines() if line.strip())

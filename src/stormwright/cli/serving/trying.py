@@ -1,0 +1,115 @@
+"""``stormwright serve --check``: everything that a start needs is tried, nothing is started or left behind."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stormwright.alone import alone
+from stormwright.cli.lines import say
+from stormwright.cli.serving.prepared import prepared
+from stormwright.errors import Fault, InputError, StormwrightError
+
+#: Exit code where something is wrong.
+WRONG = 2
+
+#: Name of a part, and what tries it: it tells what it found, or raises.
+Try = tuple[str, Callable[[], str]]
+
+
+def tried(told: Mapping[str, Any], lock: str) -> int:
+    """Try each part, say a line of each, and tell the exit code.
+
+    Parameters
+    ----------
+    told
+        What the verb was told, by the names of its parameters.
+    lock
+        File in the state directory that a running service holds.
+    """
+    tries: Sequence[Try] = (
+        ("configuration", lambda: _configuration(told)),
+        ("jar", lambda: _jar(told["storm_home"])),
+        ("Nimbus", lambda: _nimbus(told["storm_home"])),
+        ("address", lambda: _address(told["host"], told["port"])),
+        ("state", lambda: _state(told["state_dir"], lock)),
+    )
+    return WRONG if sum(_is_wrong(name, attempt) for name, attempt in tries) else 0
+
+
+def _is_wrong(name: str, attempt: Callable[[], str]) -> bool:
+    try:
+        text = attempt()
+    except InputError as error:
+        for fault in error.faults:
+            say(f"wrong   {name}: {fault}")
+    except StormwrightError as error:
+        say(f"wrong   {name}: {error}")
+    except OSError as error:
+        say(f"wrong   {name}: {error.filename or ''}: {error.strerror or error}")
+    else:
+        say(f"ok      {name}: {text}")
+        return False
+    return True
+
+
+def _configuration(told: Mapping[str, Any]) -> str:
+    made = prepared(told)
+    return f"scheduler {made.name}, objective {made.settings.objective}, Storm in {told['storm_home']}"
+
+
+def _jar(storm_home: Path) -> str:
+    """Where the gateway takes it from may be another place than where Nimbus does."""
+    from stormwright.storm.jvm import STORMWRIGHT_JAR
+
+    there = storm_home / "extlib-daemon" / STORMWRIGHT_JAR.name
+    if not there.is_file():
+        what = "is missing: copy it there (`make setup` in a clone builds it), and on every Nimbus host"
+        raise InputError("--storm-home", [Fault(what, str(there))])
+    return str(there)
+
+
+def _nimbus(storm_home: Path) -> str:
+    from stormwright.storm.gateway import NimbusGateway, gateway_command
+
+    with NimbusGateway(gateway_command(storm_home)) as nimbus:
+        seen = nimbus.cluster()
+    counts = (f"{len(seen.get(each) or ())} {each}" for each in ("supervisors", "topologies"))
+    return f"answers, with {' and '.join(counts)}"
+
+
+def _address(host: str, port: int) -> str:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            free.bind((host, port))
+            free.listen(1)
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            told = f"cannot be listened at ({why}): stop what does, or name another --host or --port"
+            raise InputError("serve", [Fault(told, f"{host}:{port}")]) from error
+    return f"http://{host}:{port} is free"
+
+
+def _state(directory: Path, lock: str) -> str:
+    """Nothing is made where there is nothing yet."""
+    if not directory.exists():
+        parent = next(each for each in directory.absolute().parents if each.exists())
+        if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+            told = f"cannot be made, as {parent} may not be written to: name another --state, or let this user write it"
+            raise InputError("--state", [Fault(told, str(directory))])
+        return f"{directory} will be made"
+    try:
+        tempfile.TemporaryFile(dir=directory).close()
+    except OSError as error:
+        told = f"cannot be written to ({error.strerror}): name another --state, or let this user write there"
+        raise InputError("--state", [Fault(told, str(directory))]) from error
+    if (directory / lock).exists():
+        with alone(directory, f"{directory}: another service uses it: stop that, or name another --state", lock):
+            pass
+    return f"{directory} can be written to, and no service uses it"

@@ -1,0 +1,133 @@
+"""Checks of a Storm installation, over facts that are made up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stormwright.cli.doctoring import of_installation as checks
+from stormwright.cli.doctoring.facts import Facts, Installation, Jar
+
+JAR = Jar("/storm/extlib-daemon/stormwright-storm-1.2.3.jar", "1.2.3", "abc")
+CONF = {
+    "storm.scheduler": "stormwright.PlacementScheduler",
+    "stormwright.service.url": "http://s:7070",
+    "topology.auto.task.hooks": ["stormwright.ExecutorProbe"],
+    "stormwright.probe.service.url": "http://s:7070",
+}
+STORM = Installation("/storm", [JAR], "2.8.3", "/storm/conf/storm.yaml", CONF, {"n1:6627": True})
+FACTS = Facts("1.2.3", (3, 11), "17", "", JAR, True, 33, STORM, None)
+
+
+def test_an_installation_as_it_should_be_has_no_fault():
+    found = [
+        checks.python(FACTS),
+        checks.java(FACTS),
+        checks.compiled_code(FACTS),
+        checks.storm_version(STORM),
+        checks.jar(STORM, "1.2.3"),
+        checks.same_jar(FACTS, STORM),
+        checks.scheduler_class(STORM, CONF),
+        checks.fallback(CONF),
+        checks.monitor_frequency(CONF),
+        checks.hook(CONF),
+    ]
+    assert [(each.verdict, each.fix) for each in found] == [("ok", "")] * len(found)
+
+
+@pytest.mark.parametrize(("jars", "said"), [([], "there is none"), ([JAR, replace(JAR, version="1.2.2")], "several")])
+def test_one_jar_has_to_be_there(jars, said):
+    found = checks.jar(replace(STORM, jars=jars), "1.2.3")
+    assert (found.verdict, said in found.text, "1.2.3" in found.fix) == ("wrong", True, True)
+    assert checks.same_jar(FACTS, replace(STORM, jars=jars)).verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("jar", "built", "verdict"),
+    [
+        (JAR, None, "ok"),
+        (replace(JAR, version="1.2.2"), None, "wrong"),
+        (JAR, replace(JAR, digest="other"), "wrong"),
+    ],
+)
+def test_the_jar_is_that_of_the_package(jar, built, verdict):
+    assert checks.same_jar(replace(FACTS, built=built), replace(STORM, jars=[jar])).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"storm.scheduler": None}, "storm.scheduler is not set"),
+        ({"storm.scheduler": "stormwright.PlacementSheduler"}, "PlacementSheduler (nearly)"),
+        ({"storm.scheduler": "org.apache.storm.scheduler.resource.ResourceAwareScheduler"}, "storm.scheduler is org"),
+        ({"stormwright.service.url": None}, "Nimbus asks nobody"),
+    ],
+)
+def test_nimbus_has_to_be_told_the_class_and_the_address(told, said):
+    found = checks.scheduler_class(STORM, CONF | told)
+    assert (found.verdict, said in found.text, "storm.yaml" in found.fix) == ("wrong", True, True)
+
+
+@pytest.mark.parametrize(
+    ("version", "verdict"),
+    [
+        ("2.5.0", "wrong"),
+        ("2.6.0", "ok"),
+        ("2.8.3-SNAPSHOT", "ok"),
+        ("2.9.0", "wrong"),
+        ("3.0.0", "wrong"),
+        (None, "unknown"),
+    ],
+)
+def test_storm_is_one_that_it_works_with(version, verdict):
+    assert checks.storm_version(replace(STORM, storm_version=version)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdict"), [(10, "ok"), (59, "ok"), (60, "wrong"), (0, "wrong"), ("10", "wrong"), (True, "wrong")]
+)
+def test_nimbus_asks_before_what_is_known_is_too_old(seconds, verdict):
+    assert checks.monitor_frequency({"nimbus.monitor.freq.secs": seconds}).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict"),
+    [
+        ({"topology.auto.task.hooks": []}, "unknown"),
+        ({"topology.auto.task.hooks": ["com.example.Hook"]}, "wrong"),
+        ({"topology.auto.task.hooks": "stormwright.ExecutorProbe"}, "wrong"),
+        ({"stormwright.probe.service.url": None}, "wrong"),
+    ],
+)
+def test_the_probe_is_named_and_told_where_to(told, verdict):
+    assert checks.hook(CONF | told).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict"),
+    [
+        ("none", "ok"),
+        ("org.apache.storm.scheduler.IsolationScheduler", "ok"),
+        ("IsolationScheduler", "ok"),
+        ("com.example.Own", "unknown"),
+        ("evn", "wrong"),
+        ("stormwright.PlacementScheduler", "wrong"),
+        ("no class", "wrong"),
+        (3, "wrong"),
+    ],
+)
+def test_the_fallback_is_somebody(told, verdict):
+    assert checks.fallback({"stormwright.fallback": told}).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("able", "compiled", "verdict"), [(None, 0, "unknown"), (False, 9, "unknown"), (True, 0, "wrong")]
+)
+def test_compiled_code_is_taken_up(able, compiled, verdict):
+    assert checks.compiled_code(replace(FACTS, able=able, compiled=compiled)).verdict == verdict
+
+
+def test_java_and_python_are_new_enough():
+    assert checks.java(replace(FACTS, java=None, java_why_not="none found")).text == "none found"
+    assert checks.python(replace(FACTS, python=(3, 10))).verdict == "wrong"

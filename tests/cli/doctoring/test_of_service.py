@@ -1,0 +1,89 @@
+"""Checks of a running service, over facts that are made up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stormwright.cli.doctoring import of_service as checks
+from stormwright.cli.doctoring.facts import Service
+from tests.cli.doctoring.test_of_installation import FACTS, STORM
+
+PIPELINE = {"running": True, "error": None, "profile_age_s": 3.2, "ledger": {"read": 10_000, "quarantined": 10}}
+SERVICE = Service("http://s:7070", None, "1.2.3", 0.4, True, {"pipeline": PIPELINE, "waits": []})
+
+
+def with_pipeline(**told):
+    return replace(SERVICE, status={"pipeline": PIPELINE | told, "waits": []})
+
+
+def verdicts(service):
+    return [each.verdict for each in checks.record_gaps(service)]
+
+
+def test_a_service_as_it_should_be_has_no_fault():
+    found = [
+        checks.reached(SERVICE),
+        checks.same_version(FACTS, SERVICE),
+        checks.nimbus_asks(SERVICE),
+        checks.clock_skew(SERVICE),
+        *checks.record_gaps(SERVICE),
+        checks.measured(SERVICE),
+        checks.nimbus_reached(STORM),
+    ]
+    assert [(each.verdict, each.fix) for each in found] == [("ok", "")] * len(found)
+
+
+def test_both_ways_are_looked_at():
+    assert checks.reached(replace(SERVICE, why_not="refused")).verdict == "wrong"
+    assert [checks.nimbus_asks(replace(SERVICE, asked=asked)).verdict for asked in (False, None)] == [
+        "wrong",
+        "unknown",
+    ]
+    assert checks.nimbus_reached(replace(STORM, nimbus={"a:1": False, "b:1": True})).verdict == "ok"
+    assert checks.nimbus_reached(replace(STORM, nimbus={"a:1": False})).verdict == "wrong"
+    assert checks.nimbus_reached(replace(STORM, nimbus={})).verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("skew_s", "verdict", "said"),
+    [(-1.9, "ok", ""), (-3.0, "wrong", "3 s behind"), (60.0, "wrong", "60 s ahead of"), (None, "unknown", "")],
+)
+def test_clocks_go_together(skew_s, verdict, said):
+    found = checks.clock_skew(replace(SERVICE, skew_s=skew_s))
+    assert (found.verdict, said in found.text) == (verdict, True)
+
+
+def test_versions_are_the_same():
+    assert checks.same_version(FACTS, replace(SERVICE, version="1.2.2")).verdict == "wrong"
+    assert checks.same_version(FACTS, replace(SERVICE, version=None)).verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({"running": False, "error": "Spark has ended"}, ["wrong", "ok"]),
+        ({"profile_age_s": None, "ledger": {}}, ["unknown", "unknown"]),
+        ({"profile_age_s": 46}, ["wrong", "ok"]),
+        ({"ledger": {"read": 10_000, "quarantined": 11}}, ["ok", "wrong"]),
+        ({"files_set_aside": 1}, ["ok", "wrong"]),
+    ],
+)
+def test_records_come_and_have_no_gaps(told, expected):
+    assert verdicts(with_pipeline(**told)) == expected
+
+
+def test_a_service_that_tells_nothing_is_unknown_not_wrong():
+    silent = replace(SERVICE, status={})
+    assert verdicts(silent) == ["unknown"]
+    assert checks.measured(silent).verdict == "unknown"
+
+
+def test_topologies_that_do_not_report_are_named():
+    waiting = replace(SERVICE, status={"waits": [f"t{n}: not measured" for n in range(5)]})
+    found = checks.measured(waiting)
+    assert (found.verdict, found.text) == (
+        "unknown",
+        "t0: not measured; t1: not measured; t2: not measured; and 2 more",
+    )

@@ -1,0 +1,86 @@
+"""Reading the file again while a service runs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+from stormwright.cli.serve import command
+from stormwright.cli.serving.again import Again
+
+
+class Quiet:
+    """A service that keeps what it is told."""
+
+    def __init__(self):
+        self.told = []
+        self.heard = threading.Event()
+
+    def change(self, settings, mode):
+        self.told.append((settings, mode))
+        self.heard.set()
+
+
+@pytest.fixture
+def running(tmp_path, monkeypatch):
+    """A service, what reads its file again, and what writes that."""
+    monkeypatch.setattr("stormwright.storm.gateway.gateway_command", lambda home: [])
+    file, service = tmp_path / "serve.toml", Quiet()
+
+    def write(text):
+        file.write_text(f'storm-home = "{tmp_path}"\nstate = "{tmp_path}/state"\nscheduler = "even"\n{text}')
+
+    write("period = 60\n")
+    given = ("--config", str(file), "--gain", "15")
+    params = command.make_context("serve", list(given)).params
+    return service, Again(command, given, params, service), write
+
+
+def test_triggers_budget_hook_and_mode_change(running, caplog):
+    service, again, write = running
+    write('period = 5\nmax-executors = 7\nmode = "auto"\non-failure = "true"\n')
+    with caplog.at_level(logging.INFO):
+        again.once()
+    [(settings, mode)] = service.told
+    assert (settings.triggers.period_s, settings.triggers.min_gain_percent) == (5, 15)
+    assert (settings.budget.max_executors, mode) == (7, "auto")
+    assert settings.on_failure is not None
+    assert caplog.messages == ["read again: max-executors 7; mode auto; on-failure true; period 5.0"]
+    again.once()
+    assert len(service.told) == 1, "nothing has changed since"
+
+
+def test_what_cannot_change_is_said_each_time_until_it_is_as_it_was(running, caplog):
+    service, again, write = running
+    write("port = 7071\nperiod = 60\n[triggers]\nalarm-after = 5\n")
+    for _ in range(2):
+        caplog.clear()
+        again.once()
+        assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
+            "alarm-after 5.0 changes only when the service is started again",
+            "port 7071 changes only when the service is started again",
+        ]
+    assert service.told == []
+
+
+@pytest.mark.parametrize("text", ["period = nan\n", "period 5", 'initial = "nobody"\nperiod = 5\n', "perod = 5\n"])
+def test_with_a_fault_all_stays_as_it_was(running, caplog, text):
+    service, again, write = running
+    write(text)
+    again.once()
+    assert service.told == []
+    assert "not read again, all stays as it was: " in caplog.text
+
+
+def test_it_is_read_whenever_it_is_asked_for(running):
+    service, again, write = running
+    asked = threading.Event()
+    again.start(asked)
+    for period in (5, 6):
+        write(f"period = {period}\n")
+        service.heard.clear()
+        asked.set()
+        assert service.heard.wait(20)
+    assert [settings.triggers.period_s for settings, _ in service.told] == [5, 6]

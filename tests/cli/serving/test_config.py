@@ -1,0 +1,157 @@
+"""What a file and variables say to ``stormwright serve``, and what is wrong with them."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.core import ParameterSource
+
+from stormwright.cli.serve import command
+from stormwright.cli.serving.config import key_of
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch):
+    """The parameters that come of a file, a command line and variables; or what is said of faults."""
+
+    def of(text, *arguments, **variables):
+        file = tmp_path / "serve.toml"
+        file.write_text(text)
+        for name, value in variables.items():
+            monkeypatch.setenv(f"STORMWRIGHT_SERVE_{name}", value)
+        try:
+            context = command.make_context("serve", ["--config", str(file), *map(str, arguments)])
+        except click.UsageError as error:
+            return error.format_message().replace(str(file), "FILE")
+        return context.params
+
+    return of
+
+
+@pytest.fixture
+def needed(tmp_path):
+    return f'storm-home = "{tmp_path}"\nstate = "{tmp_path}/state"\n'
+
+
+def test_the_command_line_goes_before_variables_those_before_the_file_that_before_the_default(told, needed):
+    text = needed + "period = 11\noverload = 12\ncool-down = 13\n"
+    params = told(text, "--period", 31, PERIOD="21", OVERLOAD="22")
+    found = [params[name] for name in ("period_s", "overload_s", "cool_down_s", "least_measured_s")]
+    assert found == [31, 22, 13, 30]
+
+
+def test_every_option_may_stand_in_the_file(told, tmp_path):
+    """With a value other than its default each, none is left at that."""
+    text = f"""
+    host = "10.0.0.5"
+    port = 7071
+    scheduler = "online"
+    anew = false
+    initial = "round_robin"
+    state = "{tmp_path}/state"
+    storm-home = "{tmp_path}"
+    mode = "suggest"
+    forecast = 11
+    on-failure = "page-me"
+    keep-raw = 1.5
+    history = "file:///history"
+    history-format = "delta"
+    keep-history-days = 7
+    log-format = "json"
+    [triggers]
+    overload = 31
+    alarm-after = 32
+    period = 33
+    objective = "latency"
+    gain = 34
+    least-measured = 35
+    cool-down = 36.5
+    [budget]
+    max-topologies = 3
+    max-executors = 4
+    [set]
+    alpha = 0.5
+    keep_running = true
+    order = "priority"
+    """
+    params = told(text)
+    assert isinstance(params, dict), params
+    assert params["assignments"] == ("alpha=0.5", "keep_running=true", "order=priority")
+    assert (params["alarm_after_s"], params["max_executors"], params["anew"]) == (32, 4, False)
+    context = command.make_context("serve", ["--config", str(tmp_path / "serve.toml")])
+    options = {option.name for option in command.params if key_of(option) not in ("config", "check")}
+    assert {name for name in options if context.get_parameter_source(name) is ParameterSource.DEFAULT} == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("storm-hom = 'x'", "FILE: storm-hom: unknown key: did you mean storm-home?"),
+        ("storm_home = 'x'", "FILE: storm_home: unknown key: did you mean storm-home?"),
+        ("colour = 'red'", "FILE: colour: unknown key: `stormwright serve --help` lists them"),
+        ("keep = true", "FILE: keep: unknown key: write anew = false"),
+        ("check = true", "FILE: check: stands on the command line alone: say --check there"),
+        ("port = 7070.5", "FILE: port: should be a whole number without quotes, got 7070.5"),
+        ("port = true", "FILE: port: should be a whole number without quotes, got True"),
+        ("period = '5'", "FILE: period: should be a number without quotes, got '5'"),
+        ("anew = 1", "FILE: anew: should be true or false, got 1"),
+        ("host = 1", "FILE: host: should be a text in quotes, got 1"),
+        ("set = 'a=1'", "FILE: set: should be a list of texts, or a section [set]"),
+        ("[set]\na = [1]", "FILE: set.a: should be a number, a text in quotes, true or false"),
+        ("[trigger]\nperiod = 1", "FILE: [trigger]: unknown section: did you mean [triggers]?"),
+        ("[triggers]\nport = 1", "FILE: triggers.port: does not belong in [triggers]: write it above all sections"),
+        ("period = 1\n[triggers]\nperiod = 2", "FILE: triggers.period: period says it, too: leave one of them out"),
+        ("[triggers]\nperiod = nan", "'FILE: triggers.period': nan is no number that one can count to"),
+        ("port = 0", "'FILE: port': 0 is not in the range"),
+        ("mode = 'on'", "'FILE: mode': 'on' is not one of"),
+        ("port 7070", "FILE: is no TOML: "),
+    ],
+)
+def test_what_is_wrong_names_file_and_key_and_says_what_to_do(told, needed, text, said):
+    assert said in told(text + "\n" if text.startswith("[") else text + "\n" + needed)
+
+
+def test_all_faults_of_file_variables_and_command_line_are_told_at_once(told):
+    said = told("storm-hom = 'x'\nport = 'y'\nperiod = nan", "--gain", 101, OVERLOAD="nan", PEROID="3")
+    for part in (
+        "FILE: storm-hom: ",
+        "FILE: port: ",
+        "'FILE: period': ",
+        "'--gain': ",
+        "'STORMWRIGHT_SERVE_OVERLOAD': ",
+        "STORMWRIGHT_SERVE_PEROID: there is no such variable: did you mean STORMWRIGHT_SERVE_PERIOD?",
+        "Missing option '--state'",
+    ):
+        assert part in said
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(None, "cannot be read: No such file"), (b"\xff", "is no text in UTF-8")]
+)
+def test_a_file_that_cannot_be_read_is_told(run, tmp_path, content, said):
+    file = tmp_path / "serve.toml"
+    if content:
+        file.write_bytes(content)
+    code, out, err = run("serve", "--config", file, "--storm-home", tmp_path, "--state", tmp_path / "state")
+    assert (code, out) == (2, "")
+    assert f"{file}: {said}" in err
+
+
+def test_faults_that_show_only_later_name_the_file_too(run, tmp_path, needed, monkeypatch):
+    file = tmp_path / "serve.toml"
+    file.write_text(needed + 'initial = "nobody"\n[set]\nalpha = "x"\n')
+    monkeypatch.setenv("STORMWRIGHT_SERVE_HISTORY_FORMAT", "orc")
+    code, _, err = run("serve", "--config", file, "--scheduler", "online")
+    assert code == 2
+    assert f"{file}: initial nobody: unknown scheduler" in err
+    assert f"{file}: set alpha: " in err
+    assert "STORMWRIGHT_SERVE_HISTORY_FORMAT orc: unknown" in err
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_trigger_that_the_file_says_twice_is_a_fault(run, tmp_path, needed):
+    file = tmp_path / "serve.toml"
+    file.write_text(needed + 'scheduler = "online"\nperiod = 6\n[set]\nperiod_s = 5\n')
+    code, _, err = run("serve", "--config", file)
+    assert code == 2
+    assert "--set period_s: says 5, and --period says 6: name one of them" in err

@@ -1,0 +1,80 @@
+"""What ``stormwright serve`` says, and how."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+
+import pytest
+
+from stormwright import __version__
+from stormwright.cli.serving.told import as_json, as_line, beginning, kept_mode
+from stormwright.service.operating.guard import Guard
+from stormwright.service.operating.ledger import Ledger
+from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.state import FILE, State
+
+
+@pytest.fixture
+def record():
+    made = logging.LogRecord("stormwright.x", logging.WARNING, __file__, 1, "two\n  %s", ("lines",), None)
+    made.created = 1_700_000_000.25
+    return made
+
+
+def test_a_message_is_one_line_with_its_time_and_level(record):
+    assert as_line(record) == "2023-11-14T22:13:20.250Z WARNING two | lines"
+
+
+def test_a_message_as_json_is_one_object_a_line(record):
+    record.told = {"mode": "auto"}
+    line = as_json(record)
+    assert "\n" not in line
+    told = {"at": "2023-11-14T22:13:20.250Z", "level": "warning", "from": "stormwright.x", "mode": "auto"}
+    assert told.items() <= json.loads(line).items()
+
+
+def test_the_mode_is_that_which_was_kept(tmp_path):
+    assert kept_mode(tmp_path) == "observe"
+    assert not (tmp_path / FILE).exists()
+    state = State(tmp_path / FILE)
+    Guard(state, Plans(state), Ledger(state), "suggest")
+    state.close()
+    assert kept_mode(tmp_path) == "suggest"
+    (tmp_path / FILE).write_text("damaged")
+    assert kept_mode(tmp_path) == "observe"
+
+
+def test_it_says_what_it_is(tmp_path, monkeypatch):
+    monkeypatch.delenv("STORM_CONF_DIR", raising=False)
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "storm.yaml").write_text("nimbus.seeds: [n1, n2]\nnimbus.thrift.port: 6700\n")
+    told = {
+        "storm_home": tmp_path,
+        "state_dir": tmp_path,
+        "mode": None,
+        "scheduler_name": "online",
+        "host": "h",
+        "port": 1,
+    }
+    assert beginning(told) == {
+        "version": __version__,
+        "mode": "observe",
+        "scheduler": "online",
+        "nimbus": "n1:6700 n2:6700",
+        "state": str(tmp_path),
+        "address": "http://h:1",
+    }
+
+
+def test_what_it_is_comes_before_what_is_wrong_with_it(run, tmp_path):
+    told = ("--storm-home", tmp_path, "--state", tmp_path / "state", "--initial", "nobody")
+    _, out, err = run("serve", *told, "--log-format", "json")
+    first, *rest = err.splitlines()
+    assert out == ""
+    assert json.loads(first)["address"] == "http://127.0.0.1:7070"
+    assert "nobody: unknown scheduler" in "\n".join(rest)
+    _, _, err = run("serve", *told)
+    what = rf"\S+Z INFO    stormwright version {__version__}, mode observe, scheduler optimizer, nimbus .*, state .*, address"
+    assert re.match(what, err)

@@ -1,0 +1,98 @@
+"""``stormwright serve --check``."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+
+from stormwright.alone import alone
+from stormwright.cli.serve import LOCK
+from stormwright.errors import NimbusError
+from stormwright.storm.jvm import STORMWRIGHT_JAR
+
+
+class Nimbus:
+    """A gateway that reaches it, or does not."""
+
+    why_not = ""
+
+    def __init__(self, command):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def cluster(self):
+        if self.why_not:
+            raise NimbusError(self.why_not)
+        return {"supervisors": [1, 2], "topologies": [1]}
+
+
+@pytest.fixture
+def check(run, tmp_path, monkeypatch):
+    """Exit code and lines."""
+    monkeypatch.setattr("stormwright.storm.gateway.gateway_command", lambda home: [])
+    monkeypatch.setattr("stormwright.storm.gateway.NimbusGateway", Nimbus)
+    (tmp_path / "extlib-daemon").mkdir()
+    (tmp_path / "extlib-daemon" / STORMWRIGHT_JAR.name).touch()
+
+    def of(*options):
+        told = ("--storm-home", tmp_path, "--state", tmp_path / "state", "--port", free_port())
+        code, out, _ = run("serve", "--check", *told, *options)
+        return code, out.splitlines()
+
+    return of
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def test_all_is_well_and_nothing_is_left_behind(check, tmp_path):
+    code, lines = check()
+    assert (code, [line.split(":")[0] for line in lines]) == (
+        0,
+        ["ok      configuration", "ok      jar", "ok      Nimbus", "ok      address", "ok      state"],
+    )
+    assert not (tmp_path / "state").exists()
+
+
+def test_everything_wrong_is_told_a_line_each(check, tmp_path, monkeypatch):
+    monkeypatch.setattr(Nimbus, "why_not", "it is away")
+    (tmp_path / "extlib-daemon" / STORMWRIGHT_JAR.name).unlink()
+    with alone(tmp_path / "state", "", LOCK), socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        code, lines = check("--port", port, "--initial", "nobody", "--history-format", "orc")
+    assert code == 2
+    starts = [
+        "wrong   configuration: --initial nobody: unknown scheduler",
+        "wrong   configuration: --history-format orc: unknown",
+        f"wrong   jar: {tmp_path}/extlib-daemon/{STORMWRIGHT_JAR.name}: is missing",
+        "wrong   Nimbus: it is away",
+        f"wrong   address: 127.0.0.1:{port}: cannot be listened at",
+        f"wrong   state: {tmp_path}/state: another service uses it",
+    ]
+    assert len(lines) == len(starts)
+    assert [line for line, start in zip(lines, starts, strict=True) if not line.startswith(start)] == []
+    assert f"(process {os.getpid()})" in lines[-1]
+
+
+def test_a_host_that_there_is_none_of_is_told(check):
+    code, lines = check("--host", "no.such.host.invalid")
+    assert code == 2
+    assert any(line.startswith("wrong   address: no.such.host.invalid:") for line in lines)
+
+
+def test_a_state_that_cannot_be_is_told(check, tmp_path):
+    (tmp_path / "file").touch()
+    code, lines = check("--state", tmp_path / "file" / "state")
+    assert (code, lines[-1].split(", as")[0]) == (2, f"wrong   state: {tmp_path}/file/state: cannot be made")
