@@ -14,16 +14,18 @@ from stormwright import __version__
 
 PIPELINE = {"running": True, "error": None, "profile_age_s": 2.0, "ledger": {"read": 100, "quarantined": 0}}
 
+DOCUMENTS = {
+    "/": {"service": f"stormwright {__version__}"},
+    "/v1/status": {"pipeline": PIPELINE, "waits": []},
+    "/v1/problem": {},
+}
+
 
 class Answers(BaseHTTPRequestHandler):
     """What a service answers; its clock may be off."""
 
     ahead_s = 0.0
-    documents = {
-        "/": {"service": f"stormwright {__version__}"},
-        "/v1/status": {"pipeline": PIPELINE, "waits": []},
-        "/v1/problem": {},
-    }
+    documents = DOCUMENTS
 
     def do_GET(self):
         body = json.dumps(self.documents[self.path]).encode()
@@ -74,6 +76,7 @@ def checked(run, storm, port):
     told = json.loads(out)
     found = {each["check"]: each["verdict"] for each in told["checks"]}
     assert told["wrong"] == sum(verdict == "wrong" for verdict in found.values())
+    assert code == (2 if told["wrong"] else 0)
     found.pop("compiled code")  # of the machine, not of what is laid out here
     return found
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stormwright.controller.planning.plan import MoveBudget
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.anew.anew import Anew
@@ -42,6 +43,19 @@ def test_it_moves_once_and_no_more(storm: VirtualStorm, services: list[Deciding]
     assert len(nodes(storm)) == 1
     service.run(600)
     assert len(storm.moves) == 1
+
+
+def test_a_budget_that_is_changed_holds_from_the_next_look_on(
+    storm: VirtualStorm, services: list[Deciding], tmp_path: Path
+) -> None:
+    service = Deciding(storm, tmp_path, Anew(make_scheduler("binpack")))
+    services.append(service)
+    service.looking.change(replace(service.settings, budget=MoveBudget(0, 0)))
+    service.run(300)
+    assert service.memory.counts.looks > 0
+    assert storm.moves == []
+    service.looking.change(service.settings)
+    assert service.moved(300).plan.moves
 
 
 def test_told_what_runs_it_never_moves(storm: VirtualStorm, services: list[Deciding], tmp_path: Path) -> None:

@@ -53,13 +53,11 @@ def test_the_initial_scheduler_takes_over_the_options_of_all(tmp_path: Path) -> 
     assert "would have 2 of 1 slots" in answer.status["t1"]
 
 
-def test_what_it_is_told_while_it_runs_holds_from_the_next_look_on(tmp_path: Path) -> None:
+def test_told_other_things_while_it_runs_it_takes_over_those_that_can_change(tmp_path: Path) -> None:
     before = ServiceSettings(tmp_path, "127.0.0.1", 0, triggers=TriggerParams(period_s=60, cool_down_s=60))
     service = Service(before, make_scheduler("online"), "online", [])
     told = replace(before, triggers=TriggerParams(period_s=5, cool_down_s=7), budget=MoveBudget(2, 3), port=7071)
     service.change(told, "suggest")
     assert service.settings == replace(told, port=0), "where it listens stays"
-    assert service._looking._settings == service.settings
-    assert service._acting.cool_down_s == 7
     assert service.guard.modes.default == "suggest"
     assert service.desk.history(1).done[0].who == "serve"

@@ -168,3 +168,9 @@ def test_serve_says_at_once_that_there_is_no_such_function(tmp_path: Path, capsy
     )
     assert code == cli.BAD_INPUT
     assert "no_such_module:f: cannot be loaded: exit code 1: ModuleNotFoundError: " in capsys.readouterr().err
+
+
+def test_the_same_program_is_the_same_hook(tmp_path: Path) -> None:
+    """A configuration that is read again tells nobody anew."""
+    path = program(tmp_path, "exit 0")
+    assert load_hook(path) == load_hook(path) != load_hook("true")
