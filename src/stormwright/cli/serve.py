@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -196,7 +197,9 @@ def _serve(made: Prepared, address: str) -> None:
     from stormwright.service.wiring import Service
 
     stop, again, context = threading.Event(), threading.Event(), click.get_current_context()
-    signal.signal(signal.SIGHUP, lambda *_: again.set())
+    # A terminal that is closed ends what runs in it, unless there is a file to read again.
+    if context.params["config_file"] or not sys.stdin.isatty():
+        signal.signal(signal.SIGHUP, lambda *_: again.set())
     with Service(made.settings, made.scheduler, made.name, made.gateway, made.deciders, LiveTrials()) as service:
         _end_at_signals(stop)
         Again(context.command, given(), context.params, service).start(again)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -84,3 +88,43 @@ def test_it_is_read_whenever_it_is_asked_for(running):
         asked.set()
         assert service.heard.wait(20)
     assert [settings.triggers.period_s for settings, _ in service.told] == [5, 6]
+
+
+#: A process that serves with a service that only tells what it is told.
+PROCESS = """
+import sys
+import stormwright.service.wiring as wiring
+import stormwright.storm.gateway as gateway
+from stormwright import cli
+
+class Quiet:
+    def __init__(self, *_): pass
+    def __enter__(self): return self
+    def __exit__(self, *_): pass
+    def change(self, settings, mode): print("period", settings.triggers.period_s, flush=True)
+    def run(self, stop): stop.wait()
+
+wiring.Service, gateway.gateway_command = Quiet, lambda home: []
+sys.exit(cli.run(sys.argv[1:]))
+"""
+
+
+def test_sighup_reads_again_and_the_service_goes_on(tmp_path):
+    file = tmp_path / "serve.toml"
+    same = f'storm-home = "{tmp_path}"\nstate = "{tmp_path}/state"\nscheduler = "even"\nlog-format = "json"\n'
+    file.write_text(same)
+    command = [sys.executable, "-c", PROCESS, "serve", "--config", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert json.loads(process.stderr.readline())["scheduler"] == "even"
+            assert json.loads(process.stdout.readline())["message"] == "serving at http://127.0.0.1:7070"
+            assert "nothing will ever move" in json.loads(process.stdout.readline())["message"]
+            for period in (5.0, 6.0):
+                file.write_text(f"{same}period = {period}\n")
+                process.send_signal(signal.SIGHUP)
+                assert process.stdout.readline() == f"period {period}\n"
+                assert json.loads(process.stdout.readline())["message"] == f"read again: period {period}"
+            process.terminate()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
