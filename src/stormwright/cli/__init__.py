@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -17,6 +17,9 @@ from stormwright.cli.lines import say_lines
 from stormwright.cli.options import Verbs
 from stormwright.collection import collection_paused
 from stormwright.errors import StormwrightError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 #: Verb → what it does. Each is `command` in the module of its name, with ``_`` for ``-``.
 VERBS = {
@@ -47,6 +50,7 @@ VERBS = {
     "history": "Look into what a cluster did, and what was decided about it.",
     "replay": "Ask another scheduler what it would have decided on recorded days.",
     "pipeline": "Work on performance logs that have landed: backfill, quarantine.",
+    "completion": "Print what lets a shell complete verbs, options and schedulers.",
 }
 
 #: Verb → its module, where that cannot have the name.
@@ -54,6 +58,9 @@ _MODULES = {"import": "importing"}
 
 #: Exit codes: what a user can act on, what is a bug, Ctrl-C, and a reader that went away (as a shell shows these two).
 BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141
+
+#: Names the program and, for a shell that completes, the environment variable by which it asks.
+PROGRAM, ASKED_BY_SHELL = "stormwright", "_STORMWRIGHT_COMPLETE"
 
 #: First part of a missing module's name → the extra that brings it.
 _EXTRAS = {
@@ -85,6 +92,12 @@ class _Verbs(Verbs):
             command: click.Command = import_module(f"stormwright.cli.{module}").command
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        verbs = [CompletionItem(name, help=text) for name, text in VERBS.items() if name.startswith(incomplete)]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
@@ -92,7 +105,7 @@ class _Verbs(Verbs):
 
 @click.group(cls=_Verbs)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.version_option(__version__, prog_name="stormwright")
+@click.version_option(__version__, prog_name=PROGRAM)
 def cli(debug: bool) -> None:
     """Decide where the executors of Apache Storm topologies run, and keep that placement good."""
 
@@ -101,7 +114,8 @@ def main() -> NoReturn:
     """Run the command line; every failure ends in one message and an exit code."""
     _open_standard_streams()
     try:
-        code = run(sys.argv[1:])
+        asked = os.environ.get(ASKED_BY_SHELL)
+        code = _complete(asked) if asked else run(sys.argv[1:])
         sys.stdout.flush()
     except OSError as error:  # standard output: nobody reads on, or its disk is full
         code = BROKEN_PIPE if isinstance(error, BrokenPipeError) else BAD_INPUT
@@ -133,7 +147,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the verb that `arguments` name; its exit code."""
     debug = "--debug" in arguments
     try:
-        with cli.make_context("stormwright", list(arguments)) as context:
+        with cli.make_context(PROGRAM, list(arguments)) as context:
             cli.invoke(context)
     except click.exceptions.Exit as finished:
         return finished.exit_code
@@ -149,6 +163,18 @@ def run(arguments: Sequence[str]) -> int:
         say_lines(traceback.format_exc() if debug else f"stormwright: {message}", err=True)
         return code
     return 0
+
+
+def _complete(asked: str) -> int:
+    """Answer a shell that completes what is typed (`stormwright.cli.completion`)."""
+    from click.shell_completion import shell_complete
+
+    try:
+        return shell_complete(cli, {}, PROGRAM, ASKED_BY_SHELL, asked)
+    except OSError:
+        raise
+    except Exception:  # somebody is typing: whatever is said would stand in the middle of that
+        return BUG
 
 
 def _told(error: Exception) -> tuple[str, int]:

@@ -33,6 +33,7 @@ _MAX_LINES = 5
     default="all",
     show_default=True,
     metavar="NAME,NAME,…|all",
+    shell_complete=options.scheduler_names,
     help="Whom to compare; `stormwright schedulers` lists them. `all` has no Java schedulers: add them by name, as "
     "all,java:CLASS[:STRATEGY].",
 )

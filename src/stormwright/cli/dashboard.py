@@ -16,7 +16,14 @@ from stormwright.experiments.ready import read_problem
 @click.command()
 @options.problem_file
 @options.address("browsers", port=7071)
-@click.option("--scheduler", "scheduler_name", default=DECIDING, show_default=True, help="Who makes plans.")
+@click.option(
+    "--scheduler",
+    "scheduler_name",
+    default=DECIDING,
+    show_default=True,
+    help="Who makes plans.",
+    shell_complete=options.scheduler_names,
+)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of it.")
 def command(file: Path, host: str, port: int, scheduler_name: str, settings: tuple[str, ...]) -> None:
     """Show the dashboard over the problem in FILE: nothing of Storm is needed, and nothing moves.

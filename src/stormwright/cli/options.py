@@ -28,7 +28,7 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """See click; a name that is nearly one is told which."""
         near = nearest(args[0], self.list_commands(ctx))
-        if near not in (None, args[0]):
+        if near not in (None, args[0]) and not ctx.resilient_parsing:
             ctx.fail(f"No such command {args[0]!r}; did you mean {near!r}?")
         return super().resolve_command(ctx, args)
 
@@ -100,9 +100,24 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+def scheduler_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Names of schedulers that begin with what is typed, for the shell; of several with commas the last is typed."""
+    from stormwright.schedulers import scheduler_names
+
+    typed, comma, last = incomplete.rpartition(",")
+    return [f"{typed}{comma}{name}" for name in scheduler_names() if name.startswith(last)]
+
+
 #: The problem's file; ``-`` is standard input.
 problem_file = click.argument("file", type=PATH)
-scheduler = click.option("--scheduler", "scheduler_name", default=DECIDING, show_default=True, help="Who decides.")
+scheduler = click.option(
+    "--scheduler",
+    "scheduler_name",
+    default=DECIDING,
+    show_default=True,
+    help="Who decides.",
+    shell_complete=scheduler_names,
+)
 parameters = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler."
 )

@@ -46,7 +46,14 @@ class _Detailed(click.Command):
 @click.argument("file", type=options.PATH, required=False)
 @options.service
 @options.reason("a look")
-@click.option("--scheduler", "scheduler_name", default=DECIDING, show_default=True, help="With a FILE: who decides.")
+@click.option(
+    "--scheduler",
+    "scheduler_name",
+    default=DECIDING,
+    show_default=True,
+    help="With a FILE: who decides.",
+    shell_complete=options.scheduler_names,
+)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="With a FILE: a parameter of it.")
 @click.option(
     "--goal",

@@ -62,7 +62,14 @@ class _SchedulerOption(click.Option):
 
 @click.command()
 @options.problem_file
-@click.option("--scheduler", "name", cls=_SchedulerOption, default=DECIDING, show_default=True)
+@click.option(
+    "--scheduler",
+    "name",
+    cls=_SchedulerOption,
+    default=DECIDING,
+    show_default=True,
+    shell_complete=options.scheduler_names,
+)
 @click.option(
     "--set",
     "settings",

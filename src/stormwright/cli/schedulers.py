@@ -22,7 +22,7 @@ _WIDTH = 116
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=options.scheduler_names)
 @options.as_json("Print it as JSON.")
 def command(name: str | None, as_json: bool) -> None:
     """List the schedulers, or tell what the scheduler NAME does, when to use it, its parameters and source."""

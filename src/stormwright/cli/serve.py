@@ -38,6 +38,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
     default=STORMS_OWN,
     show_default=True,
     help="Scheduler for topologies without a slot; even leaves them to the class in stormwright.fallback, if any.",
+    shell_complete=options.scheduler_names,
 )
 @click.option(
     "--state",

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     "--parallelism", "parallelism", multiple=True, metavar="[TOPOLOGY/]COMPONENT=N", help="With N executors of it."
 )
 @click.option("--link", metavar="SPEED", help="With links of this speed, as in 1gbit or 100mbit.")
-@click.option("--scheduler", help="Who places everything; without one what runs stays.")
+@click.option(
+    "--scheduler", help="Who places everything; without one what runs stays.", shell_complete=options.scheduler_names
+)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
 @options.anew("anew, but where the scheduler is set to stay near to what runs")
 @options.costs

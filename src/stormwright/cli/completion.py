@@ -1,0 +1,22 @@
+"""``stormwright completion``: what a shell sources to complete what is typed."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import ShellComplete, get_completion_class
+
+from stormwright.cli import ASKED_BY_SHELL, PROGRAM, cli
+from stormwright.cli.lines import say_lines
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """Print what lets SHELL complete verbs, options, files and names of schedulers.
+
+    Once for all, in ~/.bashrc or ~/.zshrc: `eval "$(stormwright completion bash)"`, or `zsh`. For fish:
+    `stormwright completion fish > ~/.config/fish/completions/stormwright.fish`. For bash it has to be 4.4 or later.
+    """
+    kind = get_completion_class(shell) or ShellComplete
+    # Click's own would start bash to see how old it is, and it may be another machine's.
+    say_lines(ShellComplete.source(kind(cli, {}, PROGRAM, ASKED_BY_SHELL)))
