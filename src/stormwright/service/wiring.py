@@ -36,6 +36,7 @@ from stormwright.service.acting import Acting
 from stormwright.service.hooks.failure_hook import FailureHook
 from stormwright.service.http.api import api_routes
 from stormwright.service.http.app import make_app
+from stormwright.service.http.figures.known import Figures
 from stormwright.service.http.server import HttpServer
 from stormwright.service.intake import Intake
 from stormwright.service.kept.calibrating import Calibrating
@@ -142,8 +143,9 @@ class Service:
         view = self._view
         self._known = Known(Sources(view.problem, self.status, view.age_s, view.unfit, self.desk, trials))
         routes, pages = api_routes(self.desk), Site(self._known)
+        figures = Figures(self._known.scene, view.age_s, self.desk.modes, self._state)
         self._http = HttpServer(
-            make_app(self.bridge, intake.take, self.status, view.problem, intake.count, routes, pages),
+            make_app(self.bridge, intake.take, self.status, view.problem, intake.count, routes, pages, figures),
             settings.host,
             settings.port,
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from prometheus_client.core import Metric
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -20,6 +21,7 @@ from stormwright.model import Problem
 from stormwright.service.http.bodies import Bodies
 from stormwright.service.http.connections import App
 from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, MAX_WAITING_BYTES, PERFLOG, Deliveries, Take
+from stormwright.service.http.figures.cluster import DETAILS
 from stormwright.service.http.metrics import CONTENT_TYPE, metrics_text
 from stormwright.service.http.questions import Questions
 from stormwright.service.pages.site import Site, wants_pages
@@ -37,7 +39,7 @@ _ENDPOINTS = {
     f"POST {PERFLOG.decode()}": "records of the performance log, a line each",
     "GET /v1/status": "what the service does, and what it measured last",
     "GET /v1/problem": "the cluster as it is now, with the load that was measured: a problem file",
-    "GET /metrics": "figures for Prometheus",
+    "GET /metrics": f"figures for Prometheus; ?detail={'|'.join(DETAILS[1:])} adds finer ones",
 }
 
 _OPERATING = {"GET /v1/openapi.json": "plans, history and modes: what operates the service, described"}
@@ -59,6 +61,7 @@ def make_app(
     count: Take = lambda _: None,
     operating: Sequence[Route] = (),
     pages: Site | None = None,
+    figures: Callable[[str], Iterable[Metric]] = lambda _: (),
 ) -> Endpoints:
     """The service's routes. Questions and deliveries each have a thread of their own, apart from all others.
 
@@ -78,6 +81,8 @@ def make_app(
         What people and programs operate the service by (`stormwright.service.http.api.api_routes`).
     pages
         The dashboard; browsers have its first page at ``/``, where programs are told the endpoints.
+    figures
+        What ``/metrics`` has beyond the status, in one of `DETAILS`.
     """
     questions, deliveries = Questions(bridge), Deliveries(ingest, count)
     of_questions = Bodies(MAX_QUESTION_BYTES, 2 * MAX_QUESTION_BYTES)
@@ -95,8 +100,12 @@ def make_app(
     async def show_status(_: Request) -> Response:
         return _json((await run_in_threadpool(status)).as_dict())
 
-    async def show_metrics(_: Request) -> Response:
-        return Response(await run_in_threadpool(lambda: metrics_text(status())), media_type=CONTENT_TYPE)
+    async def show_metrics(request: Request) -> Response:
+        detail = request.query_params.get("detail", DETAILS[0])
+        if detail not in DETAILS:
+            return _json({"error": f"there is no detail {detail}: it is one of {', '.join(DETAILS)}"}, status_code=400)
+        text = await run_in_threadpool(lambda: metrics_text(status(), figures(detail)))
+        return Response(text, media_type=CONTENT_TYPE)
 
     async def show_problem(_: Request) -> Response:
         now = await run_in_threadpool(problem)

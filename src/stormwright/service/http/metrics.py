@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from stormwright.pipeline.run.progress import Progress
+from stormwright.service.http.figures.families import counter, gauge
 from stormwright.service.status import ServiceStatus
 
 #: What Prometheus is told the text is.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-#: By the values of the labels.
-Samples = Mapping[Any, float | None]
 
-
-def metrics_text(status: ServiceStatus) -> bytes:
-    """A status in Prometheus' text format; what is not known yet is left out."""
+def metrics_text(status: ServiceStatus, more: Iterable[Metric] = ()) -> bytes:
+    """A status, and what there is more, in Prometheus' text format; what is not known yet is left out."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Once([*_of_controller(status), *_of_history(status), *_of_pipeline(status.pipeline)]))
+    registry.register(_Once([*_of_controller(status), *_of_history(status), *_of_pipeline(status.pipeline), *more]))
     return generate_latest(registry)
 
 
@@ -36,48 +34,48 @@ class _Once(Collector):
 
 def _of_controller(status: ServiceStatus) -> Iterator[Metric]:
     counts = status.counts
-    yield _counter("looks", "Looks for a better placement.", (), {(): counts.looks})
-    yield _counter("decisions", "Looks after which something was to move.", (), {(): counts.decisions})
+    yield counter("looks", "Looks for a better placement.", (), {(): counts.looks})
+    yield counter("decisions", "Looks after which something was to move.", (), {(): counts.decisions})
     moves = {("done",): counts.moves, ("failed",): counts.failed_moves}
-    yield _counter("moves", "Moves of topologies; those to a spare slot on the way are a part.", ("result",), moves)
-    yield _counter("moves_taken_back", "Moves after which a topology did worse.", (), {(): counts.taken_back})
-    yield _gauge("topologies_waiting", "Topologies of which too little was measured.", (), {(): len(status.waits)})
+    yield counter("moves", "Moves of topologies; those to a spare slot on the way are a part.", ("result",), moves)
+    yield counter("moves_taken_back", "Moves after which a topology did worse.", (), {(): counts.taken_back})
+    yield gauge("topologies_waiting", "Topologies of which too little was measured.", (), {(): len(status.waits)})
     drifted = {(drift.topology,): drift.change for drift in status.drift}
-    yield _gauge("load_drift_ratio", "Relative change of a load that has drifted.", ("topology",), drifted)
+    yield gauge("load_drift_ratio", "Relative change of a load that has drifted.", ("topology",), drifted)
 
 
 def _of_history(status: ServiceStatus) -> Iterator[Metric]:
     history, evaluation = status.history, status.evaluation
     for key in ("staged_files", "staged_bytes"):
-        yield _gauge(f"history_{key}", "What waits to be taken into the tables.", (), {(): history[key]})
+        yield gauge(f"history_{key}", "What waits to be taken into the tables.", (), {(): history[key]})
     taken_ms = history["taken"].get("at_ms")
     taken = {(): None if taken_ms is None else taken_ms / 1000}
-    yield _gauge("history_taken_timestamp_seconds", "When rows were taken into the tables last.", (), taken)
+    yield gauge("history_taken_timestamp_seconds", "When rows were taken into the tables last.", (), taken)
     failed = {(part,): error["at_ms"] / 1000 for part, error in history["errors"].items()}
-    yield _gauge("history_failure_timestamp_seconds", "When a part of the history failed last.", ("part",), failed)
+    yield gauge("history_failure_timestamp_seconds", "When a part of the history failed last.", ("part",), failed)
     share = {(): evaluation.get("calibration")}
     errors = {(of,): error for of, error in status.costs["errors"].items()}
-    yield _gauge("cost_error_ratio", "Relative error of what predictions go by.", ("of",), errors)
+    yield gauge("cost_error_ratio", "Relative error of what predictions go by.", ("of",), errors)
     fitted = {(): float(status.costs["minutes"])}
-    yield _gauge("cost_fitted_minutes", "Minutes of the log that costs are fitted to.", (), fitted)
-    yield _gauge("calibration_ratio", "Share of a predicted change in traffic that arrives, in the median.", (), share)
+    yield gauge("cost_fitted_minutes", "Minutes of the log that costs are fitted to.", (), fitted)
+    yield gauge("calibration_ratio", "Share of a predicted change in traffic that arrives, in the median.", (), share)
 
 
 def _of_pipeline(pipeline: Progress) -> Iterator[Metric]:
-    yield _gauge("pipeline_running", "1 while the stream of loads runs.", (), {(): float(pipeline["running"])})
+    yield gauge("pipeline_running", "1 while the stream of loads runs.", (), {(): float(pipeline["running"])})
     ledger = {(fate,): count for fate, count in pipeline.get("ledger", {}).items()}
-    yield _counter("lines", "Lines of the performance log by what became of them.", ("fate",), ledger)
-    yield _gauge("profile_age_seconds", "Since the last load profile.", (), {(): pipeline.get("profile_age_s")})
+    yield counter("lines", "Lines of the performance log by what became of them.", ("fate",), ledger)
+    yield gauge("profile_age_seconds", "Since the last load profile.", (), {(): pipeline.get("profile_age_s")})
     lags = {(_quantile(name),): ms / 1000 for name, ms in (pipeline.get("lag_ms") or {}).items()}
-    yield _gauge("record_lag_seconds", "From a record's writing until a profile held it.", ("quantile",), lags)
+    yield gauge("record_lag_seconds", "From a record's writing until a profile held it.", ("quantile",), lags)
     aside = {(): pipeline.get("files_set_aside")}
-    yield _gauge("files_set_aside", "Files set aside because batches failed over them.", (), aside)
+    yield gauge("files_set_aside", "Files set aside because batches failed over them.", (), aside)
     latencies = {
         (topology, _quantile(name)): None if ms is None else ms / 1000
         for topology, quantiles in pipeline.get("complete_latency_ms", {}).items()
         for name, ms in quantiles.items()
     }
-    yield _gauge("complete_latency_seconds", "Of tuple trees.", ("topology", "quantile"), latencies)
+    yield gauge("complete_latency_seconds", "Of tuple trees.", ("topology", "quantile"), latencies)
     yield from _of_nodes(pipeline.get("nodes", {}))
     yield from _of_alarms(pipeline.get("alarms"))
     yield from _of_queries(pipeline.get("queries", {}))
@@ -90,48 +88,31 @@ def _of_nodes(nodes: Mapping[str, Any]) -> Iterator[Metric]:
         ("headroom_cores", "Cores that a node has left."),
         ("heap_bytes", "Java heap that a node's workers have in use."),
     ):
-        yield _gauge(f"node_{key}", text, ("supervisor",), {(node,): load[key] for node, load in nodes.items()})
+        yield gauge(f"node_{key}", text, ("supervisor",), {(node,): load[key] for node, load in nodes.items()})
 
 
 def _of_alarms(alarms: Mapping[str, Any] | None) -> Iterator[Metric]:
     if alarms is None:
         return
     up = {(alarm["supervisor"],): 1.0 for alarm in alarms["up"]}
-    yield _gauge("overload_alarm", "1 while a node is over its CPU capacity for too long.", ("supervisor",), up)
-    yield _counter("overload_alarms", "Alarms that were raised.", (), {(): alarms["raised"]})
+    yield gauge("overload_alarm", "1 while a node is over its CPU capacity for too long.", ("supervisor",), up)
+    yield counter("overload_alarms", "Alarms that were raised.", (), {(): alarms["raised"]})
 
 
 def _of_queries(queries: Mapping[str, Any]) -> Iterator[Metric]:
     phases = {
         (name, phase): ms / 1000 for name, figures in queries.items() for phase, ms in figures["phases_ms"].items()
     }
-    yield _gauge("batch_seconds", "The last batch of a query, by Spark's phase.", ("query", "phase"), phases)
+    yield gauge("batch_seconds", "The last batch of a query, by Spark's phase.", ("query", "phase"), phases)
     for key, metric, text in (
         ("batch", "batch", "Number of the last batch of a query."),
         ("state_rows", "state_rows", "Rows that a query keeps as state."),
         ("state_bytes", "state_bytes", "Memory that a query's state takes."),
         ("watermark_lag_s", "watermark_lag_seconds", "How far a query's watermark is behind the clock."),
     ):
-        yield _gauge(metric, text, ("query",), {(name,): figures[key] for name, figures in queries.items()})
+        yield gauge(metric, text, ("query",), {(name,): figures[key] for name, figures in queries.items()})
     restarts = {(name,): figures["restarts"] for name, figures in queries.items()}
-    yield _counter("query_restarts", "How often a query was started again.", ("query",), restarts)
-
-
-def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Metric:
-    return _filled(GaugeMetricFamily(f"stormwright_{name}", text, labels=labels), samples)
-
-
-def _counter(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Metric:
-    return _filled(CounterMetricFamily(f"stormwright_{name}", text, labels=labels), samples)
-
-
-def _filled(
-    family: GaugeMetricFamily | CounterMetricFamily, samples: Samples
-) -> GaugeMetricFamily | CounterMetricFamily:
-    for labels, value in samples.items():
-        if value is not None:
-            family.add_metric(labels, value)
-    return family
+    yield counter("query_restarts", "How often a query was started again.", ("query",), restarts)
 
 
 def _quantile(name: str) -> str:

@@ -1,0 +1,1 @@
+"""What `/metrics` has beyond the status: the cluster, plans and modes."""

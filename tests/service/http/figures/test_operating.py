@@ -1,0 +1,66 @@
+"""Metrics of modes and plans."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from stormwright.client.shapes import Modes
+from stormwright.service.http.figures.known import Figures
+from stormwright.service.http.figures.operating import of_modes, of_state
+from stormwright.service.operating.ledger import Ledger
+from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.state import FILE, State
+from stormwright.service.pages.seen.scene import Scene
+from tests.controller.builders import on, problem, topology
+from tests.service.http.figures.test_cluster import samples
+
+
+@pytest.fixture
+def state(tmp_path):
+    opened = State(tmp_path / FILE)
+    yield opened
+    opened.close()
+
+
+def test_modes():
+    modes = Modes(default="suggest", topologies={"pay-*": "observe"}, frozen="the sale")
+    found = samples(of_modes(modes, [("pay-1", "pay-roll"), ("wc-1", "wc")]))
+    assert [found["stormwright_mode", (mode,)] for mode in ("observe", "suggest", "auto")] == [0, 1, 0]
+    assert found["stormwright_frozen", ()] == 1
+    own = {labels for name, labels in found if name == "stormwright_topology_mode"}
+    assert own == {("pay-1", "observe"), ("wc-1", "suggest")}
+
+
+def test_plans_and_history_are_counted(state):
+    plans, ledger = Plans(state), Ledger(state)
+    ids = [plans.add("plan", "throughput", "anna", "why", {}) for _ in range(3)]
+    plans.change(ids[0], ["planning"], "failed", "no")
+    ledger.begin("modes", "anna", "why")
+    found = samples(of_state(state))
+    assert found["stormwright_plans", ("plan", "planning")] == 2
+    assert found["stormwright_plans", ("plan", "failed")] == 1
+    assert found["stormwright_done", ("modes",)] == 1
+
+
+def test_a_state_that_cannot_be_read_leaves_out_what_is_in_it(state, monkeypatch, caplog):
+    def locked(*_: object) -> None:
+        raise sqlite3.OperationalError("database is locked")
+
+    monkeypatch.setattr(state, "read", locked)
+    assert not list(of_state(state))
+    assert "database is locked" in caplog.text
+
+
+def test_before_nimbus_asks_modes_are_told_and_afterwards_the_cluster_too(state):
+    wanted = topology("t")
+    scenes = iter([None, Scene.of(problem([wanted], current={wanted.id: on("n0")}))])
+    ages = iter([float("inf"), 2.5])
+    figures = Figures(lambda: next(scenes), lambda: next(ages), Modes, state)
+    before, after = samples(figures("topology")), samples(figures("worker"))
+    assert before["stormwright_mode", ("observe",)] == 1
+    assert not any(name.startswith(("stormwright_topology", "stormwright_snapshot")) for name, _ in before)
+    assert after["stormwright_snapshot_age_seconds", ()] == 2.5
+    assert after["stormwright_topology_executors", (wanted.id,)] == 4
+    assert after["stormwright_worker_executors", (wanted.id, "host0", "6700")] == 4
