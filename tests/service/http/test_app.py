@@ -85,6 +85,11 @@ def test_status_and_metrics(port):
     with urllib.request.urlopen(f"http://{HOST}:{port}/metrics") as answer:
         assert answer.headers["content-type"] == CONTENT_TYPE
         assert answer.read() == metrics_text(STATUS)
+    with urllib.request.urlopen(f"http://{HOST}:{port}/metrics?detail=worker") as answer:
+        assert answer.read() == metrics_text(STATUS)
+    with pytest.raises(urllib.error.HTTPError, match="400") as refused:
+        urllib.request.urlopen(f"http://{HOST}:{port}/metrics?detail=tuple")
+    assert b"topology, component, worker, executor" in refused.value.read()
 
 
 def test_nonsense_is_refused(port, delivered):

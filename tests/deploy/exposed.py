@@ -1,0 +1,40 @@
+"""What a service tells at ``/metrics``: name → the labels of its samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from stormwright.client.shapes import Modes
+from stormwright.model import LoadProfile
+from stormwright.model.load import assumed_load
+from stormwright.service.http.figures.cluster import DETAILS
+from stormwright.service.http.figures.known import Figures
+from stormwright.service.http.metrics import metrics_text
+from stormwright.service.operating.ledger import Ledger
+from stormwright.service.operating.plans import Plans
+from stormwright.service.operating.state import FILE, State
+from stormwright.service.pages.seen.scene import Scene
+from tests.controller.builders import on, problem, topology
+from tests.service.http.test_metrics import STATUS
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def exposed(directory: Path) -> dict[str, set[str]]:
+    """All metrics of a service that knows everything; `directory` is for its state."""
+    state = State(directory / FILE)
+    Plans(state).add("plan", "throughput", "anna", "why", {})
+    Ledger(state).begin("modes", "anna", "why")
+    wanted = topology("t")
+    runs = problem([wanted], current={wanted.id: on("n0", "n1")})
+    scene = Scene.of(runs.with_load(LoadProfile({wanted.id: assumed_load(wanted, runs.core_hz)})))
+    figures = Figures(lambda: scene, lambda: 1.0, Modes, state)
+    found: dict[str, set[str]] = {}
+    for detail in DETAILS:
+        for family in text_string_to_metric_families(metrics_text(STATUS, figures(detail)).decode()):
+            for sample in family.samples:
+                found.setdefault(sample.name, set()).update(sample.labels)
+    state.close()
+    return found

@@ -1,0 +1,225 @@
+"""What runs the service: options that there are, and files that fit together, as far as is told without Docker."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from stormwright import __version__
+from stormwright.cli.serve import command as serve
+from tests.deploy.exposed import DEPLOY
+
+ROOT = DEPLOY.parent
+DOCKER, CHART = DEPLOY / "docker", DEPLOY / "helm" / "stormwright"
+JAR = f"java/target/stormwright-storm-{__version__}.jar"
+STORM = re.search(r"<storm.version>(.*)</storm.version>", (ROOT / "java" / "pom.xml").read_text(encoding="utf-8"))[1]
+
+#: Seconds that a topology has to drain, and that a swap may take after that.
+LONGEST_MOVE_S = 150
+
+
+def options_of(arguments: Sequence[str]) -> dict[str, Any]:
+    """What ``stormwright serve`` understands; it raises what click does where it does not."""
+    context = click.Context(serve, resilient_parsing=True)
+    told, rest, _ = serve.make_parser(context).parse_args(list(arguments))
+    assert not rest
+    for parameter in serve.params:
+        if isinstance(parameter.type, click.Choice) and parameter.name in told:
+            parameter.type.convert(told[parameter.name], parameter, context)
+    return told
+
+
+def of_yaml(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+# systemd --------------------------------------------------------------------------------------------------------------
+
+
+def unit() -> dict[str, list[str]]:
+    """Key → its values; lines that end with a backslash go on."""
+    text = re.sub(r"\\\n\s*", "", (DEPLOY / "stormwright.service").read_text(encoding="utf-8"))
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line and not line.startswith(("#", "[")):
+            key, _, value = line.partition("=")
+            found.setdefault(key, []).append(value)
+    return found
+
+
+def test_the_unit_starts_what_there_is():
+    (start,) = unit()["ExecStart"]
+    program, verb, *rest = shlex.split(start)
+    assert (program.rpartition("/")[2], verb) == ("stormwright", "serve")
+    told = options_of(rest)
+    assert told["state_dir"] == f"/var/lib/{unit()['StateDirectory'][0]}"
+    assert "mode" not in told, "what a person has said last holds after a restart too"
+    assert int(unit()["TimeoutStopSec"][0]) >= LONGEST_MOVE_S
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")
+def test_systemd_takes_the_unit():
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", DEPLOY / "stormwright.service"], capture_output=True, text=True
+    )
+    assert "Unknown" not in done.stderr
+
+
+# Docker ---------------------------------------------------------------------------------------------------------------
+
+
+def instructions() -> list[tuple[str, str]]:
+    text = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
+    lines = re.sub(r"\\\n\s*", "", re.sub(r"^#.*\n", "", text, flags=re.M)).splitlines()
+    return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in lines if line]
+
+
+def the(name: str) -> str:
+    return [value for key, value in instructions() if key == name][-1]
+
+
+def test_the_image_starts_what_there_is_and_is_not_root():
+    assert json.loads(the("ENTRYPOINT")) == ["tini", "--", "stormwright"]
+    verb, *rest = json.loads(the("CMD"))
+    told = options_of(rest)
+    assert (verb, told["state_dir"], told["host"]) == ("serve", the("VOLUME"), "0.0.0.0")  # noqa: S104 (a container)
+    assert f"COPY --from=storm /apache-storm {told['storm_home']}" in (DOCKER / "Dockerfile").read_text(
+        encoding="utf-8"
+    )
+    assert the("USER") == "1000:1000"
+    check = json.loads(the("HEALTHCHECK").partition("CMD ")[2])
+    compile(check[-1], "the health check", "exec")
+    assert the("EXPOSE") in check[-1]
+
+
+def test_the_image_is_made_of_what_make_makes():
+    copied = [
+        part for key, value in instructions() if key == "COPY" and "--from" not in value for part in value.split()
+    ]
+    assert JAR in copied
+    assert {"requirements.lock", "build/wheel/stormwright-*.whl"} <= set(copied)
+    kept = (DOCKER / "Dockerfile.dockerignore").read_text(encoding="utf-8")
+    assert all(
+        f"!{part}" in kept for part in ("requirements.lock", "build/wheel", "java/target/stormwright-storm-*.jar")
+    )
+    arguments = dict(value.split("=", 1) for key, value in instructions() if key == "ARG")
+    assert arguments["STORM"] == f"storm:{STORM}"
+    python = (ROOT / "requirements.lock").read_text(encoding="utf-8").partition("with Python ")[2].split()[0]
+    assert arguments["PYTHON"].startswith(f"python:{python}-"), "machine code is for one version of Python"
+
+
+def test_versions_of_the_image_are_those_of_the_lock():
+    run = next(value for key, value in instructions() if key == "RUN" and "sed" in value)
+    sed = shlex.split(run.partition(" > ")[0])
+    found = subprocess.run([*sed[:-1], ROOT / "requirements.lock"], capture_output=True, text=True, check=True).stdout
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    assert found.split() == re.findall(r"^[\w.-]+==\S+", lock, flags=re.M)
+
+
+def images() -> Iterator[str]:
+    services = of_yaml(DOCKER / "compose.yaml")["services"]
+    yield from {service["image"] for service in services.values()}
+
+
+def test_images_have_versions():
+    assert {image for image in images() if image.startswith("storm:")} == {f"storm:{STORM}"}
+    assert f"stormwright:{__version__}" in set(images())
+    assert all(re.fullmatch(r"[a-z]+:\d+\.\d+\.\d+", image) for image in images())
+
+
+def test_the_cluster_of_compose_is_whole():
+    compose = of_yaml(DOCKER / "compose.yaml")
+    services = compose["services"]
+    assert sum(service.get("command") == ["storm", "supervisor"] for service in services.values()) == 3
+    for name, service in services.items():
+        assert set(service.get("depends_on", ())) <= set(services)
+        assert set(service["networks"]) <= set(compose["networks"])
+        assert service.get("hostname", name) == name
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), "it has no authentication"
+        for mount in service.get("volumes", ()):
+            source, target = mount.split(":")[:2]
+            if source.startswith("."):
+                path = (DOCKER / source).resolve()
+                assert path.exists() or str(path.relative_to(ROOT)) == JAR
+                assert path.name == Path(target).name
+            else:
+                assert source in compose["volumes"]
+    build = services["stormwright"]["build"]
+    assert (DOCKER / build["context"] / build["dockerfile"]).resolve() == DOCKER / "Dockerfile"
+    assert services["stormwright"]["stop_grace_period"] == f"{LONGEST_MOVE_S}s"
+    # Each daemon has the jar in its own directory.
+    mounted = {name: str(service.get("volumes", "")) for name, service in services.items()}
+    assert "/apache-storm/extlib-daemon/" in mounted["nimbus"]
+    assert all("/apache-storm/extlib/" in mounted[f"supervisor-{n}"] for n in (1, 2, 3))
+
+
+def test_storms_of_compose_know_each_other_and_the_service():
+    services, conf = of_yaml(DOCKER / "compose.yaml")["services"], of_yaml(DOCKER / "storm.yaml")
+    assert {*conf["storm.zookeeper.servers"], *conf["nimbus.seeds"]} <= set(services)
+    assert conf["stormwright.service.url"] == f"http://stormwright:{the('EXPOSE')}"
+    assert conf["storm.scheduler"] == "stormwright.PlacementScheduler"
+
+
+# Kubernetes -----------------------------------------------------------------------------------------------------------
+
+TEMPLATES = "\n".join(path.read_text(encoding="utf-8") for path in sorted((CHART / "templates").iterdir()))
+VALUES = of_yaml(CHART / "values.yaml")
+
+
+def leaves(value: Any, path: str = "") -> Iterator[str]:
+    """Paths of all values that are no sections of others."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from leaves(inner, f"{path}.{key}")
+    else:
+        yield path
+
+
+def test_templates_use_the_values_that_there_are():
+    used = set(re.findall(r"\.Values((?:\.\w+)+)", TEMPLATES))
+    for path in used:
+        value = VALUES
+        for key in path.strip(".").split("."):
+            assert key in value, f"values.yaml has no {path}"
+            value = value[key]
+    unused = [leaf for leaf in leaves(VALUES) if not any(leaf == path or leaf.startswith(f"{path}.") for path in used)]
+    assert not unused, "nothing reads them"
+
+
+def test_templates_end_what_they_begin():
+    for path in (CHART / "templates").iterdir():
+        text = path.read_text(encoding="utf-8")
+        begun = re.findall(r"\{\{-? *(if|with|range|define) ", text)
+        assert len(begun) == len(re.findall(r"\{\{-? *end *-?\}\}", text)), path.name
+        assert text.count("{{") == text.count("}}")
+    defined = set(re.findall(r'define "([^"]+)"', TEMPLATES))
+    assert set(re.findall(r'include "([^"]+)"', TEMPLATES)) == defined
+
+
+def test_the_chart_is_of_this_version_and_starts_what_there_is():
+    chart = of_yaml(CHART / "Chart.yaml")
+    assert (chart["apiVersion"], chart["version"], str(chart["appVersion"])) == ("v2", __version__, __version__)
+    said = re.findall(r"^ +- (?:\{\{ printf \")?(--[\w-]+=\S*?)\"? ", TEMPLATES.replace("\n", " \n"), flags=re.M)
+    told = options_of([option.replace("%s", "observe" if "mode" in option else "nodes") for option in said])
+    assert {"mode", "objective", "scheduler_name", "initial", "storm_home"} <= set(told)
+    assert (told["state_dir"], VALUES["stormHome"]) == (
+        the("VOLUME"),
+        options_of(json.loads(the("CMD"))[1:])["storm_home"],
+    )
+    assert f"terminationGracePeriodSeconds: {LONGEST_MOVE_S}" in TEMPLATES
+
+
+@pytest.mark.skipif(shutil.which("helm") is None, reason="helm is missing")
+def test_helm_takes_the_chart():
+    done = subprocess.run(["helm", "lint", "--strict", CHART], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
