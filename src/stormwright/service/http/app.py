@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,13 +100,6 @@ def make_app(
     async def show_status(_: Request) -> Response:
         return _json((await run_in_threadpool(status)).as_dict())
 
-    async def show_metrics(request: Request) -> Response:
-        detail = request.query_params.get("detail", DETAILS[0])
-        if detail not in DETAILS:
-            return _json({"error": f"there is no detail {detail}: it is one of {', '.join(DETAILS)}"}, status_code=400)
-        text = await run_in_threadpool(lambda: metrics_text(status(), figures(detail)))
-        return Response(text, media_type=CONTENT_TYPE)
-
     async def show_problem(_: Request) -> Response:
         now = await run_in_threadpool(problem)
         if now is None:
@@ -131,7 +124,7 @@ def make_app(
             Route(PERFLOG.decode(), perflog, methods=["POST"]),
             Route("/v1/status", show_status, methods=["GET"]),
             Route("/v1/problem", show_problem, methods=["GET"]),
-            Route("/metrics", show_metrics, methods=["GET"]),
+            Route("/metrics", _metrics(status, figures), methods=["GET"]),
             *operating,
             *(pages.routes if pages else ()),
         ],
@@ -139,6 +132,19 @@ def make_app(
     )
 
     return Endpoints(app, deliveries)
+
+
+def _metrics(
+    status: Callable[[], ServiceStatus], figures: Callable[[str], Iterable[Metric]]
+) -> Callable[[Request], Awaitable[Response]]:
+    async def show_metrics(request: Request) -> Response:
+        detail = request.query_params.get("detail", DETAILS[0])
+        if detail not in DETAILS:
+            return _json({"error": f"there is no detail {detail}: it is one of {', '.join(DETAILS)}"}, status_code=400)
+        text = await run_in_threadpool(lambda: metrics_text(status(), figures(detail)))
+        return Response(text, media_type=CONTENT_TYPE)
+
+    return show_metrics
 
 
 def _hung_up(_: Request, __: Exception) -> Response:

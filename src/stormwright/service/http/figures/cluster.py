@@ -14,7 +14,7 @@ from prometheus_client.core import Metric
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.predict.told.prediction import TopologyPrediction
-from stormwright.service.http.figures.families import Samples, gauge
+from stormwright.service.http.figures.families import gauge
 
 #: How finely the cluster is told: the first is what everybody is told, each other one comes on top of it.
 DETAILS = ("topology", "component", "worker", "executor")
@@ -87,18 +87,28 @@ def _of_nodes(problem: Problem) -> Iterator[Metric]:
 
 
 def _in_detail(problem: Problem, detail: str) -> Iterator[Metric]:
+    many = _number(problem, detail)
+    left_out = many if many > MOST_SAMPLES else 0
+    yield gauge("detail_left_out", "Things not told as they are too many.", ("detail",), {(detail,): left_out})
+    if left_out:
+        return
     executors: Counter[tuple[str, ...]] = Counter()
     cores: dict[tuple[str, ...], float] = {}
     for labels, used in _executors(problem, detail):
         executors[labels] += 1
         if used is not None:
             cores[labels] = cores.get(labels, 0.0) + used
-    left_out = len(executors) if len(executors) > MOST_SAMPLES else 0
-    yield gauge("detail_left_out", "Things not told as they are too many.", ("detail",), {(detail,): left_out})
-    if not left_out:
-        told: Samples = executors
-        yield gauge(f"{detail}_executors", f"Executors, by {detail}.", _LABELS[detail], told)
-        yield gauge(f"{detail}_cpu_cores", f"Cores that are used, by {detail}.", _LABELS[detail], cores)
+    yield gauge(f"{detail}_executors", f"Executors, by {detail}.", _LABELS[detail], executors)
+    yield gauge(f"{detail}_cpu_cores", f"Cores that are used, by {detail}.", _LABELS[detail], cores)
+
+
+def _number(problem: Problem, detail: str) -> int:
+    """How many there are of what `detail` names."""
+    if detail == "executor":
+        return problem.num_executors
+    if detail == "component":
+        return sum(len(topology.components) for topology in problem.topologies)
+    return len(np.unique(problem.current_slot[problem.current_slot != UNPLACED]))
 
 
 def _executors(problem: Problem, detail: str) -> Iterator[tuple[tuple[str, ...], float | None]]:
