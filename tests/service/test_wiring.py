@@ -12,6 +12,7 @@ from stormwright.controller.planning.plan import MoveBudget
 from stormwright.errors import StormwrightError
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.triggers import TriggerParams
+from stormwright.service import wiring
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
 from tests.schedulers.builders import load, nodes, problem, topology
@@ -61,3 +62,16 @@ def test_told_other_things_while_it_runs_it_takes_over_those_that_can_change(tmp
     assert service.settings == replace(told, port=0), "where it listens stays"
     assert service.guard.modes.default == "suggest"
     assert service.desk.history(1).done[0].who == "serve"
+
+
+def test_metrics_have_modes_plans_and_when_nimbus_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[object] = []
+    make_app = wiring.make_app
+    monkeypatch.setattr(wiring, "make_app", lambda *of: [given.extend(of), make_app(*of)][1])
+    service = Service(ServiceSettings(tmp_path, "127.0.0.1", 0), make_scheduler("online"), "online", [])
+    (figures,) = [each for each in given if isinstance(each, wiring.Figures)]
+    service.bridge.answer(problem(nodes(2), (topology("t", 1, 1), load(1))))
+    found = {each.name: each.samples for each in figures("topology")}
+    assert 0 <= found["stormwright_snapshot_age_seconds"][0].value < 60
+    assert {"stormwright_mode", "stormwright_plans"} <= set(found)
+    assert [each.labels["topology"] for each in found["stormwright_topology_executors"]] == ["t"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from math import isfinite
 
 from prometheus_client.core import Metric
 
@@ -26,7 +26,7 @@ class Figures:
     scene
         What runs now; None while that is not known.
     age_s
-        Seconds since Nimbus asked last.
+        Seconds since Nimbus asked last; any large number where it never has.
     modes, state
         What the service may do by itself, and where plans and history are kept.
     """
@@ -35,12 +35,13 @@ class Figures:
         self, scene: Callable[[], Scene | None], age_s: Callable[[], float], modes: Callable[[], Modes], state: State
     ) -> None:
         self._scene, self._age_s, self._modes, self._state = scene, age_s, modes, state
+        self._began_s = time.monotonic()
 
     def __call__(self, detail: str) -> Iterator[Metric]:
         """All of them, the cluster in `detail` (`stormwright.service.http.figures.cluster.DETAILS`)."""
-        scene, age_s = self._scene(), self._age_s()
-        asked = {(): age_s if isfinite(age_s) else None}
-        yield gauge("snapshot_age_seconds", "Since Nimbus asked last.", (), asked)
+        scene = self._scene()
+        asked = {(): min(self._age_s(), time.monotonic() - self._began_s)}
+        yield gauge("snapshot_age_seconds", "Since Nimbus asked last, or the service began.", (), asked)
         topologies = [(each.id, each.name) for each in scene.problem.topologies] if scene else []
         yield from of_modes(self._modes(), topologies)
         yield from of_state(self._state)
