@@ -20,7 +20,7 @@ STOREYS: tuple[frozenset[str], ...] = (
     frozenset({"model", "perflog", "client"}),
     frozenset({"formats"}),
     frozenset({"storm", "pipeline", "predict"}),
-    frozenset({"optimize"}),
+    frozenset({"optimize", "simulator"}),
     frozenset({"schedulers", "history"}),
     frozenset({"controller", "explain"}),
     frozenset({"service"}),
