@@ -27,8 +27,15 @@ _PARTIAL_NAME = re.compile(r"\..+\.[0-9a-f]{16}\.partial")
 _ABANDONED_S = 3600.0
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes, modified_s: float | None = None) -> None:
     """Write `data` to `path` as `writing` does.
+
+    Parameters
+    ----------
+    path, data
+        Where, and what.
+    modified_s
+        When it is to have been modified last, in seconds since 1970; None for now.
 
     Raises
     ------
@@ -37,6 +44,9 @@ def write_whole(path: Path, data: bytes) -> None:
     """
     with writing(path) as file:
         file.write(data)
+        if modified_s is not None:
+            file.flush()
+            os.utime(file.fileno(), (modified_s, modified_s))
 
 
 @contextmanager

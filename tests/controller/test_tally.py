@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from stormwright.clock import WallClock
 from stormwright.controller.tally import MIN_SILENT_S, MOST_AHEAD, Tally, WorkerTally
 from tests.controller.builders import record
 
 
-class Clock:
+class Clock(WallClock):
     """Time that passes for who sleeps, and a little at each look: however busy the machine is."""
 
     def __init__(self) -> None:
@@ -23,10 +24,8 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr("stormwright.controller.tally.time", clock)
-    return clock
+def clock() -> Clock:
+    return Clock()
 
 
 def test_a_record_delivered_twice_counts_once() -> None:
@@ -54,7 +53,7 @@ def test_trees_that_nobody_tracks_are_never_pending() -> None:
 
 
 def test_quiet_needs_every_live_worker_and_two_intervals(clock: Clock) -> None:
-    tally = Tally()
+    tally = Tally(clock=clock)
     live = [("n0", 6700), ("n1", 6700)]
     tally.add([record("t", "n0", seq, length_ms=20) for seq in (0, 1)])
     since = clock.monotonic()
@@ -83,7 +82,7 @@ def test_a_record_that_comes_late_tells_nothing_new() -> None:
 
 
 def test_a_worker_has_ended_when_it_says_so_or_is_silent(clock: Clock) -> None:
-    tally = Tally()
+    tally = Tally(clock=clock)
     tally.add([record("t", "n0", 0, length_ms=20), record("t", "n1", 0, length_ms=20, last=1)])
     (alive,), (ended,) = tally.lives("t", [("n0", 6700)]), tally.lives("t", [("n1", 6700)])
     assert not tally.silent(alive)
@@ -137,7 +136,7 @@ def test_workers_of_long_ago_are_only_sums(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_number_that_no_worker_can_have_come_to_does_not_silence_it(clock: Clock) -> None:
-    tally = Tally()
+    tally = Tally(clock=clock)
     tally.add([record("t", "n0", seq, trees=1, acked=1) for seq in range(3)])
     tally.add([record("t", "n0", 10**15, length_ms=20)])
     since = clock.monotonic()

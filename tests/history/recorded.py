@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from stormwright.history.tables.staging import Staging
 from stormwright.model import LoadProfile, Problem, TopologyLoad
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.triggers import TriggerParams
-from stormwright.service.kept import recorder as recorder_module
 from stormwright.service.kept.recorder import Recorder
 from tests.controller.builders import on, place, problem, topology
 
@@ -28,7 +28,7 @@ class Clockwork:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_ms = START_MS
-        monkeypatch.setattr(recorder_module.time, "time", lambda: self.now_ms / 1000)
+        monkeypatch.setattr(time, "time", lambda: self.now_ms / 1000)
 
 
 def cluster(seed: int, end_ms: int) -> Problem:

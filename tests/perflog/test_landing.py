@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from stormwright.clock import WallClock
 from stormwright.perflog import Landing
 
 
@@ -110,7 +111,7 @@ def test_what_a_killed_service_had_begun_is_deleted(tmp_path: Path) -> None:
 def test_whatever_goes_wrong_nobody_is_told_that_lines_have_landed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail_once(path: Path, data: bytes) -> None:
+    def fail_once(path: Path, data: bytes, modified_s: float | None) -> None:
         monkeypatch.undo()
         raise MemoryError
 
@@ -130,3 +131,15 @@ def test_whatever_goes_wrong_nobody_is_told_that_lines_have_landed(
     for thread in threads:
         thread.join()
     assert told == [1, 1, 1]
+
+
+def test_lines_land_at_the_time_of_the_cluster_that_they_tell_of(tmp_path: Path) -> None:
+    """By a file's time the pipeline tells which records are late, and which come from a clock that is ahead."""
+
+    class Virtual(WallClock):
+        def time(self) -> float:
+            return 1_795_219_140.25
+
+    landed = Landing(tmp_path, Virtual()).write([b"x"])
+    assert landed is not None
+    assert landed.stat().st_mtime == 1_795_219_140.25

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from stormwright.clock import Clock
 from stormwright.controller.tally import Tally
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Draining:
     live
         Its workers (supervisor, port).
     since
-        When its spouts were paused last, as of `time.monotonic`.
+        When its spouts were paused last, as of `Clock.monotonic`.
     turns
         How often they had a turn since they were first.
     """
@@ -59,9 +59,9 @@ class Draining:
     since: float = 0.0
     turns: int = 0
 
-    def pause(self, switch: Switch) -> None:
+    def pause(self, switch: Switch, clock: Clock) -> None:
         """From now on nothing new begins."""
-        self.since = time.monotonic()
+        self.since = clock.monotonic()
         switch.deactivate(self.name)
 
     def is_through(self, tally: Tally) -> bool:
@@ -71,7 +71,7 @@ class Draining:
     def is_stuck(self, tally: Tally) -> bool:
         """Whether nothing has happened for so long that a turn may help, although trees are pending."""
         wait_s = _STUCK_S * 2**self.turns
-        late = self.turns < _TURNS and time.monotonic() > self.since + wait_s
+        late = self.turns < _TURNS and tally.clock.monotonic() > self.since + wait_s
         return late and self._is_quiet(tally) and tally.stuck(self.id, self.live, self.since)
 
     def take_turn(self, switch: Switch, tally: Tally) -> None:
@@ -79,10 +79,10 @@ class Draining:
         self.turns += 1
         log.info("%s: trees are pending that nobody works on; its spouts get a turn", self.name)
         switch.activate(self.name)
-        until = time.monotonic() + _TURN_S
-        while time.monotonic() < until and tally.stuck(self.id, self.live, self.since):
+        until = tally.clock.monotonic() + _TURN_S
+        while tally.clock.monotonic() < until and tally.stuck(self.id, self.live, self.since):
             tally.wait(_PEEK_S)
-        self.pause(switch)
+        self.pause(switch, tally.clock)
 
     def _is_quiet(self, tally: Tally) -> bool:
         return tally.quiet(self.id, self.live, self.since)
@@ -112,10 +112,10 @@ def drain(
         Those whose trees are not through.
     """
     for each in topologies:
-        each.pause(switch)
-    deadline = time.monotonic() + limit_s
+        each.pause(switch, tally.clock)
+    deadline = tally.clock.monotonic() + limit_s
     while left := [each for each in topologies if not each.is_through(tally)]:
-        left_s = deadline - time.monotonic()
+        left_s = deadline - tally.clock.monotonic()
         if left_s <= 0 or (stop and stop.is_set()):
             break
         for each in left:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -61,7 +60,7 @@ class Mover:
     bridge
         Answers Nimbus.
     tally
-        Counts the records of the workers.
+        Counts the records of the workers; it has the clock by which everything here waits.
     pauses
         Remembers what is paused.
     limits
@@ -93,25 +92,26 @@ class Mover:
         """
         moves, names = step.moves, ", ".join(move.topology.name for move in step.moves)
         self._check_movable(moves)
-        started_ms, begin = _now_ms(), time.monotonic()
+        clock = self._tally.clock
+        started_ms, begin = _ms(clock.time()), clock.monotonic()
         log.info("%s: pausing spouts", names)
         # Whatever goes wrong, a topology is never left paused.
         with self._pauses.around([move.topology.name for move in moves], self._nimbus.activate):
             self._drain(moves, stop or threading.Event())
-            drained = time.monotonic()
+            drained = clock.monotonic()
             workers = sum(len(move.started_workers) for move in moves)
             log.info("%s: drained in %.1f s, swapping %d workers", names, drained - begin, workers)
             complete = True
             for number in range(max(len(move.legs) for move in moves)):
-                swapping = time.monotonic()
+                swapping = clock.monotonic()
                 complete &= self._swap([(move, move.legs[number]) for move in moves], reason)
-            swapped = time.monotonic()
+            swapped = clock.monotonic()
         reports = []
         for move in moves:
             up = self._await_reports(move, swapping)
-            times = (drained - begin, swapped - drained, time.monotonic() - swapped)
-            reports.append(made(move, times, started_ms, complete and up))
-        tell(reports, names, time.monotonic() - begin)
+            times = (drained - begin, swapped - drained, clock.monotonic() - swapped)
+            reports.append(made(move, times, (started_ms, _ms(clock.time())), complete and up))
+        tell(reports, names, clock.monotonic() - begin)
         return reports
 
     def _check_movable(self, moves: Sequence[TopologyMove]) -> None:
@@ -149,18 +149,19 @@ class Mover:
         Storm lets one emit only when it is connected to all others. But one that keeps running has no such scruple, so
         if there is any, all new ones of its topology must report first, and it must have had the time to find them.
         """
-        since = time.monotonic()
+        clock = self._tally.clock
+        since = clock.monotonic()
         old = [life for move, leg in legs for life in self._tally.lives(move.topology.id, leg.stopped_workers)]
         self._order(legs, reason)
         left = [(move.topology.id, supervisor) for move, leg in legs for supervisor in leg.vacated]
         known = None
-        while time.monotonic() < since + self._limits.swap_s:
-            time.sleep(_PAUSE_S)
+        while clock.monotonic() < since + self._limits.swap_s:
+            clock.sleep(_PAUSE_S)
             left = [(topology, supervisor) for topology, supervisor in left if not self._released(topology, supervisor)]
             ended = not left and all(map(self._tally.silent, old))
             if ended:
                 # They end by the new placement, so that is out now.
-                known = known or time.monotonic() + self._connected_s()
+                known = known or clock.monotonic() + self._connected_s()
                 if all(self._may_go_on(move, leg, since, known) for move, leg in legs):
                     return True
             self._tally.wait(_POLL_S)
@@ -210,12 +211,13 @@ class Mover:
         """Whether a topology may be activated; `known` is when workers that run on know of the new ones."""
         if not leg.kept_workers:
             return True
-        return (time.monotonic() >= known or leg is not move.legs[-1]) and self._all_report(move.topology, leg, since)
+        found = self._tally.clock.monotonic() >= known or leg is not move.legs[-1]
+        return found and self._all_report(move.topology, leg, since)
 
     def _await_reports(self, move: TopologyMove, since: float) -> bool:
         """Whether every started worker reports with all its tasks within `MoveLimits.swap_s` of `since`."""
-        deadline = since + self._limits.swap_s
-        while not (up := self._all_report(move.topology, move.legs[-1], since)) and time.monotonic() < deadline:
+        clock, deadline = self._tally.clock, since + self._limits.swap_s
+        while not (up := self._all_report(move.topology, move.legs[-1], since)) and clock.monotonic() < deadline:
             self._tally.wait(_POLL_S)
         return up
 
@@ -236,5 +238,5 @@ def _before(move: TopologyMove, leg: Leg) -> TopologyAssignment:
     return move.legs[number - 1].after if number else move.before
 
 
-def _now_ms() -> int:
-    return round(time.time() * 1000)
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -55,8 +54,8 @@ class MoveReport:
         return asdict(self)
 
 
-def made(move: TopologyMove, times: tuple[float, float, float], started_ms: int, complete: bool) -> MoveReport:
-    """Of a move that ends now.
+def made(move: TopologyMove, times: tuple[float, float, float], span_ms: tuple[int, int], complete: bool) -> MoveReport:
+    """Of a move.
 
     Parameters
     ----------
@@ -64,12 +63,12 @@ def made(move: TopologyMove, times: tuple[float, float, float], started_ms: int,
         As it was planned.
     times
         Seconds until everything was drained, until the spouts could emit again, and until all new workers reported.
-    started_ms
-        When it began, in ms since 1970.
+    span_ms
+        When it began and when it ended, in ms since 1970.
     complete
         Whether all old workers ended and all new ones reported in time.
     """
-    drain_s, swap_s, resume_s = times
+    (drain_s, swap_s, resume_s), (started_ms, ended_ms) = times, span_ms
     return MoveReport(
         topology=move.topology.id,
         moved_executors=move.moved_executors,
@@ -80,7 +79,7 @@ def made(move: TopologyMove, times: tuple[float, float, float], started_ms: int,
         swap_s=swap_s,
         resume_s=resume_s,
         started_ms=started_ms,
-        ended_ms=round(time.time() * 1000),
+        ended_ms=ended_ms,
         complete=complete,
     )
 

@@ -7,11 +7,12 @@ pending. So this counts each record once, on arrival, in memory.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from stormwright.clock import WALL, Clock
 
 Record = Mapping[str, Any]
 
@@ -51,7 +52,7 @@ class WorkerTally:
     """What one worker has counted since it started.
 
     `quiet` is when the records in a row, up to the newest, came in which no tree was begun and no queue held a tuple
-    (`time.monotonic`); `heard` is when the newest came, `interval_s` the time it covered, `ended` that it said it was
+    (`Clock.monotonic`); `heard` is when the newest came, `interval_s` the time it covered, `ended` that it said it was
     the last.
     """
 
@@ -94,9 +95,17 @@ class Tally:
     """Counts per worker, and, if asked for, the newest records; safe to use from several threads.
 
     A worker that has not been heard of for `FORGOTTEN_S` is remembered only in the sums of its topology.
+
+    Parameters
+    ----------
+    keep_records
+        Whether the newest records are kept.
+    clock
+        Tells when records come; who waits for them goes by it as well.
     """
 
-    def __init__(self, *, keep_records: bool = False) -> None:
+    def __init__(self, *, keep_records: bool = False, clock: Clock = WALL) -> None:
+        self.clock = clock
         self._keep_records = keep_records
         self._workers: dict[WorkerId, WorkerTally] = {}
         self._forgotten: dict[str, WorkerTally] = {}
@@ -117,7 +126,7 @@ class Tally:
                 new.append(record)
                 if self._keep_records:
                     self._records.append(record)
-                _count(worker, record)
+                _count(worker, record, self.clock.monotonic())
             self._sweep()
             self._changed.notify_all()
         return new
@@ -130,7 +139,7 @@ class Tally:
     def wait(self, timeout_s: float) -> None:
         """Return when records arrive, or after `timeout_s` seconds."""
         with self._changed:
-            self._changed.wait(timeout_s)
+            self.clock.wait(self._changed, timeout_s)
 
     def unaccounted(self, topology: str) -> int:
         """Tuple trees begun and neither acked nor failed, over all workers there ever were and all records heard."""
@@ -174,7 +183,7 @@ class Tally:
         """Whether a worker has said that it ends, or has missed so many records that it must have ended."""
         with self._changed:
             worker = self._workers.get(life)
-            return worker is None or worker.ended or _silent(worker)
+            return worker is None or worker.ended or self._silent(worker)
 
     def lives(self, topology: str, slots: Iterable[tuple[str, int]]) -> list[WorkerId]:
         """The newest worker heard of in each of the slots (supervisor, port)."""
@@ -195,7 +204,7 @@ class Tally:
         tasks
             Ids of the tasks that the newest worker there must hold; with none of them any worker will do.
         since
-            When it has to have reported the last time at the earliest, as of `time.monotonic`.
+            When it has to have reported the last time at the earliest, as of `Clock.monotonic`.
         """
         with self._changed:
             worker = self._newest(topology).get((supervisor, port))
@@ -205,15 +214,18 @@ class Tally:
         """Live workers (supervisor, port) that do not report, or no longer."""
         with self._changed:
             newest = self._newest(topology)
-            return [slot for slot in live if slot not in newest or _silent(newest[slot])]
+            return [slot for slot in live if slot not in newest or self._silent(newest[slot])]
 
     def _sweep(self) -> None:
-        now = time.monotonic()
+        now = self.clock.monotonic()
         if now < self._next_sweep:
             return
         self._next_sweep = now + SWEEP_S
         for identity in [life for life, worker in self._workers.items() if now - worker.heard > FORGOTTEN_S]:
             self._forgotten.setdefault(identity.topology, WorkerTally()).add(self._workers.pop(identity))
+
+    def _silent(self, worker: WorkerTally) -> bool:
+        return self.clock.monotonic() - worker.heard > max(SILENT_INTERVALS * worker.interval_s, MIN_SILENT_S)
 
     def _newest(self, topology: str) -> dict[tuple[str, int], WorkerTally]:
         return {(life.supervisor, life.port): self._workers[life] for life in self._lives(topology)}
@@ -222,10 +234,6 @@ class Tally:
         """The workers of a topology, oldest first."""
         lives = (life for life in self._workers if life.topology == topology)
         return sorted(lives, key=lambda life: life.start_ms)
-
-
-def _silent(worker: WorkerTally) -> bool:
-    return time.monotonic() - worker.heard > max(SILENT_INTERVALS * worker.interval_s, MIN_SILENT_S)
 
 
 def _quiet(worker: WorkerTally, since: float) -> bool:
@@ -243,7 +251,7 @@ def worker_id(record: Record) -> WorkerId:
     return WorkerId(worker["topology"], worker["supervisor"], worker["port"], worker["pid"], worker["start_ms"])
 
 
-def _count(worker: WorkerTally, record: Record) -> None:
+def _count(worker: WorkerTally, record: Record, now_s: float) -> None:
     # Only spouts begin trees; a bolt's acked and failed are of tuples, not of trees.
     spouts = [executor for executor in record["executors"] if executor["type"] == "spout"]
     ended = sum(spout["acked"] + spout["failed"] for spout in spouts)
@@ -261,7 +269,7 @@ def _count(worker: WorkerTally, record: Record) -> None:
     # A probe of before this field was there leaves it to the counts, which miss what began before they did.
     worker.pending = (sum(told) if tracked else 0) if told else worker.begun - worker.acked - worker.failed
     idle = begun == 0 and all((executor["queue"] or 0.0) == 0.0 for executor in record["executors"])
-    worker.heard = time.monotonic()
+    worker.heard = now_s
     if idle:
         worker.quiet.append(worker.heard)
     else:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from stormwright.clock import WALL, Clock
 from stormwright.files import delete_abandoned, write_whole
 
 #: Readers ignore what starts with a dot, so a file is seen only when it is whole.
@@ -24,10 +25,18 @@ class Landing:
 
     Names sort in the order of writing. A file is on disk, not only in memory, before it appears: a probe forgets what
     it has delivered. Batches that come from several threads at once share a file.
+
+    Parameters
+    ----------
+    directory
+        Where; is made if there is none.
+    clock
+        Tells when lines land.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, clock: Clock = WALL) -> None:
         self.directory = directory
+        self._modified_s = None if clock is WALL else clock.time
         directory.mkdir(parents=True, exist_ok=True)
         delete_abandoned(directory)
         self._adding, self._writing = threading.Lock(), threading.Lock()
@@ -67,7 +76,8 @@ class Landing:
             deliveries, self._waiting = self._waiting, []
         path, error = self.directory / self._next_name(), None
         try:
-            write_whole(path, b"".join(delivery.body for delivery in deliveries))
+            landed_s = self._modified_s() if self._modified_s else None
+            write_whole(path, b"".join(delivery.body for delivery in deliveries), landed_s)
         except BaseException as raised:  # whoever waits is told, whatever it was
             error = raised
         self._next_s = time.monotonic() + GAP_S

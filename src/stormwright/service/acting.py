@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection, Sequence
 
 from stormwright.controller.planning.plan import Step
@@ -96,9 +95,9 @@ class Acting:
             finally:
                 # What was measured while they were paused tells nothing of them.
                 self._memory.resumed |= {move.topology.name for move in step.moves}
-                self._memory.last_change_s = time.monotonic()
+                self._memory.last_change_s = self._memory.time.monotonic()
                 # What is measured while the topology comes up again is no reference.
-                self._memory.drift_watch.restart(int((time.time() + self.cool_down_s) * 1000))
+                self._memory.drift_watch.restart(int((self._memory.time.time() + self.cool_down_s) * 1000))
                 self._memory.moves = reports
         if failure:
             raise failure
@@ -119,7 +118,7 @@ class Acting:
     def _failed(self, topologies: Collection[str], error: StormwrightError) -> None:
         for topology in sorted(topologies):
             self._history.move(topology, None, str(error))
-            self._memory.setbacks.note(topology, time.monotonic(), str(error))
+            self._memory.setbacks.note(topology, self._memory.time.monotonic(), str(error))
             self._memory.counts.failed_moves += 1
 
 

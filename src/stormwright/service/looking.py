@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 from stormwright.controller.aims.aim import Aim
@@ -133,12 +132,12 @@ class Looking:
         self, problem: Problem, wanted: IntArray, worth: Mapping[str, float], rate_tps: Mapping[str, float]
     ) -> dict[str, str]:
         """Why topologies do not go where they are wanted: it was taken back, or they may not."""
-        tried = self._refused.stay(problem, wanted, worth, rate_tps, time.time() * 1000)
+        tried = self._refused.stay(problem, wanted, worth, rate_tps, self._memory.time.time() * 1000)
         return {**tried, **out_of_bounds(problem, wanted)}
 
     def _way_back(self, problem: Problem) -> Decision | None:
         """Takes back the move of a topology that does worse since; what cannot be done now is tried again later."""
-        now_s = time.monotonic()
+        now_s = self._memory.time.monotonic()
         failed = self._memory.setbacks.stay(now_s)
         for worse in self._history.worse(problem):
             topology = worse.moved.topology
@@ -148,7 +147,7 @@ class Looking:
                 continue
             decision = way_back(problem, worse)
             if self._guard.verdict(decision)[0] != OBSERVE:
-                self._refused.note(topology, refusal(problem, worse, time.time() * 1000))
+                self._refused.note(topology, refusal(problem, worse, self._memory.time.time() * 1000))
             self._tried_back_s[topology] = now_s
             self._note(problem, decision, now_s)
             return decision
@@ -156,7 +155,7 @@ class Looking:
 
     def _too_old(self, load_end_ms: int) -> str | None:
         """Why what is known may no longer be true."""
-        stream, age_s = self._settings.stream, time.time() - load_end_ms / 1000
+        stream, age_s = self._settings.stream, self._memory.time.time() - load_end_ms / 1000
         if age_s > stream.window_s + stream.late_s:
             return f"the load was measured {age_s:.0f} s ago: probes or pipeline stand still"
         if self._view.age_s() > SNAPSHOT_S:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from stormwright.client.shapes import Mode
+from stormwright.clock import WALL, Clock
 from stormwright.controller.plans.modes import AUTO, SUGGEST
 from stormwright.controller.policy import Decision
 from stormwright.errors import StormwrightError
@@ -46,6 +47,8 @@ class Loop:
         Activates what earlier moves left paused.
     dealing
         Tells what becomes of decisions, and applies plans of people.
+    clock
+        Of the cluster.
     """
 
     def __init__(
@@ -55,7 +58,9 @@ class Loop:
         require_running: Callable[[], None],
         resume: Callable[[], None],
         dealing: Dealing,
+        clock: Clock = WALL,
     ) -> None:
+        self._clock = clock
         self._looking = looking
         self._acting = acting
         self._require_running = require_running
@@ -71,7 +76,7 @@ class Loop:
         StormwrightError
             Spark has ended. What supervises this process starts it again.
         """
-        while not stop.wait(every_s):
+        while not self._clock.stopped(stop, every_s):
             self._require_running()
             try:
                 self._once(stop)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from stormwright import clock as clocks
 from stormwright.controller.policy import Clock, Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.setbacks import Setbacks
@@ -40,13 +40,14 @@ class Counts:
 
 @dataclass
 class Memory:
-    """Moments are those of `time.monotonic`.
+    """Moments are those of `time`, as its `monotonic` has them.
 
     A service that has just come up knows nothing yet: the first look waits a whole period. `waits` says why topologies
     stay, because too little of them was measured; `resumed` are topologies (names) that were paused, maybe by a service
     that was killed, and go on.
     """
 
+    time: clocks.Clock = clocks.WALL
     counts: Counts = field(default_factory=Counts)
     setbacks: Setbacks = field(default_factory=Setbacks)
     drift_watch: DriftWatch = field(default_factory=DriftWatch)
@@ -55,14 +56,18 @@ class Memory:
     moves: Sequence[MoveReport] = ()
     waits: Sequence[str] = ()
     resumed: set[str] = field(default_factory=set)
-    last_look_s: float = field(default_factory=time.monotonic)
+    last_look_s: float = field(init=False)
     last_change_s: float = float("-inf")
     last_idle_look_s: float = float("-inf")
     last_alarm_s: float = float("-inf")
 
+    def __post_init__(self) -> None:
+        self.last_look_s = self.time.monotonic()
+
     def clock(self) -> Clock:
         """The moments that triggers go by."""
-        return Clock(time.monotonic(), self.last_change_s, self.last_look_s, self.last_idle_look_s, self.last_alarm_s)
+        now_s = self.time.monotonic()
+        return Clock(now_s, self.last_change_s, self.last_look_s, self.last_idle_look_s, self.last_alarm_s)
 
     def take_resumed(self) -> set[str]:
         """Topologies that go on since this was asked last."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stormwright.client.shapes import Mode
+from stormwright.clock import WALL, Clock
 from stormwright.controller.aims.outlook import TRAFFIC
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.reports import MoveLimits
@@ -46,6 +47,8 @@ class ServiceSettings:
         What a move has to gain, one of `stormwright.controller.aims.outlook.OBJECTIVES`; `serve` says throughput.
     least_measured_s
         A topology is moved only once it was measured for so long since its workers started and warmed up.
+    clock
+        Of the cluster.
     """
 
     state_dir: Path
@@ -60,6 +63,7 @@ class ServiceSettings:
     objective: str = TRAFFIC
     adapts: Adaptation = ONLINE
     least_measured_s: float = 30.0
+    clock: Clock = WALL
     triggers: TriggerParams = field(default_factory=TriggerParams)
     budget: MoveBudget = field(default_factory=MoveBudget)
     limits: MoveLimits = field(default_factory=MoveLimits)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -103,18 +102,18 @@ class Service:
         trials: Trials | None = None,
     ) -> None:
         self.settings = settings
-        state = settings.state_dir
-        self.memory = Memory()
-        self.tally = Tally(keep_records=settings.keep_records)
+        state, clock = settings.state_dir, settings.clock
+        self.memory = Memory(clock)
+        self.tally = Tally(keep_records=settings.keep_records, clock=clock)
         self._failure_hook = FailureHook(settings.on_failure)
         initial = keeping_what_runs(settings.initial, settings.rules)
-        self.bridge = Bridge(initial, settings.initial, self._failure_hook.update, status_texts)
-        self._state = State(state / FILE)
+        self.bridge = Bridge(initial, settings.initial, self._failure_hook.update, status_texts, clock)
+        self._state = State(state / FILE, clock)
         plans, ledger = Plans(self._state), Ledger(self._state)
         self.guard = Guard(self._state, plans, ledger, settings.mode)
-        self._history = History(settings.history, state, scheduler_name, ledger.judged)
-        self._calibrating = Calibrating(state / "costs.json")
-        landing = Landing(state / "landing")
+        self._history = History(settings.history, state, scheduler_name, ledger.judged, clock)
+        self._calibrating = Calibrating(state / "costs.json", clock)
+        landing = Landing(state / "landing", clock)
         self.stream = LoadStream(
             landing.directory,
             state / "stream",
@@ -124,7 +123,7 @@ class Service:
         )
         self._scheduler_name = scheduler_name
         forecasts = getattr(scheduler, "uses_forecast", False)
-        forecasting = Forecasting(state / "minutes.arrow", settings.forecast_min) if forecasts else None
+        forecasting = Forecasting(state / "minutes.arrow", settings.forecast_min, clock) if forecasts else None
         self._view = View(self.bridge, self.stream, self._calibrating, forecasting)
         self._pauses = Pauses(state / "paused.json")
         self._refused = Refused(state / "refused.json")
@@ -138,14 +137,16 @@ class Service:
         applying = Applying(plans, ledger, watched, self._acting.act)
         tidying = Tidying(plans, ledger, settings.history.keep_days)
         dealing = Dealing(self.guard, self.desk, applying, self._view, tidying)
-        self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, dealing)
-        intake = Intake(landing, self.tally, self._history, self._calibrating)
+        self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, dealing, clock)
+        self.intake = Intake(landing, self.tally, self._history, self._calibrating)
         view = self._view
-        self._known = Known(Sources(view.problem, self.status, view.age_s, view.unfit, self.desk, trials))
+        self._known = Known(Sources(view.problem, self.status, view.age_s, view.unfit, self.desk, trials, clock))
         routes, pages = api_routes(self.desk), Site(self._known)
         figures = Figures(self._known.scene, view.age_s, self.desk.modes, self._state)
         self._http = HttpServer(
-            make_app(self.bridge, intake.take, self.status, view.problem, intake.count, routes, pages, figures),
+            make_app(
+                self.bridge, self.intake.take, self.status, view.problem, self.intake.count, routes, pages, figures
+            ),
             settings.host,
             settings.port,
         )
@@ -229,7 +230,7 @@ class Service:
             costs=self._calibrating.status(),
             objective=self.settings.objective,
             waits=memory.waits,
-            refused=self._refused.told(time.time() * 1000),
+            refused=self._refused.told(self.settings.clock.time() * 1000),
         )
 
     def _stream_settings(self, overload_percent: float) -> StreamSettings:
@@ -249,7 +250,7 @@ class Service:
         self.memory.resumed |= set(self._pauses.resume(self.nimbus.activate))
 
     def _hear_alarm(self, alarm: Alarm) -> None:
-        self.memory.last_alarm_s = time.monotonic()
+        self.memory.last_alarm_s = self.settings.clock.monotonic()
         log.warning(
             "%s: at or over its %g cores for more than %g s (up to %.2f cores in use)",
             alarm.supervisor,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from stormwright.clock import WALL, Clock
 from stormwright.defaults import STORMS_OWN
 from stormwright.errors import InputError, SchedulerError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Topology, TopologyAssignment
@@ -76,6 +76,8 @@ class Bridge:
         Takes, after every answer, all topologies that it left without slots. Nimbus waits meanwhile.
     tell_why
         Gives the status text of topologies (ids) that an assignment leaves without slots; else it is the scheduler's.
+    clock
+        Of the cluster.
     """
 
     def __init__(
@@ -84,7 +86,9 @@ class Bridge:
         initial_name: str,
         tell_failures: Callable[[Collection[Failure]], None] | None = None,
         tell_why: Callable[[Problem, Assignment, Collection[str]], Mapping[str, str]] | None = None,
+        clock: Clock = WALL,
     ) -> None:
+        self._clock = clock
         self._initial = TimeLimited(initial, initial_name)
         self._initial_name = initial_name
         self._tell_failures = tell_failures
@@ -106,7 +110,7 @@ class Bridge:
         """The same for several topologies (by id); Nimbus sees all of it or nothing."""
         with self._changed:
             self._orders |= orders
-            self._ordered_s |= dict.fromkeys(orders, time.monotonic())
+            self._ordered_s |= dict.fromkeys(orders, self._clock.monotonic())
 
     def turn_back(self, topologies: Collection[str]) -> None:
         """Move topologies (ids) no more, whatever was ordered: nobody waits for their old workers to end any longer.
@@ -120,7 +124,7 @@ class Bridge:
                 order = self._orders.pop(topology_id)
                 if order.before is not None and runs.get(topology_id) != order.assignment:
                     self._orders[topology_id] = order.turned_back("its move was given up")
-                    self._ordered_s[topology_id] = time.monotonic()
+                    self._ordered_s[topology_id] = self._clock.monotonic()
 
     def snapshot(self) -> Problem | None:
         """The cluster as Nimbus showed it last."""
@@ -128,10 +132,10 @@ class Bridge:
 
     def snapshot_age_s(self) -> float:
         """Seconds since Nimbus asked last."""
-        return time.monotonic() - self._snapshot_time
+        return self._clock.monotonic() - self._snapshot_time
 
     def wait_for_snapshot(self, after: float, timeout_s: float) -> Problem | None:
-        """The first snapshot taken later than `after` (`time.monotonic`), or None after `timeout_s` seconds."""
+        """The first snapshot taken later than `after` (`Clock.monotonic`), or None after `timeout_s` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._snapshot_time > after, timeout_s)
             return self._snapshot if self._snapshot_time > after else None
@@ -176,7 +180,7 @@ class Bridge:
             with self._changed:
                 assigned = {**problem.current, **answer.assignments}
                 self._snapshot = problem.with_current(assigned) if answer.assignments else problem
-                self._snapshot_time = time.monotonic()
+                self._snapshot_time = self._clock.monotonic()
                 self._changed.notify_all()
             if self._tell_failures:
                 self._tell_failures(self._failures.values())
@@ -190,7 +194,7 @@ class Bridge:
         be as late as that, and a rebalance of somebody else in that time changes nothing.
         """
         order, runs = self._orders[topology_id], problem.current.get(topology_id)
-        old = time.monotonic() - self._ordered_s[topology_id] >= ORDER_S
+        old = self._clock.monotonic() - self._ordered_s[topology_id] >= ORDER_S
         if old or topology_id not in problem.topology_index:
             return False
         if order.back:

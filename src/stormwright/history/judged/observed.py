@@ -8,11 +8,11 @@ trees completed and how long they took, which tell whether a placement does what
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Reversible
 from typing import Any
 
+from stormwright.clock import WALL, Clock
 from stormwright.history.judged.window import Window
 from stormwright.perflog.crossing import TaskNodes, crossing
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
@@ -33,9 +33,12 @@ class ObservedTraffic:
     ----------
     window_s
         Length of a window.
+    clock
+        Tells what time it is.
     """
 
-    def __init__(self, window_s: float = 10.0) -> None:
+    def __init__(self, window_s: float = 10.0, clock: Clock = WALL) -> None:
+        self._clock = clock
         self.window_ms = round(window_s * 1000)
         self._kept = round(KEPT_S / window_s)
         self._open: dict[str, dict[int, Window]] = {}
@@ -46,7 +49,7 @@ class ObservedTraffic:
 
     def add(self, records: Iterable[Record]) -> None:
         """Count records that have not come before; those of a clock that is ahead would close windows too soon."""
-        latest_ms = time.time() * 1000 + MAX_CLOCK_AHEAD_MS
+        latest_ms = self._clock.time() * 1000 + MAX_CLOCK_AHEAD_MS
         with self._lock:
             for record in records:
                 if record["start_ms"] <= latest_ms:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
@@ -18,6 +17,7 @@ from zlib import crc32
 
 import orjson
 
+from stormwright.clock import WALL, Clock
 from stormwright.files import write_whole
 from stormwright.kept_files import unless_damaged
 from stormwright.model import LoadProfile, Problem, Supervisor
@@ -52,6 +52,8 @@ class Calibrating:
     ----------
     path
         File that keeps what is known. One that is damaged is set aside, and learning begins anew.
+    clock
+        Of the cluster.
 
     Attributes
     ----------
@@ -60,8 +62,8 @@ class Calibrating:
         to date.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, clock: Clock = WALL) -> None:
+        self._path, self._clock = path, clock
         self._lock = threading.Lock()
         self._windows = Windows()
         self._waiting: list[Window] = []
@@ -77,7 +79,7 @@ class Calibrating:
 
     def count(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Take records that have not come before; those of a clock that is ahead would close windows too soon."""
-        latest_ms = time.time() * 1000 + MAX_CLOCK_AHEAD_MS
+        latest_ms = self._clock.time() * 1000 + MAX_CLOCK_AHEAD_MS
         with self._lock:
             for record in records:
                 # Of all nodes, and from the first record on: what is fitted comes later, and from some of them.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from pathlib import Path
 
+from stormwright.clock import WALL, Clock
 from stormwright.model import LoadProfile, Problem
 from stormwright.pipeline.watch.forecasts import FORECASTS, SEASONS, forecast_minutes, with_forecast
 from stormwright.pipeline.watch.minutes import MinuteTable
@@ -26,9 +26,12 @@ class Forecasting:
         File for the minutes.
     ahead_min
         How many minutes ahead.
+    clock
+        Of the cluster.
     """
 
-    def __init__(self, path: Path, ahead_min: int) -> None:
+    def __init__(self, path: Path, ahead_min: int, clock: Clock = WALL) -> None:
+        self._clock = clock
         self._minutes = MinuteTable(path, KEEP_MINUTES)
         self._ahead_min = ahead_min
         self._forecasts = FORECASTS.empty_table()
@@ -39,8 +42,8 @@ class Forecasting:
         if problem.load is None:
             return
         self._minutes.add(problem.load, problem)
-        if time.monotonic() >= self._next_s:
-            self._next_s = time.monotonic() + REFRESH_S
+        if self._clock.monotonic() >= self._next_s:
+            self._next_s = self._clock.monotonic() + REFRESH_S
             self._forecasts = forecast_minutes(self._minutes.table(), self._ahead_min)
             # Only a restart needs them: a full disk is no reason not to look at the placement.
             with suppress(OSError):

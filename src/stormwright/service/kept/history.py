@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -15,6 +14,7 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
+from stormwright.clock import WALL, Clock
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import StormwrightError
@@ -84,6 +84,8 @@ class History:
         Who decides.
     tell_judged
         Is told what came of each move. `decision_ms` is when it was last decided, the key of the tables; 0 unknown.
+    clock
+        Of the cluster.
     """
 
     def __init__(
@@ -92,15 +94,14 @@ class History:
         state_dir: Path,
         scheduler: str,
         tell_judged: Callable[[Judged], None] = lambda _: None,
+        clock: Clock = WALL,
     ) -> None:
-        self._tell_judged = tell_judged
-        self._settings = settings
-        directory = state_dir / DIRECTORY
-        self._state_dir = state_dir
+        self._tell_judged, self._settings, self._clock = tell_judged, settings, clock
+        self._state_dir, directory = state_dir, state_dir / DIRECTORY
         self._uri = settings.uri or tables_below(state_dir)
         self.staging = Staging(directory)
-        self._judging = Judging(directory)
-        self._recorder = Recorder(self.staging, scheduler)
+        self._judging = Judging(directory, clock)
+        self._recorder = Recorder(self.staging, scheduler, clock)
         self._errors: dict[str, dict[str, Any]] = {}
         self._told: dict[str, tuple[type[Exception], str | None]] = {}
         self.decision_ms = 0
@@ -119,14 +120,12 @@ class History:
     def stop(self) -> None:
         """End the thread, for `END_S` seconds at most; what is staged waits for the next start."""
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join(END_S)
-            if self._thread.is_alive():
-                text = (
-                    "history: rows are still being taken into %s after %g s: broken off, they wait for the next start"
-                )
-                log.warning(text, self._uri, END_S)
-            self._thread = None
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(END_S)
+        if thread is not None and thread.is_alive():
+            text = "history: rows are still being taken into %s after %g s: broken off, they wait for the next start"
+            log.warning(text, self._uri, END_S)
 
     def count(self, records: Iterable[Record]) -> None:
         """Count records that have not come before."""
@@ -204,7 +203,7 @@ class History:
             rows = None
         else:
             rows = ingest(spark, open_store(spark, self._uri, self._settings.format), self.staging)
-        self._taken = {"at_ms": round(time.time() * 1000), "rows": rows}
+        self._taken = {"at_ms": round(self._clock.time() * 1000), "rows": rows}
 
     def tidy(self) -> None:
         """Once a day, compact the days that are past and delete what is old.
@@ -297,4 +296,4 @@ class History:
         if self._told.get(part) != fault:
             log.warning("history: %s: %s; the placement goes on without", part, text)
         self._told[part] = fault
-        self._errors[part] = {"error": text, "at_ms": round(time.time() * 1000)}
+        self._errors[part] = {"error": text, "at_ms": round(self._clock.time() * 1000)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from stormwright.clock import WALL, Clock
 from stormwright.files import write_whole
 from stormwright.history.judged.evaluation import Evaluation, Judged, Worse
 from stormwright.history.judged.measured import Measured
@@ -32,11 +32,14 @@ class Judging:
     ----------
     directory
         Holds ``judging.json`` and ``measured.json``; is made where it is not there.
+    clock
+        Of the cluster.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, clock: Clock = WALL) -> None:
+        self._clock = clock
         self._moves, self._file = directory / "judging.json", directory / "measured.json"
-        self.observed = ObservedTraffic(WINDOW_S)
+        self.observed = ObservedTraffic(WINDOW_S, clock)
         self._evaluation: Evaluation | None = None
         self._measured = Measured(self.observed)
         self._kept_s = float("-inf")
@@ -44,8 +47,8 @@ class Judging:
 
     def begin(self) -> None:
         """Go on with what an earlier service wrote down; what is damaged is put aside, and begun anew."""
-        evaluation, lost = (lambda: Evaluation(self._moves, self.observed)), "moves before now are not judged"
-        self._evaluation = unless_damaged(self._moves, evaluation, evaluation, lost)
+        lost = "moves before now are not judged"
+        self._evaluation = unless_damaged(self._moves, self._pending, self._pending, lost)
         lost = "all topologies are measured for long enough again before they move"
         self._measured = unless_damaged(self._file, self._known, self._known, lost)
 
@@ -65,7 +68,7 @@ class Judging:
         paused = set(names)
         for topology in problem.topologies:
             if topology.name in paused:
-                self._measured.begin_anew(topology.id, time.time() * 1000)
+                self._measured.begin_anew(topology.id, self._now_ms())
 
     def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
         """Topology → how much of `least_s` seconds is still to be measured of it (`Measured.waits`)."""
@@ -85,7 +88,7 @@ class Judging:
         for each in self._evaluation.worse() if self._evaluation else []:
             if _where(problem.current.get(each.moved.topology)) == _where(each.moved.after):
                 found.append(each)
-            elif time.time() * 1000 > each.moved.ended_ms + STALE_MS:
+            elif self._now_ms() > each.moved.ended_ms + STALE_MS:
                 gone += self.forget(each.moved.topology)
         return found, gone
 
@@ -93,12 +96,18 @@ class Judging:
         """What came of moves, for the status endpoint (`Evaluation.status`)."""
         return self._evaluation.status() if self._evaluation else {}
 
+    def _pending(self) -> Evaluation:
+        return Evaluation(self._moves, self.observed, self._now_ms)
+
+    def _now_ms(self) -> int:
+        return round(self._clock.time() * 1000)
+
     def _known(self) -> Measured:
         kept = orjson.loads(self._file.read_bytes()) if self._file.exists() else None
         return Measured(self.observed, kept)
 
     def _keep(self) -> None:
-        now_s = time.monotonic()
+        now_s = self._clock.monotonic()
         if now_s - self._kept_s < KEEP_EVERY_S:
             return
         self._kept_s, kept = now_s, self._measured.kept()

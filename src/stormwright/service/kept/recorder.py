@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
 import orjson
 
+from stormwright.clock import WALL, Clock
 from stormwright.controller.aims.gains import inter_node_tps
 from stormwright.controller.planning.plan import TopologyMove
 from stormwright.controller.policy import Decision, planned_slots, without_assumed_traffic
@@ -32,11 +32,16 @@ class Recorder:
 
     Parameters
     ----------
+    staging
+        Where they wait for the tables.
     scheduler
         Who decides.
+    clock
+        Of the cluster.
     """
 
-    def __init__(self, staging: Staging, scheduler: str) -> None:
+    def __init__(self, staging: Staging, scheduler: str, clock: Clock = WALL) -> None:
+        self._clock = clock
         self._staging = staging
         self._scheduler = scheduler
         self._snapshot: tuple[str, int] = ("", -1)
@@ -50,7 +55,7 @@ class Recorder:
         snapshot = self._note_snapshot(problem)
         if problem.load is None or problem.load.end_ms == self._profile_end_ms:
             return
-        if time.time() * 1000 - self._profile_ms >= PROFILE_EVERY_S * 1000:
+        if self._clock.time() * 1000 - self._profile_ms >= PROFILE_EVERY_S * 1000:
             self._note_profile(problem, problem.load, snapshot)
 
     def decide(self, problem: Problem, decision: Decision, dry_run: bool) -> int:
@@ -141,7 +146,7 @@ class Recorder:
 
     def _now_ms(self) -> int:
         """The time of day, later than any before."""
-        self._last_ms = max(round(time.time() * 1000), self._last_ms + 1)
+        self._last_ms = max(round(self._clock.time() * 1000), self._last_ms + 1)
         return self._last_ms
 
 

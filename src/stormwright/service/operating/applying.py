@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -93,7 +92,7 @@ class Applying:
             self._decided = ("", -1)  # the service decides for itself: what goes on later is a decision of its own
             return False
         problem = self._cluster.look()
-        if problem is None or time.monotonic() < self._not_before_s:
+        if problem is None or self._plans.clock.monotonic() < self._not_before_s:
             return True
         {"applying": self._go_on, "judging": self._judge, "taking back": self._take_back}[row.state](row, problem, stop)
         return True
@@ -225,7 +224,7 @@ class Applying:
             self._plans.change(row.id, ["taking back"], "failed", text)
             return
         self._plans.change(row.id, ["taking back"], "taking back", row.why, tries=row.tries + 1)
-        self._not_before_s = time.monotonic() + AGAIN_S
+        self._not_before_s = self._plans.clock.monotonic() + AGAIN_S
 
     def _moved(self, row: PlanRow) -> dict[str, TopologyAssignment]:
         """Where the plan has brought topologies up to now."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Collection, Mapping
 
 from stormwright.client.shapes import Mode
@@ -42,7 +41,7 @@ class Watched:
         """What runs now; None where Nimbus has not asked since the last move, or not for long."""
         age_s = self._view.age_s()
         problem = self._looking.observe()
-        if problem is None or age_s > SNAPSHOT_S or time.monotonic() - age_s < self._memory.last_change_s:
+        if problem is None or age_s > SNAPSHOT_S or self._memory.time.monotonic() - age_s < self._memory.last_change_s:
             return None
         return problem
 
@@ -62,7 +61,7 @@ class Watched:
 
     def refuse(self, problem: Problem, topologies: Mapping[str, str]) -> None:
         """Topologies are not brought again soon to where they are now; with the reason."""
-        rates, now_ms = Outlooks(problem, TRAFFIC).rate_tps, time.time() * 1000
+        rates, now_ms = Outlooks(problem, TRAFFIC).rate_tps, self._memory.time.time() * 1000
         for topology, why in topologies.items():
             index = problem.topology_index.get(topology)
             if index is not None:

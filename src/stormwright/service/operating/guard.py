@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 import orjson
@@ -64,7 +63,7 @@ class Guard:
         moving = {move.topology.id: move.topology.name for move in decision.plan.moves}
         modes = [mode_of(self._modes, *each) for each in moving.items()] or [self._modes.default]
         mode = min(modes, key=RANKS.index)
-        shut = closed(self._modes, time.time())
+        shut = closed(self._modes, self._state.clock.time())
         if mode != OBSERVE and self._modes.frozen:
             return OBSERVE, shut
         if mode == AUTO and shut:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
@@ -53,7 +52,7 @@ class Ledger:
         plan
             Id of the plan that is applied.
         """
-        row = (round(time.time() * 1000), kind, who, reason, text, plan)
+        row = (round(self._state.clock.time() * 1000), kind, who, reason, text, plan)
         with self._state.change() as to:
             told = to.execute("INSERT INTO decisions (at_ms, kind, who, reason, text, plan) VALUES (?,?,?,?,?,?)", row)
             return int(told.lastrowid or 0)

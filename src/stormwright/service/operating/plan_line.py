@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import orjson
@@ -29,7 +28,7 @@ def plan_line(row: PlanRow, plans: Plans) -> dict[str, Any]:
         "by": row.who,
         "reason": row.reason,
         "created_ms": row.created_ms,
-        "age_s": max(time.time() - row.created_ms / 1000, 0.0),
+        "age_s": max(plans.clock.time() - row.created_ms / 1000, 0.0),
         "steps_made": made,
         "stage": row.stage,
         "decision": row.decision,

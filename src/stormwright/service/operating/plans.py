@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -78,7 +77,7 @@ class Plans:
     """
 
     def __init__(self, state: State) -> None:
-        self._state = state
+        self._state, self.clock = state, state.clock
 
     def add(self, kind: str, goal: str, who: str, reason: str, asked: Mapping[str, Any]) -> str:
         """Keep a plan that is yet to be made; its id.
@@ -95,7 +94,7 @@ class Plans:
             All that was asked, for people.
         """
         plan = secrets.token_hex(4)
-        row = (plan, round(time.time() * 1000), kind, goal, who, reason, orjson.dumps(asked).decode(), "planning")
+        row = (plan, round(self.clock.time() * 1000), kind, goal, who, reason, orjson.dumps(asked).decode(), "planning")
         with self._state.change() as to:
             to.execute("INSERT INTO plans VALUES (?,?,?,?,?,?,?,?,'','{}','{}','{}',0,0,0,'',NULL)", row)
         return plan

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from stormwright.clock import WALL, Clock
 from stormwright.errors import StormwrightError
 
 #: Statements that lead from one version (`PRAGMA user_version`) to the next; what was released never changes.
@@ -59,6 +60,8 @@ class State:
     ----------
     path
         Its file; is made where there is none. In write-ahead mode, and each transaction is on disk when it ends.
+    clock
+        Tells when what is kept was done.
 
     Raises
     ------
@@ -66,8 +69,8 @@ class State:
         It is of a later version of stormwright, or no database.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, clock: Clock = WALL) -> None:
+        self._path, self.clock = path, clock
         self._lock = threading.RLock()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._connection = sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False, isolation_level=None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from stormwright.service.operating.ledger import Ledger
 from stormwright.service.operating.plans import Plans
 
@@ -29,7 +27,7 @@ class Tidying:
 
     def tidy(self) -> None:
         """Do what is due; cheap enough for each second."""
-        now_ms = time.time() * 1000
+        now_ms = self._plans.clock.time() * 1000
         self._plans.give_up(now_ms - PROPOSED_S * 1000, "nobody has applied it for an hour")
         if now_ms - self._last_ms > _DAY_MS:
             before_ms = now_ms - self._keep_days * _DAY_MS

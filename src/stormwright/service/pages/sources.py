@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from stormwright.clock import WALL, Clock
 from stormwright.model import Problem
 from stormwright.service.pages.trials import Trials
 from stormwright.service.status import ServiceStatus
@@ -32,6 +33,8 @@ class Sources:
         Plans, history and modes; None where there are none.
     trials
         Who compares schedulers and predicts changes; None where nobody does.
+    clock
+        Of the cluster.
     """
 
     problem: Callable[[], Problem | None]
@@ -40,3 +43,4 @@ class Sources:
     unfit: Callable[[], Mapping[str, str]] = field(default=dict)
     desk: Desk | None = None
     trials: Trials | None = None
+    clock: Clock = WALL

@@ -92,7 +92,7 @@ class Known:
 
     def _look(self, last: Scene | None) -> Scene | None:
         problem = self.sources.problem()
-        return None if problem is None else Scene.of(problem, last)
+        return None if problem is None else Scene.of(problem, last, self.sources.clock)
 
     def _watch(self) -> None:
         while not self._stop.is_set():

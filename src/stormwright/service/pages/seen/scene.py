@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from stormwright.clock import WALL, Clock
 from stormwright.errors import StormwrightError
 from stormwright.model import UNPLACED, Problem
 from stormwright.predict.answer import predict
@@ -44,9 +44,9 @@ class Scene:
     heat: Heat
 
     @classmethod
-    def of(cls, problem: Problem, last: Scene | None = None) -> Scene:
+    def of(cls, problem: Problem, last: Scene | None = None, clock: Clock = WALL) -> Scene:
         """Of a problem; what has not changed since the last scene is taken from it."""
-        at_ms, number = round(time.time() * 1000), last.number if last else 0
+        at_ms, number = round(clock.time() * 1000), last.number if last else 0
         if last and _same(problem, last.problem):
             return cls(number, at_ms, problem, last.predicted, last.unpredicted, last.asked, last.nodes, last.heat)
         predicted, why = _predicted(problem)
