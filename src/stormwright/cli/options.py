@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, nearest
@@ -98,6 +99,30 @@ class FiniteRange(click.FloatRange):
         if not isfinite(number):
             self.fail(f"{value} is no number that one can count to", param, ctx)
         return number
+
+
+class Goals(click.ParamType[tuple[str, ...]]):
+    """Goals with commas in between, the most important first; each counts once."""
+
+    name = "goals"
+
+    def __init__(self, known: Sequence[str]) -> None:
+        self._one = click.Choice(known)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """See click."""
+        return f"{self._one.get_metavar(param, ctx)},…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """See click."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(dict.fromkeys(str(self._one.convert(each.strip(), param, ctx)) for each in value.split(",")))
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """See click."""
+        typed, comma, last = incomplete.rpartition(",")
+        return [CompletionItem(typed + comma + each.value) for each in self._one.shell_complete(ctx, param, last)]
 
 
 def scheduler_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:

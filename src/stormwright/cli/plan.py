@@ -21,7 +21,7 @@ NOTHING, WRONG, CHANGES = 0, 1, 2
 _OF_A_FILE = "a running service decides with its own scheduler; name a FILE"
 
 #: What a plan is to be.
-_WISHED = ("goal", "only", "topologies", "nodes", "least_gain_percent")
+_WISHED = ("goals", "only", "topologies", "nodes", "least_gain_percent")
 
 
 class _UsedWrongly(click.UsageError):
@@ -57,8 +57,10 @@ class _Detailed(click.Command):
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="With a FILE: a parameter of it.")
 @click.option(
     "--goal",
-    type=click.Choice(["throughput", "latency", "nodes", "traffic"]),
-    help="What it is to be better in.  [default: that of the service; of a FILE throughput]",
+    "goals",
+    type=options.Goals(["throughput", "latency", "nodes", "traffic"]),
+    help="What it is to be better in, the most important first: a later goal takes nothing from an earlier one.  "
+    "[default: that of the service; of a FILE throughput]",
 )
 @click.option(
     "--only", type=click.Choice(["overloaded"]), help="Only the fewest moves that end all broken limits, gain or not."
@@ -166,7 +168,7 @@ def _of_service(
         return client.discard(discard, reason)
     asked = client.plan(
         reason,
-        goal=cast("Goal | None", wished["goal"]),
+        goals=cast("tuple[Goal, ...]", wished["goals"] or ()),
         only=cast("str | None", wished["only"]),
         topologies=cast("tuple[str, ...]", wished["topologies"]),
         nodes=cast("tuple[str, ...]", wished["nodes"]),
@@ -177,6 +179,7 @@ def _of_service(
 
 def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     from stormwright.client.shapes import Plan
+    from stormwright.controller.aims.in_order import InOrder
     from stormwright.controller.plans.draft import Wish, drafted
     from stormwright.controller.plans.overloaded import FewestMoves
     from stormwright.controller.plans.saved import step_to_dict
@@ -189,12 +192,14 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     from stormwright.schedulers.kit.resolve import keeping_what_runs
 
     problem = read_problem(file)
-    goal = str(wished["goal"] or "throughput")
+    goals = cast("tuple[str, ...]", wished["goals"] or ("throughput",))
     name, settings = str(wished["scheduler_name"]), cast("tuple[str, ...]", wished["settings"])
     repairs = wished["only"] is not None
-    scheduler = asked(name, make_scheduler(name, settings, objective=goal), None, if_it_adapts)
+    scheduler = InOrder(
+        goals, lambda goal: asked(name, make_scheduler(name, settings, objective=goal), None, if_it_adapts)
+    )
     wish = Wish(
-        goal,
+        goals,
         cast("tuple[str, ...]", wished["topologies"]),
         cast("tuple[str, ...]", wished["nodes"]),
         cast("float | None", wished["least_gain_percent"]),
@@ -204,8 +209,8 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     steps = zip(draft.plan.steps, staged(draft.plan.steps), strict=True)
     document = plan_document(draft, lambda _: expected_pause((), ()))
     made = tuple(planned_step(step_to_dict(step), number, stage) for number, (step, stage) in enumerate(steps))
-    unkept = {"id": "", "state": "planned", "why": draft.why, "kind": "plan", "goal": goal, "by": "", "reason": ""}
-    return Plan(**document | unkept | {"created_ms": 0, "age_s": 0.0, "made": made})
+    unkept = {"id": "", "state": "planned", "why": draft.why, "kind": "plan", "by": "", "reason": ""}
+    return Plan(**document | unkept | {"goal": ",".join(goals), "created_ms": 0, "age_s": 0.0, "made": made})
 
 
 def _list(address: str, by: str, as_json: bool) -> None:

@@ -52,7 +52,7 @@ class Client:
         self,
         reason: str,
         *,
-        goal: shapes.Goal | None = None,
+        goals: Iterable[shapes.Goal] = (),
         only: str | None = None,
         topologies: Iterable[str] = (),
         nodes: Iterable[str] = (),
@@ -62,12 +62,12 @@ class Client:
 
         Parameters
         ----------
-        reason, goal, only, topologies, nodes, least_gain_percent
+        reason, goals, only, topologies, nodes, least_gain_percent
             As `shapes.PlanAsked` has them.
         """
         asked = {
             "reason": reason,
-            "goal": goal,
+            "goals": list(goals),
             "only": only,
             "topologies": list(topologies),
             "nodes": list(nodes),

@@ -287,8 +287,8 @@ class PlanAsked(Asked):
 
     Parameters
     ----------
-    goal
-        What it is to be better in; None for what the service goes by.
+    goals
+        What it is to be better in, the most important first; what the service goes by where there are none.
     only
         ``overloaded``: the fewest moves that end all broken limits.
     topologies, nodes
@@ -299,7 +299,7 @@ class PlanAsked(Asked):
 
     reason: Reason
     by: Who
-    goal: Goal | None = None
+    goals: Annotated[tuple[Goal, ...], Field(max_length=4)] = ()
     only: Literal["overloaded"] | None = None
     topologies: Patterns = ()
     nodes: Patterns = ()

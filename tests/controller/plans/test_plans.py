@@ -82,7 +82,7 @@ def test_only_what_is_meant_moves() -> None:
 
 
 def test_what_gains_too_little_is_no_plan() -> None:
-    draft = drafted(two(), Forced([4] * 4 + [2] * 4), Wish("traffic"))
+    draft = drafted(two(), Forced([4] * 4 + [2] * 4), Wish(("traffic",)))
     assert draft.plan.steps == ()
     assert draft.why.endswith("less than the 20 % that a move has to gain")
 

@@ -93,7 +93,7 @@ def ended(client: Client, plan: str) -> str:
 
 def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, running: None) -> None:
     before = nimbus.where()
-    asked = client.plan("less traffic", goal="traffic", least_gain_percent=0)
+    asked = client.plan("less traffic", goals=["traffic"], least_gain_percent=0)
     plan = client.made(asked.id)
     assert (plan.state, plan.by, plan.reason, plan.goal) == ("planned", "anna", "less traffic", "traffic")
     assert plan.before is not None
@@ -119,7 +119,7 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
     back = client.revert(entry.n, "no")
     assert ended(client, back.id) == "done"
     assert nimbus.where() == before
-    again = client.made(client.plan("once more", goal="traffic", least_gain_percent=0).id)
+    again = client.made(client.plan("once more", goals=["traffic"], least_gain_percent=0).id)
     assert {each.pause_from for each in again.moved} == {"its own last 2 moves"}
     assert {each.pause_s.value for each in again.moved} <= {3.0, 6.0}
 
@@ -190,9 +190,9 @@ def ask(port: int, method: str, path: str, body: bytes | None = None, **headers:
 
 
 def test_faults_come_all_at_once_with_their_paths(port: int) -> None:
-    code, answer = ask(port, "POST", "/v1/plans", b'{"reason": "", "goal": "luck", "speed": 1, "nodes": [3]}')
+    code, answer = ask(port, "POST", "/v1/plans", b'{"reason": "", "goals": ["luck"], "speed": 1, "nodes": [3]}')
     assert code == 400
-    assert {fault["path"] for fault in answer["faults"]} == {"$.reason", "$.by", "$.goal", "$.speed", "$.nodes[0]"}
+    assert {fault["path"] for fault in answer["faults"]} == {"$.reason", "$.by", "$.goals[0]", "$.speed", "$.nodes[0]"}
     code, answer = ask(port, "GET", "/v1/plans?lmit=3")
     assert (code, answer["faults"][0]["path"]) == (400, "$.lmit")
     assert "state, limit" in answer["error"]

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from stormwright.controller.aims.bounds import within_heaps
+from stormwright.controller.aims.in_order import GIVEN_UP_PERCENT
 from stormwright.controller.aims.outlook import THROUGHPUT, TRAFFIC, Outlook, Outlooks, least_gain_percent
 from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.planning.planner import plan_moves
@@ -29,18 +30,18 @@ class Wish:
 
     Parameters
     ----------
-    goal
-        One of `stormwright.controller.aims.outlook.OBJECTIVES`.
+    goals
+        Of `stormwright.controller.aims.outlook.OBJECTIVES`, the most important first; at least one.
     topologies, nodes
         Patterns with ``*`` of ids or names, and of ids or hosts: only such topologies move, and only such that run on
         such a node; all where there are none.
     least_gain_percent
-        What it has to gain; None for what is asked of moves where nothing else is said.
+        What it has to gain in one of the goals; None for what is asked of moves where nothing else is said.
     repairs
         Whether it is about broken limits: then it need not gain anything.
     """
 
-    goal: str = TRAFFIC
+    goals: tuple[str, ...] = (TRAFFIC,)
     topologies: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     least_gain_percent: float | None = None
@@ -95,21 +96,21 @@ def drafted(problem: Problem, scheduler: Scheduler, wish: Wish, stay: Mapping[st
     _check(problem, wish)
     unmeasured = _unmeasured(problem, wish)
     problem = _seen(within_heaps(problem))
-    outlooks = Outlooks(problem, wish.goal)
     now = problem.current_slot
     if not (now != UNPLACED).any():
         return Draft(problem, MovePlan(), now, why="nothing runs")
     wanted = scheduler.schedule(problem)
     kept = {**unmeasured, **_staying(problem, wish), **(stay or {})}
-    plan = plan_moves(problem, wanted, WHOLE, kept, cpu_limits=wish.repairs or wish.goal == TRAFFIC)
+    plan = plan_moves(problem, wanted, WHOLE, kept, cpu_limits=wish.repairs or wish.goals == (TRAFFIC,))
     if not plan.steps:
         text = "nothing is out of place" if not plan.left else "what could be better stays"
         return Draft(problem, plan, now, why=text)
     slots = planned_slots(problem, plan.moves)
-    outlook = outlooks.of(slots)
-    if why := _not_worth(outlook, wish):
+    outlooks = {goal: Outlooks(problem, goal) for goal in wish.goals}
+    found = {goal: each.of(slots) for goal, each in outlooks.items()}
+    if why := _not_worth(found, wish):
         return Draft(problem, MovePlan((), plan.left), now, why=why)
-    return _draft(problem, plan, slots, outlooks, outlook)
+    return _draft(problem, plan, slots, outlooks[wish.goals[0]], "; ".join(each.text for each in found.values()))
 
 
 def _check(problem: Problem, wish: Wish) -> None:
@@ -133,13 +134,13 @@ def restored(problem: Problem, placements: Mapping[str, TopologyAssignment], goa
     if not plan.steps:
         return Draft(problem, plan, slots, why="everything is where it was then")
     outlooks = Outlooks(problem, goal)
-    return _draft(problem, plan, slots, outlooks, outlooks.of(slots))
+    return _draft(problem, plan, slots, outlooks, outlooks.of(slots).text)
 
 
-def _draft(problem: Problem, plan: MovePlan, slots: IntArray, outlooks: Outlooks, outlook: Outlook) -> Draft:
+def _draft(problem: Problem, plan: MovePlan, slots: IntArray, outlooks: Outlooks, gain: str) -> Draft:
     index = problem.topology_index
     promises = outlooks.promises(slots, {move.topology.id: index[move.topology.id] for move in plan.moves})
-    return Draft(problem, plan, slots, outlook.text, "", promises)
+    return Draft(problem, plan, slots, gain, "", promises)
 
 
 def measured_rates(problem: Problem) -> dict[str, float]:
@@ -161,14 +162,20 @@ def _unmeasured(problem: Problem, wish: Wish) -> dict[str, str]:
     return {topology.id: "not measured" for topology in problem.topologies if topology.id not in known}
 
 
-def _not_worth(outlook: Outlook, wish: Wish) -> str:
+def _not_worth(found: Mapping[str, Outlook], wish: Wish) -> str:
+    """Why a placement is not worth the moves, by what it gains in each goal; empty where it is."""
     if wish.repairs:
         return ""
-    least = least_gain_percent(wish.goal) if wish.least_gain_percent is None else wish.least_gain_percent
-    if outlook.gain_percent >= least and outlook.gain_percent > 0:
-        return ""
-    enough = "; a rate above twice the measured one counts for no more" if wish.goal == THROUGHPUT else ""
-    return f"{outlook.text}: less than the {least:g} % that a move has to gain{enough}"
+    why = []
+    for goal, outlook in found.items():
+        least = least_gain_percent(goal) if wish.least_gain_percent is None else wish.least_gain_percent
+        if outlook.gain_percent >= least and outlook.gain_percent > 0:
+            return ""
+        enough = "; a rate above twice the measured one counts for no more" if goal == THROUGHPUT else ""
+        why.append(f"{outlook.text}: less than the {least:g} % that a move has to gain{enough}")
+        if outlook.gain_percent < -GIVEN_UP_PERCENT:
+            break  # what is more important gets worse
+    return "; ".join(why)
 
 
 def _staying(problem: Problem, wish: Wish) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import cast
 import orjson
 
 from stormwright.client import shapes
+from stormwright.controller.aims.in_order import InOrder
 from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.plans.draft import Draft, Wish, drafted, measured_rates, restored
 from stormwright.controller.plans.overloaded import FewestMoves
@@ -92,10 +93,10 @@ class Desk:
             `MOST_WAITING` plans wait to be made.
         """
         self._require_room()
-        goal = asked.goal or self._makers.goal
-        plan = self._plans.add("plan", goal, asked.by, asked.reason, asked.model_dump())
-        wish = Wish(goal, asked.topologies, asked.nodes, asked.least_gain_percent, asked.only is not None)
-        scheduler = FewestMoves(self._makers.keeping) if wish.repairs else self._makers.scheduler(goal)
+        goals = tuple(dict.fromkeys(asked.goals)) or (self._makers.goal,)
+        plan = self._plans.add("plan", ",".join(goals), asked.by, asked.reason, asked.model_dump())
+        wish = Wish(goals, asked.topologies, asked.nodes, asked.least_gain_percent, asked.only is not None)
+        scheduler = FewestMoves(self._makers.keeping) if wish.repairs else InOrder(goals, self._makers.scheduler)
         self._submit(lambda: self._make(plan, lambda problem: drafted(problem, scheduler, wish)))
         return self.plan(plan)
 

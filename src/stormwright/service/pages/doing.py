@@ -43,7 +43,7 @@ def form_of(body: bytes) -> Form:
 def ask_for_plan(known: Known, form: Form) -> str:
     """Begin to make a plan."""
     asked = {
-        "goal": _one(form, "goal") or None,
+        "goals": tuple(filter(None, (_one(form, "goal"), _one(form, "then")))),
         "only": _one(form, "only") or None,
         "topologies": tuple(_one(form, "topologies").split()),
         "nodes": tuple(_one(form, "nodes").split()),
