@@ -18,7 +18,7 @@ from stormwright.controller.plans.told import ASSUMED_PAUSE_S, expected_pause
 from stormwright.errors import InputError
 from stormwright.history.judged.evaluation import LATENCY, THROUGHPUT
 from stormwright.history.judged.judging import Judgement
-from stormwright.model import Assignment, LoadProfile, Problem, Supervisor
+from stormwright.model import Assignment, LoadProfile, Problem, Supervisor, TopologyAssignment
 from stormwright.model.limits.violations import broken_limits
 from stormwright.model.load import assumed_load
 from stormwright.predict.answer import predict
@@ -193,3 +193,23 @@ def test_a_pause_is_told_from_the_past() -> None:
     assert expected_pause([4.0, 6.0, 20.0], [1.0]).seconds.value == 6.0
     assert expected_pause([], [1.0]).known_from == "others' last move"
     assert expected_pause([], []).seconds == ASSUMED_PAUSE_S
+
+
+def ports(*of: int) -> tuple[Problem, dict[str, TopologyAssignment]]:
+    """Topologies on ports 6700, 6701, … of a node with one port more; and on the ports that are told."""
+    some = [topology(f"t{number}", workers=1) for number in range(len(of))]
+    there = {each.id: place([("n0", 6700 + number)], [0] * 4) for number, each in enumerate(some)}
+    back = {each.id: place([("n0", port)], [0] * 4) for each, port in zip(some, of, strict=True)}
+    return problem(some, nodes=1, slots=len(of) + 1, current=there), back
+
+
+def test_those_on_each_others_ports_go_back_together_and_nobody_else_with_them() -> None:
+    now, back = ports(6701, 6700, 6703, 6704, 6702)
+    groups = [[move.topology.name for move in step.moves] for step in moves_back(now, back).steps]
+    assert sorted(groups) == [["t0", "t1"], ["t2", "t3", "t4"]]
+
+
+def test_each_goes_back_as_soon_as_its_port_is_free() -> None:
+    now, back = ports(6701, 6702, 6703, 6704)
+    steps = moves_back(now, back).steps
+    assert [[move.topology.name for move in step.moves] for step in steps] == [["t3"], ["t2"], ["t1"], ["t0"]]

@@ -173,6 +173,10 @@ class Room:
         free = [first + port for port, holder in enumerate(holders) if holder == UNPLACED]
         return free, [first + port for port, holder in enumerate(holders) if holder in leaving]
 
+    def is_free(self, slots: Iterable[int], topologies: Collection[int]) -> bool:
+        """Whether nobody but some topologies holds one of some slots."""
+        return bool(np.isin(self._holder[list(slots)], (UNPLACED, *topologies)).all())
+
     def places_in(self, slots: Mapping[int, IntArray]) -> dict[int, Place]:
         """What topologies take in the slots of their executors and at their targets."""
         return {topology: self._place(topology, own) for topology, own in slots.items()}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from stormwright.controller.planning.legs import make_move
 from stormwright.controller.planning.plan import MoveBudget, MovePlan, Step
@@ -77,25 +80,50 @@ def _wanted(problem: Problem, placements: Mapping[str, TopologyAssignment]) -> t
 def _to_their_ports(
     problem: Problem, there: IntArray, wanted: IntArray, astray: list[int], workers: Mapping[str, int]
 ) -> list[Step]:
-    """Steps of topologies (indices) that are on the right nodes, but not on the right ports of them."""
-    steps = []
-    while astray:
-        ready = [index for index in astray if _is_free(problem, there, wanted, index)][:1] or astray
-        own = {topology.id: problem.executors_of(index) for index, topology in enumerate(problem.topologies)}
-        now = problem.with_current({topology: name_slots(problem, there[each]) for topology, each in own.items()})
-        room = Room(now, wanted, cpu_limits=False)
-        slots = {index: wanted[problem.executors_of(index)] for index in ready}
-        alone = len(ready) == 1
-        moves = tuple(make_move(room, i, to, workers_of(to), alone=alone) for i, to in slots.items())
-        steps.append(Step(moves).with_workers(workers))
-        there = there.copy()
-        for index, to in slots.items():
-            there[problem.executors_of(index)] = to
-        astray = [index for index in astray if index not in ready]
+    """Steps of topologies (indices) that are on the right nodes, but not on the right ports of them.
+
+    Each as soon as nobody else holds its ports; only those that hold each other's go together.
+    """
+    if not astray:
+        return []
+    own = {topology.id: problem.executors_of(index) for index, topology in enumerate(problem.topologies)}
+    now = problem.with_current({topology: name_slots(problem, there[each]) for topology, each in own.items()})
+    room, steps = Room(now, wanted, cpu_limits=False), list[Step]()
+    groups = _that_wait_for_each_other(room, astray)
+    wanting = {slot: n for n, group in enumerate(groups) for index in group for slot in room.target_workers(index)}
+    waiting, ready = set(range(len(groups))), deque(range(len(groups)))
+    while ready:
+        number = ready.popleft()
+        group = groups[number]
+        if number in waiting and all(room.is_free(room.target_workers(index), group) for index in group):
+            waiting.remove(number)
+            ready.extend(wanting[slot] for index in group for slot in room.workers(index) if slot in wanting)
+            steps.append(_step(room, group).with_workers(workers))
     return steps
 
 
-def _is_free(problem: Problem, there: IntArray, wanted: IntArray, index: int) -> bool:
-    """Whether nobody else holds a slot of a topology."""
-    others = problem.executor_topology != index
-    return not np.isin(wanted[problem.executors_of(index)], there[others]).any()
+def _that_wait_for_each_other(room: Room, topologies: list[int]) -> list[list[int]]:
+    """Topologies of which each holds a slot that the next one wants, round and round, together; any other by itself."""
+    number = {topology: at for at, topology in enumerate(topologies)}
+    holder = {slot: at for topology, at in number.items() for slot in room.workers(topology)}
+    waits = [
+        (number[topology], holder[slot])
+        for topology in topologies
+        for slot in room.target_workers(topology)
+        if slot in holder
+    ]
+    matrix = coo_array((np.ones(len(waits)), np.array(waits).reshape(-1, 2).T), shape=(len(topologies),) * 2)
+    _, of = connected_components(matrix, connection="strong")
+    groups: dict[int, list[int]] = {}
+    for topology, group in zip(topologies, of.tolist(), strict=True):
+        groups.setdefault(group, []).append(topology)
+    return list(groups.values())
+
+
+def _step(room: Room, topologies: list[int]) -> Step:
+    """Topologies go to their targets; `room` is as it is then."""
+    slots = {index: room.target[room.problem.executors_of(index)] for index in topologies}
+    alone = len(topologies) == 1
+    moves = tuple(make_move(room, index, to, workers_of(to), alone=alone) for index, to in slots.items())
+    room.put(slots)
+    return Step(moves)
