@@ -125,6 +125,11 @@ def test_what_has_changed_is_said() -> None:
     relied = relied_on(now, steps, {A.id: 100.0})
     assert changes(relied, now, {}, {A.id: 110.0}) == []
     assert changes(relied, now, {}, {A.id: 60.0}) == [f"{A.id} does 60 trees/s, and did 100"]
+    assert changes(relied, now, {}, {}) == [f"{A.id} is no longer measured"]
+    unmeasured, idle = relied_on(now, steps, {}), relied_on(now, steps, {A.id: 0.0})
+    assert changes(unmeasured, now, {}, {A.id: 60.0}) == [], "it was no measure of the plan"
+    assert changes(idle, now, {}, {A.id: 0.5}) == []
+    assert changes(idle, now, {}, {A.id: 60.0}) == [f"{A.id} does 60 trees/s, and did 0"]
     after = steps[-1].moves[0].after
     there = now.with_current({**now.current, A.id: after})
     assert changes(relied, there, {}) == [f"{A.id} runs somewhere else"]

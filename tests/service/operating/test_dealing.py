@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,6 +40,8 @@ class Service:
 
     def __init__(self, nimbus: Nimbus) -> None:
         self._nimbus, self.acted = nimbus, list[Decision]()
+        #: What happens between a look and what is made of it.
+        self.meanwhile: Callable[[], None] = lambda: None
         self._stop = threading.Event()
         view = cast(Any, SimpleNamespace(problem=nimbus.look))
         tidying = Tidying(nimbus.plans, nimbus.ledger, 90)
@@ -53,6 +55,7 @@ class Service:
         now = self._nimbus.look()
         assert now is not None
         stay = self._nimbus.guard.stay(now)
+        self.meanwhile()
         return Decision(True, "better", plan_moves(now, Assignment(many()[1]), WHOLE, stay, cpu_limits=False))
 
     def once(self) -> None:
@@ -100,6 +103,14 @@ def test_what_is_suggested_waits_for_a_person_and_is_not_suggested_twice(nimbus:
     service.once()
     assert nimbus.desk.plan(plan.id).state == "done"
     assert service.acted == []
+
+
+def test_what_was_decided_of_a_topology_that_is_killed_meanwhile_is_not_suggested(nimbus: Nimbus) -> None:
+    service = Service(nimbus)
+    change(nimbus, default="suggest")
+    service.meanwhile = lambda: nimbus.kill("t3-1-0")
+    service.once()
+    assert nimbus.plans.rows() == []
 
 
 def test_a_decision_about_several_is_made_as_the_most_careful_of_them_says(nimbus: Nimbus) -> None:

@@ -10,8 +10,9 @@ from stormwright.controller.plans.saved import placement_of, where
 from stormwright.formats import placement_to_dict
 from stormwright.model import Problem, Topology, TopologyAssignment
 
-#: A rate that differs by more than this part is another load than the one that the plan was made for.
-OTHER_LOAD = 0.25
+#: A rate that differs by more than this part is another load than the one that the plan was made for; of a topology
+#: that did next to nothing, by more than so many trees/s.
+OTHER_LOAD, IDLE_TPS = 0.25, 1.0
 
 
 def relied_on(problem: Problem, steps: Sequence[Step], rate_tps: Mapping[str, float]) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def relied_on(problem: Problem, steps: Sequence[Step], rate_tps: Mapping[str, fl
             topology: {
                 "executors": _executors(of),
                 "where": placement_to_dict(problem.current[topology]),
-                "rate_tps": rate_tps.get(topology, 0.0),
+                "rate_tps": rate_tps.get(topology),
             }
             for topology, of in moving.items()
         },
@@ -108,8 +109,12 @@ def _changed_topology(
     elif where(problem.current.get(topology)) != where(moved or placement_of(was["where"])):
         yield f"{topology} runs somewhere else"
     before = was["rate_tps"]
-    now = before if rate_tps is None else rate_tps.get(topology, 0.0)
-    if abs(now - before) > OTHER_LOAD * before:
+    if rate_tps is None or before is None:
+        return
+    now = rate_tps.get(topology)
+    if now is None:
+        yield f"{topology} is no longer measured"
+    elif abs(now - before) > max(OTHER_LOAD * before, IDLE_TPS):
         yield f"{topology} does {now:,.0f} trees/s, and did {before:,.0f}"
 
 

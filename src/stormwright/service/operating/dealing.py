@@ -100,7 +100,9 @@ class Dealing:
         return self._guard.verdict(decision)
 
     def propose(self, decision: Decision) -> None:
-        """As `Desk.propose`."""
+        """As `Desk.propose`; not where a topology has gone since it was decided, as the next look decides anew."""
         problem = self._view.problem()
-        if problem is not None and decision.plan.steps:
+        if problem is None or not decision.plan.steps:
+            return
+        if all(move.topology.id in problem.current for move in decision.plan.moves):
             self._desk.propose(problem, decision)
