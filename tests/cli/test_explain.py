@@ -66,6 +66,19 @@ def test_one_that_runs(run, answer):
     assert 1 <= sum(line.startswith(("    +", "    -")) for line in lines) <= 5
 
 
+def test_without_an_assignment_what_runs_is_explained(run, tmp_path):
+    of = read_problem(PLACEABLE)
+    runs = of.with_current(make_scheduler("online").schedule(of).by_topology(of))
+    write_problem(tmp_path / "runs.json", runs)
+    write_assignment(tmp_path / "answer.json", runs, Assignment(runs.current_slot))
+    asked = ("--topology", of.topologies[0].id, "--executor", 0)
+    told = run("explain", tmp_path / "runs.json", *asked)
+    assert told[0] == 0
+    assert "other nodes could take it; the cost would change by" in told[1]
+    assert told == run("explain", tmp_path / "runs.json", tmp_path / "answer.json", *asked)
+    assert run("explain", PLACEABLE)[1].count(": unplaced") > 1, "nothing runs"
+
+
 def test_json_has_every_node(run, answer):
     of = read_problem(PLACEABLE)
     path = answer(PLACEABLE, "online")

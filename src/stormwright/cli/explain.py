@@ -14,10 +14,11 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, print_json
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_assignment
+from stormwright.model import Assignment
 from stormwright.model.texts import counted
 
 if TYPE_CHECKING:
-    from stormwright.explain.explain import Explanation, NodeVerdict
+    from stormwright.explain.explanation import Explanation, NodeVerdict
     from stormwright.explain.overloads import Overload
 
 _MAX_EXPLANATIONS, _MAX_NODES, _MAX_SHARES, _MAX_NAMES = 20, 20, 4, 4
@@ -25,12 +26,14 @@ _MAX_EXPLANATIONS, _MAX_NODES, _MAX_SHARES, _MAX_NAMES = 20, 20, 4, 4
 
 @click.command()
 @options.problem_file
-@click.argument("assignment", type=options.PATH)
+@click.argument("assignment", type=options.PATH, required=False)
 @click.option("--topology", metavar="ID", help="Explain all executors of this topology (its id, or its name).")
 @click.option("--executor", type=int, metavar="N", help="Explain this executor alone; numbered within its topology.")
 @options.as_json("Print it as JSON, with every node.")
-def command(file: Path, assignment: Path, topology: str | None, executor: int | None, as_json: bool) -> None:
+def command(file: Path, assignment: Path | None, topology: str | None, executor: int | None, as_json: bool) -> None:
     """Tell why the ASSIGNMENT of the problem in FILE (what `stormwright schedule --output` writes) is as it is.
+
+    Without an ASSIGNMENT it is what runs in the FILE.
 
     Of an executor without a slot: which nodes were ruled out and by what. Of one that runs: what it would cost on every
     other node, and why it cannot go there. Without options, every executor without a slot, and every overloaded node
@@ -43,7 +46,7 @@ def command(file: Path, assignment: Path, topology: str | None, executor: int | 
     from stormwright.explain.overloads import overloads
 
     problem = read_problem(file)
-    answer = read_assignment(assignment, problem)
+    answer = read_assignment(assignment, problem) if assignment else Assignment(problem.current_slot)
     found = explain(problem, answer, topology, executor)
     over = overloads(problem, answer.slot_of_executor) if topology is None and executor is None else []
     if as_json:
@@ -86,7 +89,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
 
 
 def _moves(explanation: Explanation) -> Iterator[str]:
-    from stormwright.explain.explain import BEST
+    from stormwright.explain.explanation import BEST
 
     alike: dict[tuple[str, str], list[str]] = {}
     for node in explanation.open_nodes:

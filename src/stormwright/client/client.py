@@ -90,6 +90,12 @@ class Client:
         """A plan whole."""
         return self._ask("GET", f"/v1/plans/{_id(plan)}", shapes.Plan)
 
+    def explain(self, topology: str | None = None, executor: int | None = None) -> shapes.Explained:
+        """Why executors have no slot, all or those of a topology; or why one is where it is."""
+        asked = {"topology": topology, "executor": executor}
+        query = urlencode({name: value for name, value in asked.items() if value is not None})
+        return self._ask("GET", f"/v1/explain?{query}" if query else "/v1/explain", shapes.Explained)
+
     def plans(self, states: Iterable[shapes.PlanState] = (), limit: int = 100) -> shapes.Plans:
         """Plans, the newest first; those in some states, or all."""
         query = urlencode([*(("state", state) for state in states), ("limit", limit)])

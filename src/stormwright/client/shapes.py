@@ -319,6 +319,65 @@ class Plans(Shape):
     plans: tuple[PlanLine, ...]
 
 
+class OtherNode(Shape):
+    """A node that an executor could run on instead.
+
+    Parameters
+    ----------
+    cost_change
+        Weighted tuples/s that the cost would rise by.
+    joins
+        The worker that it would join there; None for a new one.
+    """
+
+    node: str
+    host: str
+    cost_change: float
+    joins: str | None
+
+
+class RuledOut(Shape):
+    """Nodes that could not take an executor, and what rules them out."""
+
+    nodes: int
+    kind: str
+    text: str
+
+
+class Explanation(Shape):
+    """Why executors of one component, which differ in nothing, are where they are.
+
+    Parameters
+    ----------
+    executors
+        Numbered within the topology.
+    slot
+        Where it runs; None where it has none.
+    text
+        How many nodes are ruled out by what; of one without a slot as Storm's UI has it.
+    shortages
+        What those without a slot lack together.
+    ruled_out, best
+        All that are ruled out, and some of the others, the cheapest first.
+    """
+
+    topology: str
+    component: str
+    executors: tuple[int, ...]
+    slot: str | None
+    text: str
+    shortages: tuple[str, ...]
+    ruled_out: tuple[RuledOut, ...]
+    best: tuple[OtherNode, ...]
+
+
+class Explained(Shape):
+    """Why executors are where they are; `more` says whether there would be more to tell."""
+
+    explanations: tuple[Explanation, ...]
+    more: bool
+
+
 class History(Shape):
     """What was done, the newest first; `more` says whether there is older."""
 

@@ -3,154 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from stormwright.errors import Fault, InputError
-from stormwright.explain.counts import (
-    FREE,
-    FREE_FOR_ONE,
-    Count,
-    Obstacle,
-    RuledOut,
-    count_first,
-    histogram,
-    status_text,
-)
+from stormwright.explain.counts import RuledOut, count_first
+from stormwright.explain.explanation import Explanation, NodeVerdict
 from stormwright.explain.move_costs import MoveCosts
 from stormwright.explain.obstacles import Obstacles
-from stormwright.model import UNPLACED, Assignment, Problem, WorkerSlot
+from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.schedulers.kit.limits import max_executors_per_worker
-
-#: Nodes that are named as the cheapest.
-BEST = 5
-
-
-@dataclass(frozen=True)
-class NodeVerdict:
-    """What stands between an executor and a node, and, of an executor that runs elsewhere, what the move would cost.
-
-    Parameters
-    ----------
-    obstacles
-        Why it cannot take the executor; empty where it can. The first is the one that counts in a histogram.
-    cost_change
-        Weighted tuples/s that the cost would rise by; None for an executor without a slot, and for the node it is on.
-    joins
-        The worker of its topology that the executor would join there; None for a new worker.
-    workers
-        Workers that its topology would have after the move.
-    """
-
-    supervisor: str
-    host: str
-    obstacles: tuple[Obstacle, ...]
-    cost_change: float | None = None
-    joins: WorkerSlot | None = None
-    workers: int | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same for programs."""
-        return {
-            "supervisor": self.supervisor,
-            "host": self.host,
-            "ruled_out_by": [
-                {"kind": o.kind, "text": str(o), "short_by": o.short_by, "unit": o.unit or None} for o in self.obstacles
-            ],
-            "cost_change": self.cost_change,
-            "joins": str(self.joins) if self.joins else None,
-            "workers": self.workers,
-        }
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Where executors of one component stand, which differ in nothing that matters.
-
-    Parameters
-    ----------
-    executors
-        Numbered within the topology.
-    slot
-        Where it runs; None if unplaced.
-    nodes
-        In the problem's order; without the node that it is on.
-    counts
-        The nodes, each under its first obstacle.
-    said
-        What the scheduler itself said of the executor, or else of the topology.
-    reasons, status
-        What it said of the executor, and of the topology.
-    workers_wanted
-        min(W, E) of its topology.
-    shortages
-        What the executors of its topology without a slot lack together, even if each alone would find a node.
-    """
-
-    scheduler: str
-    topology: str
-    component: str
-    executors: tuple[int, ...]
-    slot: WorkerSlot | None
-    nodes: tuple[NodeVerdict, ...]
-    counts: tuple[Count, ...]
-    said: tuple[str, ...]
-    reasons: tuple[str, ...]
-    status: str
-    workers_wanted: int
-    shortages: tuple[str, ...] = ()
-
-    @property
-    def open_nodes(self) -> list[NodeVerdict]:
-        """The nodes that could take it, cheapest first, ties in the problem's order."""
-        return sorted((node for node in self.nodes if not node.obstacles), key=lambda node: node.cost_change or 0.0)
-
-    @property
-    def histogram(self) -> str:
-        """One line: how many nodes are ruled out by what, and how many are not."""
-        return histogram(self.counts, len(self.nodes), FREE if self.slot else FREE_FOR_ONE)
-
-    @property
-    def status_text(self) -> str:
-        """The reasons for an executor without a slot in one line, as Storm's UI shows them."""
-        return status_text(self.scheduler, self.said, self.component, self.counts, len(self.nodes))
-
-    @property
-    def what_matters(self) -> tuple[object, ...]:
-        """All but which executors these are; what differs only by rounding is the same."""
-        costs = tuple(None if node.cost_change is None else round(node.cost_change, 6) for node in self.nodes)
-        alike = (replace(node, cost_change=None) for node in self.nodes)
-        return self.component, self.slot, self.reasons, self.counts, costs, *alike
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same for programs."""
-        return {
-            "topology": self.topology,
-            "component": self.component,
-            "executors": list(self.executors),
-            "slot": str(self.slot) if self.slot else None,
-            "reasons": list(self.reasons),
-            "status": self.status,
-            "workers_wanted": self.workers_wanted,
-            "shortages": list(self.shortages),
-            "histogram": self.histogram,
-            "status_text": None if self.slot else self.status_text,
-            "ruled_out": [
-                {
-                    "kind": count.kind,
-                    "nodes": count.nodes,
-                    "text": str(count),
-                    "short_by": count.short_by,
-                    "unit": count.unit or None,
-                }
-                for count in self.counts
-            ],
-            "best": [node.as_dict() for node in self.open_nodes[:BEST]] if self.slot else [],
-            "nodes": [node.as_dict() for node in self.nodes],
-        }
-
 
 # Asking ------------------------------------------------------------------------------------------
 
@@ -175,6 +39,26 @@ def explain(
     InputError
         There is no such topology or executor, or the executor's topology is not told.
     """
+    return list(explanations(problem, assignment, topology, executor))
+
+
+def explanations(
+    problem: Problem,
+    assignment: Assignment,
+    topology: str | None = None,
+    executor: int | None = None,
+    *,
+    only_unplaced: bool = False,
+) -> Iterator[Explanation]:
+    """As `explain`, one at a time, as each looks at all nodes.
+
+    Parameters
+    ----------
+    problem, assignment, topology, executor
+        As `explain` has them.
+    only_unplaced
+        Whether what runs is left out.
+    """
     state = _State(problem, assignment)
     if topology is None and executor is None:
         chosen = list(enumerate(range(t.num_executors) for t in problem.topologies))
@@ -187,7 +71,8 @@ def explain(
             why = f"{problem.topologies[index].id} has no such executor: {last}"
             raise InputError("--executor", [Fault(why, str(executor))])
         wanted = [(index, list(everyone) if executor is None else [executor])]
-    return [explanation for t, executors in wanted for explanation in state.explain(t, executors)]
+    for t, executors in wanted:
+        yield from state.explain(t, [e for e in executors if not only_unplaced or state.slot(t, e) == UNPLACED])
 
 
 def _find_topology(problem: Problem, name: str | None) -> int:

@@ -124,6 +124,21 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
     assert {each.pause_s.value for each in again.moved} <= {3.0, 6.0}
 
 
+def test_it_tells_why_an_executor_is_where_it_is(nimbus: Nimbus, client: Client) -> None:
+    assert client.explain().explanations == (), "all have slots"
+    name = sorted(nimbus.runs)[0]
+    (found,) = client.explain(name, 1).explanations
+    assert found.slot in {str(slot) for slot in nimbus.runs[name].slots}
+    assert 1 in found.executors
+    assert [each.cost_change for each in found.best] == sorted(each.cost_change for each in found.best)
+    with pytest.raises(InputError, match="no such executor"):
+        client.explain(name, 99)
+    nimbus.lose(name)
+    (lost,) = client.explain(name).explanations[:1]
+    assert lost.slot is None
+    assert "nodes: " in lost.text
+
+
 def test_what_cannot_be_is_told(nimbus: Nimbus, client: Client) -> None:
     with pytest.raises(NotThereError, match="there is no plan 77"):
         client.show("77")

@@ -234,3 +234,13 @@ def test_a_placement_that_is_short_is_told_first(tmp_path: Path) -> None:
         said = browser.get("/").said
         assert "node-0000.example" in said.partition("uses more CPU than it has")[0]
         assert "All is well" not in said
+
+
+def test_a_topology_tells_why_it_is_where_it_is(shop: Browser) -> None:
+    where = next(each for each in shop.get("/topologies").links if each.startswith("/topologies/")) + "/why"
+    assert where in shop.get(where.removesuffix("/why")).links
+    said = shop.get(f"{where}?executor=1").said
+    assert "Executor 1 " in said
+    assert "it could go to" in said
+    assert f"--topology {where.split('/')[2]} --executor 1" in said
+    assert "has no such executor" in shop.get(f"{where}?executor=9999", 400).said

@@ -68,6 +68,11 @@ def _history(desk: Desk, asking: Asking) -> BaseModel:
     return desk.history(_number(asking, "limit", 50, 1), _number(asking, "before", None, 0))
 
 
+def _explain(desk: Desk, asking: Asking) -> BaseModel:
+    topology = next((value for name, value in reversed(asking.query) if name == "topology"), None)
+    return desk.explain(topology, _number(asking, "executor", None, 0))
+
+
 def _revert(desk: Desk, asking: Asking) -> BaseModel:
     text = asking.path["n"]
     if not (text.isascii() and text.isdigit() and len(text) < 19):
@@ -162,6 +167,14 @@ ENDPOINTS: Sequence[Endpoint] = (
         _revert,
         shapes.Told,
         202,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/explain",
+        "Why executors have no slot, all or those of a topology; or why one is where it is.",
+        shapes.Explained,
+        _explain,
+        query={"topology": "its id or name", "executor": "its number within the topology, from 0"},
     ),
     Endpoint("GET", "/v1/modes", "What the service may do by itself.", shapes.Modes, lambda desk, _: desk.modes()),
     Endpoint(

@@ -63,7 +63,7 @@ def openapi(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 
 
 def _parameter(name: str, place: str, text: str) -> dict[str, Any]:
-    kind = "integer" if name in ("n", "limit", "before") else "string"
+    kind = "integer" if name in ("n", "limit", "before", "executor") else "string"
     return {"name": name, "in": place, "required": place == "path", "description": text, "schema": {"type": kind}}
 
 

@@ -26,6 +26,7 @@ from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.ledger import Ledger, judged_shapes
 from stormwright.service.operating.plan_line import plan_line
 from stormwright.service.operating.plans import HALTED, OPEN, PlanRow, Plans
+from stormwright.service.operating.why import explained
 
 log = logging.getLogger(__name__)
 
@@ -137,6 +138,10 @@ class Desk:
         self._keep(plan, Draft(problem, moves, slots, decision.reason, "", decision.promises), "proposed")
         return plan
 
+    def explain(self, topology: str | None, executor: int | None) -> shapes.Explained:
+        """Why executors are where they are; it raises what `explained` raises, or that nothing is known yet."""
+        return explained(self._running(), topology, executor)
+
     def plans(self, states: Collection[str] = (), most: int = 100) -> shapes.Plans:
         """Plans, the newest first."""
         return shapes.Plans(
@@ -222,6 +227,12 @@ class Desk:
 
     # ------------------------------------------------------------------------------------------------------------------
 
+    def _running(self) -> Problem:
+        problem = self._problem()
+        if problem is None:
+            raise ConflictError("Nimbus has not asked yet: try again in 10 s")
+        return problem
+
     def _require_free(self) -> None:
         if self._guard.modes.frozen:
             raise ConflictError(f"everything is frozen: {self._guard.modes.frozen}")
@@ -244,9 +255,7 @@ class Desk:
     def _start(self, row: PlanRow, by: str, reason: str) -> None:
         with self._starting:
             self._require_free()
-            problem = self._problem()
-            if problem is None:
-                raise ConflictError("Nimbus has not asked yet: try again in 10 s")
+            problem = self._running()
             rates = measured_rates(problem) if row.kind == "plan" else None
             if found := changes(orjson.loads(row.relied), problem, {}, rates):
                 raise ConflictError(
@@ -262,10 +271,7 @@ class Desk:
         try:
             if self._plans.row(plan).state != "planning":
                 return  # discarded while others were made
-            problem = self._problem()
-            if problem is None:
-                raise ConflictError("Nimbus has not asked yet: try again in 10 s")
-            self._keep(plan, make(problem), "planned")
+            self._keep(plan, make(self._running()), "planned")
         except StormwrightError as error:
             self._plans.change(plan, ["planning"], "failed", str(error))
         except Exception as error:  # a bug of a scheduler: who waits for the plan is told

@@ -17,7 +17,7 @@ from stormwright.service.http.from_here import from_here
 from stormwright.service.pages import doing
 from stormwright.service.pages.live import Live
 from stormwright.service.pages.seen.known import Known
-from stormwright.service.pages.views import cluster, over_time, overview, plans, topologies, trying
+from stormwright.service.pages.views import cluster, over_time, overview, plans, topologies, trying, why
 from stormwright.service.pages.views.page import Page, Query
 from stormwright.service.pages.writing import ASSETS, HEADERS, asset, written
 
@@ -35,6 +35,7 @@ VIEWS: dict[str, Callable[[Known, Path, Query], Page]] = {
     "/cluster/nodes/{node}": lambda known, path, _: cluster.node(known, path["node"]),
     "/topologies": lambda known, _, query: topologies.topologies(known, query),
     "/topologies/{topology}": lambda known, path, _: topologies.topology(known, path["topology"]),
+    "/topologies/{topology}/why": lambda known, path, query: why.why(known, path["topology"], query),
     "/traffic": lambda known, _, __: over_time.traffic(known),
     "/timeline": lambda known, _, __: over_time.timeline(known),
     "/plans": lambda known, _, __: plans.plans(known),
