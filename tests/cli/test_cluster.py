@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from stormwright.experiments.demo.topologies import TOPOLOGIES
 from stormwright.storm.local import RunningCluster
 
 
-def test_no_cluster_says_how_to_have_one(run, monkeypatch, capsys):
+@pytest.fixture
+def no_cluster(monkeypatch):
     monkeypatch.setattr(RunningCluster, "find", classmethod(lambda cls: None))
+
+
+@pytest.mark.parametrize("verb", [("submit", "diamond"), ("serve",)])
+def test_what_needs_a_cluster_says_how_to_have_one(run, no_cluster, verb):
+    code, _, err = run("cluster", *verb)
+    assert code == 2
+    assert "no local cluster is up: `stormwright cluster up` starts one" in err
+
+
+def test_help_names_every_kind_of_topology(run):
+    _, out, _ = run("cluster", "submit", "--help")
+    assert all(kind in out for kind in TOPOLOGIES)
+
+
+def test_what_is_no_topology_is_told(run, monkeypatch):
+    monkeypatch.setattr(RunningCluster, "find", classmethod(lambda cls: SimpleNamespace(service_url="http://x")))
+    code, _, err = run("cluster", "submit", "diamnd", "star:rate")
+    assert code == 2
+    assert "KIND[0]: no topology called 'diamnd'; did you mean diamond?" in err
+    assert "KIND[1]: 'rate' is not key=value" in err
+
+
+def test_no_cluster_says_how_to_have_one(run, no_cluster, capsys):
     with pytest.raises(SystemExit, match="1"):
         run("cluster", "status")
     assert capsys.readouterr().out == "no local cluster is up: `stormwright cluster up` starts one\n"

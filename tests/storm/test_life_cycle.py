@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
@@ -29,6 +31,13 @@ def test_up_status_down(place):
     assert found["topologies"] == []
     assert "node2" in place.command("status").stdout
 
+    submitted = place.command("submit", "exclamation:name=tried,workers=1")
+    assert (submitted.returncode, submitted.stdout) == (0, "tried is submitted\n"), submitted.stderr
+    assert [t["name"] for t in json.loads(place.command("status", "--json").stdout)["topologies"]] == ["tried"]
+    twice = place.command("submit", "exclamation:name=tried")
+    assert twice.returncode == 2
+    assert "already exists" in twice.stderr
+
     again = place.command("up")
     assert again.returncode == 2
     assert "a local cluster is up already" in again.stderr
@@ -37,6 +46,21 @@ def test_up_status_down(place):
     down = place.command("down")
     assert down.returncode == 0
     assert not place.processes()
+    assert not list(place.directory.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_service_for_it_is_there_and_ends(place, eventually):
+    assert place.command("up", "--nodes", "1").returncode == 0
+    serving = place.start(*place.argv("serve"))
+    lines = iter(serving.stdout.readline, "")
+    address = next(re.findall(r"serving at (\S+),", line)[0] for line in lines if "serving at" in line)
+    eventually(lambda: urllib.request.urlopen(f"{address}/v1/status").status == 200, "it answers")  # noqa: S310
+    serving.send_signal(signal.SIGTERM)
+    assert serving.wait(60) == 0
+    assert place.command("status").returncode == 0, "the cluster goes on"
+    assert place.command("down").returncode == 0
     assert not list(place.directory.iterdir())
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,13 +14,18 @@ from stormwright.cli import options
 from stormwright.cli.lines import say, say_lines
 from stormwright.cli.output import print_table, text_table
 from stormwright.cli.progress import shown
+from stormwright.errors import ClusterError, Fault, InputError
+
+if TYPE_CHECKING:
+    from stormwright.client.shapes import Mode
+    from stormwright.storm.local import RunningCluster
 
 _NONE = "no local cluster is up"
 
 
 @click.group(cls=options.Verbs)
 def command() -> None:
-    """Bring a real Storm cluster up on this machine, look at it, and take it down."""
+    """Bring a real Storm cluster up on this machine, try things on it, and take it down."""
 
 
 @command.command()
@@ -85,6 +92,99 @@ def down(as_json: bool) -> None:
         click.echo(json.dumps({"was_up": was_up}))
     else:
         say("the local cluster is down; nothing of it is left" if was_up else _NONE)
+
+
+@command.command()
+@click.argument("kinds", nargs=-1, required=True, metavar="KIND[:KEY=VALUE,…]…")
+@click.option("--probe-ms", default=1000, show_default=True, type=click.IntRange(100), help="From record to record.")
+def submit(kinds: tuple[str, ...], probe_ms: int) -> None:
+    """Run topologies on it that come with stormwright, with the probe that measures them.
+
+    A KIND is word-count, exclamation, rolling-top-words, reference, linear, diamond, star, page-load, processing,
+    advertising or sol. Keys are those of the topology, such as name, workers and rate: word-count:name=words,workers=3.
+    """
+    from stormwright.experiments.demo.topologies import parse_submissions
+
+    cluster, submissions = _found(), parse_submissions(kinds, "KIND")
+    conf = {"stormwright.probe.service.url": cluster.service_url, "stormwright.probe.interval.ms": probe_ms}
+    for submission in submissions:
+        cluster.run_topology(submission.main_class, submission.arguments(), conf)
+        say(f"{submission.name} is submitted")
+
+
+@command.command()
+@options.scheduler
+@options.parameters
+@options.anew("anew for those that are adaptive by their source and do not move what runs by themselves, else keep")
+@click.option("--objective", type=click.Choice(["throughput", "latency", "nodes", "traffic"]), help="As of `serve`.")
+@click.option(
+    "--mode", type=click.Choice(["observe", "suggest", "auto"]), help="What it does by itself, as of `serve`."
+)
+@click.option(
+    "--state",
+    "state_dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory of the service.  [default: one that goes with the cluster]",
+)
+def serve(
+    scheduler_name: str,
+    assignments: tuple[str, ...],
+    anew: bool | None,
+    objective: str | None,
+    mode: Mode | None,
+    state_dir: Path | None,
+) -> None:
+    """Run the service for it, with the dashboard at its address, until Ctrl-C."""
+    from stormwright.alone import alone
+    from stormwright.cli.deciding import decided_by
+    from stormwright.cli.serve import LOCK, end_at_signals
+    from stormwright.cli.triggers import by_goal, told_triggers
+    from stormwright.experiments.live_trials import LiveTrials
+    from stormwright.schedulers.kit.resolve import rules_in
+    from stormwright.service.settings import ServiceSettings
+    from stormwright.service.wiring import Service
+
+    cluster, faults = _found(), list[Fault]()
+    scheduler, objective, adapts = decided_by(scheduler_name, assignments, objective, anew, faults)
+    if faults:
+        raise InputError("cluster serve", faults)
+    say("starting the service, and Spark in it: that takes some seconds")
+    state, stop = state_dir or cluster.plan.work / "service", threading.Event()
+    settings = ServiceSettings(
+        state,
+        cluster.service_host,
+        cluster.service_port,
+        mode=mode,
+        rules=rules_in(assignments),
+        triggers=told_triggers(scheduler, assignments, objective, None),
+        objective=objective,
+        adapts=adapts,
+    )
+    gateway, deciders = cluster.gateway_command(), by_goal(scheduler_name, assignments, anew)
+    with (
+        alone(state, f"{state}: another service uses it: stop that, or name another --state", LOCK),
+        shown(),
+        Service(settings, scheduler, scheduler_name, gateway, deciders, LiveTrials()) as service,
+    ):
+        end_at_signals(stop)
+        say(f"serving at {cluster.service_url}, which a browser shows; Ctrl-C ends it, and the cluster goes on")
+        service.run(stop)
+
+
+def _found() -> RunningCluster:
+    """The cluster that is up.
+
+    Raises
+    ------
+    ClusterError
+        None is.
+    """
+    from stormwright.storm.local import RunningCluster
+
+    cluster = RunningCluster.find()
+    if cluster is None:
+        raise ClusterError(f"{_NONE}: `stormwright cluster up` starts one")
+    return cluster
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -202,7 +202,7 @@ def _serve(made: Prepared, address: str) -> None:
     if context.params["config_file"] or not sys.stdin.isatty():
         signal.signal(signal.SIGHUP, lambda *_: again.set())
     with Service(made.settings, made.scheduler, made.name, made.gateway, made.deciders, LiveTrials()) as service:
-        _end_at_signals(stop)
+        end_at_signals(stop)
         Again(context.command, given(), context.params, service).start(again)
         log.info("serving at %s", address)
         if why := why_nothing_moves(made.name, made.scheduler):
@@ -210,7 +210,7 @@ def _serve(made: Prepared, address: str) -> None:
         service.run(stop)
 
 
-def _end_at_signals(stop: threading.Event) -> None:
+def end_at_signals(stop: threading.Event) -> None:
     """Once Spark has started, which sets a handler of its own."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

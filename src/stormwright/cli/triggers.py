@@ -48,7 +48,7 @@ def told_otherwise(scheduler: Scheduler, settings: Sequence[str]) -> list[Fault]
     """Faults of triggers that ``--set`` says and that an option of the verb that runs says otherwise."""
     context, faults = click.get_current_context(), []
     for trigger, value in _set(scheduler, settings).items():
-        by_option = context.params[trigger]
+        by_option = context.params.get(trigger, value)
         if context.get_parameter_source(trigger) is not ParameterSource.DEFAULT and by_option != value:
             told = f"says {value:g}, and {_OPTIONS[trigger]} says {by_option:g}: name one of them"
             faults.append(Fault(told, f"--set {trigger}"))

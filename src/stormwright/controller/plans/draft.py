@@ -110,7 +110,10 @@ def drafted(problem: Problem, scheduler: Scheduler, wish: Wish, stay: Mapping[st
     found = {goal: each.of(slots) for goal, each in outlooks.items()}
     if why := _not_worth(found, wish):
         return Draft(problem, MovePlan((), plan.left), now, why=why)
-    return _draft(problem, plan, slots, outlooks[wish.goals[0]], "; ".join(each.text for each in found.values()))
+    gain = "; ".join(each.text for each in found.values())
+    if problem.load is None:
+        gain += "; no load was measured, so it is assumed"
+    return _draft(problem, plan, slots, outlooks[wish.goals[0]], gain)
 
 
 def _check(problem: Problem, wish: Wish) -> None:

@@ -28,12 +28,11 @@ def submit(settings: DemoSettings, cluster: RunningCluster, service: Service) ->
     """Submit the topologies; their names → ids, once every executor reports."""
     for submission in settings.submissions:
         log.info("submitting %s", submission.name)
-        args = {"name": submission.name, **submission.args}
         conf = {
             "stormwright.probe.service.url": cluster.service_url,
             "stormwright.probe.interval.ms": settings.probe_interval_ms,
         }
-        cluster.run_topology(submission.main_class, [f"{key}={value}" for key, value in args.items()], conf)
+        cluster.run_topology(submission.main_class, submission.arguments(), conf)
     wanted = {submission.name for submission in settings.submissions}
     deadline = time.monotonic() + FIRST_REPORT_S
     while time.monotonic() < deadline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stormwright.errors import Fault, InputError, nearest
@@ -14,6 +15,10 @@ class Submission:
     name: str
     main_class: str
     args: dict[str, str] = field(default_factory=dict)
+
+    def arguments(self, **others: str) -> list[str]:
+        """What the class is called with; `others` where it has not been told them itself."""
+        return [f"{key}={value}" for key, value in {"name": self.name, **others, **self.args}.items()]
 
 
 #: Those that one class builds, from a description that its argument ``shape`` names.
@@ -28,8 +33,15 @@ TOPOLOGIES = {
 }
 
 
-def parse_submissions(specs: list[str]) -> list[Submission]:
+def parse_submissions(specs: Sequence[str], said_by: str = "--topology") -> list[Submission]:
     """Read ``KIND[:key=value,…]`` texts; a topology that gives no ``name`` is called after its kind and number.
+
+    Parameters
+    ----------
+    specs
+        The texts.
+    said_by
+        What errors call them.
 
     Raises
     ------
@@ -40,7 +52,7 @@ def parse_submissions(specs: list[str]) -> list[Submission]:
     submissions: list[Submission] = []
     for number, spec in enumerate(specs):
         kind, _, rest = spec.partition(":")
-        path = f"--topology[{number}]"
+        path = f"{said_by}[{number}]"
         if kind not in TOPOLOGIES:
             near = nearest(kind, TOPOLOGIES)
             hint = f"; did you mean {near}?" if near else f"; there are {', '.join(TOPOLOGIES)}"
@@ -57,5 +69,5 @@ def parse_submissions(specs: list[str]) -> list[Submission]:
             faults.append(Fault(f"a second topology called {name!r}", path))
         submissions.append(Submission(name, TOPOLOGIES[kind], args))
     if faults:
-        raise InputError("--topology", faults)
+        raise InputError(said_by, faults)
     return submissions

@@ -240,14 +240,14 @@ class ClusterLab:
     def _submit(self, cell: Cell, submission: Submission, name: str) -> None:
         wanted = self.placing.wanted.get(name)
         workers = cell.block.workers if wanted is None else len(set(wanted))
-        args = {"name": name, "workers": str(workers), **submission.args}
+        arguments = replace(submission, name=name).arguments(workers=str(workers))
         conf = {
             "stormwright.probe.service.url": self.cluster.service_url,
             "stormwright.probe.interval.ms": PROBE_MS,
             "stormwright.rate.file": str(self.rate_file),
             **cell.block.conf,
         }
-        self.cluster.run_topology(submission.main_class, [f"{key}={value}" for key, value in args.items()], conf)
+        self.cluster.run_topology(submission.main_class, arguments, conf)
 
     def _reporting(self, names: Sequence[str]) -> Problem:
         """The problem of these topologies alone, once all their workers have told twice."""
