@@ -280,8 +280,20 @@ def test_a_refusal_of_nimbus_resumes_the_spouts(move: Step, bridge: Bridge, tall
 def test_what_does_not_report_is_left_alone(move: Step, bridge: Bridge, pauses: Pauses) -> None:
     storm = FakeStorm(Tally())
     with pytest.raises(MoveError, match="1 of 1 workers do not report"):
-        run(move, storm, bridge, Tally(), pauses)
+        run(move, storm, bridge, Tally(), pauses, MoveLimits(heard_s=0.1))
     assert storm.calls == []
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(MoveError, match="1 of 1 workers do not report"):
+        run(move, storm, bridge, Tally(), pauses, stop=stop)
+
+
+def test_a_service_that_has_just_started_waits_until_workers_report(move: Step, bridge: Bridge, pauses: Pauses) -> None:
+    tally = Tally()
+    storm = FakeStorm(tally)
+    first = record("t-1-0", "n0", 0, tasks=(1, 4), length_ms=20, trees=10)
+    threading.Timer(0.3, tally.add, [[first]]).start()
+    assert run(move, storm, bridge, tally, pauses).complete
 
 
 def test_what_somebody_else_has_paused_is_left_alone(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:

@@ -91,13 +91,14 @@ class Mover:
             Nimbus refused a call; the spouts are resumed before it is passed on.
         """
         moves, names = step.moves, ", ".join(move.topology.name for move in step.moves)
-        self._check_movable(moves)
+        stop = stop or threading.Event()
+        self._check_movable(moves, stop)
         clock = self._tally.clock
         started_ms, begin = _ms(clock.time()), clock.monotonic()
         log.info("%s: pausing spouts", names)
         # Whatever goes wrong, a topology is never left paused.
         with self._pauses.around([move.topology.name for move in moves], self._nimbus.activate):
-            self._drain(moves, stop or threading.Event())
+            self._drain(moves, stop)
             drained = clock.monotonic()
             workers = sum(len(move.started_workers) for move in moves)
             log.info("%s: drained in %.1f s, swapping %d workers", names, drained - begin, workers)
@@ -114,18 +115,26 @@ class Mover:
         tell(reports, names, clock.monotonic() - begin)
         return reports
 
-    def _check_movable(self, moves: Sequence[TopologyMove]) -> None:
+    def _check_movable(self, moves: Sequence[TopologyMove], stop: threading.Event) -> None:
         status = {topology["id"]: topology["status"] for topology in self._nimbus.cluster()["topologies"]}
         for move in moves:
             name = move.topology.id
             if status.get(name, "gone") != ACTIVE:
                 # Somebody else has paused or is moving it; to resume it is theirs as well.
                 raise MoveError(f"{name} is {status.get(name, 'gone')}, only what is {ACTIVE} is moved")
-            unheard = self._tally.unheard(name, move.before.slots)
-            if unheard:
+            if unheard := self._unheard(move, stop):
                 # It could not be seen whether its tuple trees are through.
                 all_workers = len(move.before.slots)
                 raise MoveError(f"{name}: {len(unheard)} of {all_workers} workers do not report; nothing was moved")
+
+    def _unheard(self, move: TopologyMove, stop: threading.Event) -> list[tuple[str, int]]:
+        """Workers that do not report; in a service that has only started they are waited for."""
+        until = self._tally.began_s + self._limits.heard_s
+        while unheard := self._tally.unheard(move.topology.id, move.before.slots):
+            if stop.is_set() or self._tally.clock.monotonic() >= until:
+                break
+            self._tally.wait(_POLL_S)
+        return unheard
 
     def _drain(self, moves: Sequence[TopologyMove], stop: threading.Event) -> None:
         limit_s = self._limits.drain_s

@@ -18,6 +18,8 @@ class MoveLimits:
 
     Parameters
     ----------
+    heard_s
+        From when a service starts until all workers report to it: what it moves before waits for that.
     drain_s
         For the pending tuple trees to be acked; past it the move is given up and the topology runs on. More than
         twice Storm's message timeout of 30 s, so that a tree that was lost before has failed by then.
@@ -26,6 +28,7 @@ class MoveLimits:
         report says so.
     """
 
+    heard_s: float = 60.0
     drain_s: float = 75.0
     swap_s: float = 60.0
 

@@ -94,7 +94,8 @@ class WorkerTally:
 class Tally:
     """Counts per worker, and, if asked for, the newest records; safe to use from several threads.
 
-    A worker that has not been heard of for `FORGOTTEN_S` is remembered only in the sums of its topology.
+    A worker that has not been heard of for `FORGOTTEN_S` is remembered only in the sums of its topology. `began_s` is
+    since when it counts (`Clock.monotonic`).
 
     Parameters
     ----------
@@ -110,6 +111,7 @@ class Tally:
         self._workers: dict[WorkerId, WorkerTally] = {}
         self._forgotten: dict[str, WorkerTally] = {}
         self._next_sweep = 0.0
+        self.began_s = clock.monotonic()
         self._records: deque[Record] = deque(maxlen=MAX_RECORDS)
         self._changed = threading.Condition()
 
