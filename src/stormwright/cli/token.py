@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stormwright.service.access.tokens import Tokens
 
 _DAY_MS = 86_400_000
-_ROLES = ("viewer", "operator", "approver", "bridge")
+_ROLES = ("viewer", "operator", "approver", "bridge", "probe")
 
 
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,7 +54,7 @@ def command() -> None:
     type=click.Choice(_ROLES),
     required=True,
     help="viewer reads; operator also plans, applies, reverts and says modes; approver reads, and applies or discards "
-    "what others have planned; bridge is Nimbus and the probes.",
+    "what others have planned; bridge is Nimbus and the probes, probe those alone.",
 )
 @click.option("--expires", "days", type=options.DAYS, metavar="DAYS", help="End by itself after so many.")
 @_where

@@ -214,6 +214,10 @@ class Service:
             modes = self.guard.modes.model_dump() | {"default": mode}
             self.guard.change(ModesChange(**modes, by="serve", reason="its configuration was read again"))
 
+    def renew(self) -> None:
+        """Show the certificate that its files have now; it raises what `HttpServer.renew` raises."""
+        self._http.renew()
+
     def status(self) -> ServiceStatus:
         """What the status page and the metrics show."""
         memory, history = self.memory, self._history.status()

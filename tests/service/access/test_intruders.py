@@ -21,7 +21,7 @@ from tests.service.access.guarded import Guarded, guarded, until
 
 #: What is open to everybody, what is Nimbus's and the probes', and what is done with the plans of others.
 OPEN = {("GET", "/assets/{name}"), ("GET", "/login"), ("POST", "/login"), ("GET", "/v1/health")}
-OF_BRIDGE = {("POST", "/v1/schedule"), ("POST", "/v1/perflog")}
+OF_BRIDGE = {("POST", "/v1/schedule"): {"bridge"}, ("POST", "/v1/perflog"): {"bridge", "probe"}}
 OF_APPROVERS = {("POST", f"/v1/plans/{{plan}}/{does}") for does in ("apply", "stop", "resume", "discard")} | {
     ("PUT", "/v1/modes"),
     ("POST", "/plans/{plan}/{button}"),
@@ -50,7 +50,7 @@ def routes(service: Guarded) -> list[tuple[str, str]]:
 def roles_of(method: str, path: str) -> set[str]:
     """Who may, written down here once more."""
     if (method, path) in OF_BRIDGE:
-        return {"bridge"}
+        return OF_BRIDGE[method, path]
     if method == "GET" or (method, path) in OF_ALL:
         return {"viewer", "operator", "approver"}
     return {"operator", "approver"} if (method, path) in OF_APPROVERS else {"operator"}
@@ -96,7 +96,7 @@ def test_every_role_may_what_it_may_and_nothing_else(service: Guarded) -> None:
             else:
                 assert status == 403, (method, path, role, status)
                 assert role in orjson.loads(body)["error"]
-    assert service.delivered == [b""]
+    assert service.delivered == [b"", b""]
     service.delivered.clear()
 
 
@@ -119,7 +119,8 @@ def test_a_delivery_on_its_short_way_is_let_in_by_its_token_only(service: Guarde
     assert service.as_role("bridge", "POST", "/v1/perflog", b"no\n", origin="http://evil.example")[0] == 403
     assert service.delivered == []
     assert service.as_role("bridge", "POST", "/v1/perflog", b"yes\n")[0] == 204
-    assert service.delivered == [b"yes\n"]
+    assert service.as_role("probe", "POST", "/v1/perflog", b"too\n")[0] == 204
+    assert service.delivered == [b"yes\n", b"too\n"]
     service.delivered.clear()
 
 

@@ -13,7 +13,7 @@ import orjson
 
 from stormwright.service.access.audit import Audit
 from stormwright.service.access.limits import Rate
-from stormwright.service.access.roles import BRIDGE_PATHS, LOGIN, LOGOUT, Visitor, allowed
+from stormwright.service.access.roles import BRIDGE_PATHS, DELIVER, LOGIN, LOGOUT, Visitor, allowed
 from stormwright.service.access.sessions import COOKIE, SECURE_COOKIE, Sessions, cookie_of
 from stormwright.service.access.settings import AccessSettings, is_loopback
 from stormwright.service.access.tokens import Tokens
@@ -116,7 +116,7 @@ class Door:
             return True
         secret = _secret(headers)
         visitor = self.tokens.visitor(self.tokens.whose(secret)) if secret else None
-        return visitor is not None and visitor.role == "bridge"
+        return visitor is not None and visitor.role in DELIVER
 
     def around(self, app: App) -> App:
         """An app that only those ask who may. It finds who asks in the scope's ``visitor`` (None where nobody is asked
@@ -181,7 +181,7 @@ class Door:
 
     def _who(self, path: str) -> str:
         if self._certificates and path in BRIDGE_PATHS:
-            return "show a certificate: stormwright.tls.keystore"
+            return "show a certificate: stormwright.tls.cert and stormwright.tls.key"
         return _WHO
 
     def _visitor(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[Visitor | None, str]:

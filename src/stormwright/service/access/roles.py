@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Role = Literal["viewer", "operator", "approver", "bridge"]
+Role = Literal["viewer", "operator", "approver", "bridge", "probe"]
 
 #: Role → what it may, for people.
 ROLES: dict[Role, str] = {
@@ -14,6 +15,7 @@ ROLES: dict[Role, str] = {
     "operator": "reads, makes plans, applies and reverts them, and says modes",
     "approver": "reads, and applies, stops, resumes or discards what others have planned",
     "bridge": "asks for placements as Nimbus does, and delivers as probes do, and nothing else",
+    "probe": "delivers as probes do, and nothing else: workers run what users of the cluster wrote",
 }
 
 Roles = frozenset[Role]
@@ -21,10 +23,12 @@ Roles = frozenset[Role]
 _READ: Roles = frozenset({"viewer", "operator", "approver"})
 _APPROVE: Roles = frozenset({"operator", "approver"})
 _CHANGE: Roles = frozenset({"operator"})
-_BRIDGE: Roles = frozenset({"bridge"})
 
-#: Where Nimbus asks and probes deliver.
-BRIDGE_PATHS = frozenset({"/v1/schedule", "/v1/perflog"})
+#: Who may deliver.
+DELIVER: Roles = frozenset({"bridge", "probe"})
+
+#: Where Nimbus asks and probes deliver → who may.
+BRIDGE_PATHS: Mapping[str, Roles] = {"/v1/schedule": frozenset({"bridge"}), "/v1/perflog": DELIVER}
 
 #: What anybody may see: whether somebody is there at all, and the page that asks for a token with what it looks like.
 LOGIN, HEALTH, LOGOUT = "/login", "/v1/health", "/logout"
@@ -58,7 +62,7 @@ def allowed(method: str, path: str) -> Roles | None:
     What is not listed is a reading where nothing is sent, and else a change: a new path is never open by mistake.
     """
     if path in BRIDGE_PATHS:
-        return _BRIDGE
+        return BRIDGE_PATHS[path]
     if path in _OPEN or (method in ("GET", "HEAD") and _ASSETS.fullmatch(path)):
         return None
     if method in ("GET", "HEAD") or path == LOGOUT:

@@ -47,7 +47,7 @@ class ProbeProtocol(HttpToolsProtocol):
         transport.max_size = READ_BYTES
         super().connection_made(transport)
         self._certified = certified(transport)
-        self.open_connections.opened(transport)
+        self.open_connections.opened(transport, self.client or NOBODY)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -59,12 +59,14 @@ class ProbeProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._body = None
         self._hold()
-        self.open_connections.closed(self.transport)
+        self.open_connections.closed(self.transport, self.client or NOBODY)
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
         if self._unanswered:
             self._last = True
+        elif self._idle_with_tls():
+            self.transport.abort()  # the other side may take long to answer the farewell of TLS
         else:
             super().shutdown()
 
@@ -102,6 +104,11 @@ class ProbeProtocol(HttpToolsProtocol):
             self._body, self._last = None, True
             self._hold()
             self._answer(Refusal(503, "parts of too many other deliveries are here: try again"))
+
+    def _idle_with_tls(self) -> bool:
+        idle = self.cycle is None or self.cycle.response_complete
+        open_still = self.scheme == "https" and not self.transport.is_closing()
+        return idle and open_still and not self.transport.get_write_buffer_size()
 
     def _is_delivery(self) -> bool:
         if self.url != PERFLOG or self.parser.get_method() != b"POST":

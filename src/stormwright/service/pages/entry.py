@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from stormwright.errors import InputError, NotAllowedError
 from stormwright.service.access.door import Door, address_of, visitor_of
-from stormwright.service.access.roles import LOGIN, LOGOUT
+from stormwright.service.access.roles import DELIVER, LOGIN, LOGOUT
 from stormwright.service.access.sessions import LASTS_S, cookie_of
 from stormwright.service.http.bodies import Bodies
 from stormwright.service.http.from_here import from_here
@@ -54,7 +54,7 @@ class Entry:
             return _page(following, "another site has sent this form: nothing was done", 403)
         found = door.tokens.whose(token) if door.tokens and token else None
         visitor = door.tokens.visitor(found) if door.tokens else None
-        if found is None or visitor is None or door.sessions is None or visitor.role == "bridge":
+        if found is None or visitor is None or door.sessions is None or visitor.role in DELIVER:
             if wait_s := door.failures.wait_s(address):
                 answer = _page(following, f"too many tokens that are none: try again in {wait_s:.0f} s", 429)
                 answer.headers["retry-after"] = f"{wait_s + 1:.0f}"
