@@ -75,6 +75,22 @@ def test_verbs_send_the_token_that_they_are_told(run: Any, tmp_path: Path, monke
         assert run("mode", "auto", "--service", address)[0] == 2, "the file goes before"
 
 
+def test_changes_and_refusals_are_listed(run: Any, tmp_path: Path) -> None:
+    with guarded(tmp_path) as service:
+        service.as_role("operator", "POST", "/v1/plans", {"reason": "before the sale"})
+        service.as_role("viewer", "POST", "/v1/plans", {"reason": "mine"})
+    with (tmp_path / "audit.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"at": "cut off')
+    code, out, _ = run("history", "--audit", tmp_path)
+    assert code == 0
+    assert [text in out for text in ("before the sale", "operator", "127.0.0", "viewer is viewer", "403")] == [True] * 5
+    found = json.loads(run("history", "--audit", tmp_path, "--json", "--limit", 1)[1])["audit"]
+    assert [(each["who"], each["status"]) for each in found] == [("viewer", 403)]
+    assert run("history", "--audit", tmp_path / "none")[0] == 2
+    (tmp_path / "new").mkdir()
+    assert run("history", "--audit", tmp_path / "new", "--json")[0] == 0
+
+
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff", b"two words", "tök".encode(), None])
 def test_a_file_that_holds_no_token_is_told(run: Any, tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "token"
