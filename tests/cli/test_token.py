@@ -100,3 +100,17 @@ def test_a_file_that_holds_no_token_is_told(run: Any, tmp_path: Path, content: b
     assert code == 2
     assert "token" in err
     assert "Traceback" not in err
+
+
+def test_doctor_tells_of_a_token_that_nimbus_cannot_read(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STORM_CONF_DIR", raising=False)
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "storm.yaml").write_text(f"stormwright.token.file: {tmp_path}/none\n", encoding="utf-8")
+    _, out, _ = run("doctor", "--storm-home", tmp_path, "--service", "http://127.0.0.1:1", "--json")
+    (found,) = [each for each in json.loads(out)["checks"] if each["check"] == "who Nimbus is"]
+    assert (found["verdict"], found["text"]) == (
+        "wrong",
+        f"stormwright.token.file {tmp_path}/none: No such file or directory",
+    )

@@ -32,6 +32,9 @@ _MOST_BYTES = 64 * 2**20
 
 _JAR = "stormwright-storm-*.jar"
 
+#: Keys of storm.yaml that name files by which Nimbus and the service know each other.
+_CREDENTIALS = ("stormwright.token.file", "stormwright.tls.ca", "stormwright.tls.cert", "stormwright.tls.key")
+
 
 def gathered(storm_home: Path | None, address: str) -> Facts:
     """Facts of this machine, of the Storm installation (None: there is none here), and of the service.
@@ -85,7 +88,16 @@ def _installation(home: Path) -> Installation:
         yaml_path=str(path_of(home)),
         conf=conf,
         nimbus={f"{host}:{port}": _connects(host, port) for host, port in seeds_of(conf)} if conf is not None else {},
+        credentials={key: _unreadable(str(conf[key])) for key in _CREDENTIALS if conf and conf.get(key)},
     )
+
+
+def _unreadable(path: str) -> str:
+    try:
+        Path(path).open("rb").close()
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    return ""
 
 
 def _jar(path: Path) -> Jar:
@@ -111,7 +123,7 @@ def _service(address: str) -> Service:
     except (OSError, HTTPException) as error:
         return Service(address, why_not=f"no answer ({error or type(error).__name__})")
     if code in (401, 403):
-        return Service(address, why_not=str(_object(body).get("error")))
+        return Service(address, why_not=str(_object(body).get("error")), asks=True)
     told = re.fullmatch(r"stormwright (\S+)", str(_object(body).get("service")))
     if told is None:
         return Service(address, why_not=f"answers with status {code}, and not as stormwright does")
