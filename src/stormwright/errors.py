@@ -11,6 +11,7 @@
     │   └── MoveStoppedError      as whoever moves is being stopped: nothing has failed
     ├── NotThereError            there is nothing of the name that was asked for
     ├── ConflictError            what is asked cannot be done as things are now
+    ├── NotAllowedError          whoever asks may not do what is asked
     ├── HookError                 the operator's program or function for failures failed or took too long
     └── SchedulerError            a scheduler that is not ours failed; the message has its own cause
 """
@@ -108,6 +109,10 @@ class NotThereError(StormwrightError):
 
 class ConflictError(StormwrightError):
     """What is asked cannot be done as things are now; the message says what has to be different."""
+
+
+class NotAllowedError(StormwrightError):
+    """Whoever asks may not do what is asked."""
 
 
 class HookError(StormwrightError):

@@ -17,6 +17,8 @@ import yaml
 
 from stormwright import __version__
 from stormwright.cli.serve import command as serve
+from stormwright.service.access.roles import HEALTH, allowed
+from stormwright.service.access.settings import is_loopback
 from tests.deploy.exposed import DEPLOY
 
 ROOT = DEPLOY.parent
@@ -168,6 +170,27 @@ def test_storms_of_compose_know_each_other_and_the_service():
     assert {*conf["storm.zookeeper.servers"], *conf["nimbus.seeds"]} <= set(services)
     assert conf["stormwright.service.url"] == f"http://stormwright:{the('EXPOSE')}"
     assert conf["storm.scheduler"] == "stormwright.PlacementScheduler"
+
+
+# Who may ask ----------------------------------------------------------------------------------------------------------
+
+
+def test_nobody_is_left_unasked_but_where_that_is_said():
+    (start,) = unit()["ExecStart"]
+    compose = of_yaml(DOCKER / "compose.yaml")["services"]["stormwright"]["command"]
+    asking = {"unit": shlex.split(start)[2:], "image": json.loads(the("CMD"))[1:], "compose": compose[1:]}
+    told = {name: options_of(arguments) for name, arguments in asking.items()}
+    assert not any(is_loopback(each["host"]) for each in told.values())
+    assert {name for name, each in told.items() if each.get("without_authentication")} == {"compose"}
+    assert not VALUES["access"]["withoutAuthentication"]
+    assert '{{- fail "access.tokensSecret' in TEMPLATES
+
+
+def test_what_looks_after_it_needs_no_token():
+    paths = re.findall(r"path: (\S+)\n +port: http", TEMPLATES)
+    assert paths == [HEALTH] * 3
+    assert HEALTH in the("HEALTHCHECK")
+    assert allowed("GET", HEALTH) is None
 
 
 # Kubernetes -----------------------------------------------------------------------------------------------------------

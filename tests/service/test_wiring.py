@@ -13,6 +13,9 @@ from stormwright.errors import StormwrightError
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service import wiring
+from stormwright.service.access.door import Door
+from stormwright.service.access.settings import AccessSettings
+from stormwright.service.access.tokens import Tokens
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
 from tests.schedulers.builders import load, nodes, problem, topology
@@ -62,6 +65,19 @@ def test_told_other_things_while_it_runs_it_takes_over_those_that_can_change(tmp
     assert service.settings == replace(told, port=0), "where it listens stays"
     assert service.guard.modes.default == "suggest"
     assert service.desk.history(1).done[0].who == "serve"
+
+
+def test_whom_the_settings_let_in_the_server_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[object] = []
+    server = wiring.HttpServer
+    monkeypatch.setattr(wiring, "HttpServer", lambda *of: [given.extend(of), server(*of)][1])
+    tokens = Tokens(tmp_path / "tokens.json")
+    secret = tokens.create("nimbus", "bridge")
+    settings = ServiceSettings(tmp_path, "127.0.0.1", 0, access=AccessSettings(tokens.path))
+    Service(settings, make_scheduler("online"), "online", [])
+    (door,) = [each for each in given if isinstance(each, Door)]
+    assert door.delivers({b"authorization": f"Bearer {secret}".encode()}, "")
+    assert not door.delivers({}, "")
 
 
 def test_metrics_have_modes_plans_and_when_nimbus_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

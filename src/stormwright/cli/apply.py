@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stormwright.cli import options
+from stormwright.cli.asking import client_of
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.errors import ClusterError
@@ -44,9 +45,7 @@ def command(
 
     Exits with 0 if it is done, 1 if it stopped, waits, or went back.
     """
-    from stormwright.client import Client
-
-    client = Client(address, by)
+    client = client_of(address, by)
     getattr(client, change or "apply")(plan, reason)
     follow(ctx, client.address, by, plan, no_wait, as_json)
 
@@ -68,9 +67,8 @@ def follow(ctx: click.Context, address: str, by: str, plan: str, no_wait: bool, 
         Print how it ended as JSON.
     """
     from stormwright.cli.plans import judged_lines, progress_line
-    from stormwright.client import Client
 
-    client, told = Client(address, by), ""
+    client, told = client_of(address, by), ""
     found: Plan | None
     while True:
         try:

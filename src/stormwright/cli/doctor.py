@@ -25,6 +25,7 @@ from stormwright.errors import MissingDependencyError
     metavar="URL",
     help="Where `stormwright serve` listens.",
 )
+@options.token
 @options.as_json("Print it as JSON.")
 def command(storm_home: Path | None, address: str, as_json: bool) -> None:
     """Check jar, storm.yaml, versions, connections both ways, clocks and records; each with what to do.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import click
 
 from stormwright.cli import options
+from stormwright.cli.asking import client_of
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.errors import Fault, InputError
@@ -43,10 +44,8 @@ def command(
 
     A WINDOW is as in 22:00-04:00 or Mon-Fri 22:00-04:00. What is not named stays as it is.
     """
-    from stormwright.client import Client
-
     _check(freeze, unfreeze, windows, any_time)
-    client = Client(address, by)
+    client = client_of(address, by)
     modes = client.modes()
     update = {
         "default": default,

@@ -84,6 +84,9 @@ class _OutputPath(click.Path):
         return super().convert("/dev/stdout" if value == "-" else value, param, ctx)
 
 
+#: Where a verb's context has the file of its token.
+TOKEN_FILE = "stormwright.token-file"  # noqa: S105 (a name)
+
 PATH, OUTPUT_PATH = click.Path(path_type=Path), _OutputPath(path_type=Path)
 
 #: Up to a hundred years.
@@ -204,7 +207,7 @@ def anew(default: str) -> Callable[[Function], Function]:
 
 
 def service(function: Function) -> Function:
-    """``--service``, the address of a running one, and ``--by``, who asks it."""
+    """``--service``, the address of a running one, ``--by``, who asks it, and `token`."""
     where = click.option(
         "--service",
         "address",
@@ -215,11 +218,32 @@ def service(function: Function) -> Function:
         metavar="URL",
         help="Where `stormwright serve` listens.",
     )
-    who = click.option("--by", default=_user, show_default="you", help="Who asks, for the history.")
-    return where(who(function))
+    who = click.option("--by", default=user, show_default="you", help="Who asks, for the history.")
+    return where(who(token(function)))
 
 
-def _user() -> str:
+def token(function: Function) -> Function:
+    """``--token-file``, of which `asking.client_of` knows."""
+    kept = click.option(
+        "--token-file",
+        type=PATH,
+        envvar="STORMWRIGHT_TOKEN_FILE",
+        show_envvar=True,
+        expose_value=False,
+        callback=_keep_token_file,
+        help="Who asks, for a service that wants to know: a file with a token.  [default: the token in "
+        "STORMWRIGHT_TOKEN, if there is one]",
+    )
+    return kept(function)
+
+
+def _keep_token_file(context: click.Context, _: click.Parameter, value: Path | None) -> None:
+    if value is not None:
+        context.meta[TOKEN_FILE] = value
+
+
+def user() -> str:
+    """Whose process this is."""
     from getpass import getuser
 
     try:

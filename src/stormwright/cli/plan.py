@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from stormwright.cli import options
+from stormwright.cli.asking import client_of
 from stormwright.cli.output import print_json
 from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
@@ -159,9 +160,7 @@ def _from_environment(ctx: click.Context, fault: Fault) -> bool:
 def _of_service(
     address: str, by: str, reason: str, show: str | None, discard: str | None, wished: dict[str, object]
 ) -> Plan:
-    from stormwright.client import Client
-
-    client = Client(address, by)
+    client = client_of(address, by)
     if show is not None:
         return client.show(show)
     if discard is not None:
@@ -215,9 +214,8 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
 
 def _list(address: str, by: str, as_json: bool) -> None:
     from stormwright.cli.output import print_table, text_table
-    from stormwright.client import Client
 
-    found = Client(address, by).plans()
+    found = client_of(address, by).plans()
     if as_json:
         print_json(found.model_dump(mode="json"))
         return

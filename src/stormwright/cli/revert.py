@@ -6,6 +6,7 @@ import click
 
 from stormwright.cli import options
 from stormwright.cli.apply import follow
+from stormwright.cli.asking import client_of
 
 
 @click.command()
@@ -21,7 +22,5 @@ def command(ctx: click.Context, entry: int, address: str, by: str, reason: str, 
     All that entry N and later ones have moved goes back to where it was before N. Where that cannot be any more, as a
     node is gone, nothing moves, and it is said why. Exits as `stormwright apply` does.
     """
-    from stormwright.client import Client
-
-    client = Client(address, by)
+    client = client_of(address, by)
     follow(ctx, client.address, by, client.revert(entry, reason).id, no_wait, as_json)

@@ -152,6 +152,26 @@ _SECONDS = options.FiniteRange(0, 1e6)
     "--keep-history-days", default=90, show_default=True, type=options.DAYS, help="How long the history is kept."
 )
 @click.option(
+    "--tokens",
+    "tokens_file",
+    type=options.PATH,
+    metavar="FILE",
+    help="Who may ask: a file that `stormwright token` keeps.  [default: tokens.json below --state, where it is]",
+)
+@click.option(
+    "--without-authentication",
+    is_flag=True,
+    help="Ask nobody who he is. Everybody who reaches --host may then move topologies.",
+)
+@click.option("--tls-cert", type=options.PATH, metavar="FILE", help="Certificate, in PEM: HTTPS is spoken.")
+@click.option("--tls-key", type=options.PATH, metavar="FILE", help="Its key, in PEM.")
+@click.option(
+    "--tls-client-ca",
+    type=options.PATH,
+    metavar="FILE",
+    help="Nimbus and probes show certificates of this authority, in PEM; tokens are not enough for them then.",
+)
+@click.option(
     "--log-format",
     type=click.Choice(list(SHAPES)),
     default="text",
@@ -192,6 +212,7 @@ def command(check: bool, log_format: str, **told: Any) -> None:
 
 def _serve(made: Prepared, address: str) -> None:
     """Until a signal ends it."""
+    from stormwright.cli.serving.access import warnings_of
     from stormwright.cli.serving.again import Again
     from stormwright.experiments.live_trials import LiveTrials
     from stormwright.schedulers.anew.anew import why_nothing_moves
@@ -205,6 +226,8 @@ def _serve(made: Prepared, address: str) -> None:
         end_at_signals(stop)
         Again(context.command, given(), context.params, service).start(again)
         log.info("serving at %s", address)
+        for warning in warnings_of(context.params, made.settings.access):
+            log.warning("%s", warning)
         if why := why_nothing_moves(made.name, made.scheduler):
             log.warning("%s", why)
         service.run(stop)

@@ -28,7 +28,9 @@ class Client:
     address
         As in ``http://127.0.0.1:7070``.
     by
-        Who asks, for the history.
+        Who asks, for the history; where a token is needed, its name counts instead.
+    token
+        Says who asks, to a service that wants to know; None for none.
     limit_s
         Seconds that one call may take.
 
@@ -42,10 +44,11 @@ class Client:
         The service cannot be reached, or does not answer as it should.
     """
 
-    def __init__(self, address: str, by: str, limit_s: float = LIMIT_S) -> None:
+    def __init__(self, address: str, by: str, limit_s: float = LIMIT_S, token: str | None = None) -> None:
         scheme, self._host, self._port = _address(address)
         self._connect = HTTPSConnection if scheme == "https" else HTTPConnection
         self._limit_s = limit_s
+        self._headers = bearing(token)
         self.address, self._by = (address if "//" in address else f"http://{address}").strip().rstrip("/"), by
 
     def plan(
@@ -141,7 +144,8 @@ class Client:
         content = None if body is None else _content(body | {"by": self._by})
         connection = self._connect(self._host, self._port, timeout=self._limit_s)
         try:
-            connection.request(method, path, content, {"content-type": "application/json"} if content else {})
+            kind = {"content-type": "application/json"} if content else {}
+            connection.request(method, path, content, kind | self._headers)
             response = connection.getresponse()
             status, answer = response.status, response.read()
         except (OSError, HTTPException) as error:
@@ -164,6 +168,21 @@ class Client:
         if told.faults:
             return InputError(self.address, [Fault(fault.message, fault.path) for fault in told.faults])
         return {404: NotThereError, 409: ConflictError}.get(status, ClusterError)(told.error)
+
+
+def bearing(token: str | None) -> dict[str, str]:
+    """The header that says who asks.
+
+    Raises
+    ------
+    InputError
+        The token is none, and is not shown: it may be one with something to it.
+    """
+    if token is None:
+        return {}
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise InputError("token", [Fault("should be one word, as `stormwright token create` prints it", "$")])
+    return {"authorization": f"Bearer {token}"}
 
 
 def _address(told: str) -> tuple[str, str, int | None]:

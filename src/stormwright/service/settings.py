@@ -14,6 +14,7 @@ from stormwright.controller.reports import MoveLimits
 from stormwright.defaults import STORMS_OWN
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParams
+from stormwright.service.access.settings import AccessSettings
 from stormwright.service.hooks.hook_program import Hook
 from stormwright.service.kept.history import HistorySettings
 
@@ -28,6 +29,8 @@ class ServiceSettings:
         Landing directory, checkpoints and profiles.
     host, port
         Where Nimbus and the probes reach the service.
+    access
+        Who may reach it.
     initial
         Scheduler for topologies without a slot; Storm's own by default.
     mode
@@ -68,4 +71,5 @@ class ServiceSettings:
     budget: MoveBudget = field(default_factory=MoveBudget)
     limits: MoveLimits = field(default_factory=MoveLimits)
     stream: StreamSettings = field(default_factory=StreamSettings)
+    access: AccessSettings = field(default_factory=AccessSettings)
     history: HistorySettings = field(default_factory=HistorySettings)

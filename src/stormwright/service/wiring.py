@@ -31,6 +31,8 @@ from stormwright.schedulers.kit.heeded import cpu_percent
 from stormwright.schedulers.kit.resolve import keeping_what_runs
 from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.schedulers.kit.warm_up import warm_up
+from stormwright.service.access.audit import FILE as AUDIT
+from stormwright.service.access.door import Door
 from stormwright.service.acting import Acting
 from stormwright.service.hooks.failure_hook import FailureHook
 from stormwright.service.http.api import api_routes
@@ -141,15 +143,13 @@ class Service:
         self.intake = Intake(landing, self.tally, self._history, self._calibrating)
         view = self._view
         self._known = Known(Sources(view.problem, self.status, view.age_s, view.unfit, self.desk, trials, clock))
-        routes, pages = api_routes(self.desk), Site(self._known)
+        door = Door.of(settings.access, settings.host, state / AUDIT)
+        routes, pages = api_routes(self.desk), Site(self._known, door)
         figures = Figures(self._known.scene, view.age_s, self.desk.modes, self._state)
-        self._http = HttpServer(
-            make_app(
-                self.bridge, self.intake.take, self.status, view.problem, self.intake.count, routes, pages, figures
-            ),
-            settings.host,
-            settings.port,
+        app = make_app(
+            self.bridge, self.intake.take, self.status, view.problem, self.intake.count, routes, pages, figures
         )
+        self._http = HttpServer(app, settings.host, settings.port, door, settings.access.tls)
         self._gateway_command = gateway_command
         self._closing = ExitStack()
 
@@ -213,6 +213,10 @@ class Service:
         if mode is not None:
             modes = self.guard.modes.model_dump() | {"default": mode}
             self.guard.change(ModesChange(**modes, by="serve", reason="its configuration was read again"))
+
+    def renew(self) -> None:
+        """Show the certificate that its files have now; it raises what `HttpServer.renew` raises."""
+        self._http.renew()
 
     def status(self) -> ServiceStatus:
         """What the status page and the metrics show."""

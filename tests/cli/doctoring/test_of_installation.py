@@ -29,11 +29,22 @@ def test_an_installation_as_it_should_be_has_no_fault():
         checks.jar(STORM, "1.2.3"),
         checks.same_jar(FACTS, STORM),
         checks.scheduler_class(STORM, CONF),
+        checks.credentials(STORM, CONF),
         checks.fallback(CONF),
         checks.monitor_frequency(CONF),
         checks.hook(CONF),
     ]
     assert [(each.verdict, each.fix) for each in found] == [("ok", "")] * len(found)
+
+
+def test_a_file_by_which_nimbus_says_who_it_is_can_be_read():
+    conf = CONF | {"stormwright.token.file": "/t", "stormwright.tls.ca": "/ca"}
+    told = replace(STORM, conf=conf, credentials={"stormwright.token.file": "", "stormwright.tls.ca": ""})
+    found = checks.credentials(told, conf)
+    assert (found.verdict, found.text) == ("ok", "stormwright.token.file /t, stormwright.tls.ca /ca")
+    found = checks.credentials(replace(told, credentials={"stormwright.tls.ca": "/ca: No such file"}), conf)
+    assert (found.verdict, found.text) == ("wrong", "stormwright.tls.ca /ca: No such file")
+    assert "token create" in found.fix
 
 
 @pytest.mark.parametrize(("jars", "said"), [([], "there is none"), ([JAR, replace(JAR, version="1.2.2")], "several")])

@@ -37,6 +37,8 @@ def test_a_service_as_it_should_be_has_no_fault():
 
 def test_both_ways_are_looked_at():
     assert checks.reached(replace(SERVICE, why_not="refused")).verdict == "wrong"
+    found = checks.reached(replace(SERVICE, why_not="say who you are", asks=True))
+    assert (found.verdict, "--token-file" in found.fix) == ("wrong", True)
     assert [checks.nimbus_asks(replace(SERVICE, asked=asked)).verdict for asked in (False, None)] == [
         "wrong",
         "unknown",

@@ -21,10 +21,14 @@ class Quiet:
     def __init__(self):
         self.told = []
         self.heard = threading.Event()
+        self.renewed = 0
 
     def change(self, settings, mode):
         self.told.append((settings, mode))
         self.heard.set()
+
+    def renew(self):
+        self.renewed += 1
 
 
 @pytest.fixture
@@ -54,6 +58,7 @@ def test_triggers_budget_hook_and_mode_change(running, caplog):
     assert caplog.messages == ["read again: max-executors 7; mode auto; on-failure true; period 5.0"]
     again.once()
     assert len(service.told) == 1, "nothing has changed since"
+    assert service.renewed == 2, "certificates may have"
 
 
 def test_what_cannot_change_is_said_each_time_until_it_is_as_it_was(running, caplog):
@@ -102,6 +107,7 @@ class Quiet:
     def __enter__(self): return self
     def __exit__(self, *_): pass
     def change(self, settings, mode): print("period", settings.triggers.period_s, flush=True)
+    def renew(self): pass
     def run(self, stop): stop.wait()
 
 wiring.Service, gateway.gateway_command = Quiet, lambda home: []

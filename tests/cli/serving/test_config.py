@@ -58,6 +58,11 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
     history-format = "delta"
     keep-history-days = 7
     log-format = "json"
+    tokens = "/etc/stormwright/tokens.json"
+    without-authentication = false
+    tls-cert = "/etc/stormwright/tls.crt"
+    tls-key = "/etc/stormwright/tls.key"
+    tls-client-ca = "/etc/stormwright/ca.crt"
     [triggers]
     overload = 31
     alarm-after = 32

@@ -57,6 +57,7 @@ def test_it_says_what_it_is(tmp_path, monkeypatch):
         "scheduler_name": "online",
         "host": "h",
         "port": 1,
+        "tls_cert": None,
     }
     assert beginning(told) == {
         "version": __version__,
@@ -66,6 +67,7 @@ def test_it_says_what_it_is(tmp_path, monkeypatch):
         "state": str(tmp_path),
         "address": "http://h:1",
     }
+    assert beginning(told | {"tls_cert": tmp_path})["address"] == "https://h:1"
 
 
 def test_what_it_is_comes_before_what_is_wrong_with_it(run, tmp_path):

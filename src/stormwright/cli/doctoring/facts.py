@@ -56,6 +56,9 @@ class Installation:
         Its storm.yaml; None where that cannot be read.
     nimbus
         Host and port of each Nimbus → whether a connection came about.
+    credentials
+        Key of its storm.yaml that names a file by which the service knows Nimbus → why that cannot be read, empty where
+        it can.
     """
 
     home: str
@@ -64,6 +67,7 @@ class Installation:
     yaml_path: str
     conf: Mapping[str, Any] | None
     nimbus: Mapping[str, bool] = field(default_factory=dict)
+    credentials: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,8 @@ class Service:
         Whether Nimbus has asked it; None where that is not known.
     status
         Its status; empty where it did not tell.
+    asks
+        Whether it did not answer as it wants to know who asks.
     """
 
     address: str
@@ -92,6 +98,7 @@ class Service:
     skew_s: float | None = None
     asked: bool | None = None
     status: Mapping[str, Any] = field(default_factory=dict)
+    asks: bool = False
 
 
 @dataclass(frozen=True)

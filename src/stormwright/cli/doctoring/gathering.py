@@ -16,9 +16,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from stormwright import __version__
+from stormwright.cli.asking import told_token
 from stormwright.cli.doctoring.facts import Facts, Installation, Jar, Service
 from stormwright.cli.doctoring.storm_yaml import path_of, seeds_of, storm_yaml
 from stormwright.client import Client
+from stormwright.client.client import bearing
 from stormwright.errors import MissingDependencyError
 from stormwright.java import OLDEST, find_java
 
@@ -29,6 +31,9 @@ LIMIT_S = 5.0
 _MOST_BYTES = 64 * 2**20
 
 _JAR = "stormwright-storm-*.jar"
+
+#: Keys of storm.yaml that name files by which Nimbus and the service know each other.
+_CREDENTIALS = ("stormwright.token.file", "stormwright.tls.ca", "stormwright.tls.cert", "stormwright.tls.key")
 
 
 def gathered(storm_home: Path | None, address: str) -> Facts:
@@ -83,7 +88,16 @@ def _installation(home: Path) -> Installation:
         yaml_path=str(path_of(home)),
         conf=conf,
         nimbus={f"{host}:{port}": _connects(host, port) for host, port in seeds_of(conf)} if conf is not None else {},
+        credentials={key: _unreadable(str(conf[key])) for key in _CREDENTIALS if conf and conf.get(key)},
     )
+
+
+def _unreadable(path: str) -> str:
+    try:
+        Path(path).open("rb").close()
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    return ""
 
 
 def _jar(path: Path) -> Jar:
@@ -108,6 +122,8 @@ def _service(address: str) -> Service:
         code, headers, body = _get(address, "/")
     except (OSError, HTTPException) as error:
         return Service(address, why_not=f"no answer ({error or type(error).__name__})")
+    if code in (401, 403):
+        return Service(address, why_not=str(_object(body).get("error")), asks=True)
     told = re.fullmatch(r"stormwright (\S+)", str(_object(body).get("service")))
     if told is None:
         return Service(address, why_not=f"answers with status {code}, and not as stormwright does")
@@ -125,7 +141,7 @@ def _get(address: str, path: str, most_bytes: int = _MOST_BYTES) -> tuple[int, M
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=LIMIT_S)
     try:
-        connection.request("GET", path, headers={"accept": "application/json"})
+        connection.request("GET", path, headers={"accept": "application/json"} | bearing(told_token()))
         response: HTTPResponse = connection.getresponse()
         return response.status, dict(response.getheaders()), response.read(most_bytes)
     finally:

@@ -29,6 +29,7 @@ def _of_installation(facts: Facts, found: Installation) -> Iterator[Finding]:
         yield Finding("storm.yaml", "unknown", f"{found.yaml_path} cannot be read", fix)
     else:
         yield of_installation.scheduler_class(found, found.conf)
+        yield of_installation.credentials(found, found.conf)
         yield of_installation.fallback(found.conf)
         yield of_installation.monitor_frequency(found.conf)
         yield of_installation.hook(found.conf)

@@ -67,6 +67,17 @@ def scheduler_class(found: Installation, conf: Mapping[str, Any]) -> Finding:
     return Finding(name, "ok", f"{told}, which asks {conf['stormwright.service.url']}")
 
 
+def credentials(found: Installation, conf: Mapping[str, Any]) -> Finding:
+    """Nimbus can say who it is, where it is told how."""
+    name = "who Nimbus is"
+    if wrong := [f"{key} {why}" for key, why in found.credentials.items() if why]:
+        fix = "copy the file there, for the user of Nimbus to read: `stormwright token create` makes a token"
+        return Finding(name, "wrong", "; ".join(wrong), fix)
+    if not found.credentials:
+        return Finding(name, "ok", "nothing says it: a service that asks nobody who he is needs no more")
+    return Finding(name, "ok", ", ".join(f"{key} {conf[key]}" for key in found.credentials))
+
+
 def storm_version(found: Installation) -> Finding:
     """Storm is one that it works with."""
     name, told = "Storm", found.storm_version

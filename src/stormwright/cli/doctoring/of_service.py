@@ -22,6 +22,9 @@ def reached(service: Service) -> Finding:
     name = "service reached"
     if service.why_not is None:
         return Finding(name, "ok", f"{service.address} answers")
+    if service.asks:
+        fix = "say a token of role viewer: --token-file or STORMWRIGHT_TOKEN"
+        return Finding(name, "wrong", f"{service.address}: {service.why_not}", fix)
     fix = "start `stormwright serve` with a --host that this machine reaches, or open its port; --service names another"
     return Finding(name, "wrong", f"{service.address}: {service.why_not}", fix)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stormwright.cli.asking import client_of
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json, print_table, text_table
 from stormwright.client.shapes import Done, DoneMove
@@ -22,9 +23,7 @@ def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
     as_json
         Print them as JSON.
     """
-    from stormwright.client import Client
-
-    found = Client(address, by).history(limit)
+    found = client_of(address, by).history(limit)
     if as_json:
         print_json(found.model_dump(mode="json"))
         return

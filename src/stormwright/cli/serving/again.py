@@ -28,6 +28,9 @@ class Changing(Protocol):
     def change(self, settings: ServiceSettings, mode: Mode | None) -> None:
         """Go by other triggers, another budget and hook from the next look on, and by another mode if one is told."""
 
+    def renew(self) -> None:
+        """Show the certificate that its files have now."""
+
 
 class Again:
     """Reads the file again when it is asked to, in a thread of its own; Nimbus gets its answers all the while.
@@ -67,6 +70,7 @@ class Again:
         if changed:
             mode = made.settings.mode if "mode" in changed else None
             self._service.change(made.settings, mode)
+        self._service.renew()
         for name in changed:
             self._told[name] = told[name]
         log.info("read again: %s", "; ".join(self._shown(name, told) for name in sorted(changed)) or "nothing changes")

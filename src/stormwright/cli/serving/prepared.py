@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stormwright.cli.deciding import Deciding, decided_by
+from stormwright.cli.serving.access import access_of
 from stormwright.cli.serving.configured import said_by
 from stormwright.cli.triggers import by_goal, told_triggers
 from stormwright.errors import Fault, InputError, collected
@@ -59,17 +60,21 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
     from stormwright.service.settings import ServiceSettings
 
     name, assignments, anew = told["scheduler_name"], told["assignments"], told["anew"]
+    faults: list[Fault] = []
+    access = access_of(told, faults)
     (scheduler, objective, adapts), hook, gateway = _checked(
         (name, assignments, told["objective"], anew),
         told["initial"],
         told["on_failure"],
         told["history_format"],
         told["storm_home"],
+        faults,
     )
     settings = ServiceSettings(
         state_dir=told["state_dir"],
         host=told["host"],
         port=told["port"],
+        access=access,
         initial=told["initial"],
         mode=told["mode"],
         rules=rules_in(assignments),
@@ -92,8 +97,16 @@ def _checked(
     on_failure: str | None,
     history_format: str,
     storm_home: Path,
+    faults: list[Fault],
 ) -> tuple[Deciding, Hook | None, list[str]]:
     """Who decides (by name, parameters, objective and whether anew), who is told of failures, how Nimbus is reached.
+
+    Parameters
+    ----------
+    decides, initial, on_failure, history_format, storm_home
+        As told.
+    faults
+        What was found before.
 
     Raises
     ------
@@ -107,7 +120,6 @@ def _checked(
     from stormwright.storm.gateway import gateway_command
 
     name = decides[0]
-    faults: list[Fault] = []
     with collected(faults, said_by("--scheduler")):
         scheduler_type(name)
         with collected(faults, said_by("--set")):

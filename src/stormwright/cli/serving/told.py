@@ -50,7 +50,7 @@ def beginning(told: Mapping[str, Any]) -> dict[str, str]:
         "scheduler": told["scheduler_name"],
         "nimbus": nimbus_of(conf) if conf is not None else "as in its storm.yaml",
         "state": str(told["state_dir"]),
-        "address": f"http://{told['host']}:{told['port']}",
+        "address": f"{'https' if told['tls_cert'] else 'http'}://{told['host']}:{told['port']}",
     }
 
 

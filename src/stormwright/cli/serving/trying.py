@@ -93,7 +93,7 @@ def _address(host: str, port: int) -> str:
             why = getattr(error, "strerror", None) or str(error)
             told = f"cannot be listened at ({why}): stop what does, or name another --host or --port"
             raise InputError("serve", [Fault(told, f"{host}:{port}")]) from error
-    return f"http://{host}:{port} is free"
+    return f"{host}:{port} is free"
 
 
 def _state(directory: Path, lock: str) -> str:

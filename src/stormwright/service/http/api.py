@@ -14,8 +14,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from stormwright.client.shapes import FaultTold, Refused
-from stormwright.errors import ConflictError, Fault, InputError, NotThereError, StormwrightError
+from stormwright.errors import ConflictError, Fault, InputError, NotAllowedError, NotThereError, StormwrightError
 from stormwright.formats.document.faults import join_path
+from stormwright.service.access.door import visitor_of
+from stormwright.service.access.roles import Visitor
 from stormwright.service.http.bodies import Bodies
 from stormwright.service.http.endpoints import ENDPOINTS, Asking, Endpoint
 from stormwright.service.http.from_here import from_here
@@ -60,15 +62,20 @@ def _answering(desk: Desk, endpoint: Endpoint, bodies: Bodies) -> Callable[[Requ
 
 def _answered(desk: Desk, endpoint: Endpoint, request: Request, body: bytes) -> Response:
     try:
-        taken = _read(endpoint.takes, body) if endpoint.takes else None
+        visitor = visitor_of(request.scope)
+        taken = _read(endpoint.takes, body, visitor) if endpoint.takes else None
+        noted: dict[str, str] = request.scope.get("noted", {})
+        noted |= {name: told for name in ("by", "reason") if (told := getattr(taken, name, ""))}
         _check_query(endpoint, request)
-        asking = Asking(request.path_params, request.query_params.multi_items(), taken)
+        asking = Asking(request.path_params, request.query_params.multi_items(), taken, visitor)
         return _shaped(endpoint.call(desk, asking), endpoint.status)
     except InputError as error:
         faults = tuple(FaultTold(path=fault.path, message=fault.message) for fault in error.faults)
         return _shaped(Refused(error=str(error), faults=faults), 400)
     except NotThereError as error:
         return _shaped(Refused(error=str(error)), 404)
+    except NotAllowedError as error:
+        return _shaped(Refused(error=str(error)), 403)
     except ConflictError as error:
         return _shaped(Refused(error=str(error)), 409)
     except (sqlite3.Error, StormwrightError) as error:
@@ -82,14 +89,23 @@ def _check_query(endpoint: Endpoint, request: Request) -> None:
         raise InputError("query", [Fault(f"unknown parameter; {known}", f"$.{name}") for name in unknown])
 
 
-def _read(shape: type[BaseModel], body: bytes) -> BaseModel:
+def _read(shape: type[BaseModel], body: bytes, visitor: Visitor | None) -> BaseModel:
+    """What a body says; who asks is known better by his token than by what he says of himself."""
     try:
-        return shape.model_validate_json(body)
+        return shape.model_validate_json(_signed(body, visitor.name) if visitor else body)
     except ValidationError as invalid:
         found: Sequence[Fault] = [
             Fault(error["msg"], join_path("$", *error["loc"])) for error in invalid.errors(include_url=False)
         ]
         raise InputError("request", found) from invalid
+
+
+def _signed(body: bytes, name: str) -> bytes:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:  # whoever reads it next says what is wrong with it
+        return body
+    return orjson.dumps(document | {"by": name}) if isinstance(document, dict) else body
 
 
 def _shaped(answer: BaseModel, status: int) -> Response:

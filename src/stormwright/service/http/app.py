@@ -18,6 +18,7 @@ from starlette.routing import Route
 from stormwright import __version__
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem
+from stormwright.service.access.roles import HEALTH
 from stormwright.service.http.bodies import Bodies
 from stormwright.service.http.connections import App
 from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, MAX_WAITING_BYTES, PERFLOG, Deliveries, Take
@@ -114,7 +115,7 @@ def make_app(
 
     async def refused(request: Request, error: Exception) -> Response:
         if pages and isinstance(error, HTTPException) and wants_pages(request):
-            return await pages.refused(error.status_code, error.detail)
+            return await pages.refused(request, error.status_code, error.detail)
         return _refused(request, error)
 
     app = Starlette(
@@ -122,6 +123,7 @@ def make_app(
             Route("/", show_endpoints, methods=["GET"]),
             Route("/v1/schedule", schedule, methods=["POST"]),
             Route(PERFLOG.decode(), perflog, methods=["POST"]),
+            Route(HEALTH, _health, methods=["GET"]),
             Route("/v1/status", show_status, methods=["GET"]),
             Route("/v1/problem", show_problem, methods=["GET"]),
             Route("/metrics", _metrics(status, figures), methods=["GET"]),
@@ -145,6 +147,10 @@ def _metrics(
         return Response(text, media_type=CONTENT_TYPE)
 
     return show_metrics
+
+
+async def _health(_: Request) -> Response:
+    return _json({"ok": True})
 
 
 def _hung_up(_: Request, __: Exception) -> Response:

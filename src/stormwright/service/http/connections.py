@@ -50,13 +50,12 @@ class Connections:
         self._busy: dict[Peer, asyncio.Transport] = {}
         self._limits: dict[Peer, asyncio.TimerHandle] = {}
 
-    def opened(self, transport: asyncio.Transport) -> None:
-        """A connection has been made."""
+    def opened(self, transport: asyncio.Transport, peer: Peer) -> None:
+        """A connection has been made by somebody, as the app's scope names him."""
         if len(self._idle) + len(self._busy) >= self._most and self._idle:
             longest = next(iter(self._idle))
             self._idle[longest].abort()
             self._forget(longest)
-        peer = _peer(transport)
         self._idle[peer] = transport
         self._limit(peer)
 
@@ -65,9 +64,8 @@ class Connections:
         if peer in self._idle and peer not in self._limits:
             self._limit(peer)
 
-    def closed(self, transport: asyncio.Transport) -> None:
-        """A connection is gone."""
-        peer = _peer(transport)
+    def closed(self, transport: asyncio.Transport, peer: Peer) -> None:
+        """A connection is gone; one of TLS no longer tells whose it was."""
         if transport in (self._idle.get(peer), self._busy.get(peer)):
             self._forget(peer)
 
@@ -104,9 +102,3 @@ class Connections:
         self._busy.pop(peer, None)
         if timer := self._limits.pop(peer, None):
             timer.cancel()
-
-
-def _peer(transport: asyncio.Transport) -> Peer:
-    """As the app's scope names it."""
-    told = transport.get_extra_info("peername")
-    return (str(told[0]), int(told[1])) if told else NOBODY

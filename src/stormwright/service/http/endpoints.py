@@ -9,7 +9,8 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from stormwright.client import shapes
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, NotAllowedError
+from stormwright.service.access.roles import Visitor
 from stormwright.service.operating.desk import Desk
 
 #: Entries of one answer at most.
@@ -18,11 +19,12 @@ MOST = 1000
 
 @dataclass(frozen=True)
 class Asking:
-    """What a request has: of its path, its query, and its body as the endpoint's shape."""
+    """What a request has: of its path, its query, its body as the endpoint's shape, and who asks, if that is known."""
 
     path: Mapping[str, str]
     query: Sequence[tuple[str, str]]
     body: Any = None
+    visitor: Visitor | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,18 @@ def _revert(desk: Desk, asking: Asking) -> BaseModel:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise InputError("history", [Fault(f"should be the number of an entry, got {text}", "$.n")])
     return desk.revert(int(text), asking.body)
+
+
+def _change_modes(desk: Desk, asking: Asking) -> BaseModel:
+    """Whoever may apply his own plans as soon as he has ended the rule of two people is not the one who ends it."""
+    if asking.visitor is not None:
+        before, wanted = desk.modes(), asking.body
+        differing = {name for name in shapes.Modes.model_fields if getattr(before, name) != getattr(wanted, name)}
+        if asking.visitor.role == "approver" and differing - {"two_people"}:
+            raise NotAllowedError("an approver changes two_people alone: an operator changes modes")
+        if asking.visitor.role == "operator" and before.two_people and not wanted.two_people:
+            raise NotAllowedError("two people are needed for a plan: an approver ends that, not an operator")
+    return desk.change_modes(asking.body)
 
 
 def _number(asking: Asking, name: str, default: Any, least: int) -> Any:
@@ -182,7 +196,7 @@ ENDPOINTS: Sequence[Endpoint] = (
         "/v1/modes",
         "Let it do other things by itself from now on.",
         shapes.Modes,
-        lambda desk, asking: desk.change_modes(asking.body),
+        _change_modes,
         shapes.ModesChange,
     ),
 )

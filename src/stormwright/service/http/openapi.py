@@ -21,10 +21,12 @@ _REFERENCE = "#/components/schemas/{model}"
 #: Status → what it means, of answers that do not do what was asked.
 _REFUSALS = {
     "400": "what was asked has faults, each with its path",
-    "403": "a page of another site asked for it",
+    "401": "nobody has said who asks, or a token that is none",
+    "403": "who asks may not, or a page of another site asked for it",
     "404": "there is no such plan or entry",
     "409": "it cannot be done as things are now",
     "413": "the body is too large",
+    "429": "it was asked too often",
     "503": "the state of the service cannot be read or written now",
 }
 
@@ -57,8 +59,13 @@ def openapi(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "stormwright", "version": __version__},
+        # Neither is needed where a service runs without authentication.
+        "security": [{"token": []}, {}],
         "paths": paths,
-        "components": {"schemas": schemas["$defs"]},
+        "components": {
+            "schemas": schemas["$defs"],
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
     }
 
 

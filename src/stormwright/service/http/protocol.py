@@ -6,6 +6,8 @@ from typing import ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from stormwright.service.access.certificates import certified
+from stormwright.service.access.door import Door
 from stormwright.service.http.connections import NOBODY, Connections
 from stormwright.service.http.deliveries import PERFLOG, Deliveries, Refusal
 
@@ -25,7 +27,7 @@ class ProbeProtocol(HttpToolsProtocol):
 
     To make it a request of the app would cost several times what keeping it costs. Such a delivery
 
-    1. has a length, and is short; all others go the way of all requests;
+    1. has a length, is short, and comes from who may deliver; all others go the way of all requests;
     2. is answered before anything else that comes on its connection is read: who does not wait for the answer gets
        no second one;
     3. may come in parts, for which there is so much memory for all together.
@@ -33,16 +35,19 @@ class ProbeProtocol(HttpToolsProtocol):
 
     open_connections: ClassVar[Connections]
     kept_by: ClassVar[Deliveries]
+    door: ClassVar[Door | None]
 
     _body: bytearray | None = None
     _held_bytes = 0
     _unanswered = False
     _last = False
+    _certified = ""
 
     def connection_made(self, transport) -> None:  # type: ignore[no-untyped-def]
         transport.max_size = READ_BYTES
         super().connection_made(transport)
-        self.open_connections.opened(transport)
+        self._certified = certified(transport)
+        self.open_connections.opened(transport, self.client or NOBODY)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -54,14 +59,20 @@ class ProbeProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._body = None
         self._hold()
-        self.open_connections.closed(self.transport)
+        self.open_connections.closed(self.transport, self.client or NOBODY)
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
         if self._unanswered:
             self._last = True
+        elif self._idle_with_tls():
+            self.transport.abort()  # the other side may take long to answer the farewell of TLS
         else:
             super().shutdown()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["certified"] = self._certified  # type: ignore[typeddict-unknown-key]  # for the door
 
     def on_headers_complete(self) -> None:
         if self._unanswered:
@@ -94,6 +105,11 @@ class ProbeProtocol(HttpToolsProtocol):
             self._hold()
             self._answer(Refusal(503, "parts of too many other deliveries are here: try again"))
 
+    def _idle_with_tls(self) -> bool:
+        idle = self.cycle is None or self.cycle.response_complete
+        open_still = self.scheme == "https" and not self.transport.is_closing()
+        return idle and open_still and not self.transport.get_write_buffer_size()
+
     def _is_delivery(self) -> bool:
         if self.url != PERFLOG or self.parser.get_method() != b"POST":
             return False
@@ -101,7 +117,8 @@ class ProbeProtocol(HttpToolsProtocol):
         length = headers.get(b"content-length", b"")  # (1)
         short = length.isdigit() and len(length) < 10 and int(length) <= MOST_BYTES
         plain = not headers.keys() & _SPECIAL and not self.parser.should_upgrade()
-        return short and plain and (self.cycle is None or self.cycle.response_complete)
+        free = self.cycle is None or self.cycle.response_complete
+        return short and plain and free and (self.door is None or self.door.delivers(headers, self._certified))
 
     def _answer(self, refusal: Refusal | None) -> None:
         self._unanswered = False
@@ -118,10 +135,11 @@ class ProbeProtocol(HttpToolsProtocol):
         self.open_connections.answered(self.client or NOBODY)
 
 
-def protocol(connections: Connections, deliveries: Deliveries) -> type[HttpToolsProtocol]:
-    """The protocol of connections that are counted, and of deliveries that are kept."""
+def protocol(connections: Connections, deliveries: Deliveries, door: Door | None) -> type[HttpToolsProtocol]:
+    """The protocol of connections that are counted, and of deliveries that are kept of those whom a door lets in."""
+    lets_in = door
 
     class Protocol(ProbeProtocol):
-        open_connections, kept_by = connections, deliveries
+        open_connections, kept_by, door = connections, deliveries, lets_in
 
     return Protocol

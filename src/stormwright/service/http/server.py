@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import uvicorn
 
 from stormwright.errors import ClusterError
+from stormwright.service.access.certificates import tls_context
+from stormwright.service.access.door import Door
+from stormwright.service.access.settings import Tls
 from stormwright.service.http.app import Endpoints
-from stormwright.service.http.connections import Connections, most_connections
+from stormwright.service.http.connections import HEAD_S, Connections, most_connections
 from stormwright.service.http.protocol import protocol
 
 #: Seconds after which a thread lets go of the interpreter if another one wants it. The server's thread lets go of it
@@ -20,24 +24,53 @@ from stormwright.service.http.protocol import protocol
 SWITCH_S = 0.0005
 
 
+class Loop(asyncio.SelectorEventLoop):
+    """Waits for the beginning of TLS no longer than for that of a request."""
+
+    async def create_server(self, *args: Any, **kwargs: Any) -> asyncio.Server:
+        """See asyncio."""
+        if kwargs.get("ssl"):
+            kwargs["ssl_handshake_timeout"] = HEAD_S
+        return await super().create_server(*args, **kwargs)
+
+
 class HttpServer:
     """Serves endpoints from a thread of its own while the `with` block runs.
 
+    Parameters
+    ----------
+    endpoints
+        What is there.
+    host, port
+        Where.
+    door
+        Whom it lets in; None for everybody.
+    tls
+        The certificate that it shows, and whose it asks for; None for HTTP as it is.
+
     Raises
     ------
+    InputError
+        The certificate or its key cannot be used.
     ClusterError
         On entering, where the address cannot be had.
     """
 
-    def __init__(self, endpoints: Endpoints, host: str, port: int) -> None:
+    def __init__(
+        self, endpoints: Endpoints, host: str, port: int, door: Door | None = None, tls: Tls | None = None
+    ) -> None:
         self._address = f"{host}:{port}"
+        self._tls = tls
+        self._context = context = tls_context(tls) if tls else None
         connections = Connections(most_connections())
         config = uvicorn.Config(
-            connections.around(endpoints.app),
+            connections.around(door.around(endpoints.app) if door else endpoints.app),
             host=host,
             port=port,
-            http=protocol(connections, endpoints.deliveries),
-            loop="asyncio",  # its transports can be told how much to read at once
+            http=protocol(connections, endpoints.deliveries, door),
+            ssl_context_factory=(lambda *_: context) if context else None,
+            # Its transports can be told how much to read at once.
+            loop="stormwright.service.http.server:Loop",
             interface="asgi3",
             proxy_headers=False,
             server_header=False,
@@ -49,6 +82,18 @@ class HttpServer:
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="stormwright-http", daemon=True)
         self._switch_s = sys.getswitchinterval()
+
+    def renew(self) -> None:
+        """Show the certificate that the files have now on connections that begin from now on.
+
+        Raises
+        ------
+        InputError
+            It or its key cannot be used; the one before is shown on.
+        """
+        if self._context and self._tls:
+            tls_context(self._tls)  # of a pair that does not fit half would be taken
+            self._context.load_cert_chain(self._tls.certificate, self._tls.key)
 
     def _run(self) -> None:
         try:

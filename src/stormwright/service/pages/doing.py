@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hmac import compare_digest
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, quote
 
 from pydantic import BaseModel, ValidationError
 
 from stormwright.client import shapes
-from stormwright.errors import ConflictError, Fault, InputError, NotThereError
+from stormwright.errors import ConflictError, Fault, InputError, NotAllowedError, NotThereError
 from stormwright.model import Problem
+from stormwright.service.access.roles import Visitor
 from stormwright.service.operating.desk import Desk
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.trials import Change, Trials
@@ -22,6 +24,9 @@ Form = Mapping[str, Sequence[str]]
 BUTTONS = ("apply", "stop", "resume", "discard")
 
 _MOST_FIELDS = 200
+
+#: The field that only a page of the same visitor can send.
+KEY = "key"
 
 _Shape = TypeVar("_Shape", bound=BaseModel)
 
@@ -38,6 +43,26 @@ def form_of(body: bytes) -> Form:
         return parse_qs(body.decode(), max_num_fields=_MOST_FIELDS, strict_parsing=bool(body), keep_blank_values=True)
     except ValueError as error:
         raise InputError("form", [Fault(f"cannot be read: {error}", "$")]) from error
+
+
+def signed(form: Form, visitor: Visitor | None) -> Form:
+    """A form as its visitor has sent it, with the name that he has by his token.
+
+    Raises
+    ------
+    NotAllowedError
+        It comes from no page that this visitor was shown.
+    """
+    if visitor is None:
+        return form
+    if visitor.form_key and not compare_digest(_one(form, KEY).encode(), visitor.form_key.encode()):
+        raise NotAllowedError("this form is not of a page that you were shown since you logged in: load it again")
+    return {**form, "by": [visitor.name]}
+
+
+def noted(form: Form) -> dict[str, str]:
+    """What is noted of a form: who wants what it says, and why."""
+    return {name: told for name, told in _told(form).items() if told}
 
 
 def ask_for_plan(known: Known, form: Form) -> str:

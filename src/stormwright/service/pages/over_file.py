@@ -54,9 +54,9 @@ def site_over(problem: Problem, makers: Makers, trials: Trials | None) -> Iterat
 def app_of(site: Site) -> Starlette:
     """An app that serves pages, and nothing else."""
 
-    async def refused(_: Request, error: Exception) -> Response:
+    async def refused(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
-            return await site.refused(error.status_code, error.detail)
+            return await site.refused(request, error.status_code, error.detail)
         return PlainTextResponse("that did not work\n", 500)
 
     home = Route("/", site.home, methods=["GET"])

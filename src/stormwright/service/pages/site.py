@@ -11,10 +11,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from stormwright.errors import ConflictError, InputError, NotThereError, StormwrightError
+from stormwright.errors import ConflictError, InputError, NotAllowedError, NotThereError, StormwrightError
+from stormwright.service.access.door import Door, visitor_of
 from stormwright.service.http.bodies import Bodies
 from stormwright.service.http.from_here import from_here
 from stormwright.service.pages import doing
+from stormwright.service.pages.entry import Entry
 from stormwright.service.pages.live import Live
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.views import cluster, over_time, overview, plans, topologies, trying, why
@@ -62,9 +64,11 @@ class Site:
     ----------
     known
         What it shows.
+    door
+        Lets in who has a token; by default nobody is asked who he is.
     """
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: Known, door: Door | None = None) -> None:
         self.known = known
         self._bodies = Bodies(_MOST_BYTES, 16 * _MOST_BYTES)
         # Forms first: of two routes of one path, the second is asked only where the first has another method.
@@ -73,47 +77,52 @@ class Site:
             *(Route(path, self._showing(view), methods=["GET"]) for path, view in VIEWS.items()),
             Route("/live", Live(known.version).listen, methods=["GET"]),
             Route("/assets/{name}", _asset, methods=["GET"]),
+            *(Entry(door).routes if door and door.tokens else ()),
         ]
 
-    async def home(self, _: Request) -> Response:
+    async def home(self, request: Request) -> Response:
         """The first page."""
-        return await self._answered(lambda: overview.overview(self.known))
+        return await self._answered(request, lambda: overview.overview(self.known))
 
-    async def refused(self, status: int, why: str) -> Response:
+    async def refused(self, request: Request, status: int, why: str) -> Response:
         """A page that says why there is none."""
-        return await self._answered(lambda: _told(status, why))
+        return await self._answered(request, lambda: _told(status, why))
 
     def _showing(self, view: Callable[[Known, Path, Query], Page]) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:
-            return await self._answered(lambda: view(self.known, request.path_params, request.query_params))
+            return await self._answered(request, lambda: view(self.known, request.path_params, request.query_params))
 
         return show
 
     def _taking(self, do: Callable[[Known, Path, doing.Form], str]) -> Callable[[Request], Awaitable[Response]]:
         async def take(request: Request) -> Response:
             if not from_here(request):
-                return await self.refused(403, "another site has sent this form: nothing was done")
+                return await self.refused(request, 403, "another site has sent this form: nothing was done")
             body = await self._bodies.read(request)
             where = ""
 
             def done() -> Page | None:
                 nonlocal where
-                where = do(self.known, request.path_params, doing.form_of(body))
+                form = doing.signed(doing.form_of(body), visitor_of(request.scope))
+                request.scope.get("noted", {}).update(doing.noted(form))
+                where = do(self.known, request.path_params, form)
                 return None
 
-            answer = await self._answered(done)
+            answer = await self._answered(request, done)
             return RedirectResponse(where, 303, HEADERS) if where else answer
 
         return take
 
-    async def _answered(self, make: Callable[[], Page | None]) -> Response:
-        return await run_in_threadpool(self._answer, make)
+    async def _answered(self, request: Request, make: Callable[[], Page | None]) -> Response:
+        return await run_in_threadpool(self._answer, request, make)
 
-    def _answer(self, make: Callable[[], Page | None]) -> Response:
+    def _answer(self, request: Request, make: Callable[[], Page | None]) -> Response:
         try:
             page = make()
         except NotThereError as error:
             page = _told(404, str(error))
+        except NotAllowedError as error:
+            page = _told(403, str(error))
         except ConflictError as error:
             page = _told(409, str(error))
         except InputError as error:
@@ -123,7 +132,7 @@ class Site:
             page = _told(503, str(error))
         if page is None:
             return Response(status_code=204)
-        return Response(written(page, self.known), page.status, HEADERS, "text/html")
+        return Response(written(page, self.known, visitor_of(request.scope)), page.status, HEADERS, "text/html")
 
 
 def wants_pages(request: Request) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -13,6 +14,7 @@ from urllib.parse import quote
 from stormwright import __version__
 from stormwright.errors import MissingDependencyError
 from stormwright.model.texts import amount, counted, in_utc
+from stormwright.service.access.roles import Visitor
 from stormwright.service.pages.drawn.meter import meter
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.views.page import Page
@@ -57,8 +59,8 @@ def asset_path(name: str) -> str:
     return f"/assets/{name}?{hashlib.sha256(asset(name)).hexdigest()[:12]}"
 
 
-def written(page: Page, known: Known) -> str:
-    """A page as HTML."""
+def written(page: Page, known: Known, visitor: Visitor | None = None) -> str:
+    """A page as HTML, for a visitor."""
     modes, status, scene = known.modes(), known.status(), known.scene()
     facts = {
         "mode": modes.default if modes and status else None,
@@ -68,8 +70,19 @@ def written(page: Page, known: Known) -> str:
         "name": scene.problem.name if scene and not status else None,
         "served": status is not None,
     }
+    return _rendered(page, facts, NAVIGATION, visitor)
+
+
+def written_outside(page: Page) -> str:
+    """A page as HTML for who has not said who he is: nothing else is told."""
+    unknown = dict.fromkeys(("mode", "scheduler", "nimbus_age_s", "load_age_s", "name"))
+    return _rendered(page, unknown | {"served": False}, {}, None)
+
+
+def _rendered(page: Page, facts: Mapping[str, object], navigation: Mapping[str, str], visitor: Visitor | None) -> str:
     template = _environment().get_template(f"{page.template}.html.j2")
-    return template.render(page=page, facts=facts, navigation=NAVIGATION, version=__version__, **page.shows)
+    told = {"page": page, "facts": facts, "navigation": navigation, "visitor": visitor, "version": __version__}
+    return template.render(**told, **page.shows)
 
 
 @cache

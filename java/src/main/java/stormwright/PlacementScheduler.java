@@ -15,6 +15,7 @@ import org.apache.storm.utils.ObjectReader;
 import org.apache.storm.utils.Utils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import stormwright.access.Credentials;
 import stormwright.bridge.Answer;
 import stormwright.bridge.CircuitBreaker;
 import stormwright.bridge.Placement;
@@ -31,7 +32,7 @@ import stormwright.fallback.Fallback;
  * what has no slots is left to the {@link Fallback}, as is what the service leaves out. Each topology's status says so.
  *
  * <p>storm.yaml: {@code stormwright.service.url} (http://127.0.0.1:7070), {@code stormwright.service.deadline.ms}
- * (1500) and {@code stormwright.fallback} (even).
+ * (1500) and {@code stormwright.fallback} (even), and those of {@link Credentials}.
  */
 public final class PlacementScheduler implements IScheduler {
     private static final Logger LOG = LoggerFactory.getLogger(PlacementScheduler.class);
@@ -57,11 +58,11 @@ public final class PlacementScheduler implements IScheduler {
             url = ObjectReader.getString(conf.get(SERVICE_URL), DEFAULT_URL).replaceAll("/+$", "");
             int deadlineMs = ObjectReader.getInt(conf.get(DEADLINE_MS), DEFAULT_DEADLINE_MS);
             nimbusHost = hostname();
-            service = new ServiceClient(URI.create(url + "/v1/schedule"), deadlineMs);
+            service = new ServiceClient(URI.create(url + "/v1/schedule"), deadlineMs, Credentials.of(conf));
             LOG.info("placements come from {} within {} ms", url, deadlineMs);
         } catch (Throwable e) {
             lastFailure = "not usable as configured: " + e.getMessage();
-            LOG.error("{} and {} make no service", SERVICE_URL, DEADLINE_MS, e);
+            LOG.error("{}, {}, stormwright.token.file and stormwright.tls make no service", SERVICE_URL, DEADLINE_MS, e);
         }
         try {
             fallback = Fallback.of(conf, metrics);

@@ -1,5 +1,6 @@
 package stormwright.bridge;
 
+import java.io.IOException;
 import java.net.ConnectException;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -17,6 +18,7 @@ import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import stormwright.access.Credentials;
 
 /**
  * One request at a time, with a deadline over the whole of it: name resolution, connecting, and reading a body however
@@ -29,6 +31,7 @@ public final class ServiceClient {
 
     private final URI service;
     private final long deadlineMs;
+    private final Credentials credentials;
     private final HttpClient http;
     private final ThreadPoolExecutor thread;
 
@@ -37,17 +40,20 @@ public final class ServiceClient {
      *
      * @param service where requests are posted to
      * @param deadlineMs how long one exchange may take
+     * @param credentials how the service knows us, and we know it
      */
-    public ServiceClient(URI service, long deadlineMs) {
+    public ServiceClient(URI service, long deadlineMs, Credentials credentials) {
         this.service = service;
         this.deadlineMs = deadlineMs;
+        this.credentials = credentials;
         // HTTP/1.1: no upgrade to negotiate; no proxy: what the JVM was told about proxies is not about this.
-        http = HttpClient.newBuilder()
+        HttpClient.Builder building = HttpClient.newBuilder()
                 .version(HttpClient.Version.HTTP_1_1)
                 .connectTimeout(Duration.ofMillis(deadlineMs))
                 .proxy(HttpClient.Builder.NO_PROXY)
-                .followRedirects(HttpClient.Redirect.NEVER)
-                .build();
+                .followRedirects(HttpClient.Redirect.NEVER);
+        credentials.tls().ifPresent(building::sslContext);
+        http = building.build();
         thread = new ThreadPoolExecutor(0, 1, 30, TimeUnit.SECONDS, new SynchronousQueue<>(), task -> {
             Thread created = new Thread(task, "stormwright-service-client");
             created.setDaemon(true);
@@ -73,12 +79,16 @@ public final class ServiceClient {
      * @throws ServiceException there is no answer, or none that says 200
      */
     public String post(String json) throws ServiceException {
-        HttpRequest request = HttpRequest.newBuilder(service)
+        HttpRequest.Builder request = HttpRequest.newBuilder(service)
                 .header("Content-Type", "application/json")
                 .timeout(Duration.ofMillis(deadlineMs))
-                .POST(HttpRequest.BodyPublishers.ofString(json))
-                .build();
-        HttpResponse<byte[]> response = await(start(request));
+                .POST(HttpRequest.BodyPublishers.ofString(json));
+        try {
+            credentials.authorization().ifPresent(value -> request.header("Authorization", value));
+        } catch (IOException e) {
+            throw new ServiceException(e.getMessage(), e);
+        }
+        HttpResponse<byte[]> response = await(start(request.build()));
         String body = new String(response.body(), StandardCharsets.UTF_8);
         if (response.statusCode() != 200) {
             throw new ServiceException(("HTTP " + response.statusCode() + " " + shorten(body)).strip());

@@ -3,6 +3,7 @@ package stormwright.probe;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.net.HttpRetryException;
 import java.net.HttpURLConnection;
 import java.net.Proxy;
 import java.net.URI;
@@ -11,8 +12,12 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Set;
+import javax.net.ssl.HttpsURLConnection;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLSocketFactory;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import stormwright.access.Credentials;
 
 /**
  * Delivers what is in the spool to the service, on a thread of its own; what was not delivered stays in the spool.
@@ -36,6 +41,8 @@ final class Shipper {
 
     private final Spool spool;
     private final URI service;
+    private final Credentials credentials;
+    private final SSLSocketFactory sockets;
     private final Thread thread = new Thread(this::run, "stormwright-shipper");
     private boolean work;
     private boolean ending;
@@ -44,9 +51,12 @@ final class Shipper {
     private long refusedSegments;
     private volatile long refusedRecords;
 
-    Shipper(Spool spool, URI service) {
+    Shipper(Spool spool, URI service, Credentials credentials) {
         this.spool = spool;
         this.service = service;
+        this.credentials = credentials;
+        // One for all connections: by it the JVM knows which of them can be used again.
+        sockets = credentials.tls().map(SSLContext::getSocketFactory).orElse(null);
         thread.setDaemon(true);
     }
 
@@ -192,6 +202,10 @@ final class Shipper {
             connection.setRequestMethod("POST");
             connection.setInstanceFollowRedirects(false);
             connection.setRequestProperty("Content-Type", "application/x-ndjson");
+            credentials.authorization().ifPresent(value -> connection.setRequestProperty("Authorization", value));
+            if (sockets != null && connection instanceof HttpsURLConnection secure) {
+                secure.setSSLSocketFactory(sockets);
+            }
             connection.setDoOutput(true);
             connection.setFixedLengthStreamingMode(body.length);
             try (OutputStream out = connection.getOutputStream()) {
@@ -201,6 +215,9 @@ final class Shipper {
             finish(connection, status);
             note(status / 100 == 2 || REFUSALS.contains(status), "it answers " + status);
             return status;
+        } catch (HttpRetryException e) { // for who is not let in the JVM would send it once more
+            note(false, "it answers " + e.responseCode());
+            return e.responseCode();
         } catch (IOException e) {
             note(false, e.toString());
             return NO_ANSWER;

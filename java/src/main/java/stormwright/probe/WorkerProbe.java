@@ -1,5 +1,8 @@
 package stormwright.probe;
 
+import java.io.IOException;
+import java.net.URI;
+import java.security.GeneralSecurityException;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,6 +16,7 @@ import org.apache.storm.utils.ConfigUtils;
 import org.apache.storm.utils.ObjectReader;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import stormwright.access.Credentials;
 
 /**
  * The one probe of a worker: writes a record of all its tasks per interval, and a last one when they have ended.
@@ -50,7 +54,7 @@ public final class WorkerProbe {
         int executionsPerSample = ConfigUtils.samplingRate(conf);
         meter = new WorkerMeter(identity, context.getRawTopology().get_spouts().keySet(), executionsPerSample);
         spool = new Spool(settings.spoolDir(), identity.fileName(), settings.spoolMaxBytes());
-        shipper = settings.perflogUri() == null ? null : new Shipper(spool, settings.perflogUri());
+        shipper = settings.perflogUri() == null ? null : shipper(settings.perflogUri(), conf);
         timer = new ScheduledThreadPoolExecutor(1, task -> {
             Thread thread = new Thread(task, "stormwright-probe");
             thread.setDaemon(true);
@@ -62,6 +66,16 @@ public final class WorkerProbe {
         }
         timer.scheduleAtFixedRate(this::tick, settings.intervalMs(), settings.intervalMs(), TimeUnit.MILLISECONDS);
         Runtime.getRuntime().addShutdownHook(new Thread(this::jvmEnds, "stormwright-probe-end"));
+    }
+
+    /** What is measured waits in the spool, too, where the service cannot know us, or we it. */
+    private Shipper shipper(URI service, Map<String, Object> conf) {
+        try {
+            return new Shipper(spool, service, Credentials.of(conf));
+        } catch (IOException | GeneralSecurityException | RuntimeException e) {
+            LOG.error("records wait in the spool until the worker starts again: stormwright.tls cannot be used", e);
+            return null;
+        }
     }
 
     /** The probe of the worker that {@code context} is of. */

@@ -19,6 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import stormwright.access.Credentials;
 import stormwright.bridge.FakeService;
 
 class ShipperTest {
@@ -46,7 +47,7 @@ class ShipperTest {
         AtomicInteger status = new AtomicInteger(503);
         try (FakeService service = answering(status)) {
             Spool spool = new Spool(root, "w", 1 << 20);
-            Shipper shipper = new Shipper(spool, URI.create(service.url() + "/v1/perflog"));
+            Shipper shipper = new Shipper(spool, URI.create(service.url() + "/v1/perflog"), Credentials.none());
             shipper.start();
             spool.append(line("a"));
             shipper.wake();
@@ -71,14 +72,14 @@ class ShipperTest {
             port = socket.getLocalPort();
         }
         Spool spool = new Spool(root, "0001-first", 1 << 20);
-        Shipper shipper = new Shipper(spool, URI.create("http://127.0.0.1:" + port));
+        Shipper shipper = new Shipper(spool, URI.create("http://127.0.0.1:" + port), Credentials.none());
         shipper.start();
         spool.append(line("waits"));
         shipper.end();
         shipper.join(5_000);
         try (FakeService service = answering(new AtomicInteger(200))) {
             Spool next = new Spool(root, "0002-second", 1 << 20);
-            Shipper successor = new Shipper(next, URI.create(service.url()));
+            Shipper successor = new Shipper(next, URI.create(service.url()), Credentials.none());
             successor.start();
             successor.wake();
             await(() -> service.requests.equals(List.of("waits\n")));
@@ -93,7 +94,7 @@ class ShipperTest {
         spool.append(line("whole"));
         spool.append("{\"half".getBytes(StandardCharsets.UTF_8));
         try (FakeService service = answering(new AtomicInteger(200))) {
-            Shipper shipper = new Shipper(spool, URI.create(service.url()));
+            Shipper shipper = new Shipper(spool, URI.create(service.url()), Credentials.none());
             shipper.start();
             shipper.end();
             shipper.join(5_000);
@@ -113,7 +114,7 @@ class ShipperTest {
             spool.append(line("bad"));
             spool.takeSegments();
             spool.append(line("good one"));
-            Shipper shipper = new Shipper(spool, URI.create(service.url()));
+            Shipper shipper = new Shipper(spool, URI.create(service.url()), Credentials.none());
             shipper.start();
             shipper.wake();
             await(() -> service.requests.equals(List.of("bad\nbad\n", "good one\n")));
@@ -136,7 +137,7 @@ class ShipperTest {
         AtomicInteger now = new AtomicInteger(status);
         try (FakeService service = answering(now)) {
             Spool spool = new Spool(root, "w", 1 << 20);
-            Shipper shipper = new Shipper(spool, URI.create(service.url()));
+            Shipper shipper = new Shipper(spool, URI.create(service.url()), Credentials.none());
             shipper.start();
             spool.append(line("a"));
             spool.takeSegments();
@@ -161,7 +162,7 @@ class ShipperTest {
         Files.createDirectory(root.resolve("w").resolve("a-000.jsonl"));
         Files.createSymbolicLink(root.resolve("w").resolve("b-000.jsonl"), Path.of("nowhere"));
         try (FakeService service = answering(new AtomicInteger(200))) {
-            Shipper shipper = new Shipper(spool, URI.create(service.url()));
+            Shipper shipper = new Shipper(spool, URI.create(service.url()), Credentials.none());
             shipper.start();
             shipper.end();
             shipper.join(5_000);
@@ -187,7 +188,7 @@ class ShipperTest {
                 }
             };
             spool.append(line("kept"));
-            Shipper shipper = new Shipper(spool, URI.create(service.url()));
+            Shipper shipper = new Shipper(spool, URI.create(service.url()), Credentials.none());
             shipper.start();
             shipper.wake();
             await(() -> service.requests.equals(List.of("kept\n")));

@@ -1,0 +1,51 @@
+"""Asking a running service, with the token that says who does."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from stormwright.cli.options import TOKEN_FILE
+from stormwright.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from stormwright.client import Client
+
+#: The variable that may hold a token itself.
+TOKEN = "STORMWRIGHT_TOKEN"  # noqa: S105 (its name)
+
+
+def client_of(address: str, by: str) -> Client:
+    """A client of a service, for the verb that runs; it raises what making one does.
+
+    Parameters
+    ----------
+    address, by
+        As `options.service` has them.
+    """
+    from stormwright.client import Client
+
+    return Client(address, by, token=told_token())
+
+
+def told_token() -> str | None:
+    """The token of the verb that runs; None for none.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or holds no line of text.
+    """
+    path = click.get_current_context().meta.get(TOKEN_FILE)
+    if path is None:
+        return os.environ.get(TOKEN) or None
+    try:
+        text: str = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        told = f"cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}"
+        raise InputError("--token-file", [Fault(told, str(path))]) from error
+    if not text:
+        raise InputError("--token-file", [Fault("is empty: write what `stormwright token create` prints", str(path))])
+    return text

@@ -1,0 +1,91 @@
+"""From what ``stormwright serve`` is told to who may reach it; elsewhere than on this machine nobody does unasked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stormwright.cli.serving.configured import said_by
+from stormwright.errors import Fault, InputError, collected
+
+if TYPE_CHECKING:
+    from stormwright.service.access.settings import AccessSettings, Tls
+
+
+def access_of(told: Mapping[str, Any], faults: list[Fault]) -> AccessSettings:
+    """Who may reach a service that is told this, by the names of the verb's parameters.
+
+    Parameters
+    ----------
+    told
+        What the verb was told.
+    faults
+        Takes what of it cannot be.
+    """
+    from stormwright.service.access.settings import AccessSettings, is_loopback
+
+    tls, host = _tls(told, faults), told["host"]
+    if told["without_authentication"]:
+        if told["tokens_file"] is not None:
+            faults.append(Fault("has no effect: --without-authentication says the opposite", said_by("--tokens")))
+        return AccessSettings(None, tls)
+    tokens = _tokens(told, faults)
+    if tokens is None and not is_loopback(host):
+        how = f"stormwright token create NAME --role operator --state {told['state_dir']}"
+        what = (
+            f"{host} is reached by others, and nobody would be asked who he is: make tokens (`{how}`), or say "
+            "--without-authentication where everybody who reaches it may move topologies"
+        )
+        faults.append(Fault(what, said_by("--host")))
+    return AccessSettings(tokens, tls)
+
+
+def warnings_of(told: Mapping[str, Any], access: AccessSettings) -> list[str]:
+    """What who starts a service so should know."""
+    from stormwright.service.access.settings import is_loopback
+
+    if is_loopback(told["host"]):
+        return []
+    if access.tokens is None:
+        reached = f"everybody who reaches {told['host']}:{told['port']} may move topologies"
+        return [f"--without-authentication: nobody is asked who he is, and {reached}"]
+    if access.tls is None:
+        return ["tokens go over the network as they are, for all on the way to read: say --tls-cert and --tls-key"]
+    return []
+
+
+def _tokens(told: Mapping[str, Any], faults: list[Fault]) -> Path | None:
+    """The file of tokens; None where there is none."""
+    from stormwright.service.access.tokens import FILE, Tokens
+
+    path: Path = told["tokens_file"] or told["state_dir"] / FILE
+    option = said_by("--tokens") if told["tokens_file"] else "--state"
+    if told["tokens_file"] is None and not path.exists():
+        return None
+    with collected(faults, option):
+        now_ms = time.time() * 1000
+        if not any(not each.ended(now_ms) for each in Tokens(path).kept()):
+            how = f"stormwright token create NAME --role operator --tokens {path}"
+            faults.append(Fault(f"has no token that counts, so that nobody could ask: `{how}` makes one", str(path)))
+    return path
+
+
+def _tls(told: Mapping[str, Any], faults: list[Fault]) -> Tls | None:
+    from stormwright.service.access.certificates import tls_context
+    from stormwright.service.access.settings import Tls
+
+    certificate, key, authority = told["tls_cert"], told["tls_key"], told["tls_client_ca"]
+    if certificate is None or key is None:
+        for option, value in (("--tls-cert", certificate), ("--tls-key", key), ("--tls-client-ca", authority)):
+            if value is not None:
+                missing = " and ".join(n for n, v in (("--tls-cert", certificate), ("--tls-key", key)) if v is None)
+                faults.append(Fault(f"has no effect without {missing}", said_by(option)))
+        return None
+    tls = Tls(certificate, key, authority)
+    try:
+        tls_context(tls)
+    except InputError as error:
+        faults += [Fault(each.message, f"{said_by(error.source)} {each.path}") for each in error.faults]
+    return tls

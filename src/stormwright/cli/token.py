@@ -1,0 +1,119 @@
+"""``stormwright token``: who may ask a service."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stormwright.cli import options
+from stormwright.cli.lines import say
+from stormwright.cli.output import print_json, print_table, text_table
+from stormwright.errors import Fault, InputError
+from stormwright.model.texts import in_utc
+
+if TYPE_CHECKING:
+    from stormwright.service.access.tokens import Tokens
+
+_DAY_MS = 86_400_000
+_ROLES = ("viewer", "operator", "approver", "bridge", "probe")
+
+
+def _where(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``--state`` and ``--tokens``, either of which says which file."""
+    state = click.option(
+        "--state",
+        "state_dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        envvar="STORMWRIGHT_SERVE_STATE",
+        show_envvar=True,
+        help="State directory of the service; the file is tokens.json below it.",
+    )
+    file = click.option(
+        "--tokens", "tokens_file", type=options.PATH, metavar="FILE", help="The file, as `serve --tokens` names it."
+    )
+    return state(file(function))
+
+
+@click.group(cls=options.Verbs)
+def command() -> None:
+    """Make, list and revoke the tokens by which a service knows who asks.
+
+    They work on a file, and need no service that runs; one that does takes up what has changed within a second. A
+    service that was started without authentication goes on so until it is started again.
+    """
+
+
+@command.command()
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice(_ROLES),
+    required=True,
+    help="viewer reads; operator also plans, applies, reverts and says modes; approver reads, and applies or discards "
+    "what others have planned; bridge is Nimbus and the probes, probe those alone.",
+)
+@click.option("--expires", "days", type=options.DAYS, metavar="DAYS", help="End by itself after so many.")
+@_where
+def create(name: str, role: str, days: int | None, state_dir: Path | None, tokens_file: Path | None) -> None:
+    """Make a token for NAME and print it: it is kept nowhere, and cannot be shown again.
+
+    NAME is what the history says. The file has the token's SHA-256 alone; nobody guesses 256 random bits.
+    """
+    from stormwright.service.access.roles import role_of
+
+    tokens = _tokens(state_dir, tokens_file)
+    expires_ms = round(time.time() * 1000) + days * _DAY_MS if days else None
+    secret = tokens.create(name, role_of(role), expires_ms)
+    _note(tokens, f"token create {name} --role {role}")
+    say(secret)
+
+
+@command.command("list")
+@_where
+@options.as_json("Print them as JSON, without the tokens themselves.")
+def list_(state_dir: Path | None, tokens_file: Path | None, as_json: bool) -> None:
+    """List the tokens that were made: whose they are, what they may, and whether they count."""
+    kept, now_ms = _tokens(state_dir, tokens_file).kept(), time.time() * 1000
+    if as_json:
+        told = [each.model_dump(exclude={"digest"}) | {"ended": each.ended(now_ms)} for each in kept]
+        print_json({"tokens": told})
+        return
+    if not kept:
+        say("there is no token yet: `stormwright token create NAME --role operator`")
+        return
+    table = text_table("name", "role", "made", "ends", "counts")
+    for each in kept:
+        ends = in_utc(each.expires_ms) if each.expires_ms is not None else "never"
+        table.add_row(each.name, each.role, in_utc(each.created_ms), ends, each.ended(now_ms) or "yes")
+    print_table(table)
+
+
+@command.command()
+@click.argument("name")
+@_where
+def revoke(name: str, state_dir: Path | None, tokens_file: Path | None) -> None:
+    """End the token of NAME: who has it is refused within a second, and logged out."""
+    tokens = _tokens(state_dir, tokens_file)
+    tokens.revoke(name)
+    _note(tokens, f"token revoke {name}")
+    say(f"the token of {name} is revoked")
+
+
+def _tokens(state_dir: Path | None, tokens_file: Path | None) -> Tokens:
+    from stormwright.service.access.tokens import FILE, Tokens
+
+    if state_dir is None and tokens_file is None:
+        raise InputError("token", [Fault("say where the service keeps its state, or --tokens FILE", "--state")])
+    return Tokens(tokens_file or Path(state_dir or "") / FILE)
+
+
+def _note(tokens: Tokens, what: str) -> None:
+    """Beside the file of tokens: the service's own log where that is in its state directory."""
+    from stormwright.cli.options import user
+    from stormwright.service.access.audit import FILE, Audit
+
+    Audit(tokens.path.with_name(FILE)).note(what, who=user(), role="", status=0, **{"from": "command line"})

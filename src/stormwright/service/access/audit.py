@@ -1,0 +1,106 @@
+"""The log of changes and refusals: who, when, from where, what, and what came of it; a JSON object in a line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from stormwright.printable import printable
+from stormwright.service.on_change import OnChange
+
+log = logging.getLogger(__name__)
+
+#: Below a service's state directory.
+FILE = "audit.jsonl"
+
+#: Of one file, and how many older ones are kept beside it (``audit.jsonl.1`` is the newest of those).
+MOST_BYTES, MOST_FILES = 16 * 2**20, 8
+
+#: Characters of one value: whoever is refused may send anything.
+_LONGEST = 500
+
+
+class Audit:
+    """Writes the log; from any thread, and from several processes.
+
+    Parameters
+    ----------
+    path
+        Its file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._tell = OnChange(log.error)
+
+    def note(self, what: str, **told: Any) -> None:
+        """Add a line; where that cannot be, it is said, and whoever asked is answered all the same."""
+        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = json.dumps({"at": at, "what": _short(what)} | {name: _short(value) for name, value in told.items()})
+        with self._lock:
+            try:
+                self._turn()
+                # One write of one line: lines of several processes do not mix.
+                file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+                try:
+                    os.write(file, line.encode() + b"\n")
+                finally:
+                    os.close(file)
+                self._tell.over()
+            except OSError as error:
+                self._tell(f"{self._path}: changes and refusals cannot be noted: {error.strerror}")
+
+    def _turn(self) -> None:
+        """Begin another file where this one is full."""
+        try:
+            if self._path.stat().st_size < MOST_BYTES:
+                return
+        except FileNotFoundError:
+            return
+        files = audit_files(self._path)
+        for number in reversed(range(len(files))):
+            if number + 1 > MOST_FILES:
+                files[number].unlink(missing_ok=True)
+            else:
+                files[number].rename(_older(self._path, number + 1))
+
+
+def audit_files(path: Path) -> list[Path]:
+    """The files that there are, the newest first."""
+    found = [path]
+    while (older := _older(path, len(found))).exists():
+        found.append(older)
+    return [each for each in found if each.exists()]
+
+
+def audit_lines(path: Path) -> Iterator[Mapping[str, Any]]:
+    """What the log says, the newest first; a line that was cut off is left out.
+
+    Raises
+    ------
+    OSError
+        A file cannot be read.
+    """
+    for file in audit_files(path):
+        for line in reversed(file.read_text(encoding="utf-8", errors="replace").splitlines()):
+            try:
+                told = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(told, dict):
+                yield told
+
+
+def _older(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}")
+
+
+def _short(value: Any) -> Any:
+    return printable(value)[:_LONGEST] if isinstance(value, str) else value

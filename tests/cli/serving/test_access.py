@@ -1,0 +1,90 @@
+"""Who may reach a service, as it is told: elsewhere than on this machine nobody does unasked."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stormwright.cli.serve import command
+from stormwright.cli.serving.access import access_of, warnings_of
+from stormwright.errors import Fault
+from stormwright.service.access.settings import AccessSettings, is_loopback
+from stormwright.service.access.tokens import FILE, Tokens
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Any:
+    """What `serve` is told with these options: who may reach it, what is wrong, and what it warns of."""
+
+    def of(*options: object) -> tuple[AccessSettings, list[Fault], list[str]]:
+        given = ["--storm-home", str(tmp_path), "--state", str(tmp_path / "state"), *map(str, options)]
+        faults: list[Fault] = []
+        with command.make_context("serve", given) as context:
+            access = access_of(context.params, faults)
+            return access, faults, warnings_of(context.params, access)
+
+    return of
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
+def test_on_this_machine_nobody_need_say_who_he_is(told: Any, host: str) -> None:
+    assert told("--host", host) == (AccessSettings(), [], [])
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "192.168.1.1", "no.such.host.invalid"])  # noqa: S104
+def test_elsewhere_it_does_not_start_without_tokens(told: Any, host: str) -> None:
+    _, (fault,), _ = told("--host", host)
+    assert fault.path == "--host"
+    assert "stormwright token create NAME" in fault.message
+    assert "--without-authentication" in fault.message
+    access, faults, (warning,) = told("--host", host, "--without-authentication")
+    assert (access, faults) == (AccessSettings(), [])
+    assert "nobody is asked who he is" in warning
+
+
+def test_with_tokens_it_does_and_says_that_they_are_to_be_seen(told: Any, tmp_path: Path) -> None:
+    file = tmp_path / "state" / FILE
+    Tokens(file).create("anna", "operator")
+    access, faults, (warning,) = told("--host", "10.0.0.5")
+    assert (access, faults) == (AccessSettings(file), [])
+    assert "--tls-cert" in warning
+    assert told()[0].tokens == file, "who has made tokens is asked for one here, too"
+    assert told("--without-authentication")[0].tokens is None
+    _, (fault,), _ = told("--without-authentication", "--tokens", file)
+    assert "says the opposite" in fault.message
+
+
+def test_tokens_of_which_none_counts_are_none(told: Any, tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    _, (fault,), _ = told("--tokens", file)
+    assert "no token that counts" in fault.message
+    Tokens(file).create("anna", "operator")
+    Tokens(file).revoke("anna")
+    assert "no token that counts" in told("--tokens", file)[1][0].message
+    file.write_bytes(b"nonsense")
+    assert str(file) not in str(told()[1])
+    assert "--tokens" in told("--tokens", file)[1][0].path
+
+
+def test_certificates_that_cannot_be_used_are_told_at_once(told: Any, tmp_path: Path) -> None:
+    junk = tmp_path / "junk.pem"
+    junk.write_text("nonsense", encoding="utf-8")
+    assert [each.path for each in told("--tls-cert", junk)[1]] == ["--tls-cert"]
+    assert "without --tls-cert and --tls-key" in told("--tls-client-ca", junk)[1][0].message
+    assert told("--tls-cert", tmp_path / "no", "--tls-key", junk)[1][0].path == f"--tls-cert {tmp_path / 'no'}"
+    assert told("--tls-cert", junk, "--tls-key", tmp_path / "no")[1][0].path == f"--tls-key {tmp_path / 'no'}"
+    assert "is no certificate" in told("--tls-cert", junk, "--tls-key", junk)[1][0].message
+
+
+def test_a_name_is_of_this_machine_where_all_its_addresses_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolved(*addresses: str) -> bool:
+        found = [(0, 0, 0, "", (each, 0)) for each in addresses]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        return is_loopback("some.name")
+
+    assert resolved("127.0.1.1")
+    assert resolved("127.0.0.1", "::1")
+    assert not resolved("127.0.0.1", "10.0.0.5")
