@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,6 +35,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         shared = next((mark for mark in ("storm", "spark") if item.get_closest_marker(mark)), None)
         if shared:
             item.add_marker(pytest.mark.xdist_group(shared))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Of several processes, the one that has the cluster comes before the others, and so does the cluster."""
+    if "PYTEST_XDIST_WORKER" in os.environ and not _begun:
+        _begun.append(item.nodeid)
+        if not item.get_closest_marker("storm"):
+            _give_way()
+
+
+#: The first test of this process.
+_begun: list[str] = []
+
+#: Of a process that gives way: less than a local cluster's, which gives way to whoever watches it.
+_NICENESS = 10
+
+
+def _give_way() -> None:
+    """Linux shares CPU between sessions before it looks at the niceness of their processes."""
+    os.setsid()
+    with suppress(OSError):  # a kernel without autogroups
+        Path("/proc/self/autogroup").write_text(str(_NICENESS), encoding="ascii")
 
 
 @pytest.fixture(scope="session")

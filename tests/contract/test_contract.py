@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from stormwright.schedulers import make_scheduler, scheduler_names
 from stormwright.schedulers.kit.registry import traits_of
 from tests.contract.suite import SchedulerContract
+from tests.examples import examples
 
 
 @dataclass(frozen=True)
@@ -23,17 +26,23 @@ class Way:
         Parameters; of those that search, few steps, so that the tests are fast.
     promises
         Attributes of `SchedulerContract`, where they are not those of most.
+    examples
+        Examples of each property in ``make test``, where each answer takes long; ``make test-all`` takes all.
     """
 
     title: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     promises: Mapping[str, bool] = field(default_factory=dict)
+    examples: int | None = None
 
 
 #: They place what waits and move nothing; ties go by position, so the order of supervisors has an influence.
 OF_MOST = {"never_moves": True}
 
 MAY_MOVE = {"never_moves": False}
+
+#: Of schedulers that ask many others for each answer.
+OF_SLOW = examples(20)
 
 #: The schedulers that are not tested with their defaults alone, or that promise something else than most.
 WAYS: Mapping[str, Sequence[Way]] = {
@@ -61,16 +70,17 @@ WAYS: Mapping[str, Sequence[Way]] = {
         Way("ThatMovesWhatRuns", {"generations": 10, "move_running": True}, MAY_MOVE),
     ],
     # Its CPU limit is soft, as in its paper.
-    "learned": [Way(settings={"variants": 16})],
+    "learned": [Way(settings={"variants": 16}, examples=OF_SLOW)],
     "n_version": [
-        Way(settings={"schedulers": "online,metis,binpack,r_storm"}, promises=MAY_MOVE),
+        Way(settings={"schedulers": "online,metis,binpack,r_storm"}, promises=MAY_MOVE, examples=OF_SLOW),
         # One of them goes by ids, and keeps no limits by itself.
         Way(
             "OfAnySchedulers",
             {"schedulers": "even,optimizer,spread", "settings": "optimizer.iterations=2000"},
             {**MAY_MOVE, "ignores_names": False},
+            examples=OF_SLOW,
         ),
-        Way("ThatKeepsWhatRuns", {"schedulers": "binpack,offline,t_storm", "keep_running": True}),
+        Way("ThatKeepsWhatRuns", {"schedulers": "binpack,offline,t_storm", "keep_running": True}, examples=OF_SLOW),
     ],
     "r_storm": [
         Way(promises={"keeps_limits": False}),
@@ -105,6 +115,7 @@ def contract_of(name: str, way: Way) -> type[SchedulerContract]:
         **OF_MOST,
         **declared,
         **way.promises,
+        "examples": way.examples,
     }
     return type(f"Test{title}{way.title}", (SchedulerContract,), members)
 
@@ -113,6 +124,10 @@ for _name in scheduler_names():
     for _way in WAYS.get(_name, [Way()]):
         _contract = contract_of(_name, _way)
         globals()[_contract.__name__] = _contract
+        if _way.examples:
+            _whole = {"examples": None, "pytestmark": pytest.mark.slow, "__module__": __name__}
+            _contract = type(f"{_contract.__name__}AtLength", (_contract,), _whole)
+            globals()[_contract.__name__] = _contract
 del _contract  # pytest would run the last one twice
 
 

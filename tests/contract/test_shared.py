@@ -77,6 +77,27 @@ def test_a_test_may_say_how_many():
     assert len(seen) == 7
 
 
+def test_an_object_may_take_fewer():
+    class Quick:
+        examples = None
+
+        def __init__(self):
+            self.seen: list[int] = []
+
+        @for_any(number=NUMBERS)
+        def test_it(self, number):
+            self.seen.append(number)
+
+    class Slow(Quick):
+        examples = 5
+
+    quick, slow = Quick(), Slow()
+    quick.test_it()
+    slow.test_it()
+    assert len(quick.seen) == 30
+    assert slow.seen == quick.seen[:5]
+
+
 def test_pytest_sees_the_parameters_that_are_not_drawn():
     @for_any(number=NUMBERS)
     def holds(self, name, number):

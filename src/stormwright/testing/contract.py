@@ -61,6 +61,9 @@ def _as_first_seen(names: IndexArray) -> list[int]:
 class SchedulerContract(ABC):
     """Tests that hold for every scheduler, and some that hold for those that promise more."""
 
+    #: Examples of each property at most, for a scheduler that takes long; None for as many as the Hypothesis profile in
+    #: force says.
+    examples: int | None = None
     #: Placed executors break no limit of CPU, memory, worker count and executors per worker.
     keeps_limits = True
     #: A topology is placed as a whole or not at all.

@@ -50,7 +50,8 @@ def for_any(most: int | None = None, /, **drawn: st.SearchStrategy[Any]) -> Call
     next process draws others, unless the profile says `derandomize`. What failed before is tried first. An example that
     fails is looked for again by Hypothesis, from the seed it was drawn with, to be shrunk and kept.
 
-    There is no deadline, since a busy machine makes any a coin toss.
+    There is no deadline, since a busy machine makes any a coin toss. A test that is a method takes fewer examples where
+    its object has an attribute `examples` that says so.
 
     Parameters
     ----------
@@ -99,18 +100,24 @@ class _Shared:
                 return
             with suppress(SkipTest):  # nothing failed before
                 again(*args, **kwargs)
-            left = self._relaxed.max_examples
+            most = self._of(args)
+            left = most
             for number, example in self._examples():
                 left -= self._try(number, example, *args, **kwargs)
                 if not left:
                     return
-            if left == self._relaxed.max_examples:
+            if left == most:
                 by_itself(*args, **kwargs)  # it knows how to say that none fits
 
         whole = inspect.signature(self._test)
         kept = [each for name, each in whole.parameters.items() if name not in self._drawn]
         tried.__signature__ = whole.replace(parameters=kept)  # type: ignore[attr-defined]
         return tried
+
+    def _of(self, args: tuple[Any, ...]) -> int:
+        """How many examples are tried."""
+        own = getattr(args[0], "examples", None) if args else None
+        return min(self._relaxed.max_examples, own or self._relaxed.max_examples)
 
     def _try(self, number: int, example: Example, *args: Any, **kwargs: Any) -> bool:
         """Whether an example fits; raises as the test does where it fails."""
