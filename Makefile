@@ -27,7 +27,7 @@ BROWSER := build/.browser
 ARCHIVE := build/storm/worker.jsa
 MACHINE_CODE := build/.machine-code
 
-.PHONY: help demo test test-all java-test lint docs fresh-docs wheel setup clean missing
+.PHONY: help demo test test-all properties java-test lint docs fresh-docs wheel setup clean missing
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -40,6 +40,9 @@ test: java-test ## Java and Python tests, some on a real Storm cluster (options 
 
 test-all: java-test $(BROWSER) ## the same, and what takes long and rarely breaks
 	@$(PYTEST) $(ARGS)
+
+properties: setup ## what holds for any problem, once with 20,000 drawn ones each: hours (one room: ARGS="tests/model")
+	@EXAMPLES=$${EXAMPLES:-20000} $(PYTEST) -m "hypothesis and not storm and not spark" --timeout 0 $(ARGS)
 
 java-test: setup
 	@echo "test: Java"
