@@ -62,7 +62,7 @@ def for_any(most: int | None = None, /, **drawn: st.SearchStrategy[Any]) -> Call
     """
 
     def decorate(test: Test) -> Test:
-        return _Shared(test, most or settings.default.max_examples, drawn).as_test()
+        return _Shared(test, most or settings().max_examples, drawn).as_test()
 
     return decorate
 
@@ -111,8 +111,9 @@ class _Shared:
 
         whole = inspect.signature(self._test)
         kept = [each for name, each in whole.parameters.items() if name not in self._drawn]
-        tried.__signature__ = whole.replace(parameters=kept)  # type: ignore[attr-defined]
-        return tried
+        tried.__signature__ = whole.replace(parameters=kept)
+        found: Test = tried
+        return found
 
     def _of(self, args: tuple[Any, ...]) -> int:
         """How many examples are tried."""
