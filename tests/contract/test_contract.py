@@ -26,14 +26,11 @@ class Way:
         Parameters; of those that search, few steps, so that the tests are fast.
     promises
         Attributes of `SchedulerContract`, where they are not those of most.
-    examples
-        Examples of each property in ``make test``, where each answer takes long; ``make test-all`` takes all.
     """
 
     title: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     promises: Mapping[str, bool] = field(default_factory=dict)
-    examples: int | None = None
 
 
 #: They place what waits and move nothing; ties go by position, so the order of supervisors has an influence.
@@ -41,8 +38,9 @@ OF_MOST = {"never_moves": True}
 
 MAY_MOVE = {"never_moves": False}
 
-#: Of schedulers that ask many others for each answer.
-OF_SLOW = examples(20)
+#: Examples of each property in ``make test``, of further ways to set a scheduler and of those that ask many others for
+#: each answer; ``make test-all`` takes all.
+FEW = examples(20)
 
 #: The schedulers that are not tested with their defaults alone, or that promise something else than most.
 WAYS: Mapping[str, Sequence[Way]] = {
@@ -70,17 +68,16 @@ WAYS: Mapping[str, Sequence[Way]] = {
         Way("ThatMovesWhatRuns", {"generations": 10, "move_running": True}, MAY_MOVE),
     ],
     # Its CPU limit is soft, as in its paper.
-    "learned": [Way(settings={"variants": 16}, examples=OF_SLOW)],
+    "learned": [Way(settings={"variants": 16})],
     "n_version": [
-        Way(settings={"schedulers": "online,metis,binpack,r_storm"}, promises=MAY_MOVE, examples=OF_SLOW),
+        Way(settings={"schedulers": "online,metis,binpack,r_storm"}, promises=MAY_MOVE),
         # One of them goes by ids, and keeps no limits by itself.
         Way(
             "OfAnySchedulers",
             {"schedulers": "even,optimizer,spread", "settings": "optimizer.iterations=2000"},
             {**MAY_MOVE, "ignores_names": False},
-            examples=OF_SLOW,
         ),
-        Way("ThatKeepsWhatRuns", {"schedulers": "binpack,offline,t_storm", "keep_running": True}, examples=OF_SLOW),
+        Way("ThatKeepsWhatRuns", {"schedulers": "binpack,offline,t_storm", "keep_running": True}),
     ],
     "r_storm": [
         Way(promises={"keeps_limits": False}),
@@ -115,18 +112,23 @@ def contract_of(name: str, way: Way) -> type[SchedulerContract]:
         **OF_MOST,
         **declared,
         **way.promises,
-        "examples": way.examples,
     }
     return type(f"Test{title}{way.title}", (SchedulerContract,), members)
 
 
+def at_length(contract: type[SchedulerContract]) -> type[SchedulerContract]:
+    """The same with all examples; cases are the same each time."""
+    more = {"examples": None, "test_takes_every_case_without_load": None, "pytestmark": pytest.mark.slow}
+    return type(f"{contract.__name__}AtLength", (contract,), {"__module__": __name__, **more})
+
+
 for _name in scheduler_names():
-    for _way in WAYS.get(_name, [Way()]):
+    for _number, _way in enumerate(WAYS.get(_name, [Way()])):
         _contract = contract_of(_name, _way)
         globals()[_contract.__name__] = _contract
-        if _way.examples and _way.examples < examples():
-            _whole = {"examples": None, "pytestmark": pytest.mark.slow, "__module__": __name__}
-            _contract = type(f"{_contract.__name__}AtLength", (_contract,), _whole)
+        if (_number or traits_of(_name).asks_others) and examples() > FEW:
+            _contract.examples = FEW
+            _contract = at_length(_contract)
             globals()[_contract.__name__] = _contract
 del _contract  # pytest would run the last one twice
 
