@@ -39,18 +39,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> None:
-    """Of several processes, the one that has the cluster comes before the others, and so does the cluster."""
-    if "PYTEST_XDIST_WORKER" in os.environ and not _begun:
-        _begun.append(item.nodeid)
-        if not item.get_closest_marker("storm"):
-            _give_way()
+    """Of more than two processes, those that do not begin with the cluster give way to it."""
+    if not _begun and int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1)) > 2 and not item.get_closest_marker("storm"):
+        _give_way()
+    _begun.add(True)
 
 
-#: The first test of this process.
-_begun: list[str] = []
+#: Whether this process has begun a test.
+_begun: set[bool] = set()
 
-#: Of a process that gives way: less than a local cluster's, which gives way to whoever watches it.
-_NICENESS = 10
+#: Of a process that gives way: a little less than a local cluster, which gives way to whoever watches it, and not so
+#: much less than what else the machine runs that tests would wait for minutes.
+_NICENESS = 7
 
 
 def _give_way() -> None:
