@@ -10,9 +10,10 @@ MAKEFLAGS += --jobs=2
 
 BIN := .venv/bin
 
-# Tests that share a Storm cluster or a Spark session run in one process, the others in whichever is free. A third process
-# is a fifth quicker on two cores, but then tests that measure a cluster are short of CPU.
-JOBS := 2
+# Tests that share a Storm cluster run in one process, those that share a Spark session in another, the others in whichever
+# is free. Those of Storm mostly wait; where the kernel shares CPU by sessions, the other processes give way to the cluster,
+# and a third one takes what it leaves of two cores. Elsewhere tests that measure a cluster would be short of CPU.
+JOBS := $(if $(filter 1,$(shell cat /proc/sys/kernel/sched_autogroup_enabled 2>/dev/null)),3,2)
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/stormwright/__init__.py)
 JAR := java/target/stormwright-storm-$(VERSION).jar
@@ -26,7 +27,7 @@ BROWSER := build/.browser
 ARCHIVE := build/storm/worker.jsa
 MACHINE_CODE := build/.machine-code
 
-.PHONY: help demo test test-all java-test lint docs fresh-docs wheel setup clean missing
+.PHONY: help demo test test-all properties java-test lint docs fresh-docs wheel setup clean missing
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -39,6 +40,9 @@ test: java-test ## Java and Python tests, some on a real Storm cluster (options 
 
 test-all: java-test $(BROWSER) ## the same, and what takes long and rarely breaks
 	@$(PYTEST) $(ARGS)
+
+properties: setup ## what holds for any problem, once with 20,000 drawn ones each: hours (one room: ARGS="tests/model")
+	@EXAMPLES=$${EXAMPLES:-20000} $(PYTEST) -m "hypothesis and not storm and not spark" --timeout 0 $(ARGS)
 
 java-test: setup
 	@echo "test: Java"

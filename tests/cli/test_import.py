@@ -309,6 +309,8 @@ def test_serve_says_that_our_jar_is_missing(run, monkeypatch, home, tmp_path):
     monkeypatch.setattr(installation, "STORMWRIGHT_JAR", home / STORMWRIGHT_JAR.name)
     code, out, err = run("serve", "--state", tmp_path / "state", "--storm-home", home)
     assert (code, out) == (2, "")
-    assert err.startswith("stormwright: serve: 1 fault\n  --storm-home: ")
+    what_it_is, fault = err.split("\n", 1)
+    assert " INFO    stormwright version " in what_it_is
+    assert fault.startswith("stormwright: serve: 1 fault\n  --storm-home: ")
     assert f"{STORMWRIGHT_JAR.name} is missing in {home}: copy it into" in err
     assert "Traceback" not in err

@@ -17,6 +17,9 @@ from tests.formats.documents import SMALL, small
 
 PROGRAM = [sys.executable, "-m", "stormwright"]
 
+#: Is quick: what is written is all the same.
+EVEN = ("--scheduler", "even")
+
 
 @pytest.fixture
 def small_file(tmp_path):
@@ -39,7 +42,9 @@ def test_standard_output_by_another_name_gets_the_file_and_nothing_else(tmp_path
     """`/dev/stdout` is such a link; here one of our own, which would be destroyed in its place."""
     link, out = tmp_path / "stdout", tmp_path / "out.json"
     link.symlink_to("/proc/self/fd/1")
-    arguments = ["convert", small_file, link] if verb == "convert" else ["schedule", small_file, "--output", link]
+    arguments = (
+        ["convert", small_file, link] if verb == "convert" else ["schedule", small_file, *EVEN, "--output", link]
+    )
     done = program(*arguments, streams=f"> '{out}'")
     assert done.returncode in (0, 1)
     assert str(link.readlink()) == "/proc/self/fd/1"
@@ -47,7 +52,7 @@ def test_standard_output_by_another_name_gets_the_file_and_nothing_else(tmp_path
     assert "small: " in done.stderr
 
 
-@pytest.mark.parametrize("verb", [["convert"], ["schedule", "--output"]])
+@pytest.mark.parametrize("verb", [["convert"], ["schedule", *EVEN, "--output"]])
 def test_a_hyphen_is_standard_output(tmp_path, small_file, verb):
     """As it is standard input where a file is read."""
     done = program(verb[0], "-", *verb[1:], "-", cwd=tmp_path, input=small_file.read_text())
@@ -122,7 +127,7 @@ def test_output_below_a_file(run, small_file):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["schedule", "--json"], ["compare", "--schedulers", "even", "--json"], ["convert", "OUT"]]
+    "arguments", [["schedule", *EVEN, "--json"], ["compare", "--schedulers", "even", "--json"], ["convert", "OUT"]]
 )
 def test_a_problem_on_standard_input(tmp_path, small_file, arguments):
     verb, *options = arguments
@@ -146,7 +151,7 @@ def test_bad_standard_input():
 
 def test_closed_streams(tmp_path, small_file):
     """What is written goes to its file and nowhere else, though numbers 0 to 2 were free."""
-    even = ("--scheduler", "even", "--json")  # which is quick: what is written is all the same
+    even = (*EVEN, "--json")
     code = program("schedule", small_file, *even).returncode
     for streams in (">&-", "<&- >&-", "2>&-", "<&- >&- 2>&-"):
         out = tmp_path / "out.json"
@@ -163,7 +168,7 @@ def test_an_output_that_cannot_hold_the_text(tmp_path):
         orjson.dumps(small("topologies", 0, "components", 1, "id", value="zähl–日本") | {"assignments": {}, "load": {}})
     )
     for encoding in ("ascii", "latin-1"):
-        done = program("schedule", path, env={**os.environ, "PYTHONIOENCODING": encoding}, errors="replace")
+        done = program("schedule", path, *EVEN, env={**os.environ, "PYTHONIOENCODING": encoding}, errors="replace")
         assert (done.returncode, done.stderr) == (0, "")
         assert r"\u65e5\u672c" in done.stdout
 

@@ -349,7 +349,10 @@ def test_reader_that_goes_away(small_file):
     reading, writing = os.pipe()
     os.close(reading)
     result = subprocess.run(
-        [*PROGRAM, "schedule", small_file, "--json"], stdout=writing, stderr=subprocess.PIPE, check=False
+        [*PROGRAM, "schedule", small_file, "--scheduler", "even", "--json"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
     )
     os.close(writing)
     assert (result.returncode, result.stderr) == (141, b"")
@@ -358,7 +361,10 @@ def test_reader_that_goes_away(small_file):
 def test_full_disk(small_file):
     with Path("/dev/full").open("wb") as full:
         result = subprocess.run(
-            [*PROGRAM, "schedule", small_file, "--json"], stdout=full, stderr=subprocess.PIPE, check=False
+            [*PROGRAM, "schedule", small_file, "--scheduler", "even", "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
         )
     assert result.returncode == 2
     assert result.stderr == b"stormwright: No space left on device\n"

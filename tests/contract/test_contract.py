@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from stormwright.schedulers import make_scheduler, scheduler_names
 from stormwright.schedulers.kit.registry import traits_of
 from tests.contract.suite import SchedulerContract
+from tests.examples import examples
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,10 @@ class Way:
 OF_MOST = {"never_moves": True}
 
 MAY_MOVE = {"never_moves": False}
+
+#: Examples of each property in ``make test``, of further ways to set a scheduler and of those that ask many others for
+#: each answer; ``make test-all`` takes all.
+FEW = examples(20)
 
 #: The schedulers that are not tested with their defaults alone, or that promise something else than most.
 WAYS: Mapping[str, Sequence[Way]] = {
@@ -109,10 +116,20 @@ def contract_of(name: str, way: Way) -> type[SchedulerContract]:
     return type(f"Test{title}{way.title}", (SchedulerContract,), members)
 
 
+def at_length(contract: type[SchedulerContract]) -> type[SchedulerContract]:
+    """The same with all examples; cases are the same each time."""
+    more = {"examples": None, "test_takes_every_case_without_load": None, "pytestmark": pytest.mark.slow}
+    return type(f"{contract.__name__}AtLength", (contract,), {"__module__": __name__, **more})
+
+
 for _name in scheduler_names():
-    for _way in WAYS.get(_name, [Way()]):
+    for _number, _way in enumerate(WAYS.get(_name, [Way()])):
         _contract = contract_of(_name, _way)
         globals()[_contract.__name__] = _contract
+        if (_number or traits_of(_name).asks_others) and examples() > FEW:
+            _contract.examples = FEW
+            _contract = at_length(_contract)
+            globals()[_contract.__name__] = _contract
 del _contract  # pytest would run the last one twice
 
 

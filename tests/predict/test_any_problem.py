@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from stormwright.model import UNPLACED
 from stormwright.predict.answer import predict
 from stormwright.testing.strategies import problems
+from tests.examples import examples
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_any_problem_can_be_predicted(data):
     problem = data.draw(problems())
     slot = st.integers(-1 if data.draw(st.booleans()) or not problem.slots else 0, max(len(problem.slots) - 1, -1))

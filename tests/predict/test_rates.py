@@ -17,6 +17,7 @@ from stormwright.predict.fairness import highest_rates
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.steady import Placed, Steady, limits, steady_state
 from stormwright.testing.word_counts import WordCount
+from tests.examples import examples
 
 ALL_IN_ONE = np.zeros(12, np.int32)
 SPREAD = np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)
@@ -52,7 +53,7 @@ def water_filling(shares, free, weights):
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_rates_are_those_of_a_linear_program(data):
     resources, topologies = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 4))
     value = st.integers(0, 9)
@@ -108,7 +109,7 @@ def test_workers_of_one_node_need_no_link():
 
 
 @given(measured=placements, asked=placements)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_measured_anywhere_the_same_is_predicted(measured, asked):
     """What a placement's messages took of executors is taken out again, so it does not matter where it was measured."""
     word_count, costs = WordCount(rate_tps=3_000.0), Costs()
@@ -134,7 +135,7 @@ def test_measured_anywhere_the_same_is_predicted(measured, asked):
 
 
 @given(slots=placements, factor=st.floats(1.0, 4.0))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_more_of_anything_never_lowers_the_highest_rate(slots, factor):
     base = WordCount(cores=0.5, link_bps=10e6)
     before = steady_of(base, slots)
@@ -143,7 +144,7 @@ def test_more_of_anything_never_lowers_the_highest_rate(slots, factor):
 
 
 @given(slots=placements, pending=st.sampled_from([1, 5, 50, 1000]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_nothing_is_ever_fuller_than_full(slots, pending):
     steady = steady_of(WordCount(cores=0.4, link_bps=5e6, pending=pending), slots)
     shares, free = limits(steady.demand)

@@ -13,10 +13,11 @@ from stormwright.predict.flow.layout import Layout
 from stormwright.predict.flow.measured import Measured
 from stormwright.predict.flow.spread import Flows, spread
 from stormwright.testing.strategies import problems
+from tests.examples import examples
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_flows_go_where_the_model_says(data):
     problem = data.draw(problems(flow_limits=False))
     slots = st.integers(-1, len(problem.slots) - 1)

@@ -19,6 +19,7 @@ from stormwright.predict.flow.standing import Standing
 from stormwright.predict.steady import Placed, Steady
 from stormwright.testing.strategies import problems
 from stormwright.testing.word_counts import WordCount, two_word_counts
+from tests.examples import examples
 
 KNOWN = [(Costs(), {})]
 
@@ -40,7 +41,7 @@ def assert_same(one: Steady, other: Steady) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_placement_known_from_others_is_as_worked_out_anew(data):
     problem = data.draw(problems())
     assume(problem.slots)
@@ -67,7 +68,7 @@ def test_so_it_is_where_tuples_spill_over_and_spouts_share_unevenly(pending):
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_some_topologies_by_themselves_are_as_among_all(data):
     problem = data.draw(problems())
     assume(problem.slots)

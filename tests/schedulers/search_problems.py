@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -21,10 +22,22 @@ def tiny(seed: int, cpu_ghz: tuple[float, float] = (1.5, 4.0)) -> Problem:
     return problem(nodes(*rng.uniform(*cpu_ghz, 2), ports=2), (topology("t", executors, 2), measured))
 
 
+def valid_placements(of: Problem) -> Iterator[tuple[int, ...]]:
+    """All of them."""
+    every = itertools.product(range(len(of.slots)), repeat=of.num_executors)
+    return (slots for slots in every if oracles.is_valid(of, slots))
+
+
+@cache
+def worked_out(seed: int) -> tuple[Problem, tuple[tuple[int, ...], ...]]:
+    """A tiny problem and its valid placements: several tests look for the best of them, each for another reason."""
+    of = tiny(seed)
+    return of, tuple(valid_placements(of))
+
+
 def least(of: Problem, objective: Callable[[Problem, Sequence[int]], float]) -> float | None:
     """The least objective of any valid placement, by trying them all."""
-    every = itertools.product(range(len(of.slots)), repeat=of.num_executors)
-    return min((objective(of, slots) for slots in every if oracles.is_valid(of, slots)), default=None)
+    return min((objective(of, slots) for slots in valid_placements(of)), default=None)
 
 
 def part_optimal(
@@ -35,8 +48,8 @@ def part_optimal(
     On the way: it claims no less than the optimum, and leaves executors out where no placement is valid.
     """
     reached = []
-    for of in map(tiny, range(30)):
-        optimum = least(of, objective)
+    for of, every in map(worked_out, range(30)):
+        optimum = min((objective(of, slots) for slots in every), default=None)
         answer = schedule(of)
         if optimum is None:
             assert answer.unplaced

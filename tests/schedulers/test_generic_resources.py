@@ -7,7 +7,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stormwright.explain.obstacles import status_texts
@@ -16,6 +15,7 @@ from stormwright.model.limits.resources import Overused
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.kit.registry import SCHEDULERS
 from stormwright.testing import oracles
+from stormwright.testing.shared import for_any
 from tests.case_files import all_cases, case_problem, placed_in, read_case
 from tests.examples import examples
 from tests.schedulers.builders import running
@@ -81,13 +81,17 @@ def small_problems(draw: st.DrawFn) -> Problem:
     return Problem(supervisors, (topology(parallelism, [float(n) for n in gpus], draw(st.integers(1, 4))),))
 
 
+def judged(of: Problem) -> tuple[Problem, bool]:
+    """A problem, and whether any of all placements keeps every limit."""
+    every = product(range(len(of.slots)), repeat=of.num_executors)
+    return of, any(oracles.is_valid(of, slots) for slots in every)
+
+
 @pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "offline", "r_storm", "top_storm", "genetic"])
-@settings(max_examples=examples(40), deadline=None)
-@given(of=small_problems())
-def test_places_exactly_what_some_placement_satisfies(name, of):
-    assume(len(of.slots) ** of.num_executors <= 5000)
+@for_any(examples(40), known=small_problems().filter(lambda of: len(of.slots) ** of.num_executors <= 5000).map(judged))
+def test_places_exactly_what_some_placement_satisfies(name, known):
+    of, feasible = known
     answer = make_scheduler(name).schedule(of)
-    feasible = any(oracles.is_valid(of, slots) for slots in product(range(len(of.slots)), repeat=of.num_executors))
     assert (not answer.unplaced) == feasible
     assert answer.unplaced or oracles.is_valid(of, answer.slot_of_executor.tolist())
 

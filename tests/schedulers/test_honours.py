@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
 
 from stormwright.formats import read_problem
 from stormwright.model import LoadProfile, Problem
@@ -19,6 +18,7 @@ from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
 from stormwright.schedulers.kit.describe import describe
 from stormwright.schedulers.kit.registry import SCHEDULERS
 from stormwright.schedulers.top_storm import CORES, GHZ
+from stormwright.testing.shared import for_any
 from stormwright.testing.strategies import problems
 from tests.case_files import case_files, case_name, case_problem
 from tests.examples import examples
@@ -147,8 +147,7 @@ def has_influence(name: str, what: str, problem: Problem) -> bool:
 
 
 @pytest.mark.parametrize(("name", "what"), IGNORED)
-@settings(deadline=None, max_examples=examples(15), suppress_health_check=list(HealthCheck))
-@given(problem=tagged())
+@for_any(examples(15), problem=tagged())
 def test_what_is_not_honoured_has_no_influence(name, what, problem):
     assert not has_influence(name, what, problem)
 

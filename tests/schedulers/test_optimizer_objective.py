@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +18,7 @@ from stormwright.testing import oracles
 from stormwright.testing.word_counts import WordCount
 from tests.case_files import case_files, case_name, case_problem
 from tests.schedulers.builders import load, nodes, problem, running, topology
-from tests.schedulers.search_problems import part_optimal, tiny
+from tests.schedulers.search_problems import part_optimal, tiny, valid_placements
 
 
 def schedule(of: Problem, **settings: object):
@@ -91,13 +91,19 @@ def test_more_for_balance_is_more_balance_and_more_for_nodes_fewer_nodes():
     assert many[0] > many[1] >= many[2]
 
 
+@cache
+def three_workers(seed: int) -> tuple[Problem, list[tuple[int, ...]]]:
+    """A tiny problem and all its valid placements."""
+    of = tiny(seed, (2.5, 4.0))
+    of = replace(of, topologies=(replace(of.topologies[0], num_workers=3),))
+    return of, list(valid_placements(of))
+
+
 @pytest.mark.parametrize("prices", [{}, {"move_price": 7.0, "restart_price": 20.0}, {"max_moves": 2}])
 def test_restarts_on_tiny_problems_against_the_optimum(prices):
     reached = []
     for seed in range(12):
-        of = tiny(seed, (2.5, 4.0))
-        of = replace(of, topologies=(replace(of.topologies[0], num_workers=3),))
-        every = [s for s in itertools.product(range(4), repeat=of.num_executors) if oracles.is_valid(of, s)]
+        of, every = three_workers(seed)
         rng = np.random.default_rng(seed)
         before = every[int(rng.integers(len(every)))]
         now = running(of, list(before))

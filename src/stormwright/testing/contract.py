@@ -15,13 +15,10 @@ Not in the contract: that a placement is good.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from stormwright.formats import problem_to_dict
@@ -39,26 +36,8 @@ from stormwright.model import (
 from stormwright.model.arrays import IndexArray
 from stormwright.schedulers.anew.anew import Anew
 from stormwright.testing import checks
+from stormwright.testing.shared import for_any, only_if
 from stormwright.testing.strategies import problems, renamed, roomy
-
-Test = Callable[..., None]
-
-
-def for_any(**drawn: st.SearchStrategy[Any]) -> Callable[[Test], Test]:
-    """Run a test for many problems: as many as the Hypothesis profile in force says.
-
-    There is no deadline, since a busy machine makes any a coin toss. The tests are inherited, so they run for several
-    schedulers, and an example of one harms no other.
-    """
-    relaxed = settings(
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.differing_executors],
-    )
-
-    def decorate(test: Test) -> Test:
-        return relaxed(given(**drawn)(test))
-
-    return decorate
 
 
 def several() -> st.SearchStrategy[Problem]:
@@ -82,6 +61,9 @@ def _as_first_seen(names: IndexArray) -> list[int]:
 class SchedulerContract(ABC):
     """Tests that hold for every scheduler, and some that hold for those that promise more."""
 
+    #: Examples of each property at most, for a scheduler that takes long; None for as many as the Hypothesis profile in
+    #: force says.
+    examples: int | None = None
     #: Placed executors break no limit of CPU, memory, worker count and executors per worker.
     keeps_limits = True
     #: A topology is placed as a whole or not at all.
@@ -122,7 +104,6 @@ class SchedulerContract(ABC):
     @for_any(problem=problems(flows=False), seed=st.integers(0, 2**32 - 1))
     def test_order_of_traffic_pairs_has_no_influence(self, problem: Problem, seed: int) -> None:
         load_profile = problem.load
-        assume(load_profile is not None)
         assert load_profile is not None
         rng = np.random.default_rng(seed)
 
@@ -208,7 +189,7 @@ class SchedulerContract(ABC):
         before = problem.with_current({id_: own for id_, own in placed.items() if id_ != new})
         in_turn = tuple(topology for topology in before.topologies if topology.id in waiting)
         running = [topology for topology in before.topologies if topology.id not in waiting]
-        assume(running)
+        only_if(running)
         rng = np.random.default_rng(seed)
         mixed = tuple(running[n] for n in rng.permutation(len(running)))
         ahead = int(rng.integers(0, len(mixed) + 1))

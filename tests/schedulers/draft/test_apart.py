@@ -17,6 +17,7 @@ from stormwright.schedulers.draft.apart import Crowd, fewest_workers, runs_apart
 from stormwright.schedulers.draft.draft import Draft
 from stormwright.schedulers.mend.moving_apart import keep_apart
 from stormwright.testing import oracles
+from stormwright.testing.shared import for_any
 from stormwright.testing.strategies import component_limits
 from tests.examples import examples
 from tests.schedulers.builders import nodes, running
@@ -56,13 +57,18 @@ def is_feasible(of: Problem) -> bool:
     return any(oracles.is_valid(of, slots) for slots in product(range(len(of.slots)), repeat=of.num_executors))
 
 
+def judged() -> st.SearchStrategy[tuple[Problem, bool]]:
+    """Problems, and whether they are feasible."""
+    few = small_problems().filter(lambda of: len(of.slots) ** of.num_executors <= 5000)
+    return few.map(lambda of: (of, is_feasible(of)))
+
+
 @pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "offline", "genetic", "optimizer"])
-@settings(max_examples=examples(40), deadline=None)
-@given(of=small_problems())
-def test_places_exactly_what_some_placement_satisfies(name, of):
-    assume(len(of.slots) ** of.num_executors <= 5000)
+@for_any(examples(40), known=judged())
+def test_places_exactly_what_some_placement_satisfies(name, known):
+    of, feasible = known
     answer = make_scheduler(name, {"iterations": 2000} if name == "optimizer" else {}).schedule(of)
-    assert (not answer.unplaced) == is_feasible(of)
+    assert (not answer.unplaced) == feasible
 
 
 @settings(deadline=None)

@@ -8,7 +8,6 @@ from time import perf_counter
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED, Assignment, Component, Problem, Unplaced, default_executor_runs, violations
@@ -20,6 +19,7 @@ from stormwright.schedulers.kit.params import NoParams
 from stormwright.schedulers.kit.registry import SCHEDULERS
 from stormwright.schedulers.kit.traits import Traits
 from stormwright.schedulers.queue.queueing import Queueing
+from stormwright.testing.shared import for_any
 from stormwright.testing.strategies import problems
 from tests.examples import examples
 from tests.schedulers.builders import load, nodes, problem, running, topology
@@ -28,10 +28,7 @@ from tests.schedulers.test_honours import SETTINGS
 #: Each as users may set it.
 ORDERS = ("priority", "first_come", "shortest_first", "fair_share", "pools", "given")
 
-
-def few(test):
-    relaxed = settings(deadline=None, max_examples=examples(12), suppress_health_check=list(HealthCheck))
-    return relaxed(test)
+FEW = examples(12)
 
 
 @st.composite
@@ -87,8 +84,7 @@ def within(of: Problem, slots: np.ndarray, *, started: bool = True) -> bool:
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
-@few
-@given(of=of_users(), order=st.sampled_from(ORDERS), backfill=st.booleans())
+@for_any(FEW, of=of_users(), order=st.sampled_from(ORDERS), backfill=st.booleans())
 def test_no_scheduler_gives_a_user_more_than_he_may_have(name, of, order, backfill):
     answer = make(name, order=order, backfill=backfill).schedule(of)
     slots = answer.slot_of_executor
@@ -104,8 +100,7 @@ def test_no_scheduler_gives_a_user_more_than_he_may_have(name, of, order, backfi
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
-@few
-@given(of=of_users(runs=False))
+@for_any(FEW, of=of_users(runs=False))
 def test_nothing_goes_ahead_of_what_is_more_urgent(name, of):
     """Without backfill and limits, what is placed is the front of the queue."""
     of = replace(of, conf={})
@@ -119,8 +114,7 @@ def test_nothing_goes_ahead_of_what_is_more_urgent(name, of):
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
-@few
-@given(of=of_users(runs=False))
+@for_any(FEW, of=of_users(runs=False))
 def test_what_is_left_out_has_no_room_beside_what_is_more_urgent(name, of):
     """With backfill: asked about those ahead that are placed and this one alone, the scheduler finds no room either."""
     of = replace(of, conf={})

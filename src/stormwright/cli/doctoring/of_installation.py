@@ -8,6 +8,7 @@ from typing import Any
 
 from stormwright.cli.doctoring.facts import Facts, Finding, Installation
 from stormwright.cli.doctoring.storm_yaml import MONITOR_S
+from stormwright.defaults import STORMS_OWN
 from stormwright.errors import nearest
 
 SCHEDULER, PROBE = "stormwright.PlacementScheduler", "stormwright.ExecutorProbe"
@@ -120,16 +121,16 @@ def hook(conf: Mapping[str, Any]) -> Finding:
 def fallback(conf: Mapping[str, Any]) -> Finding:
     """Who places while the service is away is one that can."""
     name, key = "fallback", "stormwright.fallback"
-    told = conf.get(key, "even")
-    fix = f"write {key}: even, none, or the class that storm.scheduler named before; then restart Nimbus"
-    if told in ("even", "none"):
-        who = "EvenScheduler places" if told == "even" else "nobody places"
+    told = conf.get(key, STORMS_OWN)
+    fix = f"write {key}: {STORMS_OWN}, none, or the class that storm.scheduler named before; then restart Nimbus"
+    if told in (STORMS_OWN, "none"):
+        who = "EvenScheduler places" if told == STORMS_OWN else "nobody places"
         return Finding(name, "ok", f"{told}: {who} what the service does not")
     if not isinstance(told, str) or not _CLASS.fullmatch(told):
         return Finding(name, "wrong", f"{key} is {told}, which is no class", fix)
     if told == SCHEDULER:
         return Finding(name, "wrong", f"{key} is {told} itself", fix)
-    meant = nearest(told, ["even", "none"])
+    meant = nearest(told, [STORMS_OWN, "none"])
     if meant and "." not in told:
         return Finding(name, "wrong", f"{key} is {told}: did you mean {meant}?", fix)
     if told.startswith("org.apache.storm.") or "." not in told:

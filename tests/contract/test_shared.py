@@ -1,0 +1,197 @@
+"""Properties that many test with the same examples."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.database import DirectoryBasedExampleDatabase
+from hypothesis.errors import FailedHealthCheck
+
+from stormwright.testing import shared
+from stormwright.testing.shared import for_any, only_if
+
+NUMBERS = st.integers(0, 10_000)
+
+
+@pytest.fixture(autouse=True)
+def _thirty_kept_nowhere():
+    """Examples of a property; none of these failures is to be tried first another time."""
+    before = settings.default
+    settings.register_profile("thirty", before, max_examples=30, database=None, derandomize=False)
+    settings.load_profile("thirty")
+    yield
+    settings.load_profile("stormwright")
+    assert settings.default is before
+
+
+def said(error: pytest.ExceptionInfo[BaseException]) -> str:
+    return "".join(traceback.format_exception(error.value))
+
+
+def test_all_are_tested_with_the_same_examples_and_the_next_process_with_others():
+    def a_property():
+        @for_any(number=NUMBERS)
+        def holds(seen, number):
+            seen.append(number)
+
+        return holds
+
+    found = []
+    for test in [a_property(), a_property()]:
+        first: list[int] = []
+        second: list[int] = []
+        test(first)
+        test(seen=second)
+        assert first == second
+        assert len(set(first)) == 30
+        found.append(first)
+    assert found[0] != found[1]
+
+
+def test_where_examples_are_to_be_the_same_each_time_they_are():
+    found = []
+    for _ in range(2):
+        settings.register_profile("same", settings.default, derandomize=True)
+        settings.load_profile("same")
+
+        @for_any(number=NUMBERS)
+        def holds(seen, number):
+            seen.append(number)
+
+        found.append([])
+        holds(found[-1])
+    assert found[0] == found[1]
+    assert len(found[0]) == 30
+
+
+def test_a_test_may_say_how_many():
+    @for_any(7, number=NUMBERS)
+    def holds(seen, number):
+        seen.append(number)
+
+    seen: list[int] = []
+    holds(seen)
+    assert len(seen) == 7
+
+
+def test_an_object_may_take_fewer():
+    class Quick:
+        examples = None
+
+        def __init__(self):
+            self.seen: list[int] = []
+
+        @for_any(number=NUMBERS)
+        def test_it(self, number):
+            self.seen.append(number)
+
+    class Slow(Quick):
+        examples = 5
+
+    quick, slow = Quick(), Slow()
+    quick.test_it()
+    slow.test_it()
+    assert len(quick.seen) == 30
+    assert slow.seen == quick.seen[:5]
+
+
+def test_pytest_sees_the_parameters_that_are_not_drawn():
+    @for_any(number=NUMBERS)
+    def holds(self, name, number):
+        """What it says."""
+
+    assert str(shared.inspect.signature(holds)) == "(self, name)"
+    assert (holds.__name__, holds.__doc__) == ("holds", "What it says.")
+    assert [mark.name for mark in holds.pytestmark] == ["hypothesis"]
+
+
+def test_what_fails_is_shrunk():
+    @for_any(number=NUMBERS)
+    def holds(limit, number):
+        assert number < limit, "too much"
+
+    holds(10_001)
+    with pytest.raises(AssertionError, match="too much") as error:
+        holds(777)
+    assert "number=777" in said(error)
+
+
+def test_what_fails_with_shared_examples_alone_fails_and_says_so():
+    @for_any(numbers=st.lists(NUMBERS))
+    def holds(numbers):
+        assert "spoiled" not in numbers
+        numbers.append("spoiled")
+
+    holds()
+    with pytest.raises(AssertionError) as error:
+        holds()
+    assert "others were tested with before" in said(error)
+
+
+def test_of_examples_that_fit_there_are_as_many():
+    @for_any(number=NUMBERS)
+    def holds(seen, part, number):
+        only_if(number % part == 0)
+        seen.append(number)
+
+    for part in (1, 3, 5):
+        seen: list[int] = []
+        holds(seen, part)
+        assert len(seen) == 30
+        assert all(number % part == 0 for number in seen)
+
+
+def test_where_none_fits_it_is_an_error():
+    @for_any(number=NUMBERS)
+    def holds(number):
+        only_if(number < 0)
+
+    with pytest.raises(FailedHealthCheck):
+        holds()
+
+
+def test_a_test_may_skip():
+    @for_any(number=NUMBERS)
+    def holds(number):
+        pytest.skip("not here")
+
+    with pytest.raises(pytest.skip.Exception, match="not here"):
+        holds()
+
+
+def test_what_failed_before_is_tried_first(tmp_path):
+    settings.register_profile("kept", settings.default, database=DirectoryBasedExampleDatabase(tmp_path / "kept"))
+    settings.load_profile("kept")
+    seen: list[int] = []
+    wrong = set(range(4000, 10_001))
+
+    @for_any(number=NUMBERS)
+    def holds(number):
+        seen.append(number)
+        assert number not in wrong
+
+    with pytest.raises(AssertionError):
+        holds()
+    wrong -= set(range(4001, 10_001))
+    seen.clear()
+    with pytest.raises(AssertionError) as error:
+        holds()
+    assert seen[0] == 4000
+    assert "number=4000" in said(error)
+
+
+def test_very_many_examples_are_drawn_by_each(monkeypatch):
+    monkeypatch.setattr(shared, "MOST_SHARED", 29)
+
+    @for_any(number=NUMBERS)
+    def holds(seen, number):
+        seen.append(number)
+
+    found: list[list[int]] = [[], []]
+    for seen in found:
+        holds(seen)
+    assert found[0] != found[1]
+    assert [len(set(seen)) for seen in found] == [30, 30]
