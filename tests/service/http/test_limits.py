@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import http.client
 import logging
 import re
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import orjson
@@ -20,6 +21,7 @@ from stormwright.model import Assignment, Problem
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http import bodies, connections, deliveries
 from stormwright.service.http.app import MAX_QUESTION_BYTES, make_app
+from stormwright.service.http.protocol import MOST_HEAD_BYTES
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import problem, topology
@@ -45,6 +47,27 @@ def send(port: int, head: str, body: bytes = b"") -> bytes:
     with socket.create_connection((HOST, port), timeout=20) as there:
         there.sendall(head.replace("\n", "\r\n").encode() + body)
         return there.recv(1000)
+
+
+@pytest.mark.parametrize("begins", ["GET /", "GET / HTTP/1.1\nx: ", "GET / HTTP/1.1\nx: y\nz"])
+def test_a_head_without_an_end_is_not_kept(begins: str) -> None:
+    with serving() as port, socket.create_connection((HOST, port), timeout=20) as there:
+        there.sendall(begins.replace("\n", "\r\n").encode())
+        sent = 0
+        with suppress(ConnectionError):
+            while sent < 50 * MOST_HEAD_BYTES:
+                there.sendall(b"a" * 65_536)
+                sent += 65_536
+        assert sent < 50 * MOST_HEAD_BYTES, "it is no longer taken"
+        assert ask(port, "/v1/schedule", ASKED)[0] == 200
+
+
+def test_heads_of_one_connection_are_each_as_long_as_they_may_be() -> None:
+    with serving() as port, closing(http.client.HTTPConnection(HOST, port, timeout=20)) as there:
+        for _ in range(5):
+            there.request("GET", "/v1/health", headers={"x": "a" * (MOST_HEAD_BYTES * 3 // 4)})
+            answer = there.getresponse()
+            assert (answer.status, answer.read()) == (200, b'{"ok":true}')
 
 
 class Hanging:

@@ -18,6 +18,9 @@ MOST_BYTES = 64 * 2**10
 #: the cost of a read.
 READ_BYTES = 96 * 2**10
 
+#: Of what comes before a body; as far as the end of it has not come, it is kept in memory.
+MOST_HEAD_BYTES = 128 * 2**10
+
 #: Of requests whose body is not simply what follows.
 _SPECIAL = {b"expect", b"transfer-encoding"}
 
@@ -42,6 +45,8 @@ class ProbeProtocol(HttpToolsProtocol):
     _unanswered = False
     _last = False
     _certified = ""
+    _in_head = True
+    _head_bytes = 0
 
     def connection_made(self, transport) -> None:  # type: ignore[no-untyped-def]
         transport.max_size = READ_BYTES
@@ -51,6 +56,7 @@ class ProbeProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        self._limit_head(len(data))
         if self._held_bytes or self._body is not None:
             self._hold()
         if not self._unanswered:
@@ -72,9 +78,11 @@ class ProbeProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._in_head, self._head_bytes = True, 0
         self.scope["certified"] = self._certified  # type: ignore[typeddict-unknown-key]  # for the door
 
     def on_headers_complete(self) -> None:
+        self._in_head = False
         if self._unanswered:
             self._last = True  # (2)
         elif self._is_delivery():
@@ -96,6 +104,12 @@ class ProbeProtocol(HttpToolsProtocol):
             self.kept_by.hand_over(body, self._answer)
         elif not self._unanswered:
             super().on_message_complete()
+
+    def _limit_head(self, more_bytes: int) -> None:
+        if self._in_head and not self.transport.is_closing():
+            self._head_bytes += more_bytes
+            if self._head_bytes > MOST_HEAD_BYTES:
+                self.send_400_response(f"what comes before a body may have {MOST_HEAD_BYTES:,} bytes")
 
     def _hold(self) -> None:
         """Keep count of what there is of a delivery that is not whole; where there is too much it is refused (3)."""
