@@ -11,7 +11,7 @@ import numpy as np
 
 from stormwright.errors import Fault, InputError
 from stormwright.model import ExecutorRun, LoadProfile, Problem, Supervisor, Topology, TopologyLoad
-from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
 
@@ -203,7 +203,7 @@ def _by_tasks(old: Topology, new: Topology, wanted: Wanted) -> csr_array:  # noq
     """By the tasks that they share."""
     from scipy.sparse import csr_array  # takes longer to import than the rest
 
-    def owners(topology: Topology) -> tuple[IntArray, IntArray]:
+    def owners(topology: Topology) -> tuple[IndexArray, IntArray]:
         sizes = topology.executor_end_task - topology.executor_start_task + 1
         owner = np.repeat(np.arange(topology.num_executors), sizes)
         within = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
