@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from stormwright.model import Problem
+from stormwright.model import Assignment, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +103,21 @@ class Wanted:
         How many; None to leave it as it is.
     why
         In words.
+    problem, assignment
+        Where they are to run: the topology with these executors on the nodes that are wanted, and its placement. None
+        where an adviser says nothing of that.
     """
 
     executors: Mapping[str, int]
     workers: int | None = None
     why: str = ""
+    problem: Problem | None = None
+    assignment: Assignment | None = None
 
     def changes(self, seen: Observation) -> bool:
         """Whether carrying it out would rebalance the topology."""
-        return dict(self.executors) != seen.executors or self.workers not in (None, seen.workers)
+        other = dict(self.executors) != seen.executors or self.workers not in (None, seen.workers)
+        return other or self.assignment is not None
 
 
 class Adviser(Protocol):

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from stormwright.advise.own.dealt import dealt
 from stormwright.advise.own.judged import Judged
 from stormwright.advise.own.kinds import Mix, NodeKind
 from stormwright.advise.own.sizes import sizes_of
 from stormwright.advise.own.wish import Wish
-from stormwright.model import Assignment, Problem
+from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model.limits.resources import Overused
+from stormwright.model.limits.violations import broken_limits
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.changed import rebalanced, with_rates
 from stormwright.predict.flow.profile import Profile
@@ -23,6 +26,10 @@ Key = tuple[int, int]
 
 #: Executors of each.
 Counts = Mapping[Key, int]
+
+#: The optimizer counts a node as much as 0.1 % that something is too full: so much more is to stay free, so that it
+#: does not do without a node for less.
+_NOT_OVER_PERCENT = 0.1
 
 #: Steps of each search for a placement.
 _ITERATIONS = 15_000
@@ -90,16 +97,35 @@ class Trials:
 
     # One trial -------------------------------------------------------------------------------------------
 
-    def judged(self, counts: Counts, mix: Mix) -> Judged:
-        """What so many executors on some nodes come to, placed as well as is found."""
-        problem, _ = self.made(counts)
+    def judged(self, counts: Counts, mix: Mix, *, thoroughly: bool = False) -> Judged:
+        """What so many executors on some nodes come to where they are dealt out, or where a search puts them.
+
+        Searched is only where dealing out is not enough; or in any case, and the better one counts.
+
+        Parameters
+        ----------
+        counts, mix
+            Executors and nodes.
+        thoroughly
+            Whether to search in any case.
+        """
+        problem, profile = self.made(counts)
         topologies = tuple(
             replace(each, num_workers=min(mix.size, each.num_executors)) if index in self.asked else each
             for index, each in enumerate(problem.topologies)
         )
         problem = replace(problem, supervisors=mix.supervisors, topologies=topologies)
+        work_hz = profile.work_cycles(*self.known) * profile.handled_tps + profile.idle_hz()
+        first = Assignment(dealt(problem, work_hz))
+        tried = []
+        if np.all(first.slot_of_executor != UNPLACED) and not _broken(problem, first):
+            tried.append(self.judged_at(problem, mix, first, counts))
+            if not thoroughly and self.roomy(tried[0]) and self.quick_enough(tried[0]):
+                return tried[0]
+        # The search starts from there; it is not where the load was measured, which has no messages in it.
+        problem = replace(problem, current=first.by_topology(problem), measured={})
         goals = ("nodes",) if self.wish.p95_ms is None else ("nodes", "latency")
-        tried = [self.judged_at(problem, mix, self._placed(problem, goal), counts) for goal in goals]
+        tried += [self.judged_at(problem, mix, self._placed(problem, goal), counts) for goal in goals]
         return min(tried, key=self._badness)
 
     def judged_at(self, problem: Problem, mix: Mix, assignment: Assignment, counts: Counts) -> Judged:
@@ -140,7 +166,8 @@ class Trials:
         return not self.roomy(judged), full if self.wish.p95_ms is None else self.late_ms(judged)
 
     def _placed(self, problem: Problem, goal: str) -> Assignment:
-        settings: dict[str, Any] = {"headroom_percent": 100 * self.wish.headroom} if goal == "nodes" else {}
+        headroom = min(100 * self.wish.headroom + _NOT_OVER_PERCENT, 99.0)
+        settings: dict[str, Any] = {"headroom_percent": headroom} if goal == "nodes" else {}
         params = OptimizerParams(objective=goal, iterations=_ITERATIONS, **settings)
         return OptimizerScheduler(params).schedule(problem)
 
@@ -154,3 +181,10 @@ class Trials:
             problem = rebalanced(self.base, self._profile, self.known[0], wanted)
             self._made[key] = problem, Profile.of(problem)
         return self._made[key]
+
+
+def _broken(problem: Problem, assignment: Assignment) -> bool:
+    """Whether a placement breaks a limit; CPU is what rates come from, and judged by them."""
+    cpu = problem.resources[0].name
+    broken = broken_limits(problem, assignment.slot_of_executor)
+    return any(not (isinstance(each, Overused) and each.resource == cpu) for each in broken)

@@ -13,6 +13,12 @@ from stormwright.advise.own.kinds import Mix, mixes
 from stormwright.advise.own.trials import Counts, Key, Trials
 from stormwright.model import Assignment
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
+from stormwright.predict.demand import Demand
+from stormwright.predict.steady import Placed, limits
+from stormwright.predict.workers import nodes_of
+
+#: Numbers of executors with so many more than the fewest are looked at before a mix is given up.
+_MORE = 3
 
 #: Work that differs by less is the same but for rounding.
 _ROUNDING = 1e-9
@@ -22,7 +28,8 @@ def least_of_all(trials: Trials, most_nodes: int) -> tuple[Judged, list[dict[Key
     """The cheapest nodes with the fewest executors, and all numbers of executors that are as few; None for nothing.
 
     Every mix of nodes, every number of executors, and every placement with a worker a node is tried, from the cheapest
-    and fewest on. Numbers of executors that are too few for their own work are left out.
+    and fewest on. Numbers of executors that are too few for their own work are left out, and more than some executors
+    beyond the fewest.
 
     Parameters
     ----------
@@ -43,9 +50,10 @@ def least_of_all(trials: Trials, most_nodes: int) -> tuple[Judged, list[dict[Key
         found: list[dict[Key, int]] = []
         for numbers in every:
             counts = dict(zip(keys, numbers, strict=True))
-            if found and sum(numbers) > sum(found[0].values()):
+            most = sum(found[0].values()) if found else sum(every[0]) + _MORE
+            if sum(numbers) > most:
                 break
-            one = next((judged for judged in placements(trials, counts, mix) if trials.roomy(judged)), None)
+            one = next(roomy_placements(trials, counts, mix), None)
             if one is not None:
                 best = best or one
                 found.append(counts)
@@ -54,8 +62,8 @@ def least_of_all(trials: Trials, most_nodes: int) -> tuple[Judged, list[dict[Key
     return None
 
 
-def placements(trials: Trials, counts: Counts, mix: Mix) -> Iterator[Judged]:
-    """All placements on all of some nodes with a worker each, judged; of those that are alike, one.
+def roomy_placements(trials: Trials, counts: Counts, mix: Mix) -> Iterator[Judged]:
+    """All placements on all of some nodes with a worker each that leave enough free; of those that are alike, one.
 
     Alike are executors of a component that have equally much to do, and nodes of a kind. Placements that overfill a
     node by their own work alone are left out.
@@ -72,7 +80,9 @@ def placements(trials: Trials, counts: Counts, mix: Mix) -> Iterator[Judged]:
     problem, profile = trials.made(counts)
     problem = replace(problem, supervisors=mix.supervisors)
     work_hz = profile.work_cycles(*trials.known) * profile.handled_tps
-    room_hz = trials.allowed * problem.node_cpu_hz * (1 + _ROUNDING)
+    rates = profile.rate_tps
+    nodes = nodes_of(problem)
+    room_hz = (trials.allowed * nodes.cores - trials.known[0].worker_cores) * nodes.core_hz * (1 + _ROUNDING)
     groups = list(_alike(problem.topologies[0].executor_component, work_hz))
     each_hz = np.array([work_hz[members[0]] for members in groups])
     kinds = [mix.kinds.index(mix.kind_of(node)) for node in range(mix.size)]
@@ -89,7 +99,10 @@ def placements(trials: Trials, counts: Counts, mix: Mix) -> Iterator[Judged]:
         slots: IntArray = np.empty(problem.num_executors, np.int32)
         for members, on in zip(groups, chosen, strict=True):
             slots[members] = first_slot[np.repeat(np.arange(mix.size), on)]
-        yield trials.judged_at(problem, mix, Assignment(slots), counts)
+        demand = Demand.of(profile, Placed.under(profile, problem, slots).routes, problem, *trials.known)
+        shares, free = limits(demand)
+        if np.max(shares @ rates + 1 - free) <= trials.allowed + _ROUNDING:
+            yield trials.judged_at(problem, mix, Assignment(slots), counts)
 
 
 def _alike(component: IntArray, work_hz: FloatArray) -> Iterator[IndexArray]:
