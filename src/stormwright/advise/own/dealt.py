@@ -25,7 +25,7 @@ def dealt(problem: Problem, work_hz: FloatArray) -> IntArray:
     """
     nodes = len(problem.supervisors)
     used, room = np.zeros(nodes), np.maximum(problem.node_cpu_hz, 1.0)
-    component = np.concatenate([one.executor_component for one in problem.topologies]) if problem.topologies else []
+    component = np.concatenate([np.empty(0, np.int32), *(one.executor_component for one in problem.topologies)])
     of: dict[tuple[int, int], IntArray] = {}
     free = [np.flatnonzero(problem.slot_node == node).tolist() for node in range(nodes)]
     slot_at: dict[tuple[int, int], int] = {}

@@ -90,6 +90,12 @@ class Judged:
         """Part of every node's CPU in use, shape (N,)."""
         return node_use(self.state.demand, self.state.given.rate_tps)
 
+    @property
+    def total_use(self) -> float:
+        """Part of the CPU of all nodes together in use."""
+        cores = self.state.demand.nodes.cores
+        return float(self.cpu_use @ cores / max(cores.sum(), 1e-12))
+
     @cached_property
     def link_use(self) -> FloatArray:
         """Part of every node's link in use in its busier direction, shape (N,)."""

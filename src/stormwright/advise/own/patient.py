@@ -20,11 +20,15 @@ from stormwright.predict.answer import Assumptions
 from stormwright.predict.changed import with_rates
 from stormwright.predict.flow.profile import Profile
 
-#: Less of the rate that was promised than this, and it was not kept.
-_KEPT = 0.97
+#: Less of the rate that is wanted than this, and it is not reached.
+_REACHED = 0.97
 
-#: Windows in a row in which a promise was not kept, until a change is said not to have helped.
-_BROKEN = 2
+#: Of the rise that a change promised, less than this part is no help; after so many windows of it that is said.
+_HELP, _IN_VAIN = 0.5, 2
+
+
+#: Changes from window to window that have to be known before a rate is taken to rise on, and by how much at most.
+_LEAST_SEEN, _MOST_AHEAD = 3, 1.5
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Patience:
     windows: int = 6
     ceiling: float = 0.5
     saving: float = 0.15
-    ahead: int = 3
+    ahead: int = 5
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,8 @@ class Ours:
     1. Where what runs would be too full at the rate that is wanted, or too slow, or does not reach it, the cheapest
        that is enough with all headroom is wanted at once: for the rate to which it rises in the next windows.
     2. Less is wanted only after some windows in which it would have been enough, for the most trees of these.
-    3. Where a change does not bring the rate that it promised, that is said, and the way back is wanted; for some
-       windows nothing more is added.
+    3. Where a change brings next to nothing of the rate that it promised, that is said, and the way back is wanted; for
+       some windows nothing more is added. Where it brings part of it, more is wanted by what is measured now.
 
     Parameters
     ----------
@@ -81,8 +85,13 @@ class Ours:
     def __init__(self, wish: Wish, kinds: Sequence[NodeKind] = (), patience: Patience | None = None) -> None:
         self._wish, self._kinds, self._patience = wish, tuple(kinds), patience or Patience()
         self._rates: deque[float] = deque(maxlen=max(self._patience.windows, self._patience.ahead + 1))
-        self._below = self._not_kept = self._wait = 0
+        self._below = self._in_vain = self._wait = 0
         self._last: _Change | None = None
+
+    @property
+    def headroom(self) -> float:
+        """Part of everything that is to stay free."""
+        return self._wish.headroom
 
     def advise(self, seen: Observation) -> Wanted:
         """See `Adviser`.
@@ -96,14 +105,18 @@ class Ours:
             raise InputError("observation", [Fault("has no measured problem, which tells where executors are", "$")])
         self._rates.append(seen.wanted_tps)
         self._wait = max(self._wait - 1, 0)
-        if last := self._broken(seen):
+        last = self._useless(seen)
+        self._in_vain = self._in_vain + 1 if last else 0
+        if last and self._in_vain < _IN_VAIN:
+            return Wanted(seen.executors, why="the last change has brought next to nothing so far: a window more")
+        if last:
             return self._back(seen, last)
         runs = _judged(seen.problem, seen.topology, seen.wanted_tps)
         index = seen.problem.topology_index[seen.topology]
         full = runs.fullest({index})
         most = 1 - self._wish.headroom * (1 - self._patience.ceiling)
         late = self._wish.p95_ms is not None and runs.p95_ms(index) > self._wish.p95_ms
-        if full > most or late or seen.reached_tps < _KEPT * seen.wanted_tps:
+        if full > most or late or seen.reached_tps < _REACHED * seen.wanted_tps:
             self._below = 0
             if self._wait:
                 return Wanted(seen.executors, why="more did not help a while ago")
@@ -114,11 +127,9 @@ class Ours:
         return Wanted(seen.executors, why=f"enough: the fullest thread, node or link is {full:.0%} full")
 
     def _more(self, seen: Observation, problem: Problem) -> Wanted:
-        ahead, rising = self._patience.ahead, 0.0
-        if len(self._rates) > ahead:
-            rising = max((self._rates[-1] - self._rates[-1 - ahead]) / ahead, 0.0)
         why = ""
-        for rate_tps in (seen.wanted_tps + rising * ahead, seen.wanted_tps):
+        ahead_tps = min(seen.wanted_tps + self._rises(), _MOST_AHEAD * seen.wanted_tps)
+        for rate_tps in (ahead_tps, seen.wanted_tps):
             try:
                 found, steps = self._best(problem, seen.topology, rate_tps)
             except InputError as error:
@@ -126,6 +137,13 @@ class Ours:
                 continue
             return self._changed(seen, found, rate_tps, "; ".join(steps))
         return Wanted(seen.executors, why=f"nothing is enough: {why}")
+
+    def _rises(self) -> float:
+        """By how much the rate is to rise: as it did in the median of the last windows, which one leap does not move."""
+        by_window = np.diff(self._rates)[-self._patience.ahead :]
+        if len(by_window) < _LEAST_SEEN:
+            return 0.0
+        return self._patience.ahead * max(float(np.median(by_window)), 0.0)
 
     def _less(self, seen: Observation, problem: Problem) -> Wanted:
         self._below = 0
@@ -140,24 +158,22 @@ class Ours:
         return self._changed(seen, found, most_tps, f"{self._patience.windows} windows in which less was enough")
 
     def _changed(self, seen: Observation, found: Judged, rate_tps: float, why: str) -> Wanted:
-        self._last, self._not_kept, self._below = _Change(rate_tps, seen), 0, 0
+        self._last, self._in_vain, self._below = _Change(rate_tps, seen), 0, 0
         workers = found.workers(found.problem.topology_index[seen.topology])
         return Wanted(_executors(found, seen.topology), workers, why, found.problem, found.assignment)
 
-    def _broken(self, seen: Observation) -> _Change | None:
-        """The last change, where it added something and has not brought what it promised for some windows."""
+    def _useless(self, seen: Observation) -> _Change | None:
+        """The last change, where it added something and brought next to nothing of the rate that it promised."""
         last = self._last
-        if last is None:
+        if last is None or (seen.total <= last.before.total and seen.workers <= last.before.workers):
             return None
-        if seen.reached_tps >= _KEPT * min(seen.wanted_tps, last.promised_tps):
-            self._not_kept = 0
-            return None
-        self._not_kept += 1
-        more = seen.total > last.before.total or seen.workers > last.before.workers
-        return last if self._not_kept >= _BROKEN and more else None
+        promised = min(seen.wanted_tps, last.promised_tps) - last.before.reached_tps
+        came = seen.reached_tps - last.before.reached_tps
+        held = seen.reached_tps >= _REACHED * min(seen.wanted_tps, last.promised_tps)
+        return None if held or came >= _HELP * promised else last
 
     def _back(self, seen: Observation, last: _Change) -> Wanted:
-        self._last, self._not_kept, self._wait = None, 0, self._patience.windows + 1
+        self._last, self._in_vain, self._wait = None, 0, self._patience.windows + 1
         why = (
             f"the last change did not help: {min(last.promised_tps, seen.wanted_tps):,.0f} trees/s were promised, and "
             f"{seen.reached_tps:,.0f} were reached; what limits them is nothing that was measured, so take it back"

@@ -28,6 +28,9 @@ _MOST_MIXES = 60
 #: Times that executors are added for one mix, for each component.
 _MOST_RAISES = 4
 
+#: Where all nodes together are fuller than allowed by this factor, no other executors help.
+_PACKED = 1.02
+
 #: Executors that are added for less latency, and by what part each has to lower it.
 _MOST_QUICKER, _QUICKER = 24, 0.005
 
@@ -150,6 +153,8 @@ class Search:
                 return judged
             over = judged.too_full(set(trials.asked), trials.allowed)
             why = judged.node_fault(trials.allowed)
+            if why and judged.total_use > trials.allowed * _PACKED:
+                return f"all CPU together would be {judged.total_use:.0%} full"
             if over:
                 use = judged.component_use[over[0]]
                 why = f"{trials.name(over[0])}: one of {counted(counts[over[0]], 'executor')} would be {use:.0%} busy"

@@ -44,7 +44,7 @@ _SHAPES: Mapping[str, tuple[Sequence[str], Mapping[str, tuple[int, float]]]] = {
 #: Trees/s at which these take about two cores.
 _RATE_TPS = 1_200.0
 
-#: How far what is told of costs of messages may be off: deviation of their logarithm; and what is measured of executors.
+#: How far costs that are told may be off, and what is measured of executors: deviations of logarithms.
 _COSTS_OFF, _NOISE = 0.2, 0.02
 
 #: Deviation of the logarithm of what tasks of a skewed component get.
@@ -87,19 +87,26 @@ class Case:
     seed: int
 
 
-def cases() -> list[Case]:
-    """Five shapes: as they are, skewed, on two kinds of nodes, with a latency, and at another rate."""
+def cases(scale: int = 1) -> list[Case]:
+    """Five shapes: as they are, skewed, on two kinds of nodes, with a latency, and with more trees.
+
+    Parameters
+    ----------
+    scale
+        So many times as many trees/s and tasks: with 1 everything can be tried out.
+    """
     found = []
     for number, shape in enumerate(_SHAPES):
         for variant, of in enumerate(("alike", "skewed", "two kinds", "latency", "more trees")):
-            found.append(_case(shape, of, seed=10 * number + variant))
+            found.append(_case(shape, of, 10 * number + variant, scale))
     return found
 
 
-def _case(shape: str, variant: str, seed: int) -> Case:
+def _case(shape: str, variant: str, seed: int, scale: int) -> Case:
     random = np.random.default_rng(seed)
     rate_tps = _RATE_TPS * float(random.uniform(0.8, 1.2)) * (1.4 if variant == "more trees" else 1.0)
-    base = _topology(shape, rate_tps, random, skewed=variant == "skewed")
+    rate_tps *= scale
+    base = _topology(shape, rate_tps, random, skewed=variant == "skewed", scale=scale)
     kinds = (_kind("medium", 2, 1.0), _kind("small", 1, 0.6)) if variant == "two kinds" else (_kind("medium", 2, 1.0),)
     costs = Costs()
     off = {
@@ -124,14 +131,14 @@ def _kind(name: str, cores: int, price: float) -> NodeKind:
     return NodeKind(name, Supervisor(name, name, (6700, 6701), cores * 3e9, resources=resources), price)
 
 
-def _topology(shape: str, rate_tps: float, random: np.random.Generator, *, skewed: bool) -> Problem:
-    """The topology with an executor a task, its work drawn around what its shape says, and ten medium nodes."""
+def _topology(shape: str, rate_tps: float, random: np.random.Generator, *, skewed: bool, scale: int) -> Problem:
+    """The topology with an executor a task, its work drawn around what its shape says, and twelve medium nodes."""
     chains, components = _SHAPES[shape]
     sized = list(chains)
     for name, (tasks, _) in components.items():
         first = next(number for number, chain in enumerate(sized) if name in chain.split())
-        sized[first] = " ".join(f"{name} {tasks}" if word == name else word for word in sized[first].split())
-    nodes = tuple(replace(_kind("medium", 2, 1.0).node, id=f"node-{n}", host=f"node-{n}") for n in range(1, 11))
+        sized[first] = " ".join(f"{name} {tasks * scale}" if word == name else word for word in sized[first].split())
+    nodes = tuple(replace(_kind("medium", 2, 1.0).node, id=f"node-{n}", host=f"node-{n}") for n in range(1, 13))
     made = sketch({shape: sized}, nodes=nodes)
     topology, load = made.topologies[0], made.loads[0]
     pair_tps = load.pair_tps
@@ -155,7 +162,7 @@ def traces(random: np.random.Generator) -> dict[str, FloatArray]:
     hours = np.arange(2 * day)
     daily = 0.65 - 0.35 * np.cos(2 * np.pi * hours / day)
     return {
-        "step": np.repeat([0.5, 1.0, 0.6], [6, 12, 12]),
-        "ramp": np.concatenate([np.linspace(0.4, 1.0, 24), np.ones(6)]),
+        "step": np.repeat([0.5, 1.0, 0.6], [6, 8, 10]),
+        "ramp": np.concatenate([np.linspace(0.4, 1.0, 20), np.ones(4)]),
         "daily": daily * random.lognormal(0.0, _TRACE_NOISE, len(daily)),
     }

@@ -28,14 +28,11 @@ _REACHED = 0.99
 #: Nodes of the mixes that are tried out.
 _MOST_NODES = 6
 
-#: Over time more trees are wanted than where everything is tried out: so many times as many.
-_BUSIER = 1.6
-
 #: Windows for which an adviser may go on changing after a step.
 _MOST_STEPS = 8
 
-#: Workers that a topology begins with, and those that rules have which say nothing of them: all of ten nodes.
-_WORKERS, _NODES = 2, 10
+#: Workers that a topology begins with, and those that rules have which say nothing of them: all nodes.
+_WORKERS, _NODES = 2, 12
 
 
 def world_of(case: Case) -> World:
@@ -46,7 +43,8 @@ def world_of(case: Case) -> World:
 def advisers(case: Case, p95_ms: float | None = None) -> dict[str, Adviser]:
     """Each of them new."""
     ours = Ours(Wish(p95_ms=p95_ms), case.kinds, Patience())
-    return {"ours": ours, "DS2": Ds2(), "Dhalion": Dhalion(), "Stela": Stela()}
+    roomy = Ds2(1 / (1 - ours.headroom))
+    return {"ours": ours, "DS2": Ds2(), "DS2 with our headroom": roomy, "Dhalion": Dhalion(), "Stela": Stela()}
 
 
 # Beside an exhaustive search ---------------------------------------------------------------------------
@@ -192,14 +190,14 @@ def followed(case: Case, world: World, name: str, adviser: Adviser, trace: str, 
 
 def steps_to_target(case: Case, make: Callable[[], World]) -> list[Run]:
     """Each adviser from one executor of each component, at the whole rate all the time."""
-    rates = np.full(_MOST_STEPS, _BUSIER * case.rate_tps)
+    rates = np.full(_MOST_STEPS, case.rate_tps)
     return [followed(case, make(), name, each, "start", rates) for name, each in advisers(case).items()]
 
 
 def over_traces(case: Case, traces: Mapping[str, FloatArray], make: Callable[[], World]) -> list[Run]:
     """Each adviser over each trace."""
     return [
-        followed(case, make(), name, advisers(case)[name], trace, _BUSIER * case.rate_tps * parts)
+        followed(case, make(), name, advisers(case)[name], trace, case.rate_tps * parts)
         for (trace, parts), name in product(traces.items(), advisers(case))
     ]
 

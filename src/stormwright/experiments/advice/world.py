@@ -13,10 +13,10 @@ from stormwright.advise.observed import seen_in
 from stormwright.model import Assignment, LoadProfile, Problem, TopologyLoad
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.predict.changed import rebalanced, with_rates
-from stormwright.predict.costs import NO_CORRECTIONS, Costs
+from stormwright.predict.costs import Costs
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.steady import Placed, Steady
+from stormwright.predict.steady import Placed, Steady, steady_state
 from stormwright.schedulers import make_scheduler
 
 #: Of the highest rate, what is begun where more is wanted: a queue that is all full has no figures.
@@ -65,9 +65,11 @@ class Predicted:
         """See `World`."""
         problem, slots = self._placed(wanted)
         placed, state = self._state(problem, slots, wanted_tps)
-        highest_tps = float(state.highest_tps[0])
-        if wanted_tps > highest_tps:
-            placed, state = self._state(problem, slots, highest_tps * _JUST_BELOW)
+        if state.given_use[0] >= 1:
+            # What is too much for those near goes to executors further away.
+            spilling = steady_states(placed, placed.profile.rate_tps, placed.profile.rate_tps, [(self.costs, {})])
+            highest_tps = float(spilling[1][0].highest_tps[0])
+            placed, state = self._state(problem, slots, min(wanted_tps, highest_tps) * _JUST_BELOW)
         return seen_in(placed, state, 0, wanted_tps, self._measured(placed, state, slots))
 
     def _placed(self, wanted: Wanted) -> tuple[Problem, IntArray]:
@@ -85,8 +87,7 @@ class Predicted:
         scaled = with_rates(problem, np.array([rate_tps / now_tps]))
         profile = Profile.of(scaled)
         placed = Placed.under(profile, scaled, slots)
-        placed, (state,) = steady_states(placed, profile.rate_tps, profile.rate_tps, [(self.costs, NO_CORRECTIONS)])
-        return placed, state
+        return placed, steady_state(placed, profile.rate_tps, profile.rate_tps, self.costs)
 
     def _measured(self, placed: Placed, state: Steady, slots: IntArray) -> Problem:
         """What a probe and the pipeline would tell: CPU with that of messages in it, and traffic, both with noise."""
