@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stormwright.advise.own.advice import advised
+from stormwright.advise.own.advised import advised
 from stormwright.advise.own.kinds import NodeKind, kinds_of, mixes
 from stormwright.advise.own.search import Search
 from stormwright.advise.own.trials import Trials

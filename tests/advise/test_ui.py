@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.advise.own.advice import advised
+from stormwright.advise.own.advised import advised
 from stormwright.advise.own.wish import Wish
 from stormwright.advise.ui import held_cores, read_ui, with_ui
 from stormwright.errors import InputError

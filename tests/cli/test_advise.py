@@ -45,10 +45,10 @@ def test_its_json_has_all_of_it_and_the_file_the_same(run, file, tmp_path):
 
 
 def test_prices(run, file):
-    kinds = ("--node-kind", "small=3000:1:16384:0.1", "--node-kind", "large=3000:8:65536:0.9")
+    kinds = ("--node-kind", "small=3000:4:16384:0.5", "--node-kind", "large=3000:8:65536:0.9", "--no-alternatives")
     code, out, _ = run("advise", file, "--rate", "words=60000", *kinds)
     assert code == 0
-    assert "an hour" in out
+    assert "1 × small: 0.50 an hour" in out
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_costs_in_a_file_count(run, file, tmp_path):
     costs.write_text('{"schema": "stormwright-calibration/1", "costs": {"worker_cores": 2.5}}')
     dear = orjson.loads(run("advise", file, "--times", "1", "--costs", costs, "--json", "--no-alternatives")[1])
     usual = orjson.loads(run("advise", file, "--times", "1", "--json", "--no-alternatives")[1])
-    assert dear["nodes"][0]["cpu"] > usual["nodes"][0]["cpu"] + 0.5
+    assert dear["nodes"][0]["cpu"] == pytest.approx(usual["nodes"][0]["cpu"] + (2.5 - 0.031) / 16)
     costs.write_text("{}")
     assert run("advise", file, "--costs", costs)[0] == 2
 

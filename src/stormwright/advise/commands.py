@@ -22,7 +22,7 @@ class Nimbus(Protocol):
     def rebalance(
         self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
     ) -> None:
-        """See `stormwright.storm.gateway.NimbusGateway`."""
+        """See `stormwright.storm.gateway.NimbusGateway`; it takes `name`, `wait_s`, `num_workers` and `executors`."""
         ...
 
 

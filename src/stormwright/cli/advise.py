@@ -103,7 +103,7 @@ def command(
     a topology is submitted. It ends with what carries it out: lines of `storm rebalance`; `--apply` does that itself.
     """
     from stormwright.advise.commands import orders_of
-    from stormwright.advise.own.advice import advised
+    from stormwright.advise.own.advised import advised
     from stormwright.advise.own.wish import Wish
     from stormwright.cli.advices import print_advice
 

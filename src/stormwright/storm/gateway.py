@@ -76,10 +76,18 @@ class NimbusGateway(HelperJvm):
     def rebalance(
         self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
     ) -> None:
-        """Drop a topology's assignment after `wait_s` seconds and have it scheduled again.
+        """Drop a topology's assignment and have it scheduled again.
 
-        With another number of workers, and other numbers of executors by component, if such are given. Of more
-        executors than a component has tasks, Nimbus makes as many as it has.
+        Parameters
+        ----------
+        name
+            Of the topology.
+        wait_s
+            Seconds until then.
+        num_workers
+            With so many workers; None for as many as it asks for.
+        executors
+            Component → with so many executors; of more than it has tasks Nimbus makes as many as these.
         """
         given: dict[str, Any] = {} if num_workers is None else {"num_workers": num_workers}
         if executors:

@@ -58,7 +58,17 @@ class Judged:
         known: tuple[Costs, Mapping[str, Correction]],
         held: Mapping[tuple[int, int], float],
     ) -> Judged:
-        """That of an assignment; `profile` is of the same executors, `known` has costs and corrections."""
+        """That of an assignment.
+
+        Parameters
+        ----------
+        problem, mix, assignment, held
+            As above.
+        profile
+            Of the same executors, at the rates that are asked for.
+        known
+            Costs, and corrections by topology id.
+        """
         placed = Placed.under(profile, problem, assignment.slot_of_executor)
         placed, (state,) = steady_states(placed, profile.rate_tps, profile.rate_tps, [known])
         return cls(problem, mix, assignment, placed, state, held)
@@ -157,3 +167,9 @@ class Judged:
         """Nodes on which anything runs."""
         slots = self.assignment.slot_of_executor
         return set(self.problem.slot_node[slots[slots != UNPLACED]].tolist())
+
+    @cached_property
+    def used(self) -> Mix:
+        """How many nodes of each kind have anything."""
+        kinds = [self.mix.kind_of(node) for node in self.used_nodes()]
+        return Mix(self.mix.kinds, tuple(kinds.count(kind) for kind in self.mix.kinds))

@@ -139,7 +139,7 @@ class Ours:
         return Wanted(seen.executors, why=f"nothing is enough: {why}")
 
     def _rises(self) -> float:
-        """By how much the rate is to rise: as it did in the median of the last windows, which one leap does not move."""
+        """By how much the rate is to rise: as it did in the median of the last windows, which no leap moves."""
         by_window = np.diff(self._rates)[-self._patience.ahead :]
         if len(by_window) < _LEAST_SEEN:
             return 0.0
@@ -153,7 +153,7 @@ class Ours:
         except InputError:
             return Wanted(seen.executors, why="nothing less is enough")
         executors, most = sum(_executors(found, seen.topology).values()), 1 - self._patience.saving
-        if found.mix.price > most * self._price_now(problem) and executors > most * seen.total:
+        if found.used.price > most * self._price_now(problem) and executors > most * seen.total:
             return Wanted(seen.executors, why="less would save too little for a restart")
         return self._changed(seen, found, most_tps, f"{self._patience.windows} windows in which less was enough")
 

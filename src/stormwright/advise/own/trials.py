@@ -13,6 +13,7 @@ from stormwright.advise.own.judged import Judged
 from stormwright.advise.own.kinds import Mix, NodeKind
 from stormwright.advise.own.sizes import sizes_of
 from stormwright.advise.own.wish import Wish
+from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.limits.resources import Overused
 from stormwright.model.limits.violations import broken_limits
@@ -63,6 +64,8 @@ class Trials:
         self, problem: Problem, wish: Wish, kinds: Sequence[NodeKind], held_cores: Mapping[Key, float] | None = None
     ) -> None:
         self.wish, self.kinds = wish, tuple(kinds)
+        if not kinds:
+            raise InputError("advice", [Fault("no node has CPU and a slot and takes anything new", "nodes")])
         assumptions, profile = Assumptions.of(problem), Profile.of(problem)
         self.known = assumptions.costs, assumptions.corrections
         rates = profile.rate_tps
