@@ -18,6 +18,10 @@ def test_a_topology_gets_the_executors_and_workers_of_an_order(storm_cluster, ev
         executors = gateway.topology(found["id"])["executors"]
         return Counter(executor["component"] for executor in executors if executor["uptime_s"])
 
+    def all_run() -> bool:
+        executors = gateway.topology(found["id"])["executors"]
+        return bool(executors) and all(executor["uptime_s"] for executor in executors)
+
     def workers() -> int:
         executors = gateway.topology(found["id"])["executors"]
         return len({(executor["host"], executor["port"]) for executor in executors})
@@ -25,9 +29,8 @@ def test_a_topology_gets_the_executors_and_workers_of_an_order(storm_cluster, ev
     with storm_cluster.gateway() as gateway:
         try:
             (found,) = [topology for topology in gateway.cluster()["topologies"] if topology["name"] == "resized"]
-            eventually(lambda: runs() and runs().total() == found["num_executors"], "all executors run")
+            eventually(lambda: all_run() and runs()["count"] == 3, "all executors run")
             before = runs()
-            assert before["count"] == 3
             carry_out(Order("resized", {"count": 2}, 1), gateway, 0)
             eventually(lambda: runs() == Counter({**before, "count": 2}) and workers() == 1, "it has fewer")
             carry_out(Order("resized", {"count": 3}, 2), gateway, 0)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from stormwright.cli.lines import say
 from stormwright.cli.output import numbers_table, print_table
-from stormwright.model.texts import counted, in_utc, size_of
+from stormwright.cli.predictions import say_problem
+from stormwright.model.texts import counted, in_utc
 
 if TYPE_CHECKING:
     from stormwright.advise.commands import Order
@@ -36,7 +37,7 @@ def print_advice(
     priced
         Whether prices were told; else they are cores.
     """
-    say(f"{problem.name or 'problem'}: {size_of(problem)}")
+    say_problem(problem)
     for topology in advice.topologies:
         for line in _topology(topology):
             say(line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from stormwright.cli import options
+from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output, print_json
 from stormwright.errors import Fault, InputError, collected
 from stormwright.experiments.ready import read_problem
@@ -128,10 +129,11 @@ def command(
         write_json(output, document)
     if as_json:
         print_json(document)
-    elif not output:
+    else:
         print_advice(problem, advice, orders, warnings, priced=bool(made))
     if applies and storm_home is not None:
-        _apply(problem, advice, orders, storm_home, wait_s)
+        for line in _applied(problem, advice, orders, storm_home, wait_s):
+            say(line, err=as_json)
 
 
 def _told(texts: Sequence[str], option: str, faults: list[Fault]) -> dict[str, float]:
@@ -179,13 +181,6 @@ def _with_measured(
         read_costs(costs_file)  # refuses what is none
         costs = cast("dict[str, Any]", read_json(costs_file))
         problem = problem.with_load(replace(problem.load or LoadProfile({}), costs=costs))
-    unknown = [one.id for one, load in zip(problem.topologies, problem.demand.measured, strict=True) if load is None]
-    if unknown:
-        message = (
-            "its load was not measured, so nothing is known of what its trees take: have a service measure it, or give "
-            "what Storm's UI tells with --ui"
-        )
-        raise InputError("advise", [Fault(message, name) for name in unknown])
     return problem, held
 
 
@@ -221,22 +216,19 @@ def _document(
     }
 
 
-def _apply(problem: Problem, advice: Advice, orders: Sequence[Order], storm_home: Path, wait_s: int) -> None:
-    """Have Nimbus rebalance; refused where the cluster has not the nodes, or is not as FILE says."""
+def _applied(problem: Problem, advice: Advice, orders: Sequence[Order], home: Path, wait_s: int) -> Iterator[str]:
+    """Have Nimbus rebalance, and tell each; refused where the cluster has not the nodes, or is not as FILE says."""
     from stormwright.advise.commands import carry_out, not_as_told
-    from stormwright.cli.lines import say
     from stormwright.storm.gateway import NimbusGateway, gateway_command
 
     new = [node.node for node in advice.nodes if not node.there]
     if new:
         message = f"the cluster has not these nodes yet: {', '.join(new[:5])}{', …' if new[5:] else ''}; add them first"
         raise InputError("--apply", [Fault(message, "nodes")])
-    with NimbusGateway(gateway_command(storm_home)) as nimbus:
+    with NimbusGateway(gateway_command(home)) as nimbus:
         faults = not_as_told(problem, orders, nimbus)
         if faults:
             raise InputError("--apply", faults)
         for order in orders:
             carry_out(order, nimbus, wait_s)
-            say(f"done: {order.command}")
-    if not orders:
-        say("nothing has to be rebalanced")
+            yield f"done: {order.command}"

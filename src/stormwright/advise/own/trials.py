@@ -69,7 +69,8 @@ class Trials:
         assumptions, profile = Assumptions.of(problem), Profile.of(problem)
         self.known = assumptions.costs, assumptions.corrections
         rates = profile.rate_tps
-        self.asked = wish.asked(problem, {index: float(rate) for index, rate in enumerate(rates) if rate > 0})
+        measured = np.flatnonzero((rates > 0) & ~profile.assumed).tolist()
+        self.asked = wish.asked(problem, {index: float(rates[index]) for index in measured})
         self.allowed = 1.0 - wish.headroom
         every: dict[int, dict[int, int]] = {index: {} for index in range(len(problem.topologies))}
         factors = np.array([self.asked.get(t, rate) / rate if rate > 0 else 1.0 for t, rate in enumerate(rates)])

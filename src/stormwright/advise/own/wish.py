@@ -12,6 +12,16 @@ from stormwright.model import Problem
 MOST_NODES, MOST_EXECUTORS = 1_000, 100_000
 
 
+#: Of a topology of which nothing is known.
+_UNKNOWN = (
+    "its load was not measured, or it began no trees then, so nothing is known of what they take: have a service "
+    "measure it, or give what Storm's UI tells with --ui"
+)
+
+#: Topologies that are named where it is so of all.
+_NAMED = 5
+
+
 @dataclass(frozen=True)
 class Wish:
     """What is wanted.
@@ -72,7 +82,7 @@ class Wish:
         Raises
         ------
         InputError
-            A topology is not there, was named twice, or began no trees while it was measured.
+            A topology is not there, is named twice, or was not measured.
         """
         faults: list[Fault] = []
         asked: dict[int, float] = {}
@@ -83,13 +93,11 @@ class Wish:
                     if index in asked:
                         faults.append(Fault("is asked for twice", problem.topologies[index].id))
                     elif index not in measured_tps:
-                        message = "began no trees while it was measured, so nothing is known of what they take"
-                        faults.append(Fault(message, problem.topologies[index].id))
+                        faults.append(Fault(_UNKNOWN, problem.topologies[index].id))
                     else:
                         asked[index] = value if option == "--rate" else value * measured_tps[index]
         if not measured_tps:
-            message = "no topology began any trees while it was measured, so nothing is known of what they take"
-            faults.append(Fault(message, "$"))
+            faults += [Fault(_UNKNOWN, one.id) for one in problem.topologies[:_NAMED]]
         if faults:
             raise InputError("advice", faults)
         return asked or dict(measured_tps)

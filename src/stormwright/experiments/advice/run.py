@@ -16,6 +16,7 @@ from stormwright.advise.own.wish import Wish
 from stormwright.advise.rules.dhalion import Dhalion
 from stormwright.advise.rules.ds2 import Ds2
 from stormwright.advise.rules.stela import Stela
+from stormwright.errors import InputError
 from stormwright.experiments.advice.cases import Case
 from stormwright.experiments.advice.least import least_of_all
 from stormwright.experiments.advice.world import Predicted, World
@@ -59,7 +60,7 @@ class Sized:
     case
         Its name.
     nodes, executors
-        Advised.
+        Advised; nodes say why where nothing is.
     least_nodes, least_executors
         Those of the exhaustive search, of several equally good ones the nearest; empty where it was not made.
     p95_ms
@@ -98,7 +99,10 @@ def sized(case: Case, world: World) -> Sized:
     p95_ms = None if case.p95_factor is None or known is None else case.p95_factor * truth.late_ms(known[0])
     wish = Wish(rates={"": case.rate_tps}, p95_ms=p95_ms)
     trials = Trials(seen.problem or case.base, wish, case.kinds)
-    found = Search(trials).best()
+    try:
+        found = Search(trials).best()
+    except InputError as error:
+        return Sized(case.name, f"none: {error.faults[0].message}", {}, "", {}, p95_ms, False, np.inf, np.inf)
     counts = trials.counts(found)
     judged = truth.judged_at(
         replace(truth.made(counts)[0], supervisors=found.problem.supervisors), found.mix, found.assignment, counts
@@ -108,7 +112,7 @@ def sized(case: Case, world: World) -> Sized:
         nearest = min(known[1], key=lambda each: max(abs(each[key] - counts[key]) for key in each))
     return Sized(
         case=case.name,
-        nodes=str(found.mix),
+        nodes=str(found.used),
         executors={names[key[1]]: count for key, count in counts.items()},
         least_nodes=str(known[0].mix) if known and p95_ms is None else "",
         least_executors={names[key[1]]: count for key, count in nearest.items()},
