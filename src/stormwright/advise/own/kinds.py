@@ -48,10 +48,10 @@ class NodeKind:
     def nodes(self, count: int) -> Iterator[Supervisor]:
         """So many of them, first those that are there."""
         yield from self.there[:count]
-        taken = {name for node in self.there for name in (node.id, node.host)}
-        free = (number for number in range(1, count + len(taken) + 1) if f"{self.name}-{number}" not in taken)
-        for number in islice(free, count - len(self.there) if count > len(self.there) else 0):
-            yield replace(self.node, id=f"{self.name}-{number}", host=f"{self.name}-{number}")
+        taken, called = {name for node in self.there for name in (node.id, node.host)}, self.name.replace(" ", "-")
+        free = (name for number in range(1, count + len(taken) + 1) if (name := f"{called}-{number}") not in taken)
+        for name in islice(free, max(count - len(self.there), 0)):
+            yield replace(self.node, id=name, host=name)
 
 
 @dataclass(frozen=True)
