@@ -17,19 +17,19 @@ from stormwright.predict.demand import Demand
 from stormwright.predict.steady import Placed, limits
 from stormwright.predict.workers import nodes_of
 
-#: Numbers of executors with so many more than the fewest are looked at before a mix is given up.
-_MORE = 3
+#: So many executors more than the fewest are looked at before a mix is given up.
+MORE = 3
 
 #: Work that differs by less is the same but for rounding.
 _ROUNDING = 1e-9
 
 
-def least_of_all(trials: Trials, most_nodes: int) -> tuple[Judged, list[dict[Key, int]]] | None:
+def least_of_all(trials: Trials, most_nodes: int, more: int = MORE) -> tuple[Judged, list[dict[Key, int]]] | None:
     """The cheapest nodes with the fewest executors, and all numbers of executors that are as few; None for nothing.
 
     Every mix of nodes, every number of executors, and every placement with a worker a node is tried, from the cheapest
-    and fewest on. Numbers of executors that are too few for their own work are left out, and more than some executors
-    beyond the fewest.
+    and fewest on. Numbers of executors that are too few for their own work are left out, and those with many more than
+    the fewest.
 
     Parameters
     ----------
@@ -37,6 +37,8 @@ def least_of_all(trials: Trials, most_nodes: int) -> tuple[Judged, list[dict[Key
         Of a single topology.
     most_nodes
         Of the mixes that are tried.
+    more
+        Executors beyond the fewest that are looked at before a mix is given up.
     """
     keys = sorted(trials.sizes)
     fastest = max(kind.core_hz for kind in trials.kinds) / trials.base.core_hz
@@ -50,7 +52,7 @@ def least_of_all(trials: Trials, most_nodes: int) -> tuple[Judged, list[dict[Key
         found: list[dict[Key, int]] = []
         for numbers in every:
             counts = dict(zip(keys, numbers, strict=True))
-            most = sum(found[0].values()) if found else sum(every[0]) + _MORE
+            most = sum(found[0].values()) if found else sum(every[0]) + more
             if sum(numbers) > most:
                 break
             one = next(roomy_placements(trials, counts, mix), None)
