@@ -15,6 +15,7 @@ CASES = Path(__file__).parent / "cases"
 
 #: Benchmark → options with which it is done within some twenty seconds.
 SMALL = {
+    "advice": "--cases 1 --loops 0",
     "coarsening": "--executors 1000 --within 0.8 --budgets 0.2 --seeds 1",
     "flow_placement": "--topologies 4 --seconds 0.2 --no-storm",
     "optimizer_bound": f"--cases {CASES} --search 0.1 --seconds 0.3",

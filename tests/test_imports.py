@@ -22,7 +22,7 @@ STOREYS: tuple[frozenset[str], ...] = (
     frozenset({"storm", "pipeline", "predict"}),
     frozenset({"optimize", "simulator"}),
     frozenset({"schedulers", "history"}),
-    frozenset({"controller", "explain"}),
+    frozenset({"controller", "explain", "advise"}),
     frozenset({"service"}),
     frozenset({"experiments"}),
     frozenset({"cli"}),

@@ -1,17 +1,25 @@
-"""Problems as they would be with other nodes, links, parallelism or rates."""
+"""Problems as they would be with other nodes, links, parallelism, executors or rates."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stormwright.errors import Fault, InputError
 from stormwright.model import ExecutorRun, LoadProfile, Problem, Supervisor, Topology, TopologyLoad
-from stormwright.model.arrays import FloatArray
+from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+#: Executors wanted of components of one topology, by index.
+Wanted = Mapping[int, int]
 
 
 def with_nodes(problem: Problem, count: int) -> Problem:
@@ -48,9 +56,7 @@ def _times(load: TopologyLoad, factor: float) -> TopologyLoad:
     return replace(load, **{name: amounts * factor for name, amounts in given.items() if amounts is not None})
 
 
-def with_parallelism(
-    problem: Problem, profile: Profile, costs: Costs, wanted: Mapping[int, Mapping[int, int]]
-) -> Problem:
+def with_parallelism(problem: Problem, profile: Profile, costs: Costs, wanted: Mapping[int, Wanted]) -> Problem:
     """With other numbers of executors, each of one task, as if the topologies were submitted anew.
 
     A component's work and traffic are divided evenly among its new executors. The new topologies run nowhere yet, and
@@ -65,14 +71,69 @@ def with_parallelism(
     wanted
         Topology → component → executors, by index.
     """
+    return _with_executors(problem, profile, costs, wanted, (_resized, _evenly))
+
+
+def rebalanced(problem: Problem, profile: Profile, costs: Costs, wanted: Mapping[int, Wanted]) -> Problem:
+    """With other numbers of executors, as ``storm rebalance -e`` makes them: tasks stay, and are dealt out anew.
+
+    Storm deals consecutive tasks out, to the first executors one more where they do not come out even
+    (``Utils.partitionFixed`` of Storm 2.8.3). Tasks of an executor are taken to have done equally much of its work and
+    traffic. The topologies that are named run nowhere yet, and their CPU is without what messages took where it was
+    measured; one of which no component is named stays as it is but for that.
+
+    Parameters
+    ----------
+    problem, profile, costs, wanted
+        As for `with_parallelism`.
+
+    Raises
+    ------
+    InputError
+        A component has not that many tasks, or they are not numbered one after the other.
+    """
+    faults = [
+        Fault(wrong, f"{problem.topologies[index].id}/{problem.topologies[index].components[component].id}")
+        for index, components in wanted.items()
+        for component, count in components.items()
+        if (wrong := _not_dealt(problem.topologies[index], component, count))
+    ]
+    if faults:
+        raise InputError("executors", faults)
+    return _with_executors(problem, profile, costs, wanted, (_dealt_anew, _by_tasks))
+
+
+def tasks_of(topology: Topology) -> IntArray:
+    """Tasks of every component of a topology, which stay as long as it runs, shape (C,)."""
+    of_run = [run.count * run.tasks_per_executor for run in topology.executor_runs]
+    components = [run.component for run in topology.executor_runs]
+    return np.bincount(components, of_run, len(topology.components)).astype(np.int32)
+
+
+def _not_dealt(topology: Topology, component: int, count: int) -> str:
+    tasks = int(tasks_of(topology)[component])
+    own = topology.executor_component == component
+    if not 1 <= count <= tasks:
+        return f"has {tasks} tasks, so from 1 to {tasks} executors, got {count}"
+    if topology.executor_end_task[own].max() - topology.executor_start_task[own].min() + 1 != tasks:
+        return "its tasks are not numbered one after the other"
+    return ""
+
+
+#: A topology with other executors; and what part of each old executor's load each new one gets, shape (old, new).
+_Way = tuple[Callable[[Topology, Wanted], Topology], Callable[[Topology, Topology, Wanted], "csr_array"]]
+
+
+def _with_executors(
+    problem: Problem, profile: Profile, costs: Costs, wanted: Mapping[int, Wanted], way: _Way
+) -> Problem:
     work_hz = profile.work_cycles(costs) * profile.handled_tps + profile.idle_hz()
     topologies, loads = list(problem.topologies), dict(problem.load.topologies if problem.load else {})
     for index, components in wanted.items():
         old = problem.topologies[index]
-        new = _resized(old, components)
-        load = problem.loads[index]
-        load = replace(load, cpu_hz=work_hz[problem.executors_of(index)])
-        topologies[index], loads[old.id] = new, _divided(load, old, new, set(components))
+        new = way[0](old, components)
+        load = replace(problem.loads[index], cpu_hz=work_hz[problem.executors_of(index)])
+        topologies[index], loads[old.id] = new, _divided(load, way[1](old, new, components))
     gone = {problem.topologies[index].id for index in wanted}
     return replace(
         problem,
@@ -82,11 +143,7 @@ def with_parallelism(
     )
 
 
-def _resized(old: Topology, wanted: Mapping[int, int]) -> Topology:
-    components = tuple(
-        replace(component, parallelism=wanted.get(number, component.parallelism))
-        for number, component in enumerate(old.components)
-    )
+def _resized(old: Topology, wanted: Wanted) -> Topology:
     runs: list[ExecutorRun] = []
     task, done = 1, set[int]()
     for run in old.executor_runs:
@@ -98,24 +155,70 @@ def _resized(old: Topology, wanted: Mapping[int, int]) -> Topology:
             new = new._replace(count=wanted[run.component], tasks_per_executor=1)
         runs.append(new)
         task += new.count * new.tasks_per_executor
+    return _with_runs(old, wanted, runs)
+
+
+def _dealt_anew(old: Topology, wanted: Wanted) -> Topology:
+    tasks, runs, done = tasks_of(old), list[ExecutorRun](), set[int]()
+    for run in old.executor_runs:
+        if run.component not in wanted:
+            runs.append(run)
+        elif run.component not in done:
+            done.add(run.component)
+            each, larger = divmod(int(tasks[run.component]), wanted[run.component])
+            first = int(old.executor_start_task[old.executor_component == run.component].min())
+            sizes = ((larger, each + 1), (wanted[run.component] - larger, each))
+            for count, size in sizes:
+                if count:
+                    runs.append(ExecutorRun(run.component, first, count, size))
+                    first += count * size
+    return _with_runs(old, wanted, runs)
+
+
+def _with_runs(old: Topology, wanted: Wanted, runs: list[ExecutorRun]) -> Topology:
+    components = tuple(
+        replace(component, parallelism=wanted.get(number, component.parallelism))
+        for number, component in enumerate(old.components)
+    )
     return replace(old, components=components, executor_runs=tuple(runs))
 
 
-def _divided(load: TopologyLoad, old: Topology, new: Topology, changed: set[int]) -> TopologyLoad:
-    """The load of `old` on the executors of `new`: of changed components evenly, of others as it was."""
+def _evenly(old: Topology, new: Topology, wanted: Wanted) -> csr_array:
+    """Of components that are named, the same part for each executor; of others, each executor's own."""
     from scipy.sparse import csr_array  # takes longer to import than the rest
 
-    of_old, of_new = old.executor_component, new.executor_component
-    even = np.isin(of_old, sorted(changed))
-    kept_old, kept_new = np.flatnonzero(~even), np.flatnonzero(~np.isin(of_new, sorted(changed)))
+    changed, of_old, of_new = sorted(wanted), old.executor_component, new.executor_component
+    kept_old, kept_new = (np.flatnonzero(~np.isin(of, changed)) for of in (of_old, of_new))
     rows, columns, parts = [kept_old], [kept_new], [np.ones(len(kept_old))]
-    for component in sorted(changed):
+    for component in changed:
         members, heirs = np.flatnonzero(of_old == component), np.flatnonzero(of_new == component)
         rows.append(np.repeat(members, len(heirs)))
         columns.append(np.tile(heirs, len(members)))
         parts.append(np.full(len(members) * len(heirs), 1.0 / len(heirs)))
-    shape = (old.num_executors, new.num_executors)
-    heirs_of = csr_array((np.concatenate(parts), (np.concatenate(rows), np.concatenate(columns))), shape=shape)
+    at = np.concatenate(rows), np.concatenate(columns)
+    return csr_array((np.concatenate(parts), at), shape=(old.num_executors, new.num_executors))
+
+
+def _by_tasks(old: Topology, new: Topology, wanted: Wanted) -> csr_array:  # noqa: ARG001 - as `_evenly`
+    """By the tasks that they share."""
+    from scipy.sparse import csr_array  # takes longer to import than the rest
+
+    def owners(topology: Topology) -> tuple[IndexArray, IntArray]:
+        sizes = topology.executor_end_task - topology.executor_start_task + 1
+        owner = np.repeat(np.arange(topology.num_executors), sizes)
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        task = topology.executor_start_task[owner] + within
+        return owner[np.argsort(task, kind="stable")], sizes
+
+    (of_old, sizes), (of_new, _) = owners(old), owners(new)
+    return csr_array((1.0 / sizes[of_old], (of_old, of_new)), shape=(old.num_executors, new.num_executors))
+
+
+def _divided(load: TopologyLoad, heirs_of: csr_array) -> TopologyLoad:
+    """A load on other executors, of which each gets the parts in its column; shape (old, new)."""
+    from scipy.sparse import csr_array  # takes longer to import than the rest
+
+    shape = heirs_of.shape
 
     def pairs(amounts: FloatArray) -> csr_array:
         between = csr_array((amounts, (load.pair_source, load.pair_target)), shape=(shape[0], shape[0]))

@@ -6,6 +6,7 @@ operator already maintains; the price is one small JVM.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +73,26 @@ class NimbusGateway(HelperJvm):
         """Pause the spouts of a topology."""
         self._call("deactivate", name=name)
 
-    def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None:
-        """Drop a topology's assignment after `wait_s` seconds and have it scheduled again.
+    def rebalance(
+        self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
+    ) -> None:
+        """Drop a topology's assignment and have it scheduled again.
 
-        With another number of workers, if one is given.
+        Parameters
+        ----------
+        name
+            Of the topology.
+        wait_s
+            Seconds until then.
+        num_workers
+            With so many workers; None for as many as it asks for.
+        executors
+            Component → with so many executors; of more than it has tasks Nimbus makes as many as these.
         """
-        workers = {} if num_workers is None else {"num_workers": num_workers}
-        self._call("rebalance", name=name, wait_s=wait_s, **workers)
+        given: dict[str, Any] = {} if num_workers is None else {"num_workers": num_workers}
+        if executors:
+            given["executors"] = dict(executors)
+        self._call("rebalance", name=name, wait_s=wait_s, **given)
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:
         """Tell a supervisor that a topology has left it; False as long as Nimbus has it there.

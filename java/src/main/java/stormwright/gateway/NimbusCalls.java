@@ -52,6 +52,9 @@ final class NimbusCalls {
                 if (args.containsKey("num_workers")) {
                     rebalance.set_num_workers(number(args, "num_workers"));
                 }
+                if (args.containsKey("executors")) {
+                    rebalance.set_num_executors(numbers(args, "executors"));
+                }
                 nimbus.rebalance(text(args, "name"), rebalance);
                 return null;
             case "release":
@@ -78,6 +81,17 @@ final class NimbusCalls {
             return number;
         }
         throw new IllegalArgumentException("args." + key + " should be a number of at least 0");
+    }
+
+    private static Map<String, Integer> numbers(Map<?, ?> args, String key) {
+        if (!(args.get(key) instanceof Map<?, ?> given)) {
+            throw new IllegalArgumentException("args." + key + " should be an object");
+        }
+        Map<String, Integer> numbers = new LinkedHashMap<>();
+        for (Object name : given.keySet()) {
+            numbers.put((String) name, number(given, (String) name));
+        }
+        return numbers;
     }
 
     /**

@@ -1,0 +1,106 @@
+"""From a problem with a measured load to what a topology did, component by component."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+
+from stormwright.advise.adviser import ComponentSeen, Observation
+from stormwright.model import Problem
+from stormwright.predict.answer import Assumptions
+from stormwright.predict.changed import tasks_of
+from stormwright.predict.evaluate import steady_states
+from stormwright.predict.flow.profile import Profile
+from stormwright.predict.steady import Placed, Steady
+from stormwright.predict.sums import sums
+
+#: Of all trees, the part that is done within the time that objectives are about.
+P95 = 0.95
+
+
+def observed(problem: Problem, topology: int, wanted_tps: float | None = None) -> Observation:
+    """What a topology did in the window in which its load was measured.
+
+    How busy an executor was is what `stormwright.predict` says of its node at the measured rates: a probe counts the
+    CPU of a thread, and not how long that waited for a core.
+
+    Parameters
+    ----------
+    problem
+        With a load, measured under its current placement.
+    topology
+        Its index.
+    wanted_tps
+        Trees/s that its sources have for it; by default those that it began.
+    """
+    profile, assumptions = Profile.of(problem), Assumptions.of(problem)
+    placed = Placed.under(profile, problem, problem.current_slot)
+    costs = assumptions.costs, assumptions.corrections
+    placed, (state,) = steady_states(placed, profile.rate_tps, profile.rate_tps, [costs])
+    return seen_in(placed, state, topology, wanted_tps)
+
+
+def seen_in(
+    placed: Placed, state: Steady, topology: int, wanted_tps: float | None = None, problem: Problem | None = None
+) -> Observation:
+    """What a steady state shows of a topology at the rates that were given.
+
+    What is wanted and not begun is held back by its busiest component.
+
+    Parameters
+    ----------
+    placed, state
+        The placement, and what it comes to.
+    topology
+        Its index.
+    wanted_tps
+        Trees/s that its sources have for it; by default those that are given.
+    problem
+        With what was measured; by default that of the placement.
+    """
+    rate_tps = float(state.given.rate_tps[topology])
+    wanted_tps = rate_tps if wanted_tps is None else wanted_tps
+    held_back = max(1 - rate_tps / wanted_tps, 0.0) if wanted_tps > 0 else 0.0
+    seen = [*_components(placed, state, topology)]
+    if held_back > 0:
+        worst = max(range(len(seen)), key=lambda number: seen[number].busiest)
+        seen[worst] = replace(seen[worst], held_back=held_back)
+    late_s = state.given.ways.latency.quantile(P95)[topology]
+    return Observation(
+        topology=placed.problem.topologies[topology].id,
+        components=tuple(seen),
+        wanted_tps=wanted_tps,
+        reached_tps=rate_tps,
+        workers=int(np.count_nonzero(state.demand.worker_topology == topology)),
+        p95_ms=float(late_s * 1e3) if held_back == 0 else None,
+        problem=problem or placed.problem,
+    )
+
+
+def _components(placed: Placed, state: Steady, topology: int) -> Iterator[ComponentSeen]:
+    layout, graph = placed.profile.layout, placed.profile.graph
+    one = placed.problem.topologies[topology]
+    rate_tps, first = float(state.given.rate_tps[topology]), int(layout.component_offset[topology])
+    of, count = layout.executor_component, len(layout.size)
+    busy = state.given.busy[: len(of)]
+    handled, worked = (sums(of, each, count) for each in (placed.routes.handled * rate_tps, busy))
+    busiest = np.zeros(count)
+    np.maximum.at(busiest, of, busy)
+    tps, tasks = placed.routes.edge_tuples * rate_tps, tasks_of(one)
+    for number, component in enumerate(one.components, first):
+        into = np.flatnonzero((graph.target == number) & (tps > 0)).tolist()
+        yield ComponentSeen(
+            component=component.id,
+            is_spout=bool(layout.is_spout[number]),
+            executors=int(layout.size[number]),
+            tasks=int(tasks[number - first]),
+            true_tps=float(handled[number] / worked[number]) if worked[number] > 0 else inf,
+            input_tps=float(handled[number]),
+            output_tps=float(tps[graph.source == number].sum()),
+            busy=float(worked[number] / max(layout.size[number], 1)),
+            busiest=float(busiest[number]),
+            inputs={one.components[graph.source[edge] - first].id: float(tps[edge]) for edge in into},
+        )

@@ -1,0 +1,1 @@
+"""Our own advice: the cheapest cluster and the fewest executors that `stormwright.predict` says are enough."""

@@ -1,0 +1,234 @@
+"""The search for the cheapest nodes and the fewest executors that are enough.
+
+::
+
+    mixes of nodes, cheapest first ─▶ fewest executors that can do ─▶ placed by `optimizer` ─▶ judged by `predict`
+           ▲                                     ▲                                                   │
+           └── too little CPU, memory, link ─────┴── an executor too full: more of its component ────┘
+
+Where latency is to be short, executors are added where that shortens it most. What is found is thinned out: executors
+that are not needed go again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from stormwright.advise.own.judged import Judged
+from stormwright.advise.own.kinds import Mix, mixes
+from stormwright.advise.own.trials import Counts, Key, Trials
+from stormwright.errors import Fault, InputError
+from stormwright.model.texts import counted
+
+#: Mixes of nodes that are tried; those with too little CPU or memory in any case are not counted.
+_MOST_MIXES = 60
+
+#: Times that executors are added for one mix, for each component.
+_MOST_RAISES = 4
+
+#: Where all nodes together are fuller than allowed by this factor, no other executors help.
+_PACKED = 1.02
+
+#: Executors that are added for less latency, and by what part each has to lower it.
+_MOST_QUICKER, _QUICKER = 24, 0.005
+
+#: Reasons against mixes that are told, first and last.
+_TOLD = 3
+
+
+class Search:
+    """Searches with some trials.
+
+    Parameters
+    ----------
+    trials
+        Of a problem, with what is wished for.
+    """
+
+    def __init__(self, trials: Trials) -> None:
+        self.trials = trials
+        self.steps: list[str] = []
+
+    def best(self) -> Judged:
+        """The cheapest that is enough; `steps` then say in words how it was come to.
+
+        Raises
+        ------
+        InputError
+            Nothing is: tasks, nodes or executors are too few, or no placement is quick enough.
+        """
+        trials, least = self.trials, self.least()
+        refused: list[str] = []
+        quickest, in_vain = np.inf, 0
+        for mix in self._mixes(least):
+            raised: list[str] = []
+            found = self._enough(least, mix, raised)
+            if isinstance(found, str):
+                refused.append(f"{mix}: {found}")
+                continue
+            found = self._quicker(found, raised)
+            if trials.quick_enough(found):
+                self.steps += [*_some(refused), *raised]
+                found = self._thinned(found)
+                self.steps.append(f"{mix}: enough")
+                return trials.judged(trials.counts(found), mix, thoroughly=True)
+            late = trials.late_ms(found)
+            refused.append(
+                f"{mix}: the 95th percentile would be {late:,.1f} ms, {trials.wish.p95_ms:g} ms are asked for"
+            )
+            in_vain = in_vain + 1 if late > quickest * (1 - _QUICKER) else 0
+            quickest = min(quickest, late)
+            if in_vain > len(trials.kinds):
+                break
+        tries = (
+            " and ".join(_some(refused[-1:]))
+            or f"{counted(trials.wish.max_nodes, 'node')} have too little CPU or memory"
+        )
+        raise InputError("advice", [Fault(f"no number of nodes that is allowed is enough: {tries}", "nodes")])
+
+    def least(self) -> dict[Key, int]:
+        """The fewest executors of every component that could do, messages left aside.
+
+        Raises
+        ------
+        InputError
+            A component has too few tasks for its work, or all together are more executors than are allowed.
+        """
+        trials, counts = self.trials, dict[Key, int]()
+        fastest = max(kind.core_hz for kind in trials.kinds) / trials.base.core_hz
+        allowed, faults = trials.allowed * fastest, []
+        for key, size in trials.sizes.items():
+            least = size.least(allowed)
+            if least is None:
+                most_tps = trials.asked[key[0]] * allowed / size.busiest(size.tasks)
+                message = (
+                    f"its {counted(size.tasks, 'task')} are too few: with an executor each they are enough for "
+                    f"{most_tps:,.0f} trees/s, and Storm fixes their number when a topology is submitted; submit it "
+                    "with more (setNumTasks)"
+                )
+                faults.append(Fault(message, trials.name(key)))
+                continue
+            counts[key] = least
+            if least > 1:
+                fewer = size.busiest(least - 1) / fastest
+                self.steps.append(
+                    f"{trials.name(key)}: {counted(least - 1, 'executor')} would be {fewer:.0%} busy at "
+                    f"{size.handled_tps / (least - 1):,.0f} tuples/s each, so {least} at least"
+                )
+        for topology in trials.asked:
+            total = sum(count for key, count in counts.items() if key[0] == topology)
+            if total > trials.wish.max_executors:
+                message = f"needs {total} executors at least, and --max-executors allows {trials.wish.max_executors}"
+                faults.append(Fault(message, trials.base.topologies[topology].name))
+        if faults:
+            raise InputError("advice", faults)
+        return counts
+
+    def _mixes(self, least: Counts) -> Iterator[Mix]:
+        """Mixes that have enough CPU and memory for the work alone, the cheapest first."""
+        trials, tried = self.trials, 0
+        memory_mb, work_hz, worker_cores = trials.memory_mb(least), trials.work_hz, trials.known[0].worker_cores
+        for mix in mixes(trials.kinds, trials.wish.max_nodes):
+            pairs = [pair for pair in zip(mix.kinds, mix.counts, strict=True) if pair[1]]
+            free_hz = sum(n * max(trials.allowed * k.cores - worker_cores, 0.0) * k.core_hz for k, n in pairs)
+            if free_hz >= work_hz and sum(n * k.node.memory_mb for k, n in pairs) >= memory_mb:
+                yield mix
+                tried += 1
+                if tried == _MOST_MIXES:
+                    return
+
+    def _enough(self, least: Counts, mix: Mix, raised: list[str]) -> Judged | str:
+        """A placement that is nowhere too full, with no fewer executors than `least`; or why there is none.
+
+        What is added is told in `raised`.
+        """
+        trials, counts, why = self.trials, dict(least), ""
+        for _ in range(_MOST_RAISES * len(counts) + 1):
+            judged = trials.judged(counts, mix)
+            if not judged.complete:
+                return _unplaced(judged)
+            if trials.roomy(judged):
+                return judged
+            over = judged.too_full(set(trials.asked), trials.allowed)
+            why = judged.node_fault(trials.allowed)
+            if why and judged.total_use > trials.allowed * _PACKED:
+                return f"all CPU together would be {judged.total_use:.0%} full"
+            if over:
+                use = judged.component_use[over[0]]
+                why = f"{trials.name(over[0])}: one of {counted(counts[over[0]], 'executor')} would be {use:.0%} busy"
+            before = dict(counts)
+            for key in over or self._largest(judged):
+                self._raise(counts, key)
+            if counts == before:
+                return why
+            more = [f"{counts[key]} of {trials.name(key)}" for key in counts if counts[key] != before[key]]
+            raised.append(f"{mix}: {why}, so {' and '.join(more)}")
+        return why
+
+    def _raise(self, counts: dict[Key, int], key: Key) -> None:
+        """More executors of a component, where it may have more."""
+        more = self.trials.sizes[key].more(counts[key])
+        if more is not None and self._total(counts, key[0]) + more - counts[key] <= self.trials.wish.max_executors:
+            counts[key] = more
+
+    @staticmethod
+    def _total(counts: Counts, topology: int) -> int:
+        return sum(count for key, count in counts.items() if key[0] == topology)
+
+    def _largest(self, judged: Judged) -> Sequence[Key]:
+        """The component with the largest executor: smaller ones fill nodes better."""
+        counts, use = self.trials.counts(judged), judged.component_use
+        keys = [key for key, size in self.trials.sizes.items() if size.more(counts[key]) is not None]
+        return [max(keys, key=lambda key: (use[key], key))] if keys else []
+
+    def _quicker(self, found: Judged, raised: list[str]) -> Judged:
+        """With executors more where that shortens latency most, until it is short enough or nothing helps."""
+        trials = self.trials
+        for _ in range(_MOST_QUICKER):
+            if trials.quick_enough(found):
+                break
+            late, counts = trials.late_ms(found), trials.counts(found)
+            tried: list[tuple[float, Key, Judged]] = []
+            for key in counts:
+                more = dict(counts)
+                self._raise(more, key)
+                one = trials.judged(more, found.mix) if more != counts else found
+                if one is not found and trials.roomy(one):
+                    tried.append((trials.late_ms(one), key, one))
+            if not tried or min(tried)[0] > late * (1 - _QUICKER):
+                break
+            less, key, found = min(tried, key=lambda each: each[:2])
+            more_of = f"{trials.counts(found)[key]} of {trials.name(key)}"
+            raised.append(f"{found.mix}: 95 % of trees within {late:,.1f} ms; with {more_of} within {less:,.1f} ms")
+        return found
+
+    def _thinned(self, found: Judged) -> Judged:
+        """Without executors that are not needed, from the component that has most.
+
+        One is taken away, or two: an odd number is harder to spread over nodes.
+        """
+        trials, going = self.trials, True
+        while going:
+            going, counts = False, trials.counts(found)
+            tries = [(key, counts[key] - less) for key in counts for less in (1, 2) if counts[key] > less]
+            for key, count in sorted(tries, key=lambda each: (-counts[each[0]], each[0], -each[1])):
+                fewer = trials.judged({**counts, key: count}, found.mix)
+                if trials.roomy(fewer) and trials.quick_enough(fewer):
+                    found, going = fewer, True
+                    self.steps.append(f"{found.mix}: {count} of {trials.name(key)} are enough as well")
+                    break
+        return found
+
+
+def _unplaced(judged: Judged) -> str:
+    reasons = [reason for _, _, why in judged.assignment.reasons_together() for reason in why]
+    return f"not every executor finds a slot: {reasons[0]}" if reasons else "not every executor finds a slot"
+
+
+def _some(reasons: Sequence[str]) -> list[str]:
+    """The first reasons and the last ones."""
+    if len(reasons) <= 2 * _TOLD:
+        return list(reasons)
+    return [*reasons[:_TOLD], f"… {len(reasons) - 2 * _TOLD} mixes more", *reasons[-_TOLD:]]

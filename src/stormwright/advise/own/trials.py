@@ -1,0 +1,194 @@
+"""Executors and nodes tried out: the load on so many executors, placed by `optimizer` and judged by `predict`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from stormwright.advise.own.dealt import dealt
+from stormwright.advise.own.judged import Judged
+from stormwright.advise.own.kinds import Mix, NodeKind
+from stormwright.advise.own.sizes import sizes_of
+from stormwright.advise.own.wish import Wish
+from stormwright.errors import Fault, InputError
+from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model.limits.resources import Overused
+from stormwright.model.limits.violations import broken_limits
+from stormwright.predict.answer import Assumptions
+from stormwright.predict.changed import rebalanced, with_rates
+from stormwright.predict.flow.profile import Profile
+from stormwright.schedulers.optimizer import OptimizerParams, OptimizerScheduler
+
+#: Topology and component, by index.
+Key = tuple[int, int]
+
+#: Executors of each.
+Counts = Mapping[Key, int]
+
+#: The optimizer counts a node as much as 0.1 % that something is too full: so much more is to stay free, so that it
+#: does not do without a node for less.
+_NOT_OVER_PERCENT = 0.1
+
+#: Steps of each search for a placement.
+_ITERATIONS = 15_000
+
+
+class Trials:
+    """Tries out numbers of executors on mixes of nodes.
+
+    Topologies that are not asked for keep their executors and their measured rates, and are placed along with the
+    others; only nodes and links count that they fill, not their own threads.
+
+    Parameters
+    ----------
+    problem
+        With a measured load.
+    wish
+        What is wanted.
+    kinds
+        Nodes that can be had.
+    held_cores
+        Topology and component → threads that it kept busy while the load was measured, where that is known: of a bolt
+        that waits for something outside they are more than its CPU.
+
+    Raises
+    ------
+    InputError
+        What is wished for does not fit the problem.
+    """
+
+    def __init__(
+        self, problem: Problem, wish: Wish, kinds: Sequence[NodeKind], held_cores: Mapping[Key, float] | None = None
+    ) -> None:
+        self.wish, self.kinds = wish, tuple(kinds)
+        if not kinds:
+            raise InputError("advice", [Fault("no node has CPU and a slot and takes anything new", "nodes")])
+        assumptions, profile = Assumptions.of(problem), Profile.of(problem)
+        self.known = assumptions.costs, assumptions.corrections
+        rates = profile.rate_tps
+        measured = np.flatnonzero((rates > 0) & ~profile.assumed).tolist()
+        self.asked = wish.asked(problem, {index: float(rates[index]) for index in measured})
+        self.allowed = 1.0 - wish.headroom
+        every: dict[int, dict[int, int]] = {index: {} for index in range(len(problem.topologies))}
+        factors = np.array([self.asked.get(t, rate) / rate if rate > 0 else 1.0 for t, rate in enumerate(rates)])
+        bare = rebalanced(problem, profile, self.known[0], every)
+        bare = replace(bare, blacklisted_hosts=frozenset(), greylisted_supervisors=())
+        self.base = with_rates(bare, factors)
+        self._profile = Profile.of(self.base)
+        self._held = {key: cores * float(factors[key[0]]) for key, cores in (held_cores or {}).items()}
+        sizes = sizes_of(self.base, self._profile, self.known, self._held)
+        self.sizes = {key: size for key, size in sizes.items() if key[0] in self.asked}
+        self._made: dict[tuple[int, ...], tuple[Problem, Profile]] = {}
+
+    @property
+    def work_hz(self) -> float:
+        """CPU that all executors take at the rates that are asked for, in Hz, messages left aside."""
+        work_hz = self._profile.work_cycles(*self.known) * self._profile.handled_tps
+        return float(work_hz.sum() + self._profile.idle_hz().sum())
+
+    def memory_mb(self, counts: Counts) -> float:
+        """Memory of all executors, so many of components that are asked for."""
+        problem, _ = self.made(counts)
+        return float(problem.executor_memory_mb.sum())
+
+    def name(self, key: Key) -> str:
+        """Topology and component, as people write them."""
+        topology = self.base.topologies[key[0]]
+        return f"{topology.name}/{topology.components[key[1]].id}"
+
+    # One trial -------------------------------------------------------------------------------------------
+
+    def judged(self, counts: Counts, mix: Mix, *, thoroughly: bool = False) -> Judged:
+        """What so many executors on some nodes come to where they are dealt out, or where a search puts them.
+
+        Searched is only where dealing out is not enough; or in any case, and the better one counts.
+
+        Parameters
+        ----------
+        counts, mix
+            Executors and nodes.
+        thoroughly
+            Whether to search in any case.
+        """
+        problem, profile = self.made(counts)
+        topologies = tuple(
+            replace(each, num_workers=min(mix.size, each.num_executors)) if index in self.asked else each
+            for index, each in enumerate(problem.topologies)
+        )
+        problem = replace(problem, supervisors=mix.supervisors, topologies=topologies)
+        work_hz = profile.work_cycles(*self.known) * profile.handled_tps + profile.idle_hz()
+        first = Assignment(dealt(problem, work_hz))
+        tried = []
+        if np.all(first.slot_of_executor != UNPLACED) and not _broken(problem, first):
+            tried.append(self.judged_at(problem, mix, first, counts))
+            if not thoroughly and self.roomy(tried[0]) and self.quick_enough(tried[0]):
+                return tried[0]
+        # The search starts from there; it is not where the load was measured, which has no messages in it.
+        problem = replace(problem, current=first.by_topology(problem), measured={})
+        goals = ("nodes",) if self.wish.p95_ms is None else ("nodes", "latency")
+        tried += [self.judged_at(problem, mix, self._placed(problem, goal), counts) for goal in goals]
+        return min(tried, key=self._badness)
+
+    def judged_at(self, problem: Problem, mix: Mix, assignment: Assignment, counts: Counts) -> Judged:
+        """What they come to where they are.
+
+        Parameters
+        ----------
+        problem
+            What `made` gives of them, on the nodes of the mix.
+        mix, assignment, counts
+            The nodes, where executors are, and how many there are of each component that is asked for.
+        """
+        held = {key: self.sizes[key].busiest(count) for key, count in counts.items() if key in self._held}
+        return Judged.of(problem, mix, assignment, self.made(counts)[1], self.known, held)
+
+    def counts(self, judged: Judged) -> dict[Key, int]:
+        """How many executors components have that are asked for."""
+        layout = judged.placed.profile.layout
+        return {key: int(layout.size[layout.component_offset[key[0]] + key[1]]) for key in self.sizes}
+
+    def late_ms(self, judged: Judged) -> float:
+        """The longest 95th percentile of complete latency of the topologies that are asked for, in ms."""
+        return max(judged.p95_ms(topology) for topology in self.asked)
+
+    def quick_enough(self, judged: Judged) -> bool:
+        """Whether latency is as short as is asked for."""
+        return self.wish.p95_ms is None or self.late_ms(judged) <= self.wish.p95_ms
+
+    def roomy(self, judged: Judged) -> bool:
+        """Whether everything is placed and nothing fuller than allowed."""
+        over = judged.complete and judged.too_full(set(self.asked), self.allowed)
+        return judged.complete and not over and not judged.node_fault(self.allowed)
+
+    def _badness(self, judged: Judged) -> tuple[bool, float]:
+        if not judged.complete:
+            return True, np.inf
+        full = judged.fullest(set(self.asked))
+        return not self.roomy(judged), full if self.wish.p95_ms is None else self.late_ms(judged)
+
+    def _placed(self, problem: Problem, goal: str) -> Assignment:
+        headroom = min(100 * self.wish.headroom + _NOT_OVER_PERCENT, 99.0)
+        settings: dict[str, Any] = {"headroom_percent": headroom} if goal == "nodes" else {}
+        params = OptimizerParams(objective=goal, iterations=_ITERATIONS, **settings)
+        return OptimizerScheduler(params).schedule(problem)
+
+    def made(self, counts: Counts) -> tuple[Problem, Profile]:
+        """The topologies with so many executors, and their load per tuple."""
+        key = tuple(counts[each] for each in sorted(counts))
+        if key not in self._made:
+            wanted: dict[int, dict[int, int]] = {}
+            for (topology, component), count in counts.items():
+                wanted.setdefault(topology, {})[component] = count
+            problem = rebalanced(self.base, self._profile, self.known[0], wanted)
+            self._made[key] = problem, Profile.of(problem)
+        return self._made[key]
+
+
+def _broken(problem: Problem, assignment: Assignment) -> bool:
+    """Whether a placement breaks a limit; CPU is what rates come from, and judged by them."""
+    cpu = problem.resources[0].name
+    broken = broken_limits(problem, assignment.slot_of_executor)
+    return any(not (isinstance(each, Overused) and each.resource == cpu) for each in broken)

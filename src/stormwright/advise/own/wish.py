@@ -1,0 +1,121 @@
+"""What is wanted of advice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stormwright.errors import Fault, InputError, nearest
+from stormwright.model import Problem
+
+#: Nodes, and executors of a topology, that are looked for where nobody says how many there may be.
+MOST_NODES, MOST_EXECUTORS = 1_000, 100_000
+
+
+#: Of a topology of which nothing is known.
+_UNKNOWN = (
+    "its load was not measured, or it began no trees then, so nothing is known of what they take: have a service "
+    "measure it, or give what Storm's UI tells with --ui"
+)
+
+#: Topologies that are named where it is so of all.
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is wanted.
+
+    Parameters
+    ----------
+    rates
+        Topology (id or name; empty for the only one) → trees/s.
+    times
+        Topology (id or name; empty for all that are measured) → factor of the measured rate.
+    p95_ms
+        Most that the 95th percentile of complete latency may be, of topologies with a rate or factor; None for any.
+    headroom
+        Part of every thread, node and link that is to stay free.
+    max_nodes
+        Nodes together, at most.
+    max_executors
+        Executors of each topology, at most.
+    """
+
+    rates: Mapping[str, float] = field(default_factory=dict)
+    times: Mapping[str, float] = field(default_factory=dict)
+    p95_ms: float | None = None
+    headroom: float = 0.2
+    max_nodes: int = MOST_NODES
+    max_executors: int = MOST_EXECUTORS
+
+    def __post_init__(self) -> None:
+        faults = [
+            Fault(f"should be a number above 0, got {value:g}", f"{what} {name}".strip())
+            for what, given in (("--rate", self.rates), ("--times", self.times))
+            for name, value in given.items()
+            if not 0 < value < 1e12
+        ]
+        if self.p95_ms is not None and not 0 < self.p95_ms < 1e9:
+            faults.append(Fault(f"should be a time above 0 in ms, got {self.p95_ms:g}", "--p95-ms"))
+        if not 0 <= self.headroom < 1:
+            faults.append(Fault(f"should be a part from 0 to below 1, got {self.headroom:g}", "headroom"))
+        for name, value, most in (
+            ("--max-nodes", self.max_nodes, MOST_NODES),
+            ("--max-executors", self.max_executors, MOST_EXECUTORS),
+        ):
+            if not 1 <= value <= most:
+                faults.append(Fault(f"should be a number from 1 to {most:,}, got {value}", name))
+        if faults:
+            raise InputError("advice", faults)
+
+    def asked(self, problem: Problem, measured_tps: Mapping[int, float]) -> dict[int, float]:
+        """Topology index → trees/s, of those that are advised on; by default all that were measured, at that rate.
+
+        Parameters
+        ----------
+        problem
+            Has the topologies.
+        measured_tps
+            Topology index → trees/s as measured, of those that begin any.
+
+        Raises
+        ------
+        InputError
+            A topology is not there, is named twice, or was not measured.
+        """
+        faults: list[Fault] = []
+        asked: dict[int, float] = {}
+        for option, given in (("--rate", self.rates), ("--times", self.times)):
+            for name, value in given.items():
+                found = _named(problem, name, option, measured_tps, faults)
+                for index in found:
+                    if index in asked:
+                        faults.append(Fault("is asked for twice", problem.topologies[index].id))
+                    elif index not in measured_tps:
+                        faults.append(Fault(_UNKNOWN, problem.topologies[index].id))
+                    else:
+                        asked[index] = value if option == "--rate" else value * measured_tps[index]
+        if not measured_tps:
+            faults += [Fault(_UNKNOWN, one.id) for one in problem.topologies[:_NAMED]]
+        if faults:
+            raise InputError("advice", faults)
+        return asked or dict(measured_tps)
+
+
+def _named(
+    problem: Problem, name: str, option: str, measured_tps: Mapping[int, float], faults: list[Fault]
+) -> list[int]:
+    if not name and option == "--times":
+        return list(measured_tps)
+    if not name and len(problem.topologies) == 1:
+        return [0]
+    if not name:
+        names = ", ".join(sorted(topology.name for topology in problem.topologies)[:3])
+        faults.append(Fault(f"say of which topology, as in NAME=9000; there is {names}", option))
+        return []
+    found = [index for index, one in enumerate(problem.topologies) if name in (one.id, one.name)]
+    if not found:
+        meant = nearest(name, [each for one in problem.topologies for each in (one.id, one.name)])
+        faults.append(Fault(f"no such topology{f'; did you mean {meant}?' if meant else ''}", f"{option} {name}"))
+    return found

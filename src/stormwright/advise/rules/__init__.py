@@ -1,0 +1,1 @@
+"""Published rules that count executors from what was seen, one a module."""

@@ -1,0 +1,148 @@
+"""What is to come by the hour, as it was a season ago; and when that is more than what runs can do.
+
+The seasonal naive forecast (R. J. Hyndman, G. Athanasopoulos, "Forecasting: Principles and Practice", 3rd edition,
+2021, section 5.2, without a DOI): the value of the same hour of the last day, or week where two of those are known. How
+far it was off in the past says how far it may be off now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from stormwright.model import Problem
+from stormwright.model.arrays import FloatArray
+from stormwright.predict.answer import predict
+
+#: Hours of the seasons that are known, the longest first.
+SEASONS = {"week": 168, "day": 24}
+
+#: Seasons that have to be known, so that there is an error; and hours of them that may be missing, in parts.
+_SEASONS_KNOWN, _MISSING = 2, 0.25
+
+#: Of forecasts, the part that the error covers.
+_COVERED = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Trees/s that are expected hour by hour.
+
+    Parameters
+    ----------
+    season
+        ``day`` or ``week``.
+    first_hour
+        The first hour, since 1970.
+    rate_tps
+        Expected, NaN where the same hour was not known, shape (hours,).
+    error
+        By how much 9 of 10 forecasts of the past were at most too low, in parts.
+    """
+
+    season: str
+    first_hour: int
+    rate_tps: FloatArray
+    error: float
+
+
+@dataclass(frozen=True)
+class Saturation:
+    """A topology is expected to come to its limit.
+
+    Parameters
+    ----------
+    topology
+        Its name.
+    at_ms
+        When: the beginning of the hour, in ms since 1970.
+    expected_tps, highest_tps
+        Trees/s expected then, and those that what runs sustains.
+    certain
+        Whether what is expected is above the limit by itself; else it is with the error of the past.
+    error
+        See `Forecast`.
+    limit
+        What is full then, in words.
+    season
+        See `Forecast`.
+    """
+
+    topology: str
+    at_ms: int
+    expected_tps: float
+    highest_tps: float
+    certain: bool
+    error: float
+    limit: str
+    season: str
+
+
+def forecast(rate_tps: FloatArray, first_hour: int) -> Forecast | None:
+    """What the next season is expected to bring; None where too little is known.
+
+    Parameters
+    ----------
+    rate_tps
+        Hour by hour, NaN where it is unknown or left out, shape (hours,).
+    first_hour
+        Hour of the first value, since 1970.
+    """
+    for name, season in SEASONS.items():
+        if len(rate_tps) < _SEASONS_KNOWN * season:
+            continue
+        now, before = rate_tps[season:], rate_tps[:-season]
+        known = np.isfinite(now) & np.isfinite(before)
+        if np.mean(known) < 1 - _MISSING:
+            continue
+        expected = np.maximum(before[known], 1e-12)
+        error = max(float(np.quantile(now[known] / expected - 1, _COVERED)), 0.0)
+        last = rate_tps[-season:]
+        # An hour that is missing is taken from the season before.
+        last = np.where(np.isfinite(last), last, rate_tps[-2 * season : -season])
+        return Forecast(name, first_hour + len(rate_tps), last, error)
+    return None
+
+
+def saturation(found: Forecast, topology: str, highest_tps: float, limit: str) -> Saturation | None:
+    """The first hour in which a topology is expected to come to its limit, or may; None where there is none.
+
+    Parameters
+    ----------
+    found
+        What is expected.
+    topology
+        Its name.
+    highest_tps, limit
+        Trees/s that what runs sustains, and what is full then.
+    """
+    for certain, factor in ((True, 1.0), (False, 1.0 + found.error)):
+        over = np.flatnonzero(found.rate_tps * factor > highest_tps)
+        if len(over):
+            hour = int(over[0])
+            expected = float(found.rate_tps[hour])
+            at_ms = (found.first_hour + hour) * 3_600_000
+            return Saturation(topology, at_ms, expected, highest_tps, certain, found.error, limit, found.season)
+    return None
+
+
+def expected_saturations(problem: Problem, series: Mapping[str, tuple[int, FloatArray]]) -> tuple[Saturation, ...]:
+    """When topologies that run are expected to come to their limits, the first hour of each.
+
+    Parameters
+    ----------
+    problem
+        With a load, measured under its current placement.
+    series
+        Topology id → first hour since 1970, and trees/s hour by hour.
+    """
+    found = []
+    for one in predict(problem).topologies:
+        first, rates = series.get(one.topology, (0, np.empty(0)))
+        expected = forecast(rates, first)
+        limit = str(one.bottleneck)
+        told = saturation(expected, one.topology, one.reachable_tps.value, limit) if expected else None
+        found += [told] if told else []
+    return tuple(sorted(found, key=lambda each: each.at_ms))

@@ -1,0 +1,172 @@
+"""Loads from what Storm's own UI tells, where no probe runs: ``GET /api/v1/topology/ID?window=600``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from stormwright.errors import Fault, InputError, nearest
+from stormwright.model import LoadProfile, Problem, Topology, TopologyLoad
+from stormwright.model.load import silent_load
+from stormwright.model.topology import PLACEMENT_FOLLOWING
+
+#: Of a longer window than a topology is up only that much is measured; less than this is too little.
+_LEAST_S = 30.0
+
+
+@dataclass(frozen=True)
+class UiComponent:
+    """What the UI tells of a component, per second of its window: tuples emitted and executed, threads kept busy."""
+
+    emitted_tps: float
+    executed_tps: float
+    busy_threads: float
+
+
+@dataclass(frozen=True)
+class UiTopology:
+    """What the UI tells of a topology: its index in the problem, and its components by name."""
+
+    topology: int
+    components: Mapping[str, UiComponent]
+
+
+def read_ui(document: object, problem: Problem, source: str) -> UiTopology:
+    """What is in an answer of the UI.
+
+    Parameters
+    ----------
+    document
+        The answer, as JSON.
+    problem
+        Has the topology.
+    source
+        Where the answer is from, for faults.
+
+    Raises
+    ------
+    InputError
+        It is no such answer, is of a topology that the problem has not, or the window is too short; all its faults.
+    """
+    if not isinstance(document, Mapping) or not isinstance(document.get("bolts"), list):
+        message = "should be what Storm's UI answers to GET /api/v1/topology/ID?window=600"
+        raise InputError(source, [Fault(message, "$")])
+    faults: list[Fault] = []
+    name, ids = str(document.get("id", "")), problem.topology_index
+    if name not in ids:
+        meant = nearest(name, ids)
+        faults.append(Fault(f"no such topology in the problem{f'; there is {meant}' if meant else ''}: {name}", "$.id"))
+        raise InputError(source, faults)
+    seconds = _number(document, "uptimeSeconds", "$", faults)
+    window = document.get("window")
+    if window != ":all-time":
+        seconds = min(seconds, _number(document, "window", "$", faults))
+    if not faults and seconds < _LEAST_S:
+        faults.append(Fault(f"only {seconds:g} s are measured; wait until there are {_LEAST_S:g}", "$.window"))
+    topology = problem.topologies[ids[name]]
+    components = {}
+    for kind, key in (("spouts", "spoutId"), ("bolts", "boltId")):
+        for number, one in enumerate(document.get(kind) or []):
+            at = f"$.{kind}[{number}]"
+            if not isinstance(one, Mapping) or one.get(key) not in topology.component_index:
+                faults.append(Fault(f"should be a component of {topology.name}", f"{at}.{key}"))
+                continue
+            emitted = _number(one, "emitted", at, faults)
+            executed = _number(one, "executed", at, faults) if kind == "bolts" else 0.0
+            latency_ms = _number(one, "executeLatency", at, faults) if kind == "bolts" else 0.0
+            scale = 1 / max(seconds, _LEAST_S)
+            components[str(one[key])] = UiComponent(
+                emitted * scale, executed * scale, executed * latency_ms / 1000 * scale
+            )
+    if faults:
+        raise InputError(source, faults)
+    return UiTopology(ids[name], components)
+
+
+def _number(document: Mapping[str, Any], key: str, at: str, faults: list[Fault]) -> float:
+    """A number, which the UI writes as a text in places."""
+    try:
+        value = float(document.get(key) or 0)
+    except (TypeError, ValueError):
+        value = -1.0
+    if not isfinite(value) or value < 0:
+        faults.append(Fault(f"should be a number from 0 on, got {document.get(key)}", f"{at}.{key}"))
+        return 0.0
+    return value
+
+
+def held_cores(told: UiTopology, problem: Problem) -> dict[tuple[int, int], float]:
+    """Topology and component (indices) → threads that it kept busy, waiting for something outside or not."""
+    index = problem.topologies[told.topology].component_index
+    return {(told.topology, index[name]): one.busy_threads for name, one in told.components.items() if one.busy_threads}
+
+
+def with_ui(problem: Problem, told: UiTopology) -> Problem:
+    """The problem with a load made of what the UI tells; one that was measured by probes stays.
+
+    The time for which a bolt executes is taken for its CPU. What a bolt with several sources executes is taken to come
+    from them by how much they emit. Executors of a component are taken to do equally much. Of spouts, and of ackers, it
+    tells no time: they count as if they took none.
+    """
+    topology = problem.topologies[told.topology]
+    measured = problem.load.topologies if problem.load else {}
+    if topology.id in measured:
+        return problem
+    busy = np.array([_of(told, component.id).busy_threads for component in topology.components])
+    sizes = np.bincount(topology.executor_component, minlength=len(busy))
+    load = silent_load(topology, problem.core_hz, problem.conf)
+    cpu_hz = (busy / np.maximum(sizes, 1))[topology.executor_component] * problem.core_hz
+    load = _with_traffic(replace(load, cpu_hz=cpu_hz), topology, told)
+    return problem.with_load(replace(problem.load or LoadProfile({}), topologies={**measured, topology.id: load}))
+
+
+def _of(told: UiTopology, component: str) -> UiComponent:
+    return told.components.get(component, UiComponent(0.0, 0.0, 0.0))
+
+
+def _edges(topology: Topology, told: UiTopology) -> Iterator[tuple[int, int, str, float]]:
+    """Source, target, grouping and tuples/s, in the order of targets and their inputs."""
+    for target, component in enumerate(topology.components):
+        inputs = [each for each in component.inputs if each.source in topology.component_index]
+        emitted = [_of(told, each.source).emitted_tps for each in inputs]
+        for each, from_source in zip(inputs, emitted, strict=True):
+            if from_source > 0:
+                share = from_source / sum(emitted)
+                yield (
+                    topology.component_index[each.source],
+                    target,
+                    each.kind,
+                    share * _of(told, component.id).executed_tps,
+                )
+
+
+def _with_traffic(load: TopologyLoad, topology: Topology, told: UiTopology) -> TopologyLoad:
+    members = [np.flatnonzero(topology.executor_component == number) for number in range(len(topology.components))]
+    none = np.empty(0, np.int64)
+    pairs, flows, groupings = [(none, none, np.empty(0))], [(none, none, np.empty(0))], list[str]()
+    for source, target, kind, tps in _edges(topology, told):
+        senders, takers = members[source], members[target]
+        if kind in PLACEMENT_FOLLOWING:
+            each = np.full(len(senders), tps / len(senders))
+            flows.append((senders, np.full(len(senders), target), each))
+            groupings += [kind] * len(senders)
+        else:
+            to = takers[:1] if kind == "global" else takers
+            each = np.full(len(senders) * len(to), tps / (len(senders) * len(to)))
+            pairs.append((np.repeat(senders, len(to)), np.tile(to, len(senders)), each))
+    pair_source, pair_target, pair_tps = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    flow_source, flow_component, flow_tps = (np.concatenate(column) for column in zip(*flows, strict=True))
+    return replace(
+        load,
+        pair_source=pair_source,
+        pair_target=pair_target,
+        pair_tps=pair_tps,
+        flow_source=flow_source,
+        flow_component=flow_component,
+        flow_grouping=tuple(groupings),
+        flow_tps=flow_tps,
+    )

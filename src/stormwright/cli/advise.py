@@ -1,0 +1,234 @@
+"""``stormwright advise``: how many executors, workers and nodes a rate or an objective needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from stormwright.cli import options
+from stormwright.cli.lines import say
+from stormwright.cli.output import prepare_output, print_json
+from stormwright.errors import Fault, InputError, collected
+from stormwright.experiments.ready import read_problem
+from stormwright.formats import read_json, write_json
+
+if TYPE_CHECKING:
+    from stormwright.advise.commands import Order
+    from stormwright.advise.own.advice import Advice
+    from stormwright.advise.own.kinds import NodeKind
+    from stormwright.advise.own.wish import Wish
+    from stormwright.advise.season import Saturation
+    from stormwright.model import Problem
+
+_NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)")
+
+
+@dataclass(frozen=True)
+class _Past:
+    """Where the past is, and what of it is left out."""
+
+    state_dir: Path | None
+    left_out: tuple[str, ...]
+
+
+@click.command()
+@options.problem_file
+@click.option("--rate", "rates", multiple=True, metavar="[TOPOLOGY=]R", help="For R trees/s.")
+@click.option("--times", "times", multiple=True, metavar="[TOPOLOGY=]×F", help="For F times the measured rate.")
+@click.option("--p95-ms", type=options.FiniteRange(0, min_open=True), help="With 95 % of trees done within this.")
+@click.option(
+    "--headroom",
+    "headroom_percent",
+    default=20.0,
+    show_default=True,
+    type=options.FiniteRange(0, 95),
+    help="Percent of every thread, node and link to stay free.",
+)
+@click.option(
+    "--node-kind",
+    "kinds",
+    multiple=True,
+    metavar="NAME=CORE_MHZ:CORES:MEMORY_MB:PRICE",
+    help="Nodes that can be had; price per hour.  [default: more of those that there are, a core at a price of 1]",
+)
+@click.option("--node-kinds", "kinds_file", type=options.PATH, help="The same by name in a TOML or JSON file.")
+@click.option("--max-nodes", type=click.IntRange(1, 1000), default=1000, help="Nodes at most.")
+@click.option("--max-executors", type=click.IntRange(1, 100_000), default=100_000, help="Of a topology, at most.")
+@click.option(
+    "--ui",
+    "ui_files",
+    multiple=True,
+    type=options.PATH,
+    help="What Storm's UI answers to GET /api/v1/topology/ID?window=600: for topologies without a probe, and to know "
+    "for how long bolts wait for something outside.",
+)
+@click.option("--state", "state_dir", type=options.PATH, help="State directory of a service: warn by its history.")
+@click.option("--leave-out", "left_out", multiple=True, metavar="RANGE", help="Of the history: a day, or FROM..TO.")
+@click.option("--alternatives/--no-alternatives", default=True, help="Whether to show what other headrooms cost.")
+@options.costs
+@options.output("Write what is printed with --json here.")
+@click.option("--apply", "applies", is_flag=True, help="Carry it out: have Nimbus rebalance the topologies.")
+@options.storm_home("For --apply: whose storm.yaml says where Nimbus is.")
+@click.option("--wait", "wait_s", type=click.IntRange(0, 3600), default=30, help="For --apply: as storm rebalance -w.")
+@options.as_json("Print it as JSON.")
+def command(
+    file: Path,
+    rates: tuple[str, ...],
+    times: tuple[str, ...],
+    p95_ms: float | None,
+    headroom_percent: float,
+    kinds: tuple[str, ...],
+    kinds_file: Path | None,
+    max_nodes: int,
+    max_executors: int,
+    ui_files: tuple[Path, ...],
+    state_dir: Path | None,
+    left_out: tuple[str, ...],
+    alternatives: bool,
+    costs_file: Path | None,
+    output: Path | None,
+    applies: bool,
+    storm_home: Path | None,
+    wait_s: int,
+    as_json: bool,
+) -> None:
+    """Say how many executors, workers and nodes are enough for rates that are asked for, the cheapest first.
+
+    FILE is a problem in which something runs and was measured, as `GET /v1/problem` of a service gives it, or
+    `stormwright import nimbus` together with `--ui`. Executors stay within the number of tasks, which Storm fixes when
+    a topology is submitted. It ends with what carries it out: lines of `storm rebalance`; `--apply` does that itself.
+    """
+    from stormwright.advise.commands import orders_of
+    from stormwright.advise.own.advised import advised
+    from stormwright.advise.own.wish import Wish
+    from stormwright.cli.advices import print_advice
+
+    faults = options.idle({} if applies else dict.fromkeys(("storm_home", "wait_s"), "it needs --apply"))
+    faults += options.idle({} if state_dir else {"left_out": "it needs --state"})
+    if applies and storm_home is None:
+        faults.append(Fault("needs --storm-home: whose storm.yaml says where Nimbus is", "--apply"))
+    asked = [_told(texts, name, faults) for texts, name in ((rates, "--rate"), (times, "--times"))]
+    made = _kinds(kinds, kinds_file, faults)
+    wish: Wish | None = None
+    with collected(faults, "advice"):
+        wish = Wish(asked[0], asked[1], p95_ms, headroom_percent / 100, max_nodes, max_executors)
+    if faults or wish is None:
+        raise InputError("advise", faults)
+    problem = read_problem(file)
+    prepare_output(output, *filter(None, (file, kinds_file, costs_file)), *ui_files)
+    problem, held = _with_measured(problem, ui_files, costs_file)
+    advice = advised(problem, wish, made, held, alternatives)
+    orders, warnings = orders_of(advice), _warnings(problem, _Past(state_dir, left_out))
+    document = _document(problem, advice, orders, warnings)
+    if output:
+        write_json(output, document)
+    if as_json:
+        print_json(document)
+    else:
+        print_advice(problem, advice, orders, warnings, priced=bool(made))
+    if applies and storm_home is not None:
+        for line in _applied(problem, advice, orders, storm_home, wait_s):
+            say(line, err=as_json)
+
+
+def _told(texts: Sequence[str], option: str, faults: list[Fault]) -> dict[str, float]:
+    """A topology, empty where none is named → the number; what is wrong is added to `faults`."""
+    told: dict[str, float] = {}
+    for text in texts:
+        match = _NAMED.fullmatch(text)
+        if match is None:
+            example = "9000, of one topology as in NAME=9000" if option == "--rate" else "×1.5, of one as in NAME=×1.5"
+            faults.append(Fault(f"should be a number above 0 as in {example}; got {text}", option))
+        elif (match["name"] or "") in told:
+            faults.append(Fault(f"{match['name'] or 'what has no name'} is told twice", option))
+        else:
+            told[match["name"] or ""] = float(match["value"])
+    return told
+
+
+def _kinds(texts: Sequence[str], file: Path | None, faults: list[Fault]) -> tuple[NodeKind, ...]:
+    if not texts and file is None:
+        return ()
+    from stormwright.advise.own.kinds_told import kind_told, read_kinds, twice
+
+    found = [kind for text in texts if (kind := kind_told(text, faults))]
+    if file is not None:
+        with collected(faults, "--node-kinds"):
+            found += read_kinds(file)
+    faults += twice(found)
+    return tuple(found)
+
+
+def _with_measured(
+    problem: Problem, ui_files: Sequence[Path], costs_file: Path | None
+) -> tuple[Problem, dict[tuple[int, int], float]]:
+    """The problem with what the UI tells and what costs are; and how many threads components keep busy."""
+    from stormwright.advise.ui import held_cores, read_ui, with_ui
+    from stormwright.model import LoadProfile
+    from stormwright.predict.fit.file import read_costs
+
+    held: dict[tuple[int, int], float] = {}
+    for path in ui_files:
+        told = read_ui(read_json(path), problem, str(path))
+        problem = with_ui(problem, told)
+        held |= held_cores(told, problem)
+    if costs_file is not None:
+        read_costs(costs_file)  # refuses what is none
+        costs = cast("dict[str, Any]", read_json(costs_file))
+        problem = problem.with_load(replace(problem.load or LoadProfile({}), costs=costs))
+    return problem, held
+
+
+def _warnings(problem: Problem, past: _Past) -> tuple[Saturation, ...]:
+    """When what runs is expected to come to its limit, by the history."""
+    if past.state_dir is None:
+        return ()
+    from stormwright.advise.season import expected_saturations
+    from stormwright.cli.history.place import Place, opened
+    from stormwright.cli.moments import parse_stretch
+    from stormwright.history.asked.rates import hourly_trees
+    from stormwright.pipeline.run.batch import Stretch
+
+    left_out = [parse_stretch(text, "--leave-out") for text in past.left_out]
+    with opened(Place(past.state_dir, None, "parquet", None, ())) as (_, store):
+        series = hourly_trees(store, Stretch(), left_out)
+    return expected_saturations(problem, series)
+
+
+def _document(
+    problem: Problem, advice: Advice, orders: Sequence[Order], warnings: Sequence[Saturation]
+) -> dict[str, object]:
+    from dataclasses import asdict
+
+    told = [
+        {"topology": o.name, "executors": dict(o.executors), "workers": o.workers, "command": o.command} for o in orders
+    ]
+    return {
+        "problem": problem.name,
+        **advice.as_dict(),
+        "orders": told,
+        "warnings": [asdict(each) for each in warnings],
+    }
+
+
+def _applied(problem: Problem, advice: Advice, orders: Sequence[Order], home: Path, wait_s: int) -> Iterator[str]:
+    """Have Nimbus rebalance, and tell each; refused where the cluster has not the nodes, or is not as FILE says."""
+    from stormwright.advise.commands import carry_out, not_as_told
+    from stormwright.storm.gateway import NimbusGateway, gateway_command
+
+    new = [node.node for node in advice.nodes if not node.there]
+    if new:
+        message = f"the cluster has not these nodes yet: {', '.join(new[:5])}{', …' if new[5:] else ''}; add them first"
+        raise InputError("--apply", [Fault(message, "nodes")])
+    with NimbusGateway(gateway_command(home)) as nimbus:
+        faults = not_as_told(problem, orders, nimbus)
+        if faults:
+            raise InputError("--apply", faults)
+        for order in orders:
+            carry_out(order, nimbus, wait_s)
+            yield f"done: {order.command}"

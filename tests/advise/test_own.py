@@ -1,0 +1,171 @@
+"""Our own advice: never above what is allowed, and as little as an exhaustive search finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stormwright.advise.own.advised import advised
+from stormwright.advise.own.kinds import NodeKind, kinds_of, mixes
+from stormwright.advise.own.search import Search
+from stormwright.advise.own.trials import Trials
+from stormwright.advise.own.wish import Wish
+from stormwright.errors import InputError
+from stormwright.experiments.advice.least import least_of_all
+from stormwright.formats.sketch import sketch
+from stormwright.model import Problem, TopologyAssignment
+from stormwright.model.conf.requests import CPU
+from stormwright.schedulers import make_scheduler
+from stormwright.testing.word_counts import WordCount, two_word_counts
+from tests.examples import examples
+
+
+def chain(per_tuple_ms: dict[str, float], tasks: int = 6, rate_tps: float = 100.0, cores: float = 2.0) -> Problem:
+    """A running chain whose components take so long for a tuple, each with an executor a task."""
+    steps = " -> ".join(f"{name} {tasks}{' fields' if name.startswith('by') else ''}" for name in per_tuple_ms)
+    made = sketch({"chain": steps}, nodes=4, cores=cores, rate_tps=rate_tps / tasks, memory_mb=65_536.0)
+    topology, load = made.topologies[0], made.loads[0]
+    each_ms = np.array([per_tuple_ms[component.id] for component in topology.components])
+    cpu_hz = (each_ms * 1e-3 * rate_tps / tasks * made.core_hz)[topology.executor_component]
+    assert made.load is not None
+    made = made.with_load(replace(made.load, topologies={topology.id: replace(load, cpu_hz=cpu_hz)}))
+    # In one worker, so that nothing of the CPU was for messages.
+    return made.with_current(_on_one_slot(made))
+
+
+def _on_one_slot(problem: Problem) -> dict[str, TopologyAssignment]:
+    return {one.id: TopologyAssignment(problem.slots[:1], (0,) * one.num_executors) for one in problem.topologies}
+
+
+def test_executors_are_as_many_as_their_work_by_what_one_may_do():
+    """2 ms × 300/s = 0.6 cores is one executor at 80 %; 5 ms × 300/s = 1.5 cores are two; 3 ms = 0.9 cores, two."""
+    advice = advised(chain({"in": 2.0, "work": 5.0, "out": 3.0}, cores=8.0), Wish(rates={"": 300.0}))
+    assert {each.component: each.executors for each in advice.components} == {"in": 1, "work": 2, "out": 2}
+    assert advice.mix == "1 × like node-1"
+    assert any("work: 1 executor would be 150% busy at 300 tuples/s each" in step for step in advice.steps)
+
+
+def test_executors_of_fields_are_counted_by_the_tasks_that_they_get():
+    """1.5 cores on 4 tasks: of three executors one has two tasks, 0.75 cores; of two, too. So two are enough."""
+    trials = Trials(chain({"in": 0.1, "by": 5.0}, tasks=4), Wish(rates={"": 300.0}), kinds_of(chain({"in": 0.1})))
+    size = trials.sizes[0, trials.base.topologies[0].component_index["by"]]
+    assert [round(size.busiest(count), 3) for count in (1, 2, 3, 4)] == [1.5, 0.75, 0.75, 0.375]
+    assert size.least(0.8) == 2
+    assert size.more(2) == 4
+
+
+def test_too_few_tasks_are_named_with_what_they_are_enough_for():
+    with pytest.raises(InputError, match=r"chain/work: its 6 tasks are too few: .* enough for 960 trees/s"):
+        advised(chain({"in": 0.1, "work": 5.0}), Wish(rates={"": 5_000.0}))
+
+
+def test_quotas_are_kept_or_said_to_be_too_small():
+    problem = chain({"in": 2.0, "work": 5.0})
+    with pytest.raises(InputError, match="chain: needs 3 executors at least, and --max-executors allows 2"):
+        advised(problem, Wish(rates={"": 300.0}, max_executors=2))
+    with pytest.raises(InputError, match="no number of nodes that is allowed is enough"):
+        advised(problem, Wish(rates={"": 800.0}, max_nodes=1))
+
+
+def test_the_cheaper_of_two_kinds_is_taken():
+    def kind(name: str, cores: float, price: float) -> NodeKind:
+        node = replace(problem.supervisors[0], id=name, host=name, cpu_hz=cores * 3e9)
+        return NodeKind(name, replace(node, resources={CPU: 100 * cores, "memory.mb": 65_536.0}), price)
+
+    problem = chain({"in": 2.0, "work": 5.0})
+    kinds = (kind("small", 1.5, 1.0), kind("large", 8.0, 3.5))
+    assert advised(problem, Wish(rates={"": 300.0}), kinds).mix == "2 × small"
+    dear = (kind("small", 1.5, 2.0), kinds[1])
+    assert advised(problem, Wish(rates={"": 300.0}), dear).mix == "1 × large"
+
+
+def test_a_bolt_that_waits_gets_threads_for_its_time_and_not_only_for_its_cpu():
+    problem = chain({"in": 0.1, "work": 1.0})
+    work = problem.topologies[0].component_index["work"]
+    of_cpu = advised(problem, Wish(rates={"": 300.0}))
+    waiting = advised(problem, Wish(rates={"": 300.0}), held_cores={(0, work): 1.2})  # at the 100 trees/s measured
+    counts = [{each.component: each.executors for each in advice.components}["work"] for advice in (of_cpu, waiting)]
+    assert counts == [1, 5]
+
+
+def test_latency_is_bought_with_executors_and_said_to_be_out_of_reach_where_it_is():
+    problem = chain({"in": 1.0, "work": 5.0}, cores=8.0)
+    plain = advised(problem, Wish(rates={"": 150.0}, headroom=0.05))
+    quick = advised(problem, Wish(rates={"": 150.0}, headroom=0.05, p95_ms=0.6 * plain.topologies[0].p95_ms))
+    assert quick.topologies[0].p95_ms <= 0.6 * plain.topologies[0].p95_ms
+    assert sum(each.executors for each in quick.components) > sum(each.executors for each in plain.components)
+    with pytest.raises(InputError, match=r"the 95th percentile would be .* 0\.01 ms are asked for"):
+        advised(problem, Wish(rates={"": 150.0}, p95_ms=0.01))
+
+
+def test_what_runs_beside_it_keeps_its_executors_and_takes_its_part_of_the_nodes():
+    problem = two_word_counts(rate_tps=20_000.0, cores=2.0)
+    problem = problem.with_current(make_scheduler("even").schedule(problem).by_topology(problem))
+    advice = advised(problem, Wish(rates={"one": 20_000.0}), alternatives=False)
+    assert {each.topology for each in advice.components} == {"one"}
+    assert advice.problem.topologies[1].num_executors == 12
+
+
+@pytest.mark.parametrize("counts", [(0,), (3,), (3, 2)])
+def test_mixes_come_by_price_and_each_once(counts):
+    node = WordCount().problem().supervisors[0]
+    kinds = tuple(NodeKind(f"k{number}", node, 1.0 + 0.7 * number) for number in range(len(counts)))
+    found = list(mixes(kinds, 4))
+    assert [mix.price for mix in found] == sorted(mix.price for mix in found)
+    numbers = [mix.counts for mix in found]
+    assert len(set(numbers)) == len(numbers)
+    every = np.ndindex(*(5,) * len(counts))
+    assert set(numbers) == {each for each in every if 1 <= sum(each) <= 4}
+
+
+# Against all there is -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate_tps", [150.0, 260.0, 400.0, 450.0])
+def test_it_finds_what_trying_out_everything_finds(rate_tps):
+    problem = chain({"in": 0.5, "work": 4.0, "by": 2.0}, tasks=4, cores=1.0)
+    trials = Trials(problem, Wish(rates={"": rate_tps}), kinds_of(problem))
+    found, known = Search(trials).best(), least_of_all(trials, 4, more=6)
+    assert known is not None
+    assert found.mix.size == known[0].mix.size
+    assert trials.counts(found) in known[1]
+
+
+# Whatever is asked for -------------------------------------------------------------------------------
+
+
+@settings(max_examples=examples(12), deadline=None)
+@given(
+    each_ms=st.tuples(*[st.floats(0.05, 6.0)] * 3),
+    rate_tps=st.floats(10, 500),
+    more=st.floats(1.05, 3.0),
+    quota=st.integers(1, 12),
+)
+def test_limits_hold_and_more_trees_never_take_less(each_ms, rate_tps, more, quota):
+    problem = chain(dict(zip(("in", "work", "by"), each_ms, strict=True)), tasks=5, cores=2.0)
+    wish = Wish(rates={"": rate_tps}, max_nodes=4, max_executors=quota)
+    found = []
+    for rate in (rate_tps, rate_tps * more):
+        trials = Trials(problem, replace(wish, rates={"": rate}), kinds_of(problem))
+        try:
+            least, best = Search(trials).least(), Search(trials).best()
+        except InputError:
+            found.append(None)
+            continue
+        counts = trials.counts(best)
+        assert all(1 <= count <= trials.sizes[key].tasks for key, count in counts.items())
+        assert sum(counts.values()) <= quota
+        assert len(best.used_nodes()) <= 4
+        assert trials.roomy(best)
+        assert best.highest_tps(0) >= rate / trials.allowed * (1 - 1e-6)
+        found.append((least, counts, best.mix.price))
+    if found[0] is None:
+        assert found[1] is None, "what is enough for more is enough for less"
+    elif found[1] is not None:
+        (least, _, price), (least_more, _, price_more) = found
+        assert all(least[key] <= least_more[key] for key in least)
+        assert price <= price_more

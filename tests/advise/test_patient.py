@@ -1,0 +1,91 @@
+"""Our advice window by window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stormwright.advise.adviser import Observation, Wanted
+from stormwright.advise.observed import observed
+from stormwright.advise.own.patient import Ours, Patience
+from stormwright.advise.own.wish import Wish
+from stormwright.errors import InputError
+from stormwright.experiments.advice.cases import cases
+from stormwright.experiments.advice.run import world_of
+
+CASE = next(case for case in cases() if case.name == "word-count, alike")
+
+
+def names() -> dict[str, int]:
+    return {component.id: 1 for component in CASE.base.topologies[0].components}
+
+
+def follow(adviser: Ours, parts: list[float]) -> list[tuple[Observation, Wanted]]:
+    """What is seen and said, window by window, from one executor of each component."""
+    world, wanted, told = world_of(CASE), Wanted(names(), 2), list[tuple[Observation, Wanted]]()
+    for part in parts:
+        seen = world.run(wanted, part * CASE.rate_tps)
+        said = adviser.advise(seen)
+        told.append((seen, said))
+        if said.changes(seen):
+            wanted = said
+    return told
+
+
+def test_it_comes_to_the_rate_in_one_step_and_stays():
+    told = follow(Ours(Wish(), CASE.kinds), [1.0] * 4)
+    assert [said.changes(seen) for seen, said in told] == [True, False, False, False]
+    assert told[0][0].reached_tps < told[0][0].wanted_tps
+    assert all(seen.reached_tps == seen.wanted_tps for seen, _ in told[1:])
+
+
+def test_less_is_wanted_only_after_some_windows_and_for_the_most_of_them():
+    patience = Patience(windows=4)
+    told = follow(Ours(Wish(), CASE.kinds, patience), [1.0, 1.0, 0.3, 0.3, 0.35, 0.3, 0.3])
+    changed = [number for number, (seen, said) in enumerate(told) if said.changes(seen)]
+    assert changed[:2] == [0, 5]
+    assert "4 windows in which less was enough" in told[5][1].why
+    assert told[6][0].reached_tps == told[6][0].wanted_tps
+
+
+def test_a_dip_of_a_window_changes_nothing():
+    told = follow(Ours(Wish(), CASE.kinds, Patience(windows=3)), [1.0, 1.0, 0.3, 1.0, 0.3, 0.3, 1.0])
+    assert [said.changes(seen) for seen, said in told] == [True] + [False] * 6
+
+
+def test_what_did_not_help_is_said_and_taken_back_and_not_tried_again_at_once():
+    """A bolt waits for a database that takes no more: executors more reach no higher rate."""
+    adviser = Ours(Wish(), CASE.kinds, Patience(windows=3))
+    world, wanted = world_of(CASE), Wanted(names(), 2)
+    seen = world.run(wanted, CASE.rate_tps)
+    before = adviser.advise(seen)
+    assert before.changes(seen)
+    said = before
+    for _ in range(2):
+        more = world.run(said, CASE.rate_tps)
+        stuck = replace(more, reached_tps=seen.reached_tps)
+        said = adviser.advise(stuck)
+    assert "did not help" in said.why
+    assert f"{CASE.rate_tps:,.0f} trees/s were promised" in said.why
+    assert dict(said.executors) == names()
+    again = replace(world.run(said, CASE.rate_tps), reached_tps=seen.reached_tps)
+    assert not adviser.advise(again).changes(again)
+
+
+def test_an_observation_without_a_problem_is_refused():
+    seen = replace(world_of(CASE).run(Wanted(names(), 2), 100.0), problem=None)
+    with pytest.raises(InputError, match="has no measured problem"):
+        Ours(Wish()).advise(seen)
+
+
+def test_what_a_measured_problem_shows_is_what_the_world_shows():
+    seen = world_of(CASE).run(Wanted(dict(names(), split=3, count=3), 3), 0.5 * CASE.rate_tps)
+    assert seen.problem is not None
+    again = observed(seen.problem, 0)
+    assert again.executors == seen.executors
+    assert again.workers == seen.workers
+    for one, other in zip(again.components, seen.components, strict=True):
+        assert one.input_tps == pytest.approx(other.input_tps, rel=0.1)
+        assert one.true_tps == pytest.approx(other.true_tps, rel=0.1)
+        assert set(one.inputs) == set(other.inputs)

@@ -1,0 +1,167 @@
+"""Published rules: DS2, Dhalion and Stela."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stormwright.advise.adviser import ComponentSeen, Observation, target_rates
+from stormwright.advise.rules.dhalion import Dhalion
+from stormwright.advise.rules.ds2 import Ds2
+from stormwright.advise.rules.stela import Stela
+from tests.examples import examples
+
+
+def chain(
+    counts: dict[str, int], true_tps: dict[str, float], gives: dict[str, float], wanted_tps: float, tasks: int = 100
+):
+    """What a chain of components shows that goes as fast as its slowest one, which then holds the first one back."""
+    names, need, reached = list(counts), 1.0, wanted_tps
+    needs = {}
+    for name in names:
+        needs[name] = need
+        reached = min(reached, counts[name] * true_tps[name] / need)
+        need *= gives[name]
+    seen, before = [], None
+    for name in names:
+        handled = reached * needs[name]
+        busy = handled / (counts[name] * true_tps[name])
+        full = busy > 1 - 1e-9 and reached < wanted_tps
+        held_back = 1 - reached / wanted_tps if full and not any(each.held_back for each in seen) else 0.0
+        inputs = {before: handled} if before else {}
+        seen.append(
+            ComponentSeen(
+                name,
+                before is None,
+                counts[name],
+                tasks,
+                true_tps[name],
+                handled,
+                handled * gives[name],
+                busy,
+                busy,
+                held_back,
+                inputs,
+            )
+        )
+        before = name
+    return Observation("chain", tuple(seen), wanted_tps, reached, 1)
+
+
+#: The word count with which the authors of DS2 compare it with Dhalion on Heron: 1 M sentences a minute, of which a
+#: FlatMap makes 20 words each; a FlatMap handles 100 K sentences a minute and a Count 1 M words.
+HERON = {
+    "true_tps": {"source": 1e6 / 60, "flat_map": 1e5 / 60, "count": 1e6 / 60},
+    "gives": {"source": 1.0, "flat_map": 20.0, "count": 0.0},
+    "wanted_tps": 1e6 / 60,
+}
+
+
+def steps(adviser, counts: dict[str, int], most: int = 50) -> list[dict[str, int]]:
+    """What it wants, step by step, until it wants no more."""
+    told = []
+    for _ in range(most):
+        seen = chain(counts, **HERON)
+        wanted = adviser.advise(seen)
+        if not wanted.changes(seen):
+            return told
+        counts = dict(wanted.executors)
+        told.append(counts)
+    raise AssertionError(f"goes on and on: {told[-3:]}")
+
+
+def test_ds2_comes_to_the_published_word_count_in_one_step():
+    """The paper: from one instance each to 10 FlatMaps and 20 Counts, the least that do it, in one step."""
+    assert steps(Ds2(), dict.fromkeys(("source", "flat_map", "count"), 1)) == [
+        {"source": 1, "flat_map": 10, "count": 20}
+    ]
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(counts=st.tuples(st.integers(1, 40), st.integers(1, 40)))
+def test_ds2_comes_there_from_anywhere_within_three_steps(counts):
+    """From too many instances as well as from too few."""
+    told = steps(Ds2(), {"source": 1, "flat_map": counts[0], "count": counts[1]})
+    assert len(told) <= 3
+    assert not told or told[-1] == {"source": 1, "flat_map": 10, "count": 20}
+
+
+def test_ds2_takes_further_steps_where_executors_become_slower_by_their_number():
+    """Where the true rate falls as instances are added, the second step corrects what the first could not know."""
+    counts, told = {"source": 1, "flat_map": 1, "count": 1}, []
+    for _ in range(5):
+        slower = {name: rate / (1 + 0.01 * counts[name]) for name, rate in HERON["true_tps"].items()}
+        seen = chain(counts, slower, HERON["gives"], HERON["wanted_tps"])
+        wanted = Ds2().advise(seen)
+        if not wanted.changes(seen):
+            break
+        counts = dict(wanted.executors)
+        told.append(counts)
+    assert len(told) <= 3
+    rates = {name: rate / (1 + 0.01 * counts[name]) for name, rate in HERON["true_tps"].items()}
+    assert counts["flat_map"] == ceil(HERON["wanted_tps"] / rates["flat_map"])
+
+
+def test_dhalion_takes_a_step_a_component_and_never_two_at_once():
+    """Where DS2 needs one step; and it may end with more than are needed."""
+    told = steps(Dhalion(), dict.fromkeys(("source", "flat_map", "count"), 1))
+    assert len(told) > 1
+    assert told[-1]["flat_map"] >= 10
+    assert told[-1]["count"] >= 20
+    before = {"source": 1, "flat_map": 1, "count": 1}
+    for one in told:
+        assert sum(one[name] != before[name] for name in one) == 1
+        before = one
+
+
+def test_dhalion_does_not_try_again_what_did_not_help():
+    adviser = Dhalion()
+    seen = chain({"source": 1, "flat_map": 1, "count": 1}, **HERON)
+    first = adviser.advise(seen)
+    assert first.changes(seen)
+    changed = next(name for name in first.executors if first.executors[name] != 1)
+    again = adviser.advise(seen)  # as if nothing had come of it
+    assert again.executors[changed] == 1
+
+
+def test_stela_gives_a_new_machine_to_what_is_congested_with_most_behind_it():
+    seen = chain({"source": 1, "flat_map": 2, "count": 20}, **HERON)
+    wanted = Stela().advise(Observation("chain", seen.components, seen.wanted_tps, seen.reached_tps, 4))
+    assert wanted.workers == 5
+    assert wanted.executors["flat_map"] > 2
+    assert sum(wanted.executors.values()) <= 23 + round(23 / 4)
+
+
+def test_stela_gives_a_machine_back_only_where_the_others_can_do_it():
+    seen = chain({"source": 3, "flat_map": 30, "count": 60}, **HERON)
+    idle = Observation("chain", seen.components, seen.wanted_tps, seen.reached_tps, 4)
+    wanted = Stela().advise(idle)
+    assert wanted.workers == 3
+    rates = target_rates(idle)
+    for each in seen.components:
+        assert wanted.executors[each.component] * each.true_tps >= rates[each.component] * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("adviser", [Ds2, Dhalion, Stela])
+@settings(max_examples=examples(40), deadline=None)
+@given(
+    counts=st.tuples(*[st.integers(1, 8)] * 3),
+    rates=st.tuples(*[st.floats(1, 1e4)] * 3),
+    gives=st.floats(0.01, 50),
+    wanted_tps=st.floats(0.1, 1e6),
+)
+def test_nobody_wants_more_executors_than_tasks_or_none(adviser, counts, rates, gives, wanted_tps):
+    names = ("a", "b", "c")
+    seen = chain(
+        dict(zip(names, counts, strict=True)),
+        dict(zip(names, rates, strict=True)),
+        {"a": 1.0, "b": gives, "c": 0.0},
+        wanted_tps,
+        tasks=8,
+    )
+    wanted = adviser().advise(seen)
+    assert set(wanted.executors) == set(names)
+    assert all(1 <= count <= 8 for count in wanted.executors.values())

@@ -1,0 +1,100 @@
+"""Loads from Storm's own UI."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stormwright.advise.own.advised import advised
+from stormwright.advise.own.wish import Wish
+from stormwright.advise.ui import held_cores, read_ui, with_ui
+from stormwright.errors import InputError
+from stormwright.formats.sketch import sketch
+from stormwright.model import LoadProfile, Problem
+from stormwright.schedulers import make_scheduler
+
+
+def problem() -> Problem:
+    made = sketch({"words": ["lines 2 -> split 4 -> count 6 fields", "lines -> count fields"]}, cores=8.0)
+    made = made.with_load(LoadProfile({}))
+    return made.with_current(make_scheduler("even").schedule(made).by_topology(made))
+
+
+#: As `/api/v1/topology/ID?window=600` of Storm answers, without what is not read; it writes some numbers as texts.
+ANSWER: dict[str, Any] = {
+    "id": "words-1-0",
+    "name": "words",
+    "uptimeSeconds": 7200,
+    "window": "600",
+    "windowHint": "10m 0s",
+    "spouts": [{"spoutId": "lines", "executors": 2, "tasks": 2, "emitted": 120_000, "transferred": 120_000}],
+    "bolts": [
+        {"boltId": "split", "emitted": 480_000, "executed": 60_000, "executeLatency": "2.000", "capacity": "0.052"},
+        {"boltId": "count", "emitted": 0, "executed": 600_000, "executeLatency": "0.500", "capacity": "0.085"},
+    ],
+}
+
+
+def test_rates_and_busy_threads_are_by_the_second_of_the_window():
+    told = read_ui(ANSWER, problem(), "ui.json")
+    assert told.components["lines"].emitted_tps == 200.0
+    assert told.components["split"].executed_tps == 100.0
+    assert told.components["split"].busy_threads == pytest.approx(0.2)  # 100/s × 2 ms
+    index = problem().topologies[0].component_index
+    assert held_cores(told, problem()) == pytest.approx({(0, index["split"]): 0.2, (0, index["count"]): 0.5})
+
+
+def test_a_load_is_made_of_it_with_what_bolts_execute():
+    made = with_ui(problem(), read_ui(ANSWER, problem(), "ui.json"))
+    load, topology = made.loads[0], made.topologies[0]
+    of = topology.executor_component
+    index = topology.component_index
+    into_split = load.flow_tps.sum()
+    from_lines = np.isin(of[load.pair_source], index["lines"])
+    assert into_split == pytest.approx(100.0)
+    # count executes 1,000/s, of which lines emit 200 of 1,000, and split 800.
+    assert load.pair_tps[from_lines].sum() == pytest.approx(200.0)
+    assert load.pair_tps[~from_lines].sum() == pytest.approx(800.0)
+    cores = np.bincount(of, load.cpu_hz) / made.core_hz
+    assert cores[index["split"]] == pytest.approx(0.2)
+    assert cores[index["lines"]] == 0.0
+
+
+def test_what_probes_have_measured_stays():
+    measured = with_ui(problem(), read_ui(ANSWER, problem(), "ui.json"))
+    other = {**ANSWER, "bolts": [{**ANSWER["bolts"][0], "executed": 1}]}
+    assert with_ui(measured, read_ui(other, measured, "ui.json")) is measured
+
+
+def test_advice_goes_by_it_where_no_probe_runs():
+    """At 7 times the rate count keeps 3.5 threads busy: five executors would have two tasks in one, 1.2 threads."""
+    told = read_ui(ANSWER, problem(), "ui.json")
+    made, held = with_ui(problem(), told), held_cores(told, problem())
+    advice = advised(made, Wish(times={"": 7.0}), held_cores=held, alternatives=False)
+    assert {each.component: each.executors for each in advice.components} == {"lines": 1, "split": 2, "count": 6}
+    with pytest.raises(InputError, match="words/split: its 4 tasks are too few"):
+        advised(made, Wish(times={"": 20.0}), held_cores=held)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"bolts": None}, "should be what Storm's UI answers"),
+        ({"id": "word-1-0"}, r"no such topology in the problem; there is words-1-0: word-1-0 @ \$.id"),
+        ({"uptimeSeconds": 5}, r"only 5 s are measured; wait until there are 30 @ \$.window"),
+        ({"window": "soon"}, r"should be a number from 0 on, got soon @ \$.window"),
+        ({"bolts": [{"boltId": "other"}]}, r"should be a component of words @ \$.bolts\[0\].boltId"),
+        ({"bolts": [{"boltId": "split", "executed": -1}]}, r"got -1 @ \$.bolts\[0\].executed"),
+        ({"spouts": [7]}, r"should be a component of words @ \$.spouts\[0\].spoutId"),
+    ],
+)
+def test_what_is_no_answer_is_refused_with_its_place(change, why):
+    with pytest.raises(InputError, match=why):
+        read_ui({**ANSWER, **change}, problem(), "ui.json")
+
+
+def test_an_answer_of_all_time_is_taken_by_the_uptime():
+    told = read_ui({**ANSWER, "window": ":all-time"}, problem(), "ui.json")
+    assert told.components["lines"].emitted_tps == pytest.approx(120_000 / 7200)

@@ -1,0 +1,179 @@
+"""``stormwright advise``."""
+
+from __future__ import annotations
+
+import shlex
+
+import orjson
+import pytest
+
+from stormwright.advise.commands import Order, not_as_told
+from stormwright.formats import read_problem, write_problem
+from stormwright.model import LoadProfile
+from stormwright.storm import gateway
+from stormwright.testing.word_counts import WordCount, two_word_counts
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "words.json"
+    write_problem(path, WordCount(cores=16.0, pending=None, rate_tps=20_000.0).problem())
+    return path
+
+
+def test_it_says_how_many_of_what_why_and_how(run, file):
+    code, out, err = run("advise", file, "--rate", "200000")
+    assert (code, err) == (0, "")
+    assert "words: 200,000 trees/s asked for, 20,000 measured" in out
+    assert "executors now  advised  of tasks" in out
+    assert "tuples/s each, so" in out
+    assert "like n0" in out
+    line = next(line for line in out.splitlines() if line.strip().startswith("storm rebalance"))
+    assert shlex.split(line)[:3] == ["storm", "rebalance", "words"]
+
+
+def test_its_json_has_all_of_it_and_the_file_the_same(run, file, tmp_path):
+    written = tmp_path / "advice.json"
+    code, out, _ = run("advise", file, "--times", "×3", "--json", "--output", written)
+    assert code == 0
+    found = orjson.loads(out)
+    assert found == orjson.loads(written.read_bytes())
+    assert found["topologies"][0]["rate_tps"] == pytest.approx(60_000)
+    assert found["headroom"] >= 0.2
+    assert {"component", "executors", "executors_now", "tasks", "use"} <= set(found["components"][0])
+    assert [order["command"].split()[:2] for order in found["orders"]] == [["storm", "rebalance"]]
+
+
+def test_prices(run, file):
+    kinds = ("--node-kind", "small=3000:4:16384:0.5", "--node-kind", "large=3000:8:65536:0.9", "--no-alternatives")
+    code, out, _ = run("advise", file, "--rate", "words=60000", *kinds)
+    assert code == 0
+    assert "1 × small: 0.50 an hour" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--rate", "fast"), "--rate: should be a number above 0 as in 9000"),
+        (("--rate", "5", "--rate", "6"), "what has no name is told twice"),
+        (("--rate", "word=5"), "--rate word: no such topology; did you mean words?"),
+        (("--rate", "5", "--times", "2"), "is asked for twice"),
+        (("--rate", "0"), "should be a number above 0, got 0"),
+        (("--rate", "1000000"), "tasks are too few"),
+        (("--rate", "60000", "--max-executors", "3"), "--max-executors allows 3"),
+        (("--rate", "60000", "--max-nodes", "1", "--node-kind", "a=1000:1:9999:1"), "no number of nodes"),
+        (("--node-kind", "a=b"), "should be NAME=CORE_MHZ:CORES:MEMORY_MB:PRICE"),
+        (("--node-kind", "a=1000:1:9999:1", "--node-kind", "a=1000:1:9999:1"), "node kind a: is told twice"),
+        (("--wait", "3"), "has no effect: it needs --apply"),
+        (("--apply",), "needs --storm-home"),
+        (("--leave-out", "2026-01-01"), "has no effect: it needs --state"),
+        (("--p95-ms", "-1"), "--p95-ms"),
+        (("--headroom", "nan"), "--headroom"),
+    ],
+)
+def test_what_is_wrong_ends_with_a_sentence(run, file, options, why):
+    code, out, err = run("advise", file, *options)
+    assert (code, out) == (2, "")
+    assert why in err
+    assert "Traceback" not in err
+
+
+def test_a_load_that_was_not_measured_is_named_with_what_to_do(run, tmp_path):
+    path = tmp_path / "words.json"
+    write_problem(path, WordCount().problem().with_load(LoadProfile({})))
+    code, _, err = run("advise", path)
+    assert code == 2
+    assert "words-1-0: its load was not measured" in err
+    assert "--ui" in err
+
+
+def test_of_several_topologies_the_one_is_named(run, tmp_path):
+    path = tmp_path / "two.json"
+    write_problem(path, two_word_counts(rate_tps=1_000.0))
+    code, _, err = run("advise", path, "--rate", "5000")
+    assert code == 2
+    assert "say of which topology, as in NAME=9000; there is one, other" in err
+    assert run("advise", path, "--rate", "one=5000", "--no-alternatives")[0] == 0
+
+
+class Nimbus:
+    """What is asked of it is kept."""
+
+    def __init__(self, executors: int = 12, topology: str = "words-1-0") -> None:
+        self.asked: list[tuple[object, ...]] = []
+        self.topologies = [{"name": "words", "id": topology, "num_executors": executors}]
+
+    def __enter__(self) -> Nimbus:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def cluster(self):
+        return {"topologies": self.topologies}
+
+    def rebalance(self, *given: object) -> None:
+        self.asked.append(given)
+
+
+def test_apply_asks_nimbus_for_what_is_printed(run, file, tmp_path, monkeypatch):
+    nimbus = Nimbus()
+    monkeypatch.setattr(gateway, "gateway_command", lambda home: [str(home)])
+    monkeypatch.setattr(gateway, "NimbusGateway", lambda _: nimbus)
+    code, out, _ = run("advise", file, "--rate", "60000", "--apply", "--storm-home", tmp_path, "--wait", "7")
+    assert code == 0
+    (asked,) = nimbus.asked
+    name, wait_s, workers, executors = asked
+    assert (name, wait_s) == ("words", 7)
+    assert f"done: {Order(name, executors or {}, workers).command}" in out
+
+
+@pytest.mark.parametrize(
+    ("nimbus", "why"),
+    [
+        (Nimbus(executors=13), "has 13 executors now, and had 12; fetch the problem again"),
+        (Nimbus(topology="words-2-0"), "does not run any more as it did when it was measured"),
+    ],
+)
+def test_a_cluster_that_is_another_now_is_left_alone(file, nimbus, why):
+    problem = read_problem(file)
+    (fault,) = not_as_told(problem, [Order("words", {"count": 3}, None)], nimbus)
+    assert why in str(fault)
+
+
+def test_apply_needs_nodes_that_are_there(run, file, tmp_path):
+    kinds = ("--node-kind", "large=3000:8:65536:0.9")
+    code, _, err = run("advise", file, "--rate", "60000", *kinds, "--apply", "--storm-home", tmp_path)
+    assert code == 2
+    assert "the cluster has not these nodes yet: large-1; add them first" in err
+
+
+def test_costs_in_a_file_count(run, file, tmp_path):
+    costs = tmp_path / "costs.json"
+    costs.write_text('{"schema": "stormwright-calibration/1", "costs": {"worker_cores": 2.5}}')
+    dear = orjson.loads(run("advise", file, "--times", "1", "--costs", costs, "--json", "--no-alternatives")[1])
+    usual = orjson.loads(run("advise", file, "--times", "1", "--json", "--no-alternatives")[1])
+    assert dear["nodes"][0]["cpu"] == pytest.approx(usual["nodes"][0]["cpu"] + (2.5 - 0.031) / 16)
+    costs.write_text("{}")
+    assert run("advise", file, "--costs", costs)[0] == 2
+
+
+def test_ui_answers_in_files_count(run, file, tmp_path):
+    answer = {
+        "id": "words-1-0",
+        "uptimeSeconds": 900,
+        "window": "600",
+        "spouts": [],
+        "bolts": [{"boltId": "split", "emitted": 0, "executed": 12_000_000, "executeLatency": 0.1}],
+    }
+    path = tmp_path / "ui.json"
+    path.write_bytes(orjson.dumps(answer))
+    asked = ("advise", file, "--times", "1", "--json", "--no-alternatives")
+    counts = [
+        {each["component"]: each["executors"] for each in orjson.loads(run(*command)[1])["components"]}["split"]
+        for command in (asked, (*asked, "--ui", path))
+    ]
+    assert counts[0] < counts[1] == 3  # 20,000/s × 0.1 ms are 2 threads, at 80 % 2.5
+
+
+def test_prices_are_cores_where_none_is_told(run, file):
+    assert " 16 cores; " in run("advise", file, "--no-alternatives")[1]
