@@ -228,6 +228,26 @@ def test_a_plan_is_asked_for_applied_and_taken_back_by_pages(tmp_path: Path) -> 
         nimbus.end()
 
 
+def test_a_node_is_drained_and_used_again_by_its_page(tmp_path: Path) -> None:
+    nimbus = Nimbus(tmp_path, problem([topology("t")], current={topology("t").id: on("n0", "n1")}))
+    try:
+        with over_nimbus(nimbus) as browser:
+            where = browser.post("/cluster/nodes/n0/drain", by="anna", reason="new disks")
+            until(lambda: not settled(nimbus, where.rpartition("/")[2]).begins)
+            nimbus.run()
+            page = browser.get("/cluster/nodes/n0")
+            assert "host0 drained" in page.said
+            assert "anna" in page.said
+            assert "new disks" in page.said
+            assert "stormwright drain host0" in page.said
+            assert "host0 is drained by anna: new disks" in browser.get("/").said
+            assert browser.post("/cluster/nodes/n0/uncordon", by="anna", reason="done") == "/cluster/nodes/n0"
+            assert "drained" not in browser.get("/cluster/nodes/n0").said
+            assert "is not drained" in browser.refused("/cluster/nodes/n0/uncordon", 404, by="anna", reason="again")
+    finally:
+        nimbus.end()
+
+
 def test_a_placement_that_is_short_is_told_first(tmp_path: Path) -> None:
     crowded = living(8, 1)
     with browsing(tmp_path, crowded) as browser:
