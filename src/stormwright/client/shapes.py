@@ -243,7 +243,8 @@ class Done(Shape):
     n
         Its number, for `revert`.
     kind
-        ``plan``, ``revert``, ``auto`` (the service by itself), ``taken back``, ``modes``.
+        ``plan``, ``revert``, ``auto`` (the service by itself), ``taken back``, ``modes``,
+        ``drain``, ``uncordon``.
     plan
         The plan that was applied; empty where there was none.
     """

@@ -44,8 +44,7 @@ class SlowWatch:
         with self._lock:
             self._work.count(records)
             for window in self._work.over():
-                for found in self._nodes.take(window):
-                    log.warning("%s is slow: %s", found.node, found)
+                self._nodes.take(window)
 
     def slow(self) -> dict[str, SlowNode]:
         """Node → why it is slow."""
@@ -168,6 +167,7 @@ class Watching:
         if anomaly.response == IGNORE:
             return
         text = anomaly.text + (f"; {more}" if (more := anomaly.done or anomaly.waits) else "")
+        log.warning("%s %s: %s", anomaly.kind, anomaly.node, "is over" if over else text)
         at_ms = round(self._state.clock.time() * 1000)
         self._tell(Event(anomaly.kind, anomaly.node, "is over" if over else text, over=over, at_ms=at_ms))
 

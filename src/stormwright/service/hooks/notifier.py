@@ -74,7 +74,6 @@ class Notifier:
 
     def tell(self, event: Event) -> None:
         """Take an event; returns at once."""
-        log.info("%s: %s", event.title, event.text)
         for line in self._lines:
             line.take(event)
 
