@@ -139,3 +139,21 @@ def test_a_service_that_is_away_is_said(run) -> None:
     code, _, err = run("apply", "x", "--service", "http://127.0.0.1:1")
     assert code == 2
     assert "no service answers there" in err
+
+
+def test_a_node_is_drained_listed_and_uncordoned(run, port: int) -> None:  # noqa: F811
+    where = ("--service", f"http://127.0.0.1:{port}", "--by", "anna")
+    assert run("drain", *where)[1] == "no node is drained\n"
+    code, out, _ = run("drain", "host1", *where, "--only-cordon", "--reason", "new disks")
+    assert (code, out.partition(";")[0].strip()) == (0, "host1 takes nothing new")
+    code, out, _ = run("drain", "host0", *where, "--plan-only", "--reason", "new disks")
+    assert code == 0
+    assert out.startswith("host0 takes nothing new")
+    listed = run("drain", *where)[1]
+    assert all(text in listed for text in ("host0", "host1", "anna", "new disks"))
+    assert {each["host"] for each in json.loads(run("drain", *where, "--json")[1])["drained"]} == {"host0", "host1"}
+    assert run("uncordon", "n1", *where)[1] == "host1 takes what comes again\n"
+    code, _, err = run("uncordon", "host1", *where)
+    assert (code, "host1 is not drained; host0 is" in err) == (2, True)
+    code, _, err = run("drain", "host9", *where)
+    assert (code, "there is no node host9" in err) == (2, True)

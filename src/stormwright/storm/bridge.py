@@ -92,10 +92,8 @@ class Bridge:
         shown: Callable[[Problem], Problem] = lambda problem: problem,
     ) -> None:
         self._clock, self._shown = clock, shown
-        self._initial = TimeLimited(initial, initial_name)
-        self._initial_name = initial_name
-        self._tell_failures = tell_failures
-        self._tell_why = tell_why
+        self._initial, self._initial_name = TimeLimited(initial, initial_name), initial_name
+        self._tell_failures, self._tell_why = tell_failures, tell_why
         self._orders: dict[str, Order] = {}
         self._ordered_s: dict[str, float] = {}
         self._status: dict[str, str] = {}

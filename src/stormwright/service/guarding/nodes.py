@@ -93,6 +93,10 @@ class NodeDesk:
         log.info("%s takes what comes again, says %s: %s", drained.host, told.by, told.reason)
         return drained
 
+    def hosts(self) -> tuple[str, ...]:
+        """Names of drained hosts, in the order in which they were drained."""
+        return tuple(each.host for each in self._drains.all())
+
     def drained(self) -> DrainsTold:
         """All drained nodes, with how many workers are still on each."""
         told = self._drains.all()

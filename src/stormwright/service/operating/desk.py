@@ -269,7 +269,7 @@ class Desk:
                     f"plan {row.id} cannot be applied, as the cluster has changed since: {'; '.join(found)}; plan anew"
                 )
             if not self._plans.steps(row.id):
-                self._plans.change(row.id, OPEN, "done", row.why or "nothing was to move")
+                self._plans.change(row.id, OPEN, "done", "nothing was to move")
                 return
             with self._plans.together():
                 n = self._ledger.begin(row.kind, by, reason, orjson.loads(row.document).get("gain", ""), row.id)

@@ -93,7 +93,8 @@ class Known:
         plans = [(each.id, each.state, each.stage, each.steps_made) for each in self.plans(most=20).plans]
         trials = [(each.id, each.state) for each in self.trials.trials()]
         done = [each.n for each in self.history(1).done]
-        told = repr((scene.at_ms if scene else 0, plans, trials, done, self.modes(), self.drained()))
+        hosts = self.sources.desk.nodes.hosts() if self.sources.desk else ()
+        told = repr((scene.at_ms if scene else 0, plans, trials, done, self.modes(), hosts))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def _look(self, last: Scene | None) -> Scene | None:
