@@ -28,3 +28,12 @@ def test_modules_are_where_they_are_said_to_be(page):
     text = page.read_text(encoding="utf-8")
     named = [name for name in re.findall(r"`([\w/]+/\w+\.py)`", text) if "NAME" not in name]
     assert [name for name in named if not any((start / name).exists() for start in FROM)] == []
+
+
+def test_each_failure_names_tests_that_there_are():
+    """A link whose text is a test leads to the file that has it."""
+    page = ROOT / "docs" / "failures.md"
+    named = re.findall(r"\[(test_\w+)\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+    assert len(named) > 30
+    there = {path: (page.parent / path).read_text(encoding="utf-8") for _, path in named}
+    assert [name for name, path in named if f"\ndef {name}(" not in there[path]] == []

@@ -116,6 +116,19 @@ def test_modes_are_shown_and_said(run, port: int) -> None:  # noqa: F811
     )
     assert "frozen: month end" in run("mode", *where, "--freeze", "month end")[1]
     assert run("mode", *where, "--unfreeze", "--any-time", "--topology", "pay-*=default")[1] == "mode suggest\n"
+    until = ("--freeze", "month end", "--until", "2999-12-31T06:00")
+    assert run("mode", *where, *until)[1] == "mode suggest; frozen until 2999-12-31 06:00:00 UTC: month end\n"
+    assert "frozen until" in run("mode", *where, "--freeze", "month end", "--until", "8h")[1]
+    assert run("mode", *where, "--freeze", "for good")[1] == "mode suggest; frozen: for good\n"
+    run("mode", *where, "--unfreeze")
+    assert "--until: is over already: 2020-01-01" in run("mode", *where, "--freeze", "x", "--until", "2020-01-01")[2]
+    assert "--until: should be as in" in run("mode", *where, "--freeze", "x", "--until", "soon")[2]
+    assert "--until: has no effect without --freeze" in run("mode", *where, "--until", "8h")[2]
+    zone = run("mode", *where, "--window", "Mon-Fri 01:00-05:00", "--time-zone", "Europe/Berlin")[1]
+    assert "moves things by itself in Mon-Fri 01:00-05:00 (Europe/Berlin)" in zone
+    assert "$.time_zone" in run("mode", *where, "--time-zone", "Mars/Olympus")[2]
+    assert "on slow-node: fix" in run("mode", *where, "--on", "slow-node=fix")[1]
+    assert "slow=fix: should be KIND one of slow-node" in " ".join(run("mode", *where, "--on", "slow=fix")[2].split())
     assert "--freeze: should say why" in run("mode", *where, "--freeze", " ")[2]
     assert "--unfreeze says the opposite" in run("mode", *where, "--freeze", "x", "--unfreeze")[2]
     assert "--any-time says the opposite" in run("mode", *where, "--window", "22:00-04:00", "--any-time")[2]
@@ -126,3 +139,21 @@ def test_a_service_that_is_away_is_said(run) -> None:
     code, _, err = run("apply", "x", "--service", "http://127.0.0.1:1")
     assert code == 2
     assert "no service answers there" in err
+
+
+def test_a_node_is_drained_listed_and_uncordoned(run, port: int) -> None:  # noqa: F811
+    where = ("--service", f"http://127.0.0.1:{port}", "--by", "anna")
+    assert run("drain", *where)[1] == "no node is drained\n"
+    code, out, _ = run("drain", "host1", *where, "--only-cordon", "--reason", "new disks")
+    assert (code, out.partition(";")[0].strip()) == (0, "host1 takes nothing new")
+    code, out, _ = run("drain", "host0", *where, "--plan-only", "--reason", "new disks")
+    assert code == 0
+    assert out.startswith("host0 takes nothing new")
+    listed = run("drain", *where)[1]
+    assert all(text in listed for text in ("host0", "host1", "anna", "new disks"))
+    assert {each["host"] for each in json.loads(run("drain", *where, "--json")[1])["drained"]} == {"host0", "host1"}
+    assert run("uncordon", "n1", *where)[1] == "host1 takes what comes again\n"
+    code, _, err = run("uncordon", "host1", *where)
+    assert (code, "host1 is not drained; host0 is" in err) == (2, True)
+    code, _, err = run("drain", "host9", *where)
+    assert (code, "there is no node host9" in err) == (2, True)

@@ -241,3 +241,18 @@ def test_where_no_gain_is_asked_for_it_moves_for_less(spread: Problem) -> None:
         aim = Aim(adapts=Adaptation(on_period=True, gains=gains))
         decision = decide(spread, Turned(), TRIGGERS, MoveBudget(), Clock(1000, 0, 0), aim=aim)
         assert len(decision.plan.moves) == moves
+
+
+def test_a_decision_names_the_anomaly_without_which_it_would_not_have_been_made(spread: Problem) -> None:
+    loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
+    not_due, due = Clock(1000, 0, 995, 995, 999), Clock(1000, 0, 0)
+    for now, clock, drifted, because in (
+        (loaded, not_due, "", "overload"),
+        (loaded, due, "", ""),
+        (spread, not_due, "load has drifted", "drift"),
+        (spread, due, "load has drifted", ""),
+        (loaded, not_due, "load has drifted", "drift"),
+    ):
+        decision = decide(now, OnOneNode(), TRIGGERS, MoveBudget(), clock, drifted=drifted)
+        assert len(decision.plan.moves) == 1
+        assert decision.because == because

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stormwright.client.shapes import ModesChange
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler
@@ -83,3 +84,24 @@ def test_one_that_looks_where_a_node_is_overloaded_does_not_before(
     assert service.memory.counts.looks == 0
     seconds["n1"] = 31.0
     assert service.moved(60).reason.startswith("n1: over CPU capacity for more than 30 s")
+
+
+def test_an_overload_that_is_to_be_ignored_moves_nothing(
+    storm: VirtualStorm, services: list[Deciding], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calm = storm.problem
+
+    def loaded() -> Problem:
+        problem = calm()
+        assert problem.load is not None
+        return problem.with_load(replace(problem.load, overload_s={"n1": 99.0}))
+
+    monkeypatch.setattr(storm, "problem", loaded)
+    service = Deciding(storm, tmp_path, Anew(make_scheduler("d_storm")), adapts=traits_of("d_storm").adapts)
+    services.append(service)
+    guard = service.looking._guard  # noqa: SLF001
+    guard.change(ModesChange(default="auto", responses={"overload": "ignore"}, by="anna", reason="it is known"))
+    service.run(300)
+    assert service.memory.counts.looks == 0
+    guard.change(ModesChange(default="auto", by="anna", reason="it is over"))
+    assert service.moved(60).because == "overload"

@@ -184,3 +184,14 @@ def test_a_way_back_that_waits_for_a_person_is_not_proposed_again(
     assert found(3 * round(TRY_BACK_S)) == []
     plans.change(plan, ["proposed"], "discarded")
     assert len(found(round(TRY_BACK_S))) == 1
+
+
+def test_nothing_goes_back_to_a_node_that_is_drained_since(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+    storm = VirtualStorm(monkeypatch, half_as_good)
+    service = begin(storm)
+    service.moved(300)
+    drains = service.looking._guard.drains  # noqa: SLF001
+    drains.drain("host0", ["n0"], "anna", "new disks")
+    assert service.run(200) is None
+    drains.uncordon("host0")
+    assert service.moved(120).takes_back == {T.id}

@@ -48,6 +48,8 @@ VERBS = {
     "plan": "Show what would move, what that brings and who pauses, before anything does.",
     "apply": "Apply a plan, in stages that are judged; stop it, or go on.",
     "revert": "Restore the placement as it was before an entry of the history.",
+    "drain": "Let a node take nothing new, and move away what runs there.",
+    "uncordon": "Let a drained node take what comes again.",
     "mode": "Show or say what the service does by itself.",
     "history": "Look into what a cluster did, and what was decided about it.",
     "replay": "Ask another scheduler what it would have decided on recorded days.",

@@ -79,8 +79,7 @@ def follow(ctx: click.Context, address: str, by: str, plan: str, no_wait: bool, 
         if line != told and not as_json:
             say(line)
         told = line
-        # What goes back begins by itself once it is planned.
-        begins = found is not None and found.kind == "revert" and found.state == "planned"
+        begins = found is not None and found.begins
         if no_wait or (found is not None and found.state not in _UNDER_WAY and not begins):
             break
         time.sleep(LOOK_S)

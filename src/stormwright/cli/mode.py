@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
 
 import click
 
@@ -10,9 +14,14 @@ from stormwright.cli import options
 from stormwright.cli.asking import client_of
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
+from stormwright.cli.responses import on_anomaly
 from stormwright.errors import Fault, InputError
+from stormwright.model.texts import in_utc
 
 _MODES = ("observe", "suggest", "auto")
+
+#: A time from now on, as in 8h.
+_SPAN, _SECONDS = re.compile(r"(\d{1,6})([mhd])"), {"m": 60, "h": 3600, "d": 86_400}
 
 
 @click.command()
@@ -21,10 +30,18 @@ _MODES = ("observe", "suggest", "auto")
 @options.reason("said by hand")
 @click.option("--topology", "topologies", multiple=True, metavar="PATTERN=MODE|default", help="Another one for some.")
 @click.option("--freeze", metavar="WHY", help="Nothing moves at all, whoever asks.")
+@click.option(
+    "--until",
+    "until",
+    metavar="WHEN",
+    help="When the freeze ends by itself: 2026-12-31T06:00 (UTC, or with +01:00), or 90m, 8h, 2d from now.",
+)
 @click.option("--unfreeze", is_flag=True, help="Things may move again.")
-@click.option("--window", "windows", multiple=True, metavar="WINDOW", help="When it moves things by itself, in UTC.")
+@click.option("--window", "windows", multiple=True, metavar="WINDOW", help="When it moves things by itself.")
+@click.option("--time-zone", metavar="ZONE", help="That of the windows, as in Europe/Berlin.  [at first UTC]")
 @click.option("--any-time", is_flag=True, help="Without windows.")
 @click.option("--two-people/--one-person", default=None, help="Who applies a plan is not who asked for it.")
+@on_anomaly
 @options.as_json("Print it as JSON.")
 def command(
     default: str | None,
@@ -33,10 +50,13 @@ def command(
     reason: str,
     topologies: tuple[str, ...],
     freeze: str | None,
+    until: str | None,
     unfreeze: bool,
     windows: tuple[str, ...],
+    time_zone: str | None,
     any_time: bool,
     two_people: bool | None,
+    responses: dict[str, str],
     as_json: bool,
 ) -> None:
     """Show or say what a running service does by itself: tell what would move, make plans that a person applies, or
@@ -44,38 +64,50 @@ def command(
 
     A WINDOW is as in 22:00-04:00 or Mon-Fri 22:00-04:00. What is not named stays as it is.
     """
-    _check(freeze, unfreeze, windows, any_time)
+    _check(freeze, until, unfreeze, windows, any_time)
+    until_ms = moment_ms(until) if until else None
     client = client_of(address, by)
     modes = client.modes()
-    update = {
+    update: dict[str, Any] = {
         "default": default,
         "topologies": _topologies(topologies, modes.topologies) if topologies else None,
         "frozen": "" if unfreeze else freeze,
+        "time_zone": time_zone,
+        "responses": {**{str(kind): each for kind, each in modes.responses.items()}, **responses}
+        if responses
+        else None,
         "windows": () if any_time else windows or None,
         "two_people": two_people,
     }
     changed = {name: value for name, value in update.items() if value is not None}
+    if "frozen" in changed:
+        changed["frozen_until_ms"] = until_ms
     if changed:
         modes = client.change_modes(modes.model_copy(update=changed), reason)
     if as_json:
         print_json(modes.model_dump(mode="json"))
         return
-    say(f"mode {modes.default}" + (f"; frozen: {modes.frozen}" if modes.frozen else ""))
+    ends = f" until {in_utc(modes.frozen_until_ms)}" if modes.frozen_until_ms is not None else ""
+    say(f"mode {modes.default}" + (f"; frozen{ends}: {modes.frozen}" if modes.frozen else ""))
     for pattern, mode in modes.topologies.items():
         say(f"{pattern}: {mode}")
     if modes.windows:
-        say(f"moves things by itself in {', '.join(modes.windows)} (UTC)")
+        say(f"moves things by itself in {', '.join(modes.windows)} ({modes.time_zone})")
+    for kind, response in modes.responses.items():
+        say(f"on {kind}: {response}")
     if modes.two_people:
         say("who applies a plan is not who asked for it")
 
 
-def _check(freeze: str | None, unfreeze: bool, windows: tuple[str, ...], any_time: bool) -> None:
+def _check(freeze: str | None, until: str | None, unfreeze: bool, windows: tuple[str, ...], any_time: bool) -> None:
     """Refuse what would not freeze although it says so, and what contradicts itself."""
     faults = []
     if freeze is not None and not freeze.strip():
         faults.append(Fault("should say why", "--freeze"))
     if freeze is not None and unfreeze:
         faults.append(Fault("has no effect: --unfreeze says the opposite", "--freeze"))
+    if until is not None and freeze is None:
+        faults.append(Fault("has no effect without --freeze", "--until"))
     if windows and any_time:
         faults.append(Fault("has no effect: --any-time says the opposite", "--window"))
     if faults:
@@ -95,3 +127,19 @@ def _topologies(told: tuple[str, ...], known: Mapping[str, str]) -> dict[str, st
     if faults:
         raise InputError("--topology", faults)
     return found
+
+
+def moment_ms(told: str) -> int:
+    """A moment to come, in ms since 1970; InputError where it is none."""
+    now_s = time.time()
+    if found := _SPAN.fullmatch(told.strip()):
+        return round((now_s + int(found[1]) * _SECONDS[found[2]]) * 1000)
+    try:
+        moment = datetime.fromisoformat(told.strip())
+        at_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        wanted = f"should be as in 2026-12-31T06:00, 90m, 8h or 2d; got {told}"
+        raise InputError("mode", [Fault(wanted, "--until")]) from None
+    if at_s <= now_s:
+        raise InputError("mode", [Fault(f"is over already: {told}", "--until")])
+    return round(at_s * 1000)

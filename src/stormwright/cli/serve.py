@@ -14,6 +14,7 @@ import click
 from stormwright.alone import alone
 from stormwright.cli import options
 from stormwright.cli.progress import shown
+from stormwright.cli.responses import on_anomaly
 from stormwright.cli.serving.configured import Configured, given
 from stormwright.cli.serving.prepared import Prepared, prepared
 from stormwright.cli.serving.told import SHAPES, beginning
@@ -105,6 +106,27 @@ _SECONDS = options.FiniteRange(0, 1e6)
     help="What it does by itself: tell what would move, make plans that a person applies, or move.  [default: what it "
     "was told last, at first observe]",
 )
+@on_anomaly
+@click.option(
+    "--moves-only",
+    "windows",
+    multiple=True,
+    metavar="WINDOW",
+    help="When it moves things by itself, as in 01:00-05:00 or Mon-Fri 01:00-05:00.  [default: what it was told last, "
+    "at first at any time]",
+)
+@click.option(
+    "--time-zone",
+    metavar="ZONE",
+    help="That of the windows, as in Europe/Berlin.  [default: what it was told last, at first UTC]",
+)
+@click.option(
+    "--notify",
+    multiple=True,
+    metavar="EVENTS=FORMAT:WHERE",
+    help="Who is told of events: all=slack:URL, hold,plan=teams:URL, slow-node=alertmanager:URL, all=json:@FILE with "
+    "the URL in a file, all=program:PATH, all=python:MODULE:FUNCTION.",
+)
 @click.option(
     "--forecast",
     "forecast_min",
@@ -140,6 +162,15 @@ _SECONDS = options.FiniteRange(0, 1e6)
     show_default=True,
     type=click.IntRange(0),
     help="Executors that one decision may move.",
+)
+@click.option(
+    "--most-missing",
+    "most_missing_percent",
+    default=40.0,
+    show_default=True,
+    type=options.FiniteRange(0, 100),
+    metavar="PERCENT",
+    help="Nothing moves while more of the nodes that were there in the last half hour are missing.",
 )
 @click.option(
     "--history",

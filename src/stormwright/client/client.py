@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterable
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, TypeVar
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from pydantic import BaseModel, ValidationError
 
-from stormwright.client import shapes
+from stormwright.client import guarding, shapes
 from stormwright.errors import ClusterError, ConflictError, Fault, InputError, NotThereError
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
@@ -134,8 +134,35 @@ class Client:
         return self._ask("GET", "/v1/modes", shapes.Modes)
 
     def change_modes(self, modes: shapes.Modes, reason: str) -> shapes.Modes:
-        """Let it do other things by itself from now on."""
-        return self._ask("PUT", "/v1/modes", shapes.Modes, modes.model_dump(mode="json") | {"reason": reason})
+        """Let it do other things by itself from now on.
+
+        Modes that the service has told are refused where somebody has changed them since (ConflictError).
+        """
+        told = modes.model_dump(mode="json", exclude=set() if "version" in modes.model_fields_set else {"version"})
+        return self._ask("PUT", "/v1/modes", shapes.Modes, told | {"reason": reason})
+
+    def drains(self) -> guarding.Drains:
+        """Nodes that take nothing new."""
+        return self._ask("GET", "/v1/drains", guarding.Drains)
+
+    def drain(self, node: str, reason: str, *, only_cordon: bool = False, wait: bool = False) -> guarding.DrainBegun:
+        """Let a node take nothing new, and begin to bring away what runs there.
+
+        Parameters
+        ----------
+        node
+            A host, or the id of a supervisor.
+        reason
+            Why.
+        only_cordon, wait
+            What runs there stays; or what leaves is only planned.
+        """
+        asked = {"reason": reason, "only_cordon": only_cordon, "wait": wait}
+        return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/drain", guarding.DrainBegun, asked)
+
+    def uncordon(self, node: str, reason: str) -> guarding.Drained:
+        """Let a drained node take what comes again."""
+        return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/uncordon", guarding.Drained, {"reason": reason})
 
     def _told(self, plan: str, what: str, reason: str) -> shapes.Plan:
         return self._ask("POST", f"/v1/plans/{_id(plan)}/{what}", shapes.Plan, {"reason": reason})

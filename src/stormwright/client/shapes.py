@@ -34,6 +34,10 @@ StepState = Literal["planned", "moving", "moved", "back"]
 Goal = Literal["throughput", "latency", "nodes", "traffic"]
 Mode = Literal["observe", "suggest", "auto"]
 
+#: What is not as it should be, and what the service does about it: acts, as far as its mode lets it; tells; or nothing.
+AnomalyKind = Literal["slow-node", "node-lost", "overload", "drift"]
+Response = Literal["fix", "check", "ignore"]
+
 #: Why a change is made, and by whom: both stay in the history.
 Reason = Annotated[str, Field(min_length=1, max_length=1000)]
 Who = Annotated[str, Field(min_length=1, max_length=200)]
@@ -182,6 +186,8 @@ class PlanLine(Shape):
         Its number in the history once it is applied.
     approved_by
         Who applied it.
+    begins
+        Whether it begins by itself once it is made.
     """
 
     id: str
@@ -203,6 +209,7 @@ class PlanLine(Shape):
     gain: str = ""
     decision: int | None = None
     approved_by: str = ""
+    begins: bool = False
 
 
 class Plan(PlanLine):
@@ -236,7 +243,8 @@ class Done(Shape):
     n
         Its number, for `revert`.
     kind
-        ``plan``, ``revert``, ``auto`` (the service by itself), ``taken back``, ``modes``.
+        ``plan``, ``revert``, ``auto`` (the service by itself), ``taken back``, ``modes``,
+        ``drain``, ``uncordon``.
     plan
         The plan that was applied; empty where there was none.
     """
@@ -262,17 +270,29 @@ class Modes(Asked):
         Name of a topology, or a pattern with ``*``, → its mode; the first that fits counts.
     frozen
         Why nothing moves at all, whoever asks; empty where things may.
-    windows
-        When the service moves things by itself, as ``Mon-Fri 22:00-04:00`` in UTC; at any time where there are none.
+    frozen_until_ms
+        When that ends by itself, in ms since 1970; None where somebody has to end it.
+    windows, time_zone
+        When the service moves things by itself, as ``Mon-Fri 22:00-04:00`` of a time zone as in ``Europe/Berlin``; at
+        any time where there are no windows.
     two_people
         Whether a plan is applied by somebody else than who asked for it only.
+    responses
+        Kind of an anomaly → what is done about it, where that is not the default.
+    version
+        Grows with each change. A change that names one is refused where it is no longer the newest; one that names none
+        holds whatever others have said meanwhile.
     """
 
     default: Mode = "observe"
     topologies: dict[str, Mode] = Field(default_factory=dict)
     frozen: str = ""
+    frozen_until_ms: Annotated[int, Field(ge=0, le=2**53)] | None = None
     windows: tuple[str, ...] = ()
+    time_zone: Annotated[str, Field(max_length=100)] = "UTC"
     two_people: bool = False
+    responses: dict[AnomalyKind, Response] = Field(default_factory=dict)
+    version: int = 0
 
 
 class ModesChange(Modes):

@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Literal
 
 import numpy as np
 
 from stormwright.controller.aims.aim import Aim
 from stormwright.controller.aims.outlook import TRAFFIC, Outlooks
+from stormwright.controller.guarding.holding import Word
 from stormwright.controller.planning.plan import MoveBudget, MovePlan, TopologyMove
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.history.judged.promise import Promise
 from stormwright.model import UNPLACED, Assignment, Cost, LoadProfile, Problem, Scheduler, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.model.load import silent_load
-from stormwright.schedulers.kit.triggers import Observation, TriggerParams, own_overload_s, should_reschedule
+from stormwright.schedulers.kit.triggers import (
+    Adaptation,
+    Observation,
+    TriggerParams,
+    own_overload_s,
+    should_reschedule,
+)
 
 #: In a topology's configuration: false keeps it from being moved.
 MOVE = "stormwright.move"
@@ -64,6 +72,10 @@ class Decision:
         Topology id → what is predicted of its move.
     takes_back
         Topologies (ids) that go back to where they were before a move.
+    because
+        The anomaly that it is for; empty where it is for none, or would have been made all the same.
+    hold
+        Why nothing may be decided now, in a word; empty where something may.
     """
 
     looked: bool
@@ -74,6 +86,8 @@ class Decision:
     assignment: Assignment | None = None
     promises: Mapping[str, Promise] = field(default_factory=dict)
     takes_back: frozenset[str] = frozenset()
+    because: Literal["overload", "drift", ""] = ""
+    hold: Word | Literal[""] = ""
 
 
 def decide(
@@ -147,7 +161,17 @@ def decide(
             why = f"{reason}; but only a part of it can move now, and that alone: {part.text}: not worth a move"
             return Decision(True, why, before=before, after=after, assignment=assignment)
     arriving = {move.topology.id: problem.topology_index[move.topology.id] for move in plan.moves}
-    return Decision(True, reason, plan, before, after, assignment, outlooks.promises(slots, arriving))
+    because = _because(triggers, seen, aim.adapts)
+    return Decision(True, reason, plan, before, after, assignment, outlooks.promises(slots, arriving), because=because)
+
+
+def _because(triggers: TriggerParams, seen: Observation, adapts: Adaptation) -> Literal["overload", "drift", ""]:
+    """The anomaly without which no trigger would have fired."""
+    calm = replace(seen, overload_s={})
+    if should_reschedule(triggers, calm, adapts) is None:
+        return "overload"
+    steady = replace(calm, drifted="")
+    return "drift" if seen.drifted and should_reschedule(triggers, steady, adapts) is None else ""
 
 
 def _stopped(problem: Problem, slots: IntArray) -> list[str]:

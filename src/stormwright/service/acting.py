@@ -10,6 +10,8 @@ from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError, StormwrightError
+from stormwright.service.guarding.budgeting import Budgeting
+from stormwright.service.hooks.event import Event
 from stormwright.service.kept.history import History
 from stormwright.service.memory import Memory
 from stormwright.service.operating.ledger import Ledger
@@ -37,6 +39,10 @@ class Acting:
         How long after a move what is measured is no reference for drift.
     ledger
         Keeps where topologies were, before they move.
+    tell
+        Is told of moves that fail, and of those that are taken back.
+    budget
+        Adapts to how moves go; None where none does.
     """
 
     def __init__(
@@ -47,7 +53,10 @@ class Acting:
         scheduler_name: str,
         cool_down_s: float,
         ledger: Ledger,
+        tell: Callable[[Event], None] = lambda _: None,
+        budget: Budgeting | None = None,
     ) -> None:
+        self._tell, self._budget = tell, budget
         self._move = move
         self._memory = memory
         self._history = history
@@ -113,6 +122,11 @@ class Acting:
                 self._memory.setbacks.forget(move.topology.id)
                 self._memory.counts.moves += 1
                 self._memory.counts.taken_back += move.topology.id in decision.takes_back
+                if self._budget:
+                    pause_s = report.drain_s + report.swap_s
+                    self._budget.moved(move.topology.name, pause_s, move.topology.id in decision.takes_back)
+                if move.topology.id in decision.takes_back:
+                    self._tell(Event("taken-back", move.topology.name, decision.reason))
         return reports
 
     def _failed(self, topologies: Collection[str], error: StormwrightError) -> None:
@@ -120,6 +134,9 @@ class Acting:
             self._history.move(topology, None, str(error))
             self._memory.setbacks.note(topology, self._memory.time.monotonic(), str(error))
             self._memory.counts.failed_moves += 1
+            self._tell(Event("move-failed", topology, str(error)))
+            if self._budget:
+                self._budget.failed(topology)
 
 
 def _require_room(step: Step, failed: set[str]) -> None:

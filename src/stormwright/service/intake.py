@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from stormwright.collection import collection_paused
-from stormwright.controller.tally import Tally
+from stormwright.controller.tally import Record, Tally
 from stormwright.perflog.landing import Landing
 from stormwright.perflog.records import Rejected, parse_lines
 from stormwright.service.kept.calibrating import Calibrating
@@ -25,15 +25,22 @@ class Intake:
         Where they go.
     tally, history, calibrating
         Count records, each once.
+    watch
+        Takes them for slow nodes.
     """
 
     def __init__(
-        self, landing: Landing, tally: Tally, history: History, calibrating: Calibrating | None = None
+        self,
+        landing: Landing,
+        tally: Tally,
+        history: History,
+        calibrating: Calibrating | None = None,
+        watch: Callable[[Sequence[Record]], None] = lambda _: None,
     ) -> None:
         self._landing = landing
         self._tally = tally
         self._history = history
-        self._calibrating = calibrating
+        self._calibrating, self._watch = calibrating, watch
         self._tell = OnChange(log.error)
 
     def take(self, bodies: Sequence[bytes]) -> None:
@@ -56,6 +63,7 @@ class Intake:
                 self._history.count(new)
                 if self._calibrating:
                     self._calibrating.count(new)
+                self._watch(new)
         except Exception as error:  # were they refused now, they would come again, and be on disk twice
             self._tell(f"records on disk are missing in the live counts: {type(error).__name__}: {error}")
             log.debug("what failed", exc_info=error)

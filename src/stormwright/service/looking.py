@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from stormwright.controller.aims.aim import Aim
 from stormwright.controller.aims.bounds import out_of_bounds, within_heaps
 from stormwright.controller.aims.refused import Refused
 from stormwright.controller.aims.way_back import refusal, way_back
-from stormwright.controller.plans.modes import AUTO, OBSERVE
+from stormwright.controller.guarding.holding import Hold
+from stormwright.controller.plans.modes import AUTO, IGNORE, OBSERVE, response_to
 from stormwright.controller.policy import Decision, decide
+from stormwright.history.judged.waiting import Moved
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.traits import declared
 from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.drift_text import drift_text
+from stormwright.service.guarding.budgeting import Budgeting
 from stormwright.service.kept.history import History
 from stormwright.service.memory import Memory
 from stormwright.service.operating.guard import Guard
@@ -49,6 +53,8 @@ class Looking:
         Placements that were taken back.
     guard
         Tells about which topologies it decides, and what becomes of it.
+    budget
+        How much may move now; None for what the settings say.
     """
 
     def __init__(
@@ -60,8 +66,9 @@ class Looking:
         history: History,
         refused: Refused,
         guard: Guard,
+        budget: Budgeting | None = None,
     ) -> None:
-        self._guard = guard
+        self._guard, self._budget = guard, budget
         self._settings = settings
         self._scheduler = scheduler
         self._view = view
@@ -81,18 +88,23 @@ class Looking:
 
         Topologies that were not measured for long enough stay, and where there are no others nothing is looked at.
         """
+        decision = self._look(triggers, adapts)
+        self._memory.hold = Hold(decision.hold, decision.reason) if decision.hold else None
+        return decision
+
+    def _look(self, triggers: TriggerParams | None, adapts: Adaptation) -> Decision:
         problem = self.observe()
         if problem is None or problem.load is None:
-            return Decision(False, "no snapshot of Nimbus or no measured load yet")
-        if why := self._too_old(problem.load.end_ms):
-            return Decision(False, why)
+            return Decision(False, "no snapshot of Nimbus or no measured load yet", hold="unmeasured")
+        if hold := self._guard.holds.last or self._too_old(problem.load.end_ms):
+            return Decision(False, hold.why, hold=hold.word)
         back = self._way_back(problem)
         if back is not None:
             return back
         waits = {} if triggers else self._history.waits(problem, self._settings.least_measured_s)
         self._memory.waits = _told(problem, waits)
         if all(topology in waits for topology in problem.load.topologies):
-            return Decision(False, "; ".join(self._memory.waits) or "nothing was measured")
+            return Decision(False, "; ".join(self._memory.waits) or "nothing was measured", hold="unmeasured")
         if triggers is not None:
             return self._decided(problem, triggers, adapts, waits)
         return self._decided(problem, self._settings.triggers, self._settings.adapts, waits)
@@ -101,6 +113,7 @@ class Looking:
         """What runs now, noted in the history; None before Nimbus has asked."""
         problem = self._view.problem()
         if problem is not None:
+            self._guard.holds.look(problem)
             self._history.observe(problem)
             self._history.resumed(self._memory.take_resumed(), problem)
             if problem.load is not None:
@@ -114,14 +127,17 @@ class Looking:
         if problem.load is not None:
             # What warms up drifts, too.
             memory.drifts = [each for each in memory.drift_watch.see(problem.load) if each.topology not in waits]
+            if response_to(self._guard.modes, "overload") == IGNORE:
+                problem = problem.with_load(replace(problem.load, overload_s={}))
+        drifts = () if response_to(self._guard.modes, "drift") == IGNORE else memory.drifts
         decision = decide(
             problem if declared(self._scheduler).heeds_requests else within_heaps(problem),
             self._scheduler,
             triggers,
-            self._settings.budget,
+            self._budget.now() if self._budget else self._settings.budget,
             clock,
             {**waits, **memory.setbacks.stay(clock.now_s), **self._view.unfit(), **self._guard.stay(problem)},
-            drift_text(memory.drifts, problem),
+            drift_text(drifts, problem),
             Aim(self._settings.objective, refuses=self._refuses, adapts=adapts),
         )
         if decision.looked:
@@ -143,7 +159,7 @@ class Looking:
             topology = worse.moved.topology
             tried_s = self._tried_back_s.get(topology, float("-inf"))
             waits = topology in failed or topology in self._guard.proposed()
-            if waits or now_s - tried_s < TRY_BACK_S:
+            if waits or now_s - tried_s < TRY_BACK_S or self._was_drained(problem, worse.moved):
                 continue
             decision = way_back(problem, worse)
             if self._guard.verdict(decision)[0] != OBSERVE:
@@ -153,13 +169,19 @@ class Looking:
             return decision
         return None
 
-    def _too_old(self, load_end_ms: int) -> str | None:
+    def _was_drained(self, problem: Problem, moved: Moved) -> bool:
+        """Whether a topology has left a node that is drained: it does not go back there."""
+        now = problem.current.get(moved.topology)
+        left = set(moved.before.slots if moved.before else ()) - set(now.slots if now else ())
+        return any(self._guard.drains.find(slot.supervisor) for slot in left)
+
+    def _too_old(self, load_end_ms: int) -> Hold | None:
         """Why what is known may no longer be true."""
         stream, age_s = self._settings.stream, self._memory.time.time() - load_end_ms / 1000
         if age_s > stream.window_s + stream.late_s:
-            return f"the load was measured {age_s:.0f} s ago: probes or pipeline stand still"
+            return Hold("stale", f"the load was measured {age_s:.0f} s ago: probes or pipeline stand still")
         if self._view.age_s() > SNAPSHOT_S:
-            return f"Nimbus asked last {self._view.age_s():.0f} s ago: is it running?"
+            return Hold("silent", f"Nimbus asked last {self._view.age_s():.0f} s ago: is it running?")
         return None
 
     def _note(self, problem: Problem, decision: Decision, now_s: float) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stormwright import clock as clocks
+from stormwright.controller.guarding.holding import Hold
 from stormwright.controller.policy import Clock, Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.setbacks import Setbacks
@@ -44,7 +45,7 @@ class Memory:
 
     A service that has just come up knows nothing yet: the first look waits a whole period. `waits` says why topologies
     stay, because too little of them was measured; `resumed` are topologies (names) that were paused, maybe by a service
-    that was killed, and go on.
+    that was killed, and go on. `hold` says why the last look was none.
     """
 
     time: clocks.Clock = clocks.WALL
@@ -55,6 +56,7 @@ class Memory:
     decision: Decision | None = None
     moves: Sequence[MoveReport] = ()
     waits: Sequence[str] = ()
+    hold: Hold | None = None
     resumed: set[str] = field(default_factory=set)
     last_look_s: float = field(init=False)
     last_change_s: float = float("-inf")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from stormwright.client.shapes import Mode
 from stormwright.clock import WALL, Clock
 from stormwright.controller.aims.outlook import TRAFFIC
+from stormwright.controller.guarding.holding import MOST_MISSING
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.reports import MoveLimits
 from stormwright.defaults import STORMS_OWN
@@ -16,6 +18,7 @@ from stormwright.pipeline.settings import StreamSettings
 from stormwright.schedulers.kit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.access.settings import AccessSettings
 from stormwright.service.hooks.hook_program import Hook
+from stormwright.service.hooks.notifier import Target
 from stormwright.service.kept.history import HistorySettings
 
 
@@ -40,6 +43,10 @@ class ServiceSettings:
         Options of all schedulers, which `initial` takes over: who comes first, and what users may have.
     on_failure
         Called, in a thread of its own, for every topology that `initial` finds no slots for.
+    notify
+        Who is told of which events.
+    modes
+        What else of `stormwright.client.shapes.Modes` holds from the start, whatever was kept.
     keep_records
         Keep the newest records in memory, for measurements.
     forecast_min
@@ -50,6 +57,8 @@ class ServiceSettings:
         What a move has to gain, one of `stormwright.controller.aims.outlook.OBJECTIVES`; `serve` says throughput.
     least_measured_s
         A topology is moved only once it was measured for so long since its workers started and warmed up.
+    most_missing
+        Nothing moves while more than this part of the nodes that were there lately is missing.
     clock
         Of the cluster.
     """
@@ -61,11 +70,14 @@ class ServiceSettings:
     mode: Mode | None = None
     rules: Mapping[str, object] = field(default_factory=dict)
     on_failure: Hook | None = None
+    notify: Sequence[Target] = ()
+    modes: Mapping[str, Any] = field(default_factory=dict)
     keep_records: bool = False
     forecast_min: int = 10
     objective: str = TRAFFIC
     adapts: Adaptation = ONLINE
     least_measured_s: float = 30.0
+    most_missing: float = MOST_MISSING
     clock: Clock = WALL
     triggers: TriggerParams = field(default_factory=TriggerParams)
     budget: MoveBudget = field(default_factory=MoveBudget)
@@ -73,3 +85,11 @@ class ServiceSettings:
     stream: StreamSettings = field(default_factory=StreamSettings)
     access: AccessSettings = field(default_factory=AccessSettings)
     history: HistorySettings = field(default_factory=HistorySettings)
+
+    def stream_of(self, learned: Mapping[str, float], overload_percent: float) -> StreamSettings:
+        """As told; speeds of cores are those that are learned, unless they are told too.
+
+        A node is overloaded where the scheduler would put no more on it, at `overload_percent` of its CPU.
+        """
+        overload = min(self.stream.overload_percent, overload_percent)
+        return replace(self.stream, core_hz_of=self.stream.core_hz_of or learned, overload_percent=overload)

@@ -40,6 +40,13 @@ class ServiceStatus:
         What the triggers speak of.
     waits
         Why topologies stay because too little of them was measured, a sentence each.
+    hold, hold_why
+        Why nothing moves at all now, in a word (`stormwright.controller.guarding.holding.Word`) and in a sentence;
+        empty where things may.
+    anomalies
+        What is not as it should be, as `stormwright.client.guarding.Anomaly` has it.
+    budget
+        How many topologies one decision may move, as `stormwright.service.guarding.budgeting.Budgeting.told` has it.
     refused
         Topology → what came of placements that were taken back and are not tried again now.
     """
@@ -57,6 +64,10 @@ class ServiceStatus:
     objective: str
     waits: Sequence[str] = ()
     refused: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    hold: str = ""
+    hold_why: str = ""
+    anomalies: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    budget: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

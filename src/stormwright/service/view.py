@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from stormwright.model import LoadProfile, Problem
 from stormwright.pipeline.run.stream import LoadStream
 from stormwright.service.kept.calibrating import Calibrating
@@ -20,11 +22,19 @@ class View:
         Adds to a load what messages and workers cost, and to nodes how fast their cores are.
     forecasting
         For a scheduler that uses forecasts; else None.
+    drained
+        A snapshot → the same, in which nodes that are drained take nothing new.
     """
 
     def __init__(
-        self, bridge: Bridge, stream: LoadStream, calibrating: Calibrating, forecasting: Forecasting | None
+        self,
+        bridge: Bridge,
+        stream: LoadStream,
+        calibrating: Calibrating,
+        forecasting: Forecasting | None,
+        drained: Callable[[Problem], Problem],
     ) -> None:
+        self._drained = drained
         self._bridge = bridge
         self._stream = stream
         self._calibrating = calibrating
@@ -35,7 +45,7 @@ class View:
         snapshot = self._bridge.snapshot()
         if snapshot is None:
             return None
-        snapshot = self._calibrating.with_speeds(snapshot)
+        snapshot = self._calibrating.with_speeds(self._drained(snapshot))
         load: LoadProfile | None = self._stream.latest(snapshot)
         if load is None:
             return snapshot

@@ -12,6 +12,7 @@ from typing import Self
 
 from stormwright.client.shapes import Mode, ModesChange
 from stormwright.controller.aims.refused import Refused
+from stormwright.controller.guarding.holding import Hold
 from stormwright.controller.move import Mover
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.planning.plan import Step
@@ -24,7 +25,6 @@ from stormwright.history.tables.panes import ClosedPanes
 from stormwright.model import Problem
 from stormwright.perflog.landing import Landing
 from stormwright.pipeline.run.stream import LoadStream
-from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.watch.alarm_log import Alarm
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.kit.heeded import cpu_percent
@@ -34,7 +34,12 @@ from stormwright.schedulers.kit.warm_up import warm_up
 from stormwright.service.access.audit import FILE as AUDIT
 from stormwright.service.access.door import Door
 from stormwright.service.acting import Acting
+from stormwright.service.guarding.budgeting import Budgeting
+from stormwright.service.guarding.telling import Telling
+from stormwright.service.guarding.watching import SlowWatch, Watching
+from stormwright.service.hooks.event import Event
 from stormwright.service.hooks.failure_hook import FailureHook
+from stormwright.service.hooks.notifier import Notifier
 from stormwright.service.http.api import api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.figures.known import Figures
@@ -109,47 +114,46 @@ class Service:
         self.tally = Tally(keep_records=settings.keep_records, clock=clock)
         self._failure_hook = FailureHook(settings.on_failure)
         initial = keeping_what_runs(settings.initial, settings.rules)
-        self.bridge = Bridge(initial, settings.initial, self._failure_hook.update, status_texts, clock)
         self._state = State(state / FILE, clock)
         plans, ledger = Plans(self._state), Ledger(self._state)
-        self.guard = Guard(self._state, plans, ledger, settings.mode)
+        self.guard = Guard(
+            self._state, plans, ledger, settings.mode, settings.most_missing, self._rebalancing, settings.modes
+        )
+        tell_failures, drained = self._failure_hook.update, self.guard.drains.on
+        self.bridge = Bridge(initial, settings.initial, tell_failures, status_texts, clock, drained)
         self._history = History(settings.history, state, scheduler_name, ledger.judged, clock)
         self._calibrating = Calibrating(state / "costs.json", clock)
         landing = Landing(state / "landing", clock)
         self.stream = LoadStream(
             landing.directory,
             state / "stream",
-            self._stream_settings(cpu_percent(scheduler_name, scheduler)),
+            settings.stream_of(self._calibrating.core_hz, cpu_percent(scheduler_name, scheduler)),
             history=ClosedPanes(self._history.staging),
             tell_alarm=self._hear_alarm,
         )
         self._scheduler_name = scheduler_name
         forecasts = getattr(scheduler, "uses_forecast", False)
         forecasting = Forecasting(state / "minutes.arrow", settings.forecast_min, clock) if forecasts else None
-        self._view = View(self.bridge, self.stream, self._calibrating, forecasting)
+        self._view = View(self.bridge, self.stream, self._calibrating, forecasting, drained)
         self._pauses = Pauses(state / "paused.json")
         self._refused = Refused(state / "refused.json")
         turns = OneAtATime(scheduler)
-        self._looking = Looking(settings, turns, self._view, self.memory, self._history, self._refused, self.guard)
+        # The move that was just made is the first of those that the ledger has.
+        self._budget = Budgeting(self._state, settings.budget, lambda: ledger.pauses()[1:])
+        memory, history, budget = self.memory, self._history, self._budget
+        self._looking = Looking(settings, turns, self._view, memory, history, self._refused, self.guard, budget)
         cool_down_s = settings.triggers.cool_down_s
-        self._acting = Acting(self._move, self.memory, self._history, scheduler_name, cool_down_s, ledger)
+        self._notifier = Notifier(settings.notify)
+        tell = self._notifier.tell
+        self._acting = Acting(self._move, memory, history, scheduler_name, cool_down_s, ledger, tell, budget)
         makers = Makers(settings.objective, scheduler_for or (lambda _: turns), keeping_what_runs(KEEPING))
         self.desk = Desk(plans, ledger, self.guard, self._view.problem, makers)
-        watched = Watched(self._looking, self._view, self._history, self.memory, self._refused)
-        applying = Applying(plans, ledger, watched, self._acting.act)
-        tidying = Tidying(plans, ledger, settings.history.keep_days)
-        dealing = Dealing(self.guard, self.desk, applying, self._view, tidying)
+        slow = SlowWatch()
+        self.watching = Watching(self.guard, self.desk.nodes, self._view.problem, slow, tell, self._state)
+        dealing = self._dealing(plans, ledger)
         self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, dealing, clock)
-        self.intake = Intake(landing, self.tally, self._history, self._calibrating)
-        view = self._view
-        self._known = Known(Sources(view.problem, self.status, view.age_s, view.unfit, self.desk, trials, clock))
-        door = Door.of(settings.access, settings.host, state / AUDIT)
-        routes, pages = api_routes(self.desk), Site(self._known, door)
-        figures = Figures(self._known.scene, view.age_s, self.desk.modes, self._state)
-        app = make_app(
-            self.bridge, self.intake.take, self.status, view.problem, self.intake.count, routes, pages, figures
-        )
-        self._http = HttpServer(app, settings.host, settings.port, door, settings.access.tls)
+        self.intake = Intake(landing, self.tally, history, self._calibrating, slow.count)
+        self._http = self._server(trials)
         self._gateway_command = gateway_command
         self._closing = ExitStack()
 
@@ -162,6 +166,7 @@ class Service:
             starting.callback(self._state.close)
             starting.callback(self.desk.close)
             starting.enter_context(self._failure_hook)
+            starting.enter_context(self._notifier)
             starting.enter_context(self._http)
             starting.enter_context(self._known)
             self.nimbus = starting.enter_context(NimbusGateway(self._gateway_command))
@@ -204,14 +209,17 @@ class Service:
             triggers=settings.triggers,
             budget=settings.budget,
             least_measured_s=settings.least_measured_s,
+            most_missing=settings.most_missing,
             on_failure=settings.on_failure,
         )
         self._looking.change(self.settings)
+        self.guard.holds.change(settings.most_missing)
+        self._budget.most = settings.budget
         self._acting.cool_down_s = settings.triggers.cool_down_s
         if settings.on_failure != before.on_failure:
             self._failure_hook.change(settings.on_failure)
         if mode is not None:
-            modes = self.guard.modes.model_dump() | {"default": mode}
+            modes = self.guard.modes.model_dump(exclude={"version"}) | {"default": mode}
             self.guard.change(ModesChange(**modes, by="serve", reason="its configuration was read again"))
 
     def renew(self) -> None:
@@ -221,6 +229,7 @@ class Service:
     def status(self) -> ServiceStatus:
         """What the status page and the metrics show."""
         memory, history = self.memory, self._history.status()
+        hold = self._hold()
         return ServiceStatus(
             scheduler=self._scheduler_name,
             initial=self.settings.initial,
@@ -235,20 +244,38 @@ class Service:
             objective=self.settings.objective,
             waits=memory.waits,
             refused=self._refused.told(self.settings.clock.time() * 1000),
+            hold=hold.word if hold else "",
+            hold_why=hold.why if hold else "",
+            budget=self._budget.told(),
+            anomalies=[each.model_dump() for each in self.watching.told().anomalies],
         )
 
-    def _stream_settings(self, overload_percent: float) -> StreamSettings:
-        """As told; speeds of cores are those that are learned, unless they are told too.
+    def _server(self, trials: Trials | None) -> HttpServer:
+        view, settings, intake = self._view, self.settings, self.intake
+        clock = settings.clock
+        self._known = Known(Sources(view.problem, self.status, view.age_s, view.unfit, self.desk, trials, clock))
+        door = Door.of(settings.access, settings.host, settings.state_dir / AUDIT)
+        routes, pages = api_routes(self.desk), Site(self._known, door)
+        figures = Figures(self._known.scene, view.age_s, self.desk.modes, self._state)
+        app = make_app(self.bridge, intake.take, self.status, view.problem, intake.count, routes, pages, figures)
+        return HttpServer(app, settings.host, settings.port, door, settings.access.tls)
 
-        A node is overloaded where the scheduler would put no more on it.
-        """
-        stream = self.settings.stream
-        learned = stream.core_hz_of or self._calibrating.core_hz
-        return replace(stream, core_hz_of=learned, overload_percent=min(stream.overload_percent, overload_percent))
+    def _dealing(self, plans: Plans, ledger: Ledger) -> Dealing:
+        watched = Watched(self._looking, self._view, self._history, self.memory, self._refused, self.guard)
+        applying = Applying(plans, ledger, watched, self._acting.act)
+        tidying = Tidying(plans, ledger, self.settings.history.keep_days)
+        looks = (self.watching.look, Telling(plans, self._hold, self._notifier.tell).look)
+        return Dealing(self.guard, self.desk, applying, self._view, tidying, looks)
 
     def _move(self, step: Step, reason: str, stop: threading.Event | None) -> list[MoveReport]:
         mover = Mover(self.nimbus, self.bridge, self.tally, self._pauses, self.settings.limits)
         return mover.move(step, reason, stop)
+
+    def _hold(self) -> Hold | None:
+        return self.guard.holds.last or self.memory.hold
+
+    def _rebalancing(self) -> list[str]:
+        return [each["name"] for each in self.nimbus.cluster()["topologies"] if each["status"] == "REBALANCING"]
 
     def _resume(self) -> None:
         self.memory.resumed |= set(self._pauses.resume(self.nimbus.activate))
@@ -262,3 +289,5 @@ class Service:
             self.settings.stream.alarm_after_s,
             alarm.peak_cores,
         )
+        text = f"at or over its {alarm.capacity_cores:g} cores, up to {alarm.peak_cores:.2f} in use"
+        self._notifier.tell(Event("overload", alarm.supervisor, text))

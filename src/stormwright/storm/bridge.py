@@ -78,6 +78,8 @@ class Bridge:
         Gives the status text of topologies (ids) that an assignment leaves without slots; else it is the scheduler's.
     clock
         Of the cluster.
+    shown
+        A snapshot → what it is decided by, in which some hosts may take nothing new.
     """
 
     def __init__(
@@ -87,12 +89,11 @@ class Bridge:
         tell_failures: Callable[[Collection[Failure]], None] | None = None,
         tell_why: Callable[[Problem, Assignment, Collection[str]], Mapping[str, str]] | None = None,
         clock: Clock = WALL,
+        shown: Callable[[Problem], Problem] = lambda problem: problem,
     ) -> None:
-        self._clock = clock
-        self._initial = TimeLimited(initial, initial_name)
-        self._initial_name = initial_name
-        self._tell_failures = tell_failures
-        self._tell_why = tell_why
+        self._clock, self._shown = clock, shown
+        self._initial, self._initial_name = TimeLimited(initial, initial_name), initial_name
+        self._tell_failures, self._tell_why = tell_failures, tell_why
         self._orders: dict[str, Order] = {}
         self._ordered_s: dict[str, float] = {}
         self._status: dict[str, str] = {}
@@ -176,7 +177,7 @@ class Bridge:
                 self._unfit = unfit or {}
                 orders = {t: order for t, order in self._orders.items() if t not in self._unfit}
             # Whatever the scheduler does, nobody waits for it here but Nimbus.
-            answer = self._decide(*change_places(problem, orders), limit_s)
+            answer = self._decide(*change_places(self._shown(problem), orders), limit_s)
             with self._changed:
                 assigned = {**problem.current, **answer.assignments}
                 self._snapshot = problem.with_current(assigned) if answer.assignments else problem

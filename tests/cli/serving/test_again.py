@@ -61,6 +61,14 @@ def test_triggers_budget_hook_and_mode_change(running, caplog):
     assert service.renewed == 2, "certificates may have"
 
 
+def test_where_events_go_is_never_told(running, caplog):
+    _, again, write = running
+    write('notify = ["all=slack:https://hooks.example/very-secret"]\n')
+    with caplog.at_level(logging.DEBUG):
+        again.once()
+    assert caplog.messages == ["read again: nothing changes", "notify changes only when the service is started again"]
+
+
 def test_what_cannot_change_is_said_each_time_until_it_is_as_it_was(running, caplog):
     service, again, write = running
     write("port = 7071\nperiod = 60\n[triggers]\nalarm-after = 5\n")

@@ -51,6 +51,10 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
     state = "{tmp_path}/state"
     storm-home = "{tmp_path}"
     mode = "suggest"
+    on = ["slow-node=fix"]
+    moves-only = ["Mon-Fri 01:00-05:00"]
+    time-zone = "Europe/Berlin"
+    notify = ["all=json:http://127.0.0.1:9"]
     forecast = 11
     on-failure = "page-me"
     keep-raw = 1.5
@@ -74,6 +78,7 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
     [budget]
     max-topologies = 3
     max-executors = 4
+    most-missing = 37
     [set]
     alpha = 0.5
     keep_running = true

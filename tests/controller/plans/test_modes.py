@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from stormwright.client.shapes import Modes
-from stormwright.controller.plans.modes import closed, mode_of, staying, strongest, windows_of
+from stormwright.controller.plans.modes import closed, mode_of, staying, strongest, thawed, windows_of
 from stormwright.errors import InputError
 
 
@@ -57,3 +57,36 @@ def test_who_is_only_observed_stays_unless_all_are() -> None:
 
 def test_frozen_is_closed() -> None:
     assert closed(Modes(frozen="month end", windows=("00:00-24:00",)), 0.0) == "frozen: month end"
+
+
+def test_a_freeze_ends_by_itself_where_that_was_said() -> None:
+    until_ms = round(1000 * at("2026-12-31T06:00"))
+    modes = Modes(frozen="end of the year", frozen_until_ms=until_ms)
+    assert thawed(modes, at("2026-12-31T05:59")) is modes
+    assert thawed(modes, at("2026-12-31T06:00")) == Modes()
+    for_ever = Modes(frozen="end of the year")
+    assert thawed(for_ever, at("2030-01-01T00:00")) is for_ever
+
+
+@pytest.mark.parametrize(
+    ("moment", "holds"),
+    [
+        ("2026-01-05T00:30", True),  # 01:30 in Berlin, in winter
+        ("2026-01-05T04:30", False),
+        ("2026-07-06T23:30", True),  # 01:30 on the next day, in summer
+        ("2026-07-06T00:30", True),
+        ("2026-07-06T03:30", False),
+        ("2026-07-10T23:30", False),  # Saturday there
+    ],
+)
+def test_windows_are_of_a_time_zone(moment: str, holds: bool) -> None:
+    modes = Modes(windows=("Mon-Fri 01:00-05:00",), time_zone="Europe/Berlin")
+    told = "" if holds else "outside of Mon-Fri 01:00-05:00 (Europe/Berlin)"
+    assert closed(modes, at(moment)) == told
+
+
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "../etc/passwd", "", "x" * 99, "Europe"])
+def test_a_time_zone_that_is_none_is_told_beside_all_else(zone: str) -> None:
+    with pytest.raises(InputError) as told:
+        windows_of(Modes(windows=("noon",), time_zone=zone))
+    assert [fault.path for fault in told.value.faults] == ["$.time_zone", "$.windows[0]"]

@@ -21,13 +21,12 @@ from stormwright.errors import ClusterError, ConflictError, InputError, NotThere
 from stormwright.model import Problem, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers import make_scheduler
-from stormwright.service.http.api import api_routes
+from stormwright.service.http.api import EVERY_ENDPOINT, api_routes
 from stormwright.service.http.app import make_app
-from stormwright.service.http.endpoints import ENDPOINTS
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from tests.service.http.test_metrics import STATUS
-from tests.service.operating.nimbus import Nimbus, random_cluster
+from tests.service.operating.nimbus import Nimbus, random_cluster, settled
 
 HOST = "127.0.0.1"
 
@@ -165,7 +164,8 @@ def test_what_cannot_be_is_told(nimbus: Nimbus, client: Client) -> None:
 
 def test_modes_are_kept_over_a_restart_and_noted(nimbus: Nimbus, client: Client) -> None:
     wanted = Modes(default="suggest", topologies={"word-*": "observe"}, windows=("Mon-Fri 22:00-04:00",))
-    assert client.change_modes(wanted, "night shift") == wanted
+    wanted = wanted.model_copy(update={"version": 1})
+    assert client.change_modes(wanted.model_copy(update={"version": 0}), "night shift") == wanted
     nimbus.again()
     assert nimbus.desk.modes() == wanted
     assert nimbus.desk.history().done[0].reason == "night shift"
@@ -175,6 +175,26 @@ def test_what_freezes_and_no_longer_does_is_in_the_history(client: Client) -> No
     client.change_modes(Modes(frozen="month end"), "accounts")
     client.change_modes(Modes(), "over")
     assert [each.text for each in client.history(2).done] == ['frozen: ""', "frozen: month end"]
+
+
+def test_of_two_who_change_modes_at_once_the_second_is_told(client: Client) -> None:
+    one = other = client.modes()
+    client.change_modes(one.model_copy(update={"frozen": "month end"}), "accounts")
+    with pytest.raises(ConflictError, match="they are version 1, and this is a change of 0"):
+        client.change_modes(other.model_copy(update={"default": "auto"}), "let it go")
+    assert client.modes().frozen == "month end"
+    assert client.change_modes(client.modes().model_copy(update={"default": "auto"}), "let it go").version == 2
+
+
+def test_a_node_is_drained_and_uncordoned(nimbus: Nimbus, client: Client, running: None) -> None:
+    begun = client.drain("host0", "new disks", wait=True)
+    assert begun.plan is not None
+    settled(nimbus, begun.plan.id)
+    assert [each.host for each in client.drains().drained] == ["host0"]
+    assert client.uncordon("n0", "done").host == "host0"
+    assert client.drains().drained == ()
+    with pytest.raises(NotThereError, match="there is no node host9"):
+        client.drain("host9", "new disks")
 
 
 def test_an_address_that_is_none_and_a_service_that_is_away(port: int) -> None:
@@ -230,8 +250,9 @@ def test_whatever_is_sent_nothing_breaks(port: int) -> None:
     parts = [b"{}", b"[]", b"null", b"", b'"x"', b"{", b"\xff\xfe", b"9" * 400, b"[" * 4000]
     parts.append(b'{"by": "a", "reason": "b"}')
     for number in range(300):
-        each = rng.choice(ENDPOINTS)
+        each = rng.choice(EVERY_ENDPOINT)
         names = {"plan": rng.choice(["x", "%00", "..", "%c3"]), "n": rng.choice(["0", "-1", "9" * 30])}
+        names |= {"node": rng.choice(["x", "%00", "..", "host0"])}
         path = each.path.format(**names)
         query = rng.choice(["", "?limit=-1", "?before=99999999999999999999", "?state=%ff", "?limit=0&limit=1"])
         code, answer = ask(port, each.method, path + query, rng.choice(parts) if each.takes else None)
@@ -244,7 +265,7 @@ def test_the_description_says_what_is_there(port: int) -> None:
     assert code == 200
     assert described["openapi"] == "3.1.0"
     assert {(path, method.upper()) for path, of in described["paths"].items() for method in of} == {
-        (each.path, each.method) for each in ENDPOINTS
+        (each.path, each.method) for each in EVERY_ENDPOINT
     }
     text = json.dumps(described)
     names = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}

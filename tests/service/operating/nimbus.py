@@ -23,11 +23,13 @@ from stormwright.controller.plans.back import WHOLE
 from stormwright.controller.plans.saved import where
 from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
-from stormwright.errors import MoveError
+from stormwright.defaults import KEEPING
+from stormwright.errors import MoveError, NimbusError
 from stormwright.history.judged.evaluation import THROUGHPUT, Judged
 from stormwright.history.judged.judging import Judgement
 from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
+from stormwright.schedulers.kit.resolve import keeping_what_runs
 from stormwright.service.acting import Acting
 from stormwright.service.memory import Memory
 from stormwright.service.operating.applying import Applying
@@ -39,6 +41,9 @@ from stormwright.service.operating.state import FILE, State
 from tests.controller.builders import problem, topology
 
 ANNA = Told(by="anna", reason="a try")
+
+#: Places what has no slot, as a service has it.
+KEEPS = keeping_what_runs(KEEPING)
 
 Where = Mapping[str, list[WorkerSlot | None]]
 
@@ -58,6 +63,8 @@ class MortalState(State):
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
         self._nimbus.tick()
+        if self._nimbus.disk_full:
+            raise sqlite3.OperationalError("database or disk is full")
         with super().change() as connection:
             yield connection
         self._nimbus.tick()
@@ -79,6 +86,7 @@ class Nimbus:
     def __init__(self, state: Path, start: Problem, seed: int = 0) -> None:
         self._directory, self._start = state, start
         self.runs: dict[str, TopologyAssignment] = dict(start.current)
+        self._first = dict(start.current)
         #: What the scheduler of plans wants.
         self.wants: IntArray = start.current_slot
         self.paused: set[str] = set()
@@ -90,6 +98,12 @@ class Nimbus:
         self.does_worse: set[str] = set()
         self.verdict = "as predicted"
         self.refused: list[str] = []
+        #: Names of topologies that somebody else rebalances.
+        self.rebalanced: list[str] = []
+        #: Whether the service's disk is full; whether Nimbus answers, and moments of moves until it does no longer.
+        self.disk_full = False
+        self.away = False
+        self.until_away: int | None = None
         self._random = random.Random(seed)  # noqa: S311 (no secret)
         # What is on disk of the history, whoever is killed.
         self._moment, self._pending = 0, dict[str, int]()
@@ -101,10 +115,10 @@ class Nimbus:
         self.pauses = Pauses(self._directory / "paused.json")
         self.state = MortalState(self._directory / FILE, self)
         self.plans, self.ledger = Plans(self.state), Ledger(self.state)
-        self.guard = Guard(self.state, self.plans, self.ledger)
+        self.guard = Guard(self.state, self.plans, self.ledger, rebalancing=lambda: self.rebalanced)
         history = SimpleNamespace(move=self._note, decision_ms=0)
         acting = Acting(self.move, Memory(), cast(Any, history), "forced", 0.0, self.ledger)
-        makers = Makers("traffic", lambda _: Forced(self.wants), Forced(self.wants))
+        makers = Makers("traffic", lambda _: Forced(self.wants), KEEPS)
         self.desk = Desk(self.plans, self.ledger, self.guard, self.now, makers)
         self._asked = True
         self.applying = Applying(self.plans, self.ledger, self, acting.act)
@@ -116,12 +130,13 @@ class Nimbus:
     # What the service sees ---------------------------------------------------------------------------
 
     def now(self) -> Problem:
-        return self._start.with_current(self.runs)
+        return self.guard.drains.on(self._start.with_current(self.runs))
 
     def look(self) -> Problem | None:
         """After each move, made or not, Nimbus has not asked at first."""
         asked, self._asked = self._asked, True
-        return self.now() if asked else None
+        self.guard.holds.look(self.now())
+        return self.now() if asked and not self.away else None
 
     def decide(self, problem: Problem, decision: Decision) -> int:
         self._moment += 1
@@ -143,6 +158,10 @@ class Nimbus:
             self.ledger.judged(Judged(moment, topology, judged))
         return dict.fromkeys(self.does_worse, "each tree takes longer")
 
+    def held(self) -> str:
+        hold = self.guard.holds.before_moving()
+        return hold.why if hold else ""
+
     def refuse(self, problem: Problem, topologies: Mapping[str, str]) -> None:
         self.refused += topologies
 
@@ -152,18 +171,23 @@ class Nimbus:
         ids = {move.topology.id for move in step.moves}
         self.tick()
         self._asked = False
+        if self.disk_full:
+            raise OSError("No space left on device")
         with self.pauses.around(names, self.activate):
+            self._answer()
             self.paused.update(names)
             self.tick()
             if ids & self.fails:
                 raise MoveError(f"{names[0]} does not drain")
             for number in range(max(len(move.legs) for move in step.moves)):
+                self._answer()
                 for move in step.moves:
                     assert where(self.runs[move.topology.id]) == where(
                         move.legs[number - 1].after if number else move.before
                     )
                     del self.runs[move.topology.id]
                 self.tick()
+                self._answer()
                 taken = {slot for placement in self.runs.values() for slot in placement.slots}
                 for move in step.moves:
                     wanted = move.legs[number].after
@@ -177,8 +201,18 @@ class Nimbus:
     def activate(self, name: str) -> None:
         if self._dead:
             raise Killed
+        self._answer()
         self.tick()
         self.paused.discard(name)
+
+    def _answer(self) -> None:
+        """Nimbus answers a call, or is away, from one moment of a move on."""
+        if self.until_away is not None:
+            self.until_away -= 1
+            if self.until_away < 0:
+                self.until_away, self.away = None, True
+        if self.away:
+            raise NimbusError("no answer from Nimbus within 60 s")
 
     # What happens to it ------------------------------------------------------------------------------
 
@@ -199,6 +233,21 @@ class Nimbus:
         left = tuple(each for each in self._start.topologies if each.id != topology)
         self._start = replace(self._start, topologies=left, current=self.runs)
 
+    def back(self) -> None:
+        """Nimbus answers again: it places what has no slots, and the service activates what is paused."""
+        self.away = False
+        self._place()
+        self.pauses.resume(self.activate)
+
+    def lose_node(self, node: str) -> None:
+        """A node is gone with all that runs there; Nimbus places that elsewhere, where there is room."""
+        left = tuple(each for each in self._start.supervisors if each.id != node)
+        self._start = replace(self._start, supervisors=left, current={})
+        for each, placement in list(self.runs.items()):
+            if any(slot.supervisor == node for slot in placement.slots):
+                del self.runs[each]
+        self._place()
+
     def lose(self, topology: str) -> None:
         """A topology is left without slots, and there are none for it."""
         del self.runs[topology]
@@ -207,16 +256,21 @@ class Nimbus:
         """The service was killed: Nimbus places what has no slots, and it starts again."""
         self.kills += 1
         self.end()
+        self._place()
+        self.begin()
+        self.pauses.resume(self.activate)
+
+    def _place(self) -> None:
+        """What has no slots gets some, where there are as many."""
         taken = {slot for placement in self.runs.values() for slot in placement.slots}
         for each in self._start.topologies:
             if each.id not in self.runs:
-                was = self._start.current[each.id]
+                was = self._first[each.id]
                 free = [slot for slot in self._start.slots if slot not in taken]
-                slots = tuple(self._random.sample(free, len(was.slots)))
-                taken |= set(slots)
-                self.runs[each.id] = TopologyAssignment(slots, was.slot_of_executor)
-        self.begin()
-        self.pauses.resume(self.activate)
+                if len(free) >= len(was.slots):
+                    slots = tuple(self._random.sample(free, len(was.slots)))
+                    taken |= set(slots)
+                    self.runs[each.id] = TopologyAssignment(slots, was.slot_of_executor)
 
     def run(self, most: int = 400) -> None:
         """Bring the plan under way to where it goes no further, with a new service wherever one is killed."""

@@ -38,7 +38,7 @@ def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
 
     # It is the process that is killed, and not the machine.
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setattr("stormwright.service.operating.desk.plan_document", counted)
+    monkeypatch.setattr("stormwright.service.operating.making.plan_document", counted)
     monkeypatch.setattr("stormwright.controller.aims.outlook.Outlooks.promises", lambda *_: {})
     monkeypatch.setattr("stormwright.controller.plans.draft.Outlooks.of", lambda *_: Outlook(0.0, "", ""))
 
@@ -254,6 +254,38 @@ def test_one_plan_at_a_time_none_while_frozen_and_none_by_who_asked_where_two_ar
         nimbus.desk.revert(99, ANNA)
     told = [entry.text for entry in nimbus.desk.history().done if entry.kind == "modes"]
     assert told == ['frozen: ""; two_people: true', "frozen: month end"]
+
+
+def test_what_goes_back_waits_for_a_second_person_where_two_are_wanted(begin: Begin) -> None:
+    nimbus = begin(many()[0])
+    done = applied(nimbus, nimbus.propose(many()[1]))
+    assert done.decision is not None
+    there = nimbus.where()
+    nimbus.desk.change_modes(ModesChange(by="anna", reason="a rule", two_people=True))
+    plan = settled(nimbus, nimbus.desk.revert(done.decision, ANNA).id)
+    while plan.begins:
+        plan = nimbus.desk.plan(plan.id)
+    assert (plan.state, plan.why) == ("planned", "anna has asked for it: somebody else has to apply it")
+    nimbus.again()
+    with pytest.raises(ConflictError, match="somebody else has to apply it"):
+        nimbus.desk.apply(plan.id, ANNA)
+    assert nimbus.where() == there
+    nimbus.desk.apply(plan.id, ANNA.model_copy(update={"by": "ben"}))
+    nimbus.run()
+    assert nimbus.where() != there
+
+
+def test_a_plan_begins_in_one_transaction(begin: Begin) -> None:
+    """Killed at any moment of it, there is an entry in the history where the plan is under way, and none where not."""
+    for moment in range(12):
+        nimbus = begin(many()[0])
+        plan = nimbus.propose(many()[1])
+        nimbus.until_killed = moment
+        found = nimbus.asked(lambda plan=plan, nimbus=nimbus: nimbus.desk.apply(plan, ANNA))
+        entries = nimbus.ledger.entries(9).done
+        assert len(entries) == (found.state == "applying"), moment
+        assert [entry.n for entry in entries] == ([found.decision] if entries else [])
+    assert found.state == "applying"
 
 
 def test_a_service_that_is_killed_while_it_reverts_does_it_or_takes_it_back(begin: Begin) -> None:

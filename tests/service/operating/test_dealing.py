@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from stormwright.client.shapes import Mode, Modes, ModesChange, PlanAsked
+from stormwright.client.shapes import Mode, ModesChange, PlanAsked
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.back import WHOLE
 from stormwright.controller.policy import Decision
@@ -20,8 +20,9 @@ from stormwright.errors import ConflictError, StormwrightError
 from stormwright.model import Assignment, Problem
 from stormwright.service.loop import Loop
 from stormwright.service.operating.dealing import Dealing
-from stormwright.service.operating.desk import MOST_WAITING, Makers
+from stormwright.service.operating.desk import Makers
 from stormwright.service.operating.guard import Guard
+from stormwright.service.operating.making import MOST_WAITING
 from stormwright.service.operating.state import FILE, MIGRATIONS, State
 from stormwright.service.operating.tidying import PROPOSED_S, Tidying
 from tests.service.operating.nimbus import ANNA, Nimbus, settled
@@ -124,7 +125,7 @@ def test_a_decision_about_several_is_made_as_the_most_careful_of_them_says(nimbu
 @pytest.mark.parametrize(("told", "kept"), [(None, "auto"), ("suggest", "suggest")])
 def test_what_serve_is_told_goes_before_what_was_kept(nimbus: Nimbus, told: Mode | None, kept: Mode) -> None:
     change(nimbus, default="auto")
-    assert Guard(nimbus.state, nimbus.plans, nimbus.ledger, told).modes == Modes(default=kept)
+    assert Guard(nimbus.state, nimbus.plans, nimbus.ledger, told).modes.default == kept
 
 
 def test_a_state_of_a_later_version_or_one_that_is_damaged_is_not_touched(tmp_path: Path) -> None:
@@ -222,6 +223,30 @@ def test_a_plan_that_is_discarded_before_its_turn_is_not_made(nimbus: Nimbus, sl
     nimbus.desk.discard(asked[1], ANNA)
     slow.go.set()
     settled(nimbus, asked[0])
-    nimbus.desk._thread.submit(lambda: None).result(10)  # noqa: SLF001
+    after = threading.Event()
+    nimbus.desk._making.submit(after.set)  # noqa: SLF001
+    assert after.wait(10)
     assert slow.asked == 1
     assert nimbus.desk.plan(asked[1]).state == "discarded"
+
+
+def test_what_an_anomaly_is_only_to_be_checked_for_is_suggested_at_most(nimbus: Nimbus) -> None:
+    change(nimbus, default="auto", responses={"overload": "check"})
+    plan = plan_moves(nimbus.now(), Assignment(many()[1]), WHOLE, cpu_limits=False)
+    for because, mode in (("overload", "suggest"), ("drift", "auto"), ("", "auto")):
+        decision = Decision(True, "better", plan, because=because)  # type: ignore[arg-type]
+        assert nimbus.guard.verdict(decision)[0] == mode
+    change(nimbus, default="observe", responses={"overload": "check"})
+    assert nimbus.guard.verdict(Decision(True, "better", plan, because="overload"))[0] == "observe"
+
+
+def test_a_freeze_that_has_ended_lets_things_move(nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    change(nimbus, default="auto", frozen="month end", frozen_until_ms=round(1000 * now) + 60_000)
+    service = Service(nimbus)
+    service.once()
+    assert service.acted == []
+    monkeypatch.setattr(time, "time", lambda: now + 61)
+    assert nimbus.guard.modes.frozen == ""
+    service.once()
+    assert len(service.acted) == 1

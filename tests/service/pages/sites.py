@@ -24,6 +24,7 @@ from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.site import Site
 from stormwright.service.pages.sources import Sources
 from stormwright.service.pages.trials import Change, Table, Trials
+from stormwright.service.status import ServiceStatus
 from tests.service.http.test_metrics import STATUS
 from tests.service.operating.nimbus import Forced, Nimbus
 
@@ -163,9 +164,9 @@ def browsing(tmp_path: Path, problem: Problem | None, trials: Trials | None = No
 
 
 @contextmanager
-def over_nimbus(nimbus: Nimbus) -> Iterator[Browser]:
+def over_nimbus(nimbus: Nimbus, served: ServiceStatus = SERVED) -> Iterator[Browser]:
     """The pages of a service that applies plans to a virtual Nimbus."""
-    with Known(Sources(nimbus.look, lambda: SERVED, lambda: 4.0, dict, nimbus.desk)) as known:
+    with Known(Sources(nimbus.look, lambda: served, lambda: 4.0, dict, nimbus.desk)) as known:
         yield Browser(Site(known))
 
 

@@ -12,12 +12,13 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
+from stormwright.client.guarding import Anomaly
 from stormwright.service.pages.site import VIEWS
 from stormwright.service.pages.writing import NAVIGATION
 from tests.controller.builders import on, problem, topology
 from tests.service.operating.nimbus import Nimbus, settled
 from tests.service.pages.living import living
-from tests.service.pages.sites import Browser, Page, browsing, over_nimbus, until
+from tests.service.pages.sites import SERVED, Browser, Page, browsing, over_nimbus, until
 
 #: Pages that name nothing.
 PLAIN = sorted({"/", *(path for path in VIEWS if "{" not in path)})
@@ -224,6 +225,39 @@ def test_a_plan_is_asked_for_applied_and_taken_back_by_pages(tmp_path: Path) -> 
             assert nimbus.where() == before
             assert "Apply" not in browser.get(f"/plans/{plan}").said, "it is done"
             assert "is done" in browser.refused(f"/plans/{plan}/apply", 409, by="anna", reason="again")
+    finally:
+        nimbus.end()
+
+
+def test_a_node_is_drained_and_used_again_by_its_page(tmp_path: Path) -> None:
+    nimbus = Nimbus(tmp_path, problem([topology("t")], current={topology("t").id: on("n0", "n1")}))
+    try:
+        with over_nimbus(nimbus) as browser:
+            where = browser.post("/cluster/nodes/n0/drain", by="anna", reason="new disks")
+            until(lambda: not settled(nimbus, where.rpartition("/")[2]).begins)
+            nimbus.run()
+            page = browser.get("/cluster/nodes/n0")
+            assert "host0 drained" in page.said
+            assert "anna" in page.said
+            assert "new disks" in page.said
+            assert "stormwright drain host0" in page.said
+            assert "host0 is drained by anna: new disks" in browser.get("/").said
+            assert browser.post("/cluster/nodes/n0/uncordon", by="anna", reason="done") == "/cluster/nodes/n0"
+            assert "drained" not in browser.get("/cluster/nodes/n0").said
+            assert "is not drained" in browser.refused("/cluster/nodes/n0/uncordon", 404, by="anna", reason="again")
+    finally:
+        nimbus.end()
+
+
+def test_anomalies_and_what_holds_are_told_on_the_first_page(tmp_path: Path) -> None:
+    nimbus = Nimbus(tmp_path, problem([topology("t")], current={topology("t").id: on("n0", "n1")}))
+    slow = Anomaly(kind="slow-node", node="n0", text="host0: slow", since_ms=1, response="fix", waits="mode observe")
+    served = replace(SERVED, hold="missing", hold_why="3 nodes of 5 are missing", anomalies=[slow.model_dump()])
+    try:
+        with over_nimbus(nimbus, served) as browser:
+            said = browser.get("/").said
+            assert "Nothing moves (missing): 3 nodes of 5 are missing" in said
+            assert "host0: slow; not drained: mode observe (slow-node)" in said
     finally:
         nimbus.end()
 

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 #: Parameters of the verb that a service takes over while it runs.
-CHANGEABLE = frozenset({*TRIGGERS, "least_measured_s", "max_topologies", "max_executors", "on_failure", "mode"})
+CHANGEABLE = frozenset(
+    {*TRIGGERS, "least_measured_s", "max_topologies", "max_executors", "most_missing_percent", "on_failure", "mode"}
+)
+
+
+#: Those of which it is not told what they say.
+SECRET = frozenset({"notify"})
 
 
 class Changing(Protocol):
@@ -84,6 +90,8 @@ class Again:
 
     def _shown(self, name: str, told: Mapping[str, Any]) -> str:
         option = next(each.opts[0] for each in self._command.params if each.name == name)
+        if name in SECRET:
+            return option.lstrip("-")
         value = "as by default" if told[name] is None else told[name]
         return f"{option.lstrip('-')} {value}"
 

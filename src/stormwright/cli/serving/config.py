@@ -15,7 +15,7 @@ from stormwright.errors import nearest
 #: Section → keys that may stand in it; they may stand above all sections, too.
 SECTIONS: Mapping[str, Sequence[str]] = {
     "triggers": ("overload", "period", "objective", "gain", "least-measured", "cool-down", "alarm-after"),
-    "budget": ("max-topologies", "max-executors"),
+    "budget": ("max-topologies", "max-executors", "most-missing"),
 }
 
 #: Parameters of the scheduler; as a section, ``alpha = 0.5`` says what ``--set alpha=0.5`` does.

@@ -56,6 +56,7 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
     from stormwright.controller.planning.plan import MoveBudget
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.schedulers.kit.resolve import rules_in
+    from stormwright.service.hooks.places import places
     from stormwright.service.kept.history import HistorySettings
     from stormwright.service.settings import ServiceSettings
 
@@ -70,6 +71,7 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
         told["storm_home"],
         faults,
     )
+    modes, targets = _modes(told), places(told["notify"])
     settings = ServiceSettings(
         state_dir=told["state_dir"],
         host=told["host"],
@@ -77,18 +79,31 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
         access=access,
         initial=told["initial"],
         mode=told["mode"],
+        modes=modes,
+        notify=targets,
         rules=rules_in(assignments),
         on_failure=hook,
         triggers=told_triggers(scheduler, assignments, objective, **{each: told[each] for each in TRIGGERS}),
         objective=objective,
         adapts=adapts,
         least_measured_s=told["least_measured_s"],
+        most_missing=told["most_missing_percent"] / 100,
         budget=MoveBudget(told["max_topologies"], told["max_executors"]),
         history=HistorySettings(told["history_uri"], told["history_format"], told["keep_history_days"]),
         forecast_min=told["forecast_min"],
         stream=StreamSettings(keep_raw_s=round(told["keep_raw_h"] * 3600), alarm_after_s=told["alarm_after_s"]),
     )
     return Prepared(settings, scheduler, name, gateway, by_goal(name, assignments, anew))
+
+
+def _modes(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What else of the modes was said; InputError where a window or its time zone is none."""
+    from stormwright.client.shapes import Modes
+    from stormwright.controller.plans.modes import windows_of
+
+    said = {name: told[name] for name in ("responses", "windows", "time_zone") if told[name]}
+    windows_of(Modes(**said))
+    return said
 
 
 def _checked(

@@ -95,7 +95,7 @@ def drafted(problem: Problem, scheduler: Scheduler, wish: Wish, stay: Mapping[st
     """
     _check(problem, wish)
     unmeasured = _unmeasured(problem, wish)
-    problem = _seen(within_heaps(problem))
+    problem = seen_by_plans(within_heaps(problem))
     now = problem.current_slot
     if not (now != UNPLACED).any():
         return Draft(problem, MovePlan(), now, why="nothing runs")
@@ -113,7 +113,7 @@ def drafted(problem: Problem, scheduler: Scheduler, wish: Wish, stay: Mapping[st
     gain = "; ".join(each.text for each in found.values())
     if problem.load is None:
         gain += "; no load was measured, so it is assumed"
-    return _draft(problem, plan, slots, outlooks[wish.goals[0]], gain)
+    return draft_of(problem, plan, slots, outlooks[wish.goals[0]], gain)
 
 
 def _check(problem: Problem, wish: Wish) -> None:
@@ -131,16 +131,39 @@ def _check(problem: Problem, wish: Wish) -> None:
 
 def restored(problem: Problem, placements: Mapping[str, TopologyAssignment], goal: str) -> Draft:
     """The moves that bring topologies (ids) back to where they were; it raises what `moves_back` raises."""
-    problem = _seen(problem)
+    problem = seen_by_plans(problem)
     plan = moves_back(problem, placements)
     slots = planned_slots(problem, plan.moves)
     if not plan.steps:
         return Draft(problem, plan, slots, why="everything is where it was then")
+    _require_takers(problem, slots)
     outlooks = Outlooks(problem, goal)
-    return _draft(problem, plan, slots, outlooks, outlooks.of(slots).text)
+    return draft_of(problem, plan, slots, outlooks, outlooks.of(slots).text)
 
 
-def _draft(problem: Problem, plan: MovePlan, slots: IntArray, outlooks: Outlooks, gain: str) -> Draft:
+def _require_takers(problem: Problem, slots: IntArray) -> None:
+    """Raise InputError where something would come to a host that takes nothing new."""
+    listed = problem.cluster.node_blacklisted
+    comes = np.flatnonzero((slots != problem.current_slot) & (slots != UNPLACED))
+    comes = comes[listed[problem.slot_node[slots[comes]]]]
+    hosts = {problem.supervisors[int(node)].host for node in np.unique(problem.slot_node[slots[comes]])}
+    if hosts:
+        faults = [Fault("takes nothing new now: `stormwright uncordon` it first", host) for host in sorted(hosts)]
+        raise InputError("the placement of then", faults)
+
+
+def draft_of(problem: Problem, plan: MovePlan, slots: IntArray, outlooks: Outlooks, gain: str) -> Draft:
+    """A plan with what it promises.
+
+    Parameters
+    ----------
+    problem, plan, slots
+        What runs, the moves, and where every executor runs after them, shape (E,).
+    outlooks
+        What promises are predicted by.
+    gain
+        What it gains, in words.
+    """
     index = problem.topology_index
     promises = outlooks.promises(slots, {move.topology.id: index[move.topology.id] for move in plan.moves})
     return Draft(problem, plan, slots, gain, "", promises)
@@ -149,11 +172,11 @@ def _draft(problem: Problem, plan: MovePlan, slots: IntArray, outlooks: Outlooks
 def measured_rates(problem: Problem) -> dict[str, float]:
     """Topology id → trees/s, of those that were measured."""
     known = problem.load.topologies if problem.load else {}
-    rates = Outlooks(_seen(problem), TRAFFIC).rate_tps if known else {}
+    rates = Outlooks(seen_by_plans(problem), TRAFFIC).rate_tps if known else {}
     return {topology: rate for topology, rate in rates.items() if topology in known}
 
 
-def _seen(problem: Problem) -> Problem:
+def seen_by_plans(problem: Problem) -> Problem:
     """What a plan is made on; where nothing at all was measured, as in a file, with the load that is assumed."""
     return problem if problem.load is None else without_assumed_traffic(problem)
 

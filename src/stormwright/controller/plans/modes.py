@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from fnmatch import fnmatchcase
 from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from stormwright.client.shapes import Mode, Modes
+from stormwright.client.shapes import AnomalyKind, Mode, Modes, Response
 from stormwright.errors import Fault, InputError
 
 #: From the least to the most that is allowed.
@@ -17,6 +18,19 @@ OBSERVE: Final = "observe"
 SUGGEST: Final = "suggest"
 AUTO: Final = "auto"
 RANKS: Final[tuple[Mode, ...]] = (OBSERVE, SUGGEST, AUTO)
+
+#: What is done about an anomaly: acted on as far as the mode lets it, told to a person, nothing.
+FIX: Final = "fix"
+CHECK: Final = "check"
+IGNORE: Final = "ignore"
+
+#: Kind of an anomaly → what is done about it unless told otherwise.
+RESPONSES: Final[Mapping[AnomalyKind, Response]] = {
+    "slow-node": CHECK,
+    "node-lost": CHECK,
+    "overload": FIX,
+    "drift": FIX,
+}
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _WINDOW = re.compile(
@@ -49,9 +63,10 @@ def windows_of(modes: Modes) -> list[Window]:
     Raises
     ------
     InputError
-        Some are none; all of them, each with its path.
+        Some are none, or there is no such time zone; all of it, each with its path.
     """
     faults: list[Fault] = []
+    _zone(modes, faults)
     found = [_window(text, f"$.windows[{number}]", faults) for number, text in enumerate(modes.windows)]
     if faults:
         raise InputError("modes", faults)
@@ -66,14 +81,19 @@ def mode_of(modes: Modes, topology: str, name: str) -> Mode:
     return modes.default
 
 
+def response_to(modes: Modes, kind: AnomalyKind) -> Response:
+    """What is done about anomalies of a kind."""
+    return modes.responses.get(kind, RESPONSES[kind])
+
+
 def closed(modes: Modes, now_s: float) -> str:
     """Why the service moves nothing by itself now; empty where it may."""
     if modes.frozen:
         return f"frozen: {modes.frozen}"
-    moment = datetime.fromtimestamp(now_s, UTC)
+    moment = datetime.fromtimestamp(now_s, _zone(modes, []))
     windows = windows_of(modes)
     if windows and not any(window.holds(moment) for window in windows):
-        return f"outside of {', '.join(modes.windows)} (UTC)"
+        return f"outside of {', '.join(modes.windows)} ({modes.time_zone})"
     return ""
 
 
@@ -104,6 +124,23 @@ def staying(modes: Modes, topologies: Iterable[tuple[str, str]], proposed: Mappi
     return {**observed, **{topology: f"plan {plan} waits for a person" for topology, plan in proposed.items()}}
 
 
+def thawed(modes: Modes, now_s: float) -> Modes:
+    """The modes without a freeze whose end has come."""
+    if modes.frozen_until_ms is None or 1000 * now_s < modes.frozen_until_ms:
+        return modes
+    return modes.model_copy(update={"frozen": "", "frozen_until_ms": None})
+
+
+def _zone(modes: Modes, faults: list[Fault]) -> tzinfo:
+    if modes.time_zone == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(modes.time_zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        faults.append(Fault(f"should be a time zone as in Europe/Berlin; got {modes.time_zone}", "$.time_zone"))
+        return UTC
+
+
 def _window(text: str, path: str, faults: list[Fault]) -> Window | None:
     match = _WINDOW.fullmatch(text.strip())
     first, last = (match["first"] or "mon", match["last"]) if match else ("", None)
@@ -111,7 +148,7 @@ def _window(text: str, path: str, faults: list[Fault]) -> Window | None:
     last = (last or (first if match["first"] else "sun")) if match else ""
     begin, end = (_minute(match[side]) for side in ("from", "to")) if match else (None, None)
     if begin is None or end is None or {first.lower(), last.lower()} - set(_DAYS):
-        faults.append(Fault(f"should be as in 22:00-04:00 or Mon-Fri 22:00-04:00, in UTC; got {text}", path))
+        faults.append(Fault(f"should be as in 22:00-04:00 or Mon-Fri 22:00-04:00; got {text}", path))
         return None
     one, other = _DAYS.index(first.lower()), _DAYS.index(last.lower())
     days = frozenset((one + day) % 7 for day in range((other - one) % 7 + 1))

@@ -90,7 +90,7 @@ class Cusum:
         off = _REFERENCE_OFF / np.sqrt(settings.reference_windows) * noise
         self._allowance = np.maximum(np.log1p(settings.least_change) / 2, off + _LEAST_DRIFT * noise)
         threshold = np.maximum(
-            noise * _threshold((self._allowance - off) / noise, self._alarm_windows), self._allowance
+            noise * cusum_threshold((self._allowance - off) / noise, self._alarm_windows), self._allowance
         )
         change = logs - self._reference
         self._up, self._up_since = self._summed(self._up, self._up_since, change)
@@ -124,7 +124,7 @@ class Cusum:
         return after, np.where(begins, self._windows - 1, since).astype(np.int32)
 
 
-def _threshold(drift: FloatArray, alarm_windows: float) -> FloatArray:
+def cusum_threshold(drift: FloatArray, alarm_windows: float) -> FloatArray:
     """The sum, in deviations, that noise reaches once in so many windows if it falls behind by `drift` in each."""
     exponent = np.zeros_like(drift)
     for _ in range(5):  # a fixed point that is all but reached after the second round

@@ -2,7 +2,7 @@
 
 As ``python -m stormwright.service.hooks.call_hook MODULE:FUNCTION``.
 
-The failure comes as JSON on standard input; with nothing there the function is only loaded.
+The failure or event comes as JSON on standard input; with nothing there the function is only loaded.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from importlib import import_module
 
 import orjson
 
+from stormwright.service.hooks.event import Event
 from stormwright.storm.bridge import Failure
 
 
 def main(name: str, document: bytes) -> None:
-    """Call the function `name` with the failure in `document`."""
+    """Call the function `name` with the failure, or the event, in `document`."""
     module, _, function = name.partition(":")
     try:
         hook = getattr(import_module(module), function)
@@ -26,7 +27,7 @@ def main(name: str, document: bytes) -> None:
         sys.exit(f"{function} is not a function")
     if document:
         fields = orjson.loads(document)
-        hook(Failure(**{**fields, "reasons": tuple(fields["reasons"])}))
+        hook(Failure(**{**fields, "reasons": tuple(fields["reasons"])}) if "reasons" in fields else Event(**fields))
 
 
 if __name__ == "__main__":

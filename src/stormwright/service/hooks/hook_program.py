@@ -55,6 +55,23 @@ def load_hook(name: str) -> Hook:
     return _Program((program,))
 
 
+def load_program(name: str, is_function: bool) -> Callable[[bytes], None]:
+    """A program, or a function ``package.module:function``, as something that takes a JSON document; as `load_hook`."""
+    if is_function:
+        command = [sys.executable, "-P", "-m", "stormwright.service.hooks.call_hook", name]
+        try:
+            if not _FUNCTION.fullmatch(name):
+                raise HookError("should be package.module:function")
+            _run(command, b"")
+        except HookError as error:
+            raise InputError("--notify", [Fault(f"{name} cannot be loaded: {error}", name)]) from error
+        return lambda document: _run(command, document)
+    program = shutil.which(name)
+    if program is None:
+        raise InputError("--notify", [Fault(f"there is no program {name}", name)])
+    return lambda document: _run((program,), document)
+
+
 @dataclass(frozen=True)
 class _Program:
     """A program to call; the same command line is the same program."""

@@ -18,6 +18,7 @@ from stormwright.errors import ConflictError, Fault, InputError, NotAllowedError
 from stormwright.formats.document.faults import join_path
 from stormwright.service.access.door import visitor_of
 from stormwright.service.access.roles import Visitor
+from stormwright.service.guarding.endpoints import GUARDING
 from stormwright.service.http.bodies import Bodies
 from stormwright.service.http.endpoints import ENDPOINTS, Asking, Endpoint
 from stormwright.service.http.from_here import from_here
@@ -29,11 +30,14 @@ log = logging.getLogger(__name__)
 #: Of a body; the largest that means something names some thousand topologies.
 MAX_BODY_BYTES = 2**20
 
+#: All that there are.
+EVERY_ENDPOINT: Sequence[Endpoint] = (*ENDPOINTS, *GUARDING)
+
 _JSON = "application/json"
 
 
 def api_routes(desk: Desk) -> list[Route]:
-    """All endpoints of `ENDPOINTS`, and ``/v1/openapi.json`` that describes them.
+    """All of `EVERY_ENDPOINT`, and ``/v1/openapi.json`` that describes them.
 
     Parameters
     ----------
@@ -41,12 +45,12 @@ def api_routes(desk: Desk) -> list[Route]:
         Answers.
     """
     bodies = Bodies(MAX_BODY_BYTES, 16 * MAX_BODY_BYTES)
-    described = orjson.dumps(openapi(ENDPOINTS))
+    described = orjson.dumps(openapi(EVERY_ENDPOINT))
 
     async def describe(_: Request) -> Response:
         return Response(described, media_type=_JSON)
 
-    routes = [Route(each.path, _answering(desk, each, bodies), methods=[each.method]) for each in ENDPOINTS]
+    routes = [Route(each.path, _answering(desk, each, bodies), methods=[each.method]) for each in EVERY_ENDPOINT]
     return [*routes, Route("/v1/openapi.json", describe, methods=["GET"])]
 
 

@@ -40,6 +40,8 @@ def _of_controller(status: ServiceStatus) -> Iterator[Metric]:
     yield counter("moves", "Moves of topologies; those to a spare slot on the way are a part.", ("result",), moves)
     yield counter("moves_taken_back", "Moves after which a topology did worse.", (), {(): counts.taken_back})
     yield gauge("topologies_waiting", "Topologies of which too little was measured.", (), {(): len(status.waits)})
+    held = {(status.hold,): 1.0} if status.hold else {}
+    yield gauge("held", "1 while nothing is moved, by the reason.", ("why",), held)
     drifted = {(drift.topology,): drift.change for drift in status.drift}
     yield gauge("load_drift_ratio", "Relative change of a load that has drifted.", ("topology",), drifted)
 

@@ -34,6 +34,7 @@ from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import InputError, MoveError, NimbusError
 from stormwright.model import Problem, TopologyAssignment
+from stormwright.service.on_change import OnChange
 from stormwright.service.operating.ledger import Ledger
 from stormwright.service.operating.plans import UNDER_WAY, PlanRow, Plans, StepRow
 
@@ -57,6 +58,9 @@ class Cluster(Protocol):
 
     def judging(self) -> Collection[str]:
         """Topologies of which it is still measured what came of their moves."""
+
+    def held(self) -> str:
+        """Why nothing may be moved right now, whoever wants it; empty where things may."""
 
     def refuse(self, problem: Problem, topologies: Mapping[str, str]) -> None:
         """Topologies are not brought again soon to where they are now; with the reason."""
@@ -84,6 +88,7 @@ class Applying:
         self._plans, self._ledger, self._cluster, self._act = plans, ledger, cluster, act
         self._decided: tuple[str, int] = ("", -1)
         self._not_before_s = float("-inf")
+        self._say = OnChange(log.warning)
 
     def advance(self, stop: threading.Event | None = None) -> bool:
         """Do what is next of the plan under way; whether there is one, so that nobody else moves anything."""
@@ -139,6 +144,8 @@ class Applying:
         return not row.why
 
     def _move(self, row: PlanRow, found: StepRow, problem: Problem, stop: threading.Event | None) -> None:
+        if self._waits(row):
+            return
         n, reason = row.decision or 0, f"plan {row.id} of {row.who}: {row.reason}"
         step, promises = found.step(problem), self._plans.promises(row)
         if self._decided != (row.id, row.stage):
@@ -209,6 +216,8 @@ class Applying:
                 self._plans.set_stage_back(row.id, row.stage)
                 self._plans.change(row.id, ["taking back"], "taken back", row.why)
                 return
+            if self._waits(row):
+                return
             reason = f"plan {row.id} is taken back: {row.why}"
             step = _alone(plan.steps[0])
             decision = Decision(True, reason, MovePlan((step,)), takes_back=_topologies([step]))
@@ -216,6 +225,15 @@ class Applying:
             self._act(decision, stop, n)
         except (InputError, MoveError, NimbusError) as error:
             self._again(row, str(error))
+
+    def _waits(self, row: PlanRow) -> bool:
+        """Whether nothing may be moved right now; the plan then goes on where it is as soon as things may."""
+        why = self._cluster.held()
+        if why:
+            self._say(f"plan {row.id} waits: {why}")
+        else:
+            self._say.over()
+        return bool(why)
 
     def _again(self, row: PlanRow, why: str) -> None:
         log.warning("plan %s cannot be taken back now: %s", row.id, why)

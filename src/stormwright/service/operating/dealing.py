@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from stormwright.client.shapes import Mode
 from stormwright.controller.aims.outlook import TRAFFIC, Outlooks
@@ -31,11 +31,15 @@ class Watched:
         Judge what came of moves, and know when the last was.
     refused
         Is told where topologies do worse.
+    guard
+        Tells whether anything may move.
     """
 
-    def __init__(self, looking: Looking, view: View, history: History, memory: Memory, refused: Refused) -> None:
+    def __init__(
+        self, looking: Looking, view: View, history: History, memory: Memory, refused: Refused, guard: Guard
+    ) -> None:
         self._looking, self._view, self._history, self._memory = looking, view, history, memory
-        self._refused = refused
+        self._refused, self._guard = refused, guard
 
     def look(self) -> Problem | None:
         """What runs now; None where Nimbus has not asked since the last move, or not for long."""
@@ -58,6 +62,11 @@ class Watched:
         """Topologies of which it is still measured what came of their moves."""
         pending: Collection[str] = self._history.judged().get("pending", ())
         return pending
+
+    def held(self) -> str:
+        """Why nothing may be moved right now, as `Holds.before_moving` has it."""
+        hold = self._guard.holds.before_moving()
+        return hold.why if hold else ""
 
     def refuse(self, problem: Problem, topologies: Mapping[str, str]) -> None:
         """Topologies are not brought again soon to where they are now; with the reason."""
@@ -84,15 +93,28 @@ class Dealing:
         Tells what runs now.
     tidying
         Gives up and forgets what is too old.
+    looks
+        Called each second: what is to be watched and told.
     """
 
-    def __init__(self, guard: Guard, desk: Desk, applying: Applying, view: View, tidying: Tidying) -> None:
+    def __init__(
+        self,
+        guard: Guard,
+        desk: Desk,
+        applying: Applying,
+        view: View,
+        tidying: Tidying,
+        looks: Sequence[Callable[[], None]] = (),
+    ) -> None:
+        self._looks = looks
         self._guard, self._desk, self._applying, self._view = guard, desk, applying, view
         self._tidying = tidying
 
     def advance(self, stop: threading.Event | None) -> bool:
-        """As `Applying.advance`, and `Tidying.tidy`."""
+        """As `Applying.advance`, and `Tidying.tidy`; and a look at all that is watched."""
         self._tidying.tidy()
+        for look in self._looks:
+            look()
         return self._applying.advance(stop)
 
     def verdict(self, decision: Decision) -> tuple[Mode, str]:

@@ -5,33 +5,33 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import cast
 
 import orjson
 
 from stormwright.client import shapes
+from stormwright.client.guarding import DrainAsked
+from stormwright.client.shapes import PlanState
 from stormwright.controller.aims.in_order import InOrder
+from stormwright.controller.guarding.leaving import emptied
 from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.plans.draft import Draft, Wish, drafted, measured_rates, restored
 from stormwright.controller.plans.overloaded import FewestMoves
-from stormwright.controller.plans.relied import changes, relied_on
-from stormwright.controller.plans.stages import staged
-from stormwright.controller.plans.told import Pause, expected_pause, plan_document, planned_step
+from stormwright.controller.plans.relied import changes
+from stormwright.controller.plans.told import planned_step
 from stormwright.controller.policy import Decision, planned_slots
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.model import Problem, Scheduler
+from stormwright.service.guarding.nodes import NodeDesk
 from stormwright.service.operating.guard import Guard
 from stormwright.service.operating.ledger import Ledger, judged_shapes
+from stormwright.service.operating.making import Making
 from stormwright.service.operating.plan_line import plan_line
-from stormwright.service.operating.plans import HALTED, OPEN, PlanRow, Plans
+from stormwright.service.operating.plans import BEGINS, HALTED, OPEN, PlanRow, Plans
 from stormwright.service.operating.why import explained
 
 log = logging.getLogger(__name__)
-
-#: Plans that wait to be made, at most: more are somebody's loop.
-MOST_WAITING = 20
 
 #: Who asks for plans that the service makes by itself.
 ITSELF = "stormwright"
@@ -72,16 +72,17 @@ class Desk:
     def __init__(
         self, plans: Plans, ledger: Ledger, guard: Guard, problem: Callable[[], Problem | None], makers: Makers
     ) -> None:
-        self._plans, self._ledger, self._guard, self._problem, self._makers = plans, ledger, guard, problem, makers
-        self._thread = ThreadPoolExecutor(1, "stormwright-plans")
+        self._plans, self._ledger, self._guard, self._makers = plans, ledger, guard, makers
+        self._making = Making(plans, ledger, problem)
         self._starting = threading.Lock()
+        self.nodes = NodeDesk(guard.drains, ledger, self._making.now, self.empty)
         for row in plans.rows(["planning", "planned"], most=2**31):
-            if row.state == "planning" or row.kind == "revert":
+            if row.state == "planning" or row.begins:
                 plans.change(row.id, [row.state], "failed", "the service ended before it was made")
 
     def close(self) -> None:
         """Make no more plans."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._making.close()
 
     # Plans ------------------------------------------------------------------------------------------------------------
 
@@ -93,12 +94,21 @@ class Desk:
         ConflictError
             `MOST_WAITING` plans wait to be made.
         """
-        self._require_room()
+        self._making.require_room()
         goals = tuple(dict.fromkeys(asked.goals)) or (self._makers.goal,)
         plan = self._plans.add("plan", ",".join(goals), asked.by, asked.reason, asked.model_dump())
         wish = Wish(goals, asked.topologies, asked.nodes, asked.least_gain_percent, asked.only is not None)
         scheduler = FewestMoves(self._makers.keeping) if wish.repairs else InOrder(goals, self._makers.scheduler)
-        self._submit(lambda: self._make(plan, lambda problem: drafted(problem, scheduler, wish)))
+        self._making.submit(lambda: self._making.make(plan, lambda problem: drafted(problem, scheduler, wish)))
+        return self.plan(plan)
+
+    def empty(self, host: str, asked: DrainAsked) -> shapes.Plan:
+        """Begin to plan what brings everything away from a host; it begins by itself unless it is to wait."""
+        self._making.require_room()
+        goal, keeping = self._makers.goal, self._makers.keeping
+        reason, told = f"{host} is drained: {asked.reason}", {"host": host, BEGINS: not asked.wait}
+        plan = self._plans.add("plan", goal, asked.by, reason, told)
+        self._submit(plan, lambda problem: emptied(problem, keeping, frozenset([host]), goal), "planned")
         return self.plan(plan)
 
     def revert(self, n: int, told: shapes.Told) -> shapes.Plan:
@@ -111,20 +121,10 @@ class Desk:
         """
         before = self._ledger.before(n)
         self._require_free()
-        self._require_room()
+        self._making.require_room()
         reason = f"entry {n} of the history: {told.reason}"
-        plan = self._plans.add("revert", self._makers.goal, told.by, reason, {"n": n})
-
-        def start() -> None:
-            self._make(plan, lambda problem: restored(problem, before, self._makers.goal))
-            row = self._plans.row(plan)
-            if row.state == "planned":
-                try:
-                    self._start(row, told.by, row.reason)
-                except StormwrightError as error:
-                    self._plans.change(plan, ["planned"], "failed", str(error))
-
-        self._submit(start)
+        plan = self._plans.add("revert", self._makers.goal, told.by, reason, {"n": n, BEGINS: True})
+        self._submit(plan, lambda problem: restored(problem, before, self._makers.goal), "failed")
         return self.plan(plan)
 
     def propose(self, problem: Problem, decision: Decision) -> str | None:
@@ -135,12 +135,12 @@ class Desk:
         plan = self._plans.add("plan", self._makers.goal, ITSELF, decision.reason, {})
         slots = planned_slots(problem, decision.plan.moves)
         moves = MovePlan(steps, decision.plan.left)
-        self._keep(plan, Draft(problem, moves, slots, decision.reason, "", decision.promises), "proposed")
+        self._making.keep(plan, Draft(problem, moves, slots, decision.reason, "", decision.promises), "proposed")
         return plan
 
     def explain(self, topology: str | None, executor: int | None) -> shapes.Explained:
         """Why executors are where they are; it raises what `explained` raises, or that nothing is known yet."""
-        return explained(self._running(), topology, executor)
+        return explained(self._making.now(), topology, executor)
 
     def plans(self, states: Collection[str] = (), most: int = 100) -> shapes.Plans:
         """Plans, the newest first."""
@@ -193,6 +193,7 @@ class Desk:
         stage_made = all(each.state == "moved" for each in steps if each.stage == row.stage)
         last = max((each.stage for each in steps), default=0)
         stage = row.stage + stage_made
+        self._require_no_hold()
         with self._starting:
             self._require_free()
             self._plans.change(plan, HALTED, "applying" if stage <= last else "done", stage=stage, stop=0)
@@ -227,35 +228,41 @@ class Desk:
 
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _running(self) -> Problem:
-        problem = self._problem()
-        if problem is None:
-            raise ConflictError("Nimbus has not asked yet: try again in 10 s")
-        return problem
-
     def _require_free(self) -> None:
         if self._guard.modes.frozen:
             raise ConflictError(f"everything is frozen: {self._guard.modes.frozen}")
         if other := self._plans.under_way():
             raise ConflictError(f"plan {other.id} is {other.state}: one is applied at a time")
 
-    def _require_room(self) -> None:
-        if len(self._plans.rows(["planning"], MOST_WAITING)) == MOST_WAITING:
-            raise ConflictError(f"{MOST_WAITING} plans wait to be made: try again when some of them are")
+    def _require_no_hold(self) -> None:
+        """Nimbus is asked, which may take long: nobody who wants to freeze everything may wait for that."""
+        self._require_free()
+        if hold := self._guard.holds.before_moving():
+            raise ConflictError(hold.why)
 
-    def _submit(self, work: Callable[[], None]) -> None:
-        def done() -> None:
+    def _submit(self, plan: str, make: Callable[[Problem], Draft], otherwise: PlanState) -> None:
+        """Have a plan made, which then begins in the name of who asked for it; it is `otherwise` if it may not."""
+
+        def work() -> None:
+            self._making.make(plan, make)
+            row = self._plans.row(plan)
+            if row.state != "planned" or not row.begins:
+                return
+            if self._guard.modes.two_people:
+                self._plans.waits(plan, "planned", f"{row.who} has asked for it: somebody else has to apply it")
+                return
             try:
-                work()
-            except Exception:  # a full disk, say: the plan then fails at the next start
-                log.exception("a plan could not be kept")
+                self._start(row, row.who, row.reason)
+            except StormwrightError as error:
+                self._plans.waits(plan, otherwise, str(error))
 
-        self._thread.submit(done)
+        self._making.submit(work)
 
     def _start(self, row: PlanRow, by: str, reason: str) -> None:
+        self._require_no_hold()
         with self._starting:
             self._require_free()
-            problem = self._running()
+            problem = self._making.now()
             rates = measured_rates(problem) if row.kind == "plan" else None
             if found := changes(orjson.loads(row.relied), problem, {}, rates):
                 raise ConflictError(
@@ -264,29 +271,8 @@ class Desk:
             if not self._plans.steps(row.id):
                 self._plans.change(row.id, OPEN, "done", "nothing was to move")
                 return
-            n = self._ledger.begin(row.kind, by, reason, orjson.loads(row.document).get("gain", ""), row.id)
-            self._plans.change(row.id, OPEN, "applying", decision=n, approved_by=by, stage=0, stop=0, tries=0)
-
-    def _make(self, plan: str, make: Callable[[Problem], Draft]) -> None:
-        try:
-            if self._plans.row(plan).state != "planning":
-                return  # discarded while others were made
-            self._keep(plan, make(self._running()), "planned")
-        except StormwrightError as error:
-            self._plans.change(plan, ["planning"], "failed", str(error))
-        except Exception as error:  # a bug of a scheduler: who waits for the plan is told
-            log.exception("plan %s could not be made", plan)
-            self._plans.change(plan, ["planning"], "failed", f"{type(error).__name__}: {error}")
-
-    def _keep(self, plan: str, draft: Draft, state: str) -> None:
-        steps = draft.plan.steps
-        relied = relied_on(draft.problem, steps, measured_rates(draft.problem))
-        document = plan_document(draft, self._pause)
-        # What goes back is not judged.
-        stages = [0] * len(steps) if self._plans.row(plan).kind == "revert" else staged(steps)
-        self._plans.made(
-            plan, state, draft.why, document, relied, draft.promises, list(zip(stages, steps, strict=True))
-        )
-
-    def _pause(self, name: str) -> Pause:
-        return expected_pause(self._ledger.pauses(name), self._ledger.pauses())
+            with self._plans.together():
+                n = self._ledger.begin(row.kind, by, reason, orjson.loads(row.document).get("gain", ""), row.id)
+                if not self._plans.begin(row.id, n, by):
+                    state = self._plans.row(row.id).state
+                    raise ConflictError(f"plan {row.id} is {state} meanwhile: nothing was begun")

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import orjson
 
 from stormwright.client.shapes import Mode, Modes, ModesChange
-from stormwright.controller.plans.modes import AUTO, OBSERVE, RANKS, closed, mode_of, staying, windows_of
+from stormwright.controller.guarding.holding import MOST_MISSING
+from stormwright.controller.plans.modes import (
+    AUTO,
+    CHECK,
+    OBSERVE,
+    RANKS,
+    SUGGEST,
+    closed,
+    mode_of,
+    response_to,
+    staying,
+    thawed,
+    windows_of,
+)
 from stormwright.controller.policy import Decision
-from stormwright.model import Problem
+from stormwright.errors import ConflictError
+from stormwright.model import UNPLACED, Problem
+from stormwright.service.guarding.drains import Drains
+from stormwright.service.guarding.holds import Holds
 from stormwright.service.operating.ledger import Ledger
 from stormwright.service.operating.plans import Plans
 from stormwright.service.operating.state import State
@@ -24,20 +43,37 @@ class Guard:
         Keep modes, tell which topologies have a plan that waits, and are told of changes.
     default
         Mode of all topologies from now on; None for what was kept, ``observe`` where nothing was.
+    most_missing, rebalancing
+        As `Holds` has them.
+    told
+        Other parts of the modes that hold from now on, whatever was kept.
     """
 
-    def __init__(self, state: State, plans: Plans, ledger: Ledger, default: Mode | None = None) -> None:
+    def __init__(
+        self,
+        state: State,
+        plans: Plans,
+        ledger: Ledger,
+        default: Mode | None = None,
+        most_missing: float = MOST_MISSING,
+        rebalancing: Callable[[], Sequence[str]] = lambda: (),
+        told: Mapping[str, Any] | None = None,
+    ) -> None:
         self._state, self._plans, self._ledger = state, plans, ledger
+        self.drains = Drains(state)
+        self.holds = Holds(state, self.drains, most_missing, rebalancing)
         self._moving: dict[str, frozenset[str]] = {}
         kept = state.read("SELECT document FROM modes")
         self._modes = Modes.model_validate_json(kept[0]["document"]) if kept else Modes()
-        if default is not None and default != self._modes.default:
-            self._keep(self._modes.model_copy(update={"default": default}))
+        self._changing = threading.Lock()
+        said = dict(told or {}) | ({} if default is None else {"default": default})
+        if any(getattr(self._modes, name) != value for name, value in said.items()):
+            self._keep(said)
 
     @property
     def modes(self) -> Modes:
         """Those that hold now."""
-        return self._modes
+        return thawed(self._modes, self._state.clock.time())
 
     def change(self, wanted: ModesChange) -> Modes:
         """Let other modes hold from now on.
@@ -46,13 +82,22 @@ class Guard:
         ------
         InputError
             A window is none.
+        ConflictError
+            They are others by now than those that were to be changed.
         """
-        modes = Modes(**{name: getattr(wanted, name) for name in Modes.model_fields})
-        windows_of(modes)
-        told = [f"{name}: {_shown(getattr(modes, name))}" for name in _differing(self._modes, modes)]
-        self._keep(modes)
-        self._ledger.begin("modes", wanted.by, wanted.reason, "; ".join(told) or "as before")
-        return modes
+        windows_of(wanted)
+        with self._changing:
+            if "version" in wanted.model_fields_set and wanted.version != self._modes.version:
+                raise ConflictError(
+                    f"the modes have changed since: they are version {self._modes.version}, and this is a change of "
+                    f"{wanted.version}; look at them, and say it again"
+                )
+            modes = {name: getattr(wanted, name) for name in Modes.model_fields if name != "version"}
+            told = [f"{name}: {_shown(value)}" for name, value in modes.items() if value != getattr(self._modes, name)]
+            with self._plans.together():
+                self._ledger.begin("modes", wanted.by, wanted.reason, "; ".join(told) or "as before")
+                self._keep(modes)
+            return self._modes
 
     def stay(self, problem: Problem) -> dict[str, str]:
         """Topologies (ids) that it does not decide about now, with the reason."""
@@ -63,12 +108,32 @@ class Guard:
         moving = {move.topology.id: move.topology.name for move in decision.plan.moves}
         modes = [mode_of(self._modes, *each) for each in moving.items()] or [self._modes.default]
         mode = min(modes, key=RANKS.index)
-        shut = closed(self._modes, self._state.clock.time())
-        if mode != OBSERVE and self._modes.frozen:
+        shut = closed(self.modes, self._state.clock.time())
+        if mode != OBSERVE and self.modes.frozen:
             return OBSERVE, shut
+        if decision.because and response_to(self.modes, decision.because) == CHECK:
+            mode = min(mode, SUGGEST, key=RANKS.index)
         if mode == AUTO and shut:
             return OBSERVE, shut
+        if mode == AUTO and moving and (hold := self.holds.before_moving()):
+            return OBSERVE, hold.why
         return mode, f"mode {mode}"
+
+    def allowed(self, problem: Problem, host: str) -> tuple[Mode, str]:
+        """What may be done by itself with all that runs on a host, and why no more."""
+        nodes = [index for index, node in enumerate(problem.supervisors) if node.host == host]
+        there = np.isin(problem.slot_node[problem.current_slot], nodes) & (problem.current_slot != UNPLACED)
+        topologies = [problem.topologies[index] for index in np.unique(problem.executor_topology[there]).tolist()]
+        modes = [mode_of(self._modes, each.id, each.name) for each in topologies] or [self._modes.default]
+        mode = min(modes, key=RANKS.index)
+        if mode != AUTO:
+            return mode, f"mode {mode}"
+        if why := closed(self.modes, self._state.clock.time()):
+            return OBSERVE, why
+        if other := self._plans.under_way():
+            return OBSERVE, f"plan {other.id} is {other.state}"
+        hold = self.holds.before_moving()
+        return (OBSERVE, hold.why) if hold else (mode, "")
 
     def proposed(self) -> Mapping[str, str]:
         """Topology (id) → the plan that would move it and waits for a person."""
@@ -79,14 +144,11 @@ class Guard:
     def _topologies(self, plan: str) -> frozenset[str]:
         return frozenset(move["topology"] for step in self._plans.steps(plan) for move in step.told["moves"])
 
-    def _keep(self, modes: Modes) -> None:
+    def _keep(self, changed: Mapping[str, Any]) -> None:
+        modes = self._modes.model_copy(update={**changed, "version": self._modes.version + 1})
         with self._state.change() as to:
             to.execute("INSERT OR REPLACE INTO modes VALUES (1, ?)", (modes.model_dump_json(),))
         self._modes = modes
-
-
-def _differing(before: Modes, after: Modes) -> list[str]:
-    return [name for name in Modes.model_fields if getattr(before, name) != getattr(after, name)]
 
 
 def _shown(value: object) -> str:

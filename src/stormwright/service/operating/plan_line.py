@@ -33,4 +33,5 @@ def plan_line(row: PlanRow, plans: Plans) -> dict[str, Any]:
         "stage": row.stage,
         "decision": row.decision,
         "approved_by": row.approved_by,
+        "begins": row.begins,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,6 +22,10 @@ UNDER_WAY = ("applying", "judging", "taking back")
 
 #: States in which a plan may be applied for the first time, and those in which it waits for a person.
 OPEN, HALTED = ("planned", "proposed"), ("waiting", "stopped")
+
+
+#: Key of what was asked: it begins by itself once it is made.
+BEGINS = "begins"
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,11 @@ class PlanRow:
     tries: int
     approved_by: str
     decision: int | None
+
+    @property
+    def begins(self) -> bool:
+        """Whether it begins by itself once it is made."""
+        return self.state in ("planning", "planned") and bool(orjson.loads(self.asked).get(BEGINS))
 
 
 @dataclass(frozen=True)
@@ -159,6 +169,20 @@ class Plans:
             done = to.execute(statement, (state, why, *columns.values(), plan, *of))
             return bool(done.rowcount)
 
+    def together(self) -> AbstractContextManager[object]:
+        """All changes of plans and of the ledger in the `with` block are kept, or none where it raises."""
+        return self._state.change()
+
+    def begin(self, plan: str, decision: int, by: str) -> bool:
+        """It is applied from now on, as a decision of the ledger; False where it may not be any more."""
+        return self.change(plan, OPEN, "applying", decision=decision, approved_by=by, stage=0, stop=0, tries=0)
+
+    def waits(self, plan: str, state: str, why: str) -> None:
+        """One that was to begin by itself does not, and why."""
+        asked = orjson.loads(self.row(plan).asked)
+        asked.pop(BEGINS, None)
+        self.change(plan, ["planned"], state, why, asked=orjson.dumps(asked).decode())
+
     def set_step(self, plan: str, number: int, state: str) -> None:
         """Note where a step stands."""
         with self._state.change() as to:
@@ -194,6 +218,14 @@ class Plans:
         where = f"WHERE state IN ({', '.join('?' * len(states))})" if states else ""
         statement = f"SELECT * FROM plans {where} ORDER BY created_ms DESC, rowid DESC LIMIT ?"  # noqa: S608 (marks only)
         return [PlanRow(**row) for row in self._state.read(statement, *states, most)]
+
+    def standing(self, states: Collection[str], most: int = 50) -> list[tuple[str, str, str]]:
+        """Id, state and what there is to say, of the newest plans in some states; cheap enough for each second."""
+        statement = (
+            f"SELECT id, state, iif(why = '', reason, why) FROM plans WHERE state IN ({', '.join('?' * len(states))}) "  # noqa: S608 (marks only)
+            "ORDER BY created_ms DESC LIMIT ?"
+        )
+        return [(plan, state, told) for plan, state, told in self._state.read(statement, *states, most)]
 
     def proposed(self) -> list[str]:
         """Ids of those that the service has proposed and nobody has decided about."""

@@ -44,6 +44,14 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         )""",
         "CREATE TABLE modes (one INTEGER PRIMARY KEY CHECK (one = 1), document TEXT NOT NULL)",
     ),
+    (
+        """CREATE TABLE drains (
+            host TEXT PRIMARY KEY, nodes TEXT NOT NULL, since_ms INTEGER NOT NULL, who TEXT NOT NULL,
+            reason TEXT NOT NULL, plan TEXT NOT NULL DEFAULT ''
+        )""",
+        # What guards have seen, as JSON by the name of the guard.
+        "CREATE TABLE guards (name TEXT PRIMARY KEY, document TEXT NOT NULL)",
+    ),
 )
 
 #: Below the service's state directory.
@@ -96,8 +104,11 @@ class State:
 
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
-        """A transaction: all of it is kept, or nothing where the block raises."""
+        """A transaction: all of it is kept, or nothing where the block raises; within another it is a part of that."""
         with self._lock:
+            if self._connection.in_transaction:
+                yield self._connection
+                return
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection

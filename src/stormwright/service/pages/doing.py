@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, quote
 from pydantic import BaseModel, ValidationError
 
 from stormwright.client import shapes
+from stormwright.client.guarding import DrainAsked
 from stormwright.errors import ConflictError, Fault, InputError, NotAllowedError, NotThereError
 from stormwright.model import Problem
 from stormwright.service.access.roles import Visitor
@@ -97,6 +98,30 @@ def press(known: Known, plan: str, button: str, form: Form) -> str:
         raise ConflictError("nobody serves a cluster here: a plan of a file is not applied")
     getattr(desk, button)(plan, _shaped(shapes.Told, _told(form)))
     return f"/plans/{quote(plan)}"
+
+
+def press_node(known: Known, node: str, button: str, form: Form) -> str:
+    """Drain a node, or let it take what comes again.
+
+    Parameters
+    ----------
+    known
+        Has the desk.
+    node, button
+        Id of a supervisor, and ``drain`` or ``uncordon``.
+    form
+        Says who wants it, and why.
+    """
+    nodes = _desk(known).nodes
+    if button not in ("drain", "uncordon"):
+        raise NotThereError(f"a node has no button {button}")
+    if known.sources.status() is None:
+        raise ConflictError("nobody serves a cluster here: no node is drained")
+    if button == "uncordon":
+        nodes.uncordon(node, _shaped(shapes.Told, _told(form)))
+        return f"/cluster/nodes/{quote(node, safe='')}"
+    begun = nodes.drain(node, _shaped(DrainAsked, _told(form)))
+    return f"/plans/{quote(begun.plan.id)}" if begun.plan else f"/cluster/nodes/{quote(node, safe='')}"
 
 
 def revert(known: Known, n: str, form: Form) -> str:

@@ -52,6 +52,9 @@ FORMS: dict[str, Callable[[Known, Path, doing.Form], str]] = {
     "/plans": lambda known, _, form: doing.ask_for_plan(known, form),
     "/plans/{plan}/{button}": lambda known, path, form: doing.press(known, path["plan"], path["button"], form),
     "/history/{n}/revert": lambda known, path, form: doing.revert(known, path["n"], form),
+    "/cluster/nodes/{node}/{button}": lambda known, path, form: doing.press_node(
+        known, path["node"], path["button"], form
+    ),
     "/try/compare": lambda known, _, form: doing.ask_to_compare(known, form),
     "/try/what-if": lambda known, _, form: doing.ask_what_if(known, form),
 }

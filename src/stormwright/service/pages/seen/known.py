@@ -8,6 +8,7 @@ from collections.abc import Collection
 from types import TracebackType
 from typing import Self
 
+from stormwright.client.guarding import Drained
 from stormwright.client.shapes import History, Modes, Plans
 from stormwright.service.pages.seen.keeper import Keeper
 from stormwright.service.pages.seen.scene import Scene
@@ -73,6 +74,11 @@ class Known:
         """What the service may do by itself; None where there is none."""
         return self.sources.desk.modes() if self.sources.desk else None
 
+    def drained(self) -> dict[str, Drained]:
+        """Host → its drain, of those that take nothing new."""
+        desk = self.sources.desk
+        return {each.host: each for each in desk.nodes.drained().drained} if desk else {}
+
     def plans(self, *states: str, most: int = 100) -> Plans:
         """Plans, the newest first; none where there is no service."""
         return self.sources.desk.plans(states, most) if self.sources.desk else Plans(plans=())
@@ -87,7 +93,8 @@ class Known:
         plans = [(each.id, each.state, each.stage, each.steps_made) for each in self.plans(most=20).plans]
         trials = [(each.id, each.state) for each in self.trials.trials()]
         done = [each.n for each in self.history(1).done]
-        told = repr((scene.at_ms if scene else 0, plans, trials, done, self.modes()))
+        hosts = self.sources.desk.nodes.hosts() if self.sources.desk else ()
+        told = repr((scene.at_ms if scene else 0, plans, trials, done, self.modes(), hosts))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def _look(self, last: Scene | None) -> Scene | None:

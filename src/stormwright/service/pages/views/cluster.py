@@ -96,7 +96,7 @@ def node(known: Known, name: str) -> Page:
     index = scene.problem.node_index.get(name)
     if index is None:
         raise NotThereError(f"the cluster has no node {name}: it may be gone")
-    status = known.status()
+    host, status = scene.problem.supervisors[index].host, known.status()
     measured = status.pipeline.get("nodes", {}).get(name) if status else None
     shows = {
         "scene": scene,
@@ -106,9 +106,11 @@ def node(known: Known, name: str) -> Page:
         "rack_number": int(scene.nodes.rack[index]),
         "predicted": scene.predicted.nodes[index] if scene.predicted else None,
         "measured": measured,
+        "drained": known.drained().get(host),
+        "has_desk": known.sources.desk is not None and status is not None,
         "workers": [_worker(scene, slot) for slot in slots_of(scene.problem, index)],
     }
-    return Page("node", scene.problem.supervisors[index].host, _COMMAND, shows, _HERE)
+    return Page("node", host, f"stormwright drain {host}", shows, _HERE)
 
 
 def _by(query: Query) -> str:

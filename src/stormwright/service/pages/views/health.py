@@ -60,6 +60,13 @@ def _of_service(known: Known) -> Iterator[Finding]:
         )
     for topology, why in known.sources.unfit().items():
         yield Finding("bad", f"{topology} cannot be placed: {why}", "/topologies")
+    for each in status.anomalies[:_EACH]:
+        done = each["done"] or (f"not drained: {each['waits']}" if each["waits"] else "")
+        told = f"{each['text']}; {done}" if done else each["text"]
+        level: Level = "note" if each["response"] == "ignore" else "warn"
+        yield Finding(level, f"{told} ({each['kind']})", f"/cluster/nodes/{quote(each['node'], safe='')}")
+    if status.hold:
+        yield Finding("warn", f"Nothing moves ({status.hold}): {status.hold_why}", "/timeline")
     yield from _of_pipeline(status)
     for part, error in status.history["errors"].items():
         yield Finding("warn", f"The history ({part}) has failed: {error['error']}", "/history")
@@ -111,6 +118,10 @@ def _of_scene(scene: Scene) -> Iterator[Finding]:
 def _of_plans(known: Known) -> Iterator[Finding]:
     for plan in known.plans("waiting", "stopped", most=_EACH).plans:
         yield Finding("warn", f"Plan {plan.id} is {plan.state} for a person: {plan.why}", f"/plans/{quote(plan.id)}")
+    for host, drained in list(known.drained().items())[:_EACH]:
+        left = f", and {counted(drained.workers, 'worker')} still there" if drained.workers else ""
+        node = f"/cluster/nodes/{quote(drained.nodes[0], safe='')}" if drained.nodes else "/cluster"
+        yield Finding("note", f"{host} is drained by {drained.by}{left}: {drained.reason}", node)
     modes = known.modes()
     if modes and modes.frozen:
         yield Finding("note", f"Everything is frozen: {modes.frozen}", "/plans")

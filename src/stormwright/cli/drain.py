@@ -1,0 +1,89 @@
+"""``stormwright drain``: a node takes nothing new, and what runs there goes elsewhere."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from stormwright.cli import options
+from stormwright.cli.asking import client_of
+from stormwright.cli.lines import say
+from stormwright.cli.output import print_json, print_table, text_table
+from stormwright.model.texts import counted
+
+if TYPE_CHECKING:
+    from stormwright.client import Client
+
+
+@click.command()
+@click.argument("node", required=False)
+@options.service
+@options.reason("drained by hand")
+@click.option("--only-cordon", is_flag=True, help="Only take nothing new: what runs there stays.")
+@click.option("--plan-only", is_flag=True, help="Only plan what leaves: `stormwright apply` makes it.")
+@click.option("--no-wait", is_flag=True, help="Do not follow the plan.")
+@options.as_json("Print it as JSON.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    node: str | None,
+    address: str,
+    by: str,
+    reason: str,
+    only_cordon: bool,
+    plan_only: bool,
+    no_wait: bool,
+    as_json: bool,
+) -> None:
+    """Let NODE (a host, or the id of a supervisor) take nothing new, and move away what runs there; without NODE, list
+    the drained ones.
+
+    What leaves is a plan like any other: made in stages that are judged, and taken back by `stormwright revert`. Again
+    for a node that is drained, it moves what is left there. `stormwright uncordon` ends it.
+
+    Exits with 0 where the node is empty or its plan is done, 1 where something stays.
+    """
+    client = client_of(address, by)
+    if node is None:
+        _list(client, as_json)
+        return
+    begun = client.drain(node, reason, only_cordon=only_cordon, wait=plan_only)
+    plan = begun.plan
+    if plan is None or plan_only:
+        if plan is not None:
+            plan = client.made(plan.id)
+        if as_json:
+            print_json(begun.model_copy(update={"plan": plan}).model_dump(mode="json"))
+            return
+        stay = f"; {counted(begun.drained.workers or 0, 'worker')} still there" if begun.drained.workers else ""
+        say(f"{begun.drained.host} takes nothing new{stay}")
+        if plan is not None:
+            from stormwright.cli.plans import print_plan, print_steps
+
+            print_plan(plan)
+            print_steps(plan)
+            say(f"apply it with: stormwright apply {plan.id}")
+        return
+    from stormwright.cli.apply import follow
+
+    if not as_json:
+        say(f"{begun.drained.host} takes nothing new; plan {plan.id} moves away what runs there")
+    follow(ctx, client.address, by, plan.id, no_wait, as_json)
+
+
+def _list(client: Client, as_json: bool) -> None:
+    told = client.drains()
+    if as_json:
+        print_json(told.model_dump(mode="json"))
+        return
+    if not told.drained:
+        say("no node is drained")
+        return
+    table = text_table("node", "workers", "since", "by", "reason", "plan")
+    for each in told.drained:
+        since = f"{datetime.fromtimestamp(each.since_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+        workers = "unknown" if each.workers is None else str(each.workers)
+        table.add_row(each.host, workers, since, each.by, each.reason, each.plan)
+    print_table(table)

@@ -1,0 +1,1 @@
+"""What keeps the service from doing harm, and nodes out of use: drains, holds, anomalies."""

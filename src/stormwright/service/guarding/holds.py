@@ -1,0 +1,84 @@
+"""Whether anything may be moved now: as long as much of the cluster is missing, or others move things, nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import orjson
+
+from stormwright.controller.guarding.holding import MOST_MISSING, Attendance, Hold
+from stormwright.model import Problem
+from stormwright.service.guarding.drains import Drains
+from stormwright.service.operating.state import State
+
+#: Seconds from one time that it is kept which nodes were there to the next.
+KEEP_S = 60.0
+
+_NAME = "attendance"
+
+
+class Holds:
+    """Tells whether things may move; used on the loop's thread and, by `before_moving`, on others.
+
+    Parameters
+    ----------
+    state
+        Keeps which nodes were there: a service that starts while half of them are away knows it.
+    drains
+        Nodes that may be away.
+    most_missing
+        The part of nodes that were there lately that may be missing, from 0 to 1.
+    rebalancing
+        Asks Nimbus for names of topologies that are being rebalanced now.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        drains: Drains,
+        most_missing: float = MOST_MISSING,
+        rebalancing: Callable[[], Sequence[str]] = lambda: (),
+    ) -> None:
+        self._state, self._drains, self._rebalancing = state, drains, rebalancing
+        self._attendance = Attendance(most_missing)
+        self._kept_s = 0.0
+        self._missing: Hold | None = None
+        #: The last one that was told; None where things may move.
+        self.last: Hold | None = None
+        kept = state.read("SELECT document FROM guards WHERE name = ?", _NAME)
+        if kept:
+            self._attendance.restore(orjson.loads(kept[0]["document"]))
+
+    def change(self, most_missing: float) -> None:
+        """Let another part be missing from now on."""
+        self._attendance.most_missing = most_missing
+
+    def look(self, problem: Problem) -> Hold | None:
+        """Whether too much of the cluster is missing; cheap enough for each second."""
+        nodes, now_s = problem.node_index.keys(), self._state.clock.time()
+        self._attendance.see(nodes, now_s)
+        if now_s - self._kept_s >= KEEP_S:
+            self._kept_s = now_s
+            with self._state.change() as to:
+                document = orjson.dumps(self._attendance.seen_s).decode()
+                to.execute("INSERT OR REPLACE INTO guards VALUES (?, ?)", (_NAME, document))
+        excused = {node for drained in self._drains.all() for node in drained.nodes}
+        self.last = self._missing = self._attendance.hold(nodes, excused)
+        return self.last
+
+    def lost(self, problem: Problem, now_s: float, for_s: float) -> dict[str, float]:
+        """Node → seconds since it was seen, of those that are away for longer than `for_s`, and not drained."""
+        excused = {node for drained in self._drains.all() for node in drained.nodes}
+        away = {node: now_s - at_s for node, at_s in self._attendance.seen_s.items() if node not in excused}
+        return {node: s for node, s in away.items() if s > for_s and node not in problem.node_index}
+
+    def before_moving(self) -> Hold | None:
+        """The same, by the last look, right before something moves: Nimbus is asked, too, and it raises what that does.
+
+        Nothing of ours is under way then, so whatever is being rebalanced somebody else has begun.
+        """
+        hold = self._missing
+        if hold is None and (names := self._rebalancing()):
+            hold = Hold("rebalancing", f"somebody else rebalances {', '.join(sorted(names))}: nothing moves meanwhile")
+        self.last = hold
+        return hold
