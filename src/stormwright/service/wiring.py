@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from stormwright.client.shapes import Mode, ModesChange
 from stormwright.controller.aims.refused import Refused
-from stormwright.controller.move import Mover
+from stormwright.controller.move import Mover, Nimbus
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
@@ -86,8 +86,8 @@ class Service:
         What it is told, with the scheduler for topologies that have no slot.
     scheduler, scheduler_name
         Decides about placements, and what it is called in Storm's UI and the history.
-    gateway_command
-        Argument vector that starts the Nimbus gateway.
+    gateway
+        Argument vector that starts the Nimbus gateway, or Nimbus itself.
     scheduler_for
         Goal of a plan → who decides about it; by default `scheduler`, whatever the goal.
     trials
@@ -99,7 +99,7 @@ class Service:
         settings: ServiceSettings,
         scheduler: Scheduler,
         scheduler_name: str,
-        gateway_command: list[str],
+        gateway: list[str] | AbstractContextManager[Nimbus],
         scheduler_for: Callable[[str], Scheduler] | None = None,
         trials: Trials | None = None,
     ) -> None:
@@ -150,7 +150,7 @@ class Service:
             self.bridge, self.intake.take, self.status, view.problem, self.intake.count, routes, pages, figures
         )
         self._http = HttpServer(app, settings.host, settings.port, door, settings.access.tls)
-        self._gateway_command = gateway_command
+        self._gateway = gateway
         self._closing = ExitStack()
 
     def __enter__(self) -> Self:
@@ -164,7 +164,8 @@ class Service:
             starting.enter_context(self._failure_hook)
             starting.enter_context(self._http)
             starting.enter_context(self._known)
-            self.nimbus = starting.enter_context(NimbusGateway(self._gateway_command))
+            gateway = NimbusGateway(self._gateway) if isinstance(self._gateway, list) else self._gateway
+            self.nimbus = starting.enter_context(gateway)
             self.nimbus.cluster()  # says at once if Nimbus cannot be reached
             self._resume()
             starting.enter_context(self.stream)

@@ -43,7 +43,7 @@ class VirtualClock:
         self._pass(self._now_s + max(seconds, 0.0))
         self._keep_pace(time.sleep)
 
-    def wait(self, changed: threading.Condition, timeout_s: float) -> None:
+    def wait(self, changed: threading.Condition, timeout_s: float) -> None:  # noqa: ARG002  # who changes it waits here
         """Let time pass until something has happened, or to the end."""
         self._pass(self._now_s + max(timeout_s, 0.0), at_most=1)
         self._keep_pace(time.sleep)

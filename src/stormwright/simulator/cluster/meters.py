@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,13 @@ from stormwright.simulator.engine import NOWHERE, Counted
 
 #: Bytes of a tuple where no load tells.
 _TUPLE_BYTES = 40.0
+
+
+class Used(NamedTuple):
+    """What nodes have used: CPU time, shape (N,), and bytes over their links, out and in, shape (2, N)."""
+
+    cpu_s: NDArray[np.float64]
+    link_bytes: NDArray[np.float64]
 
 
 class Meters:
@@ -40,10 +49,14 @@ class Meters:
         Over every node's link, out and in, shape (2, N).
     spout
         Whether an executor is one's, shape (E,).
+    used
+        What nodes have used since the beginning.
+    worker_cores
+        What a worker takes by being there.
     """
 
     def __init__(self, problem: Problem, costs: Costs) -> None:
-        self._costs, self._node = costs, problem.slot_node
+        self._costs, self._node, self.worker_cores = costs, problem.slot_node, costs.worker_cores
         executors = problem.num_executors
         names = ("received", "emitted", "acked", "failed", "cpu_ns", "execute_ns", "trees")
         self.counts = {name: np.zeros(executors, np.int64) for name in names}
@@ -51,6 +64,7 @@ class Meters:
         self.latency = np.zeros((len(problem.topologies), len(LATENCY_EDGES_MS) + 1), np.int64)
         self.messaging_ns = np.zeros(len(problem.slots))
         self.link_bytes = np.zeros((2, len(problem.supervisors)))
+        self.used = Used(np.zeros(len(problem.supervisors)), np.zeros((2, len(problem.supervisors))))
         of = [t.components[component] for t in problem.topologies for component in t.executor_component]
         self.spout = np.array([component.type == "spout" for component in of], dtype=bool)
         self._acker = np.array([component.id == ACKER for component in of], dtype=bool)
@@ -66,6 +80,7 @@ class Meters:
             count += begun if name == "trees" else getattr(counted, name)
         self.pending += np.where(self.spout, begun - counted.acked - counted.failed, 0)
         self.queue = counted.queue.copy()
+        self._spend(slots, counted.cpu_ns)
         self.latency += counted.latency
         self._carry(slots[source], slots[target], tuples, self.tuple_bytes[source])
         for pair, sent in zip(zip(source.tolist(), target.tolist(), strict=True), tuples.tolist(), strict=True):
@@ -111,11 +126,23 @@ class Meters:
             (target, costs.receive_us + costs.receive_us_per_kb * kilobytes),
         ):
             self.messaging_ns += np.bincount(slot, tuples * each_us * 1e3, len(self.messaging_ns))
+            self._spend(slot, tuples * each_us * 1e3)
         ends = self._node[source], self._node[target]
         far = ends[0] != ends[1]
         for number, node in enumerate(ends):
             amounts = (tuples * (size + costs.overhead_bytes))[far]
-            self.link_bytes[number] += np.bincount(node[far], amounts, self.link_bytes.shape[1])
+            carried = np.bincount(node[far], amounts, self.link_bytes.shape[1])
+            self.link_bytes[number] += carried
+            self.used.link_bytes[number] += carried
+
+    def stand(self, slots: list[int], seconds: float) -> None:
+        """Workers have been there for a while."""
+        np.add.at(self.used.cpu_s, self._node[slots], self.worker_cores * seconds)
+
+    def _spend(self, slots: NDArray[np.int32], cpu_ns: NDArray[np.float64] | NDArray[np.int64]) -> None:
+        on = slots != NOWHERE
+        spent_ns = np.bincount(self._node[slots[on]], cpu_ns[on], len(self.used.cpu_s))
+        self.used.cpu_s[:] += spent_ns / 1e9
 
 
 def tuple_bytes(problem: Problem) -> list[float]:

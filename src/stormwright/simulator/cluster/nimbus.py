@@ -249,7 +249,8 @@ class VirtualNimbus:
         self._schedule()
 
     def _remove(self, entry: Entry) -> None:
-        if self.up and self.entries.pop(entry.topology.id, None):
+        if self.up and entry.topology.id in self.entries:
+            del self.entries[entry.topology.id]
             self.hears.gone(entry.topology.id)
 
     def _switch(self, name: str, status: str) -> None:

@@ -67,6 +67,7 @@ class Recording:
             meters.latency[number] = 0
         meters.tell(own)
         begin_ms, end_ms = span_ms
+        other_ns = round((end_ms - begin_ms) * 1e6 * meters.worker_cores)
         worker.seq += 1
         return {
             "version": VERSION,
@@ -75,13 +76,13 @@ class Recording:
             "start_ms": round(begin_ms),
             "length_ns": max(round((end_ms - begin_ms) * 1e6), 1),
             "written_ms": round(end_ms),
-            "process_cpu_ns": sum(each["cpu_ns"] for each in executors) + messaging_ns,
+            "process_cpu_ns": sum(each["cpu_ns"] for each in executors) + messaging_ns + other_ns,
             "heap_bytes": _HEAP_BYTES,
             "executors": executors,
             "streams": [list(stream) for stream in streams.values()],
             "pairs": pairs,
             "complete_latency": {"counts": np.trim_zeros(counts, "b").tolist()},
-            "threads": {"messaging_ns": messaging_ns, "gc_ns": 0, "compiler_ns": 0, "other_ns": 0},
+            "threads": {"messaging_ns": messaging_ns, "gc_ns": 0, "compiler_ns": 0, "other_ns": other_ns},
             "gc": {"collections": 0, "ms": 0},
             "node": self._of_node(worker),
         }
@@ -152,6 +153,6 @@ def _pair(
 ) -> list[int]:
     source, target, tuples = pair[0] - first, pair[1] - first, pair[2]
     ends = tuple(topology.components[topology.executor_component[each]].id for each in (source, target))
-    stream = list(streams).index(ends)  # type: ignore[arg-type]  # two texts
+    stream = list(streams).index(ends)
     tasks = (int(topology.executor_start_task[each]) for each in (source, target))
     return [*tasks, stream, tuples, round(tuples * size)]

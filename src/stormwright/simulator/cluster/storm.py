@@ -11,7 +11,7 @@ from stormwright.model import Problem, Topology
 from stormwright.perflog.records import encode
 from stormwright.predict.fit.file import costs_of
 from stormwright.simulator.cluster.clock import VirtualClock
-from stormwright.simulator.cluster.meters import Meters
+from stormwright.simulator.cluster.meters import Meters, Used
 from stormwright.simulator.cluster.nimbus import Ask, VirtualNimbus
 from stormwright.simulator.cluster.records import Recording
 from stormwright.simulator.cluster.supervisors import Supervisors, Worker
@@ -71,7 +71,7 @@ class VirtualStorm:
         self._timings, self._delay = timings, delay or timings.delay
         nodes = problem.with_nothing_running()
         self.nimbus = VirtualNimbus(clock, nodes, nobody, fallback, timings, self._delay)
-        self.supervisors = Supervisors(clock, timings, problem, self.nimbus, engine, self._ended)
+        self.supervisors = Supervisors(clock, timings, problem, self.nimbus, engine, self._tell)
         self.nimbus.hears = self.supervisors
         self.deliver: Deliver = lambda _: None
         self._meters = Meters(problem, costs_of(problem)[0])
@@ -86,6 +86,12 @@ class VirtualStorm:
     def gateway(self) -> AbstractContextManager[VirtualNimbus]:
         """Nimbus as a service opens it."""
         return _Open(self.nimbus)
+
+    def used(self) -> Used:
+        """What nodes have used since the beginning."""
+        self._take()
+        used = self._meters.used
+        return Used(used.cpu_s.copy(), used.link_bytes.copy())
 
     def _probe(self) -> None:
         """Every worker that is up writes a record."""
@@ -103,16 +109,18 @@ class VirtualStorm:
                 self._known[worker.pid] = self._now_ms()
                 self._meters.begin(worker.executors)
         self.engine.until(self.clock.monotonic())
-        self._meters.add(self.engine.take(), self.supervisors.slots)
+        counted = self.engine.take()
+        self._meters.add(counted, self.supervisors.slots)
+        self._meters.stand([worker.slot for worker in self._up()], counted.length_s)
 
     def _line(self, worker: Worker, *, last: bool = False) -> bytes:
         span_ms = self._known[worker.pid], self._now_ms()
         self._known[worker.pid] = span_ms[1]
         return encode(self._recording.record(worker, self.supervisors.slots, span_ms, last=last))
 
-    def _ended(self, worker: Worker) -> None:
+    def _tell(self, worker: Worker, last: bool) -> None:  # as supervisors call it
         self._take()
-        self._ship([self._line(worker, last=True)])
+        self._ship([self._line(worker, last=last)])
 
     def _ship(self, lines: Sequence[bytes]) -> None:
         if lines:

@@ -65,8 +65,8 @@ class Supervisors:
         Tells what should run.
     engine
         Makes tuples flow.
-    ended
-        Is told of a worker that ends in order, while it still holds its executors.
+    tell
+        Is told of a worker before it gives up executors, and whether it ends then: what they did is still its own.
 
     Attributes
     ----------
@@ -83,10 +83,10 @@ class Supervisors:
         problem: Problem,
         nimbus: VirtualNimbus,
         engine: Engine,
-        ended: Callable[[Worker], None],
+        tell: Callable[[Worker, bool], None],
     ) -> None:
         self._clock, self._timings, self._problem = clock, timings, problem
-        self._nimbus, self._engine, self._ended = nimbus, engine, ended
+        self._nimbus, self._engine, self._tell = nimbus, engine, tell
         self.workers: dict[tuple[str, int], Worker] = {}
         self.slots = np.full(problem.num_executors, NOWHERE, np.int32)
         self._pids = count(1000)
@@ -169,6 +169,9 @@ class Supervisors:
         slot = self._problem.cluster.slot_index[supervisor, port]  # type: ignore[index]  # equal to a worker slot
         start_ms = round(self._clock.time() * 1000)
         worker = Worker(topology, supervisor, port, slot, np.array(executors, np.int32), next(self._pids), start_ms)
+        for other in list(self.workers.values()):
+            if other.up and np.any(np.isin(other.executors, executors) & (self.slots[other.executors] == other.slot)):
+                self._tell(other, False)
         self.workers[supervisor, port] = worker
         self.slots[worker.executors] = slot
         self._engine.until(self._clock.monotonic())
@@ -188,7 +191,7 @@ class Supervisors:
         if self.workers.get((worker.supervisor, worker.port)) is not worker:
             return  # it has died before
         if worker.up:
-            self._ended(worker)
+            self._tell(worker, True)
         del self.workers[worker.supervisor, worker.port]
         self._leave(worker)
         self.assigned(worker.supervisor)

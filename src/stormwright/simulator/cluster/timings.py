@@ -44,6 +44,6 @@ class Timings:
     probe_s: float = 1.0
     message_s: float = 0.05
 
-    def delay(self, what: str) -> float:
+    def delay(self, what: str) -> float:  # noqa: ARG002  # others tell things apart
         """The same for all that is told."""
         return self.message_s

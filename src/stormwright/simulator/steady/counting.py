@@ -94,8 +94,15 @@ class Counting:
 def joined(stretches: Sequence[Stretch]) -> Stretch:
     """Several in one."""
     handled, emitted, cpu_ns, source, target, tuples, latency = zip(*stretches, strict=True)
-    pairs = (np.concatenate(each) for each in (source, target, tuples))
-    return Stretch(sum(handled), sum(emitted), sum(cpu_ns), *pairs, sum(latency))
+    return Stretch(
+        np.sum(handled, axis=0),
+        np.sum(emitted, axis=0),
+        np.sum(cpu_ns, axis=0),
+        np.concatenate(source),
+        np.concatenate(target),
+        np.concatenate(tuples),
+        np.sum(latency, axis=0),
+    )
 
 
 def _buckets(latency: Times) -> FloatArray:
@@ -105,5 +112,6 @@ def _buckets(latency: Times) -> FloatArray:
     mean, variance = (np.where(np.isfinite(each) & (each > 0), each, 1e-9)[:, None] for each in latency)
     below = gammainc(np.minimum(mean**2 / variance, 1e6), np.array(LATENCY_EDGES_MS) * 1e-3 * mean / variance)
     parts = np.diff(np.clip(below, 0.0, 1.0), prepend=0.0, append=1.0)
-    found: FloatArray = np.maximum(parts, 0.0)
-    return found / found.sum(axis=1, keepdims=True)
+    found = np.maximum(parts, 0.0)
+    whole: FloatArray = found / found.sum(axis=1, keepdims=True)
+    return whole

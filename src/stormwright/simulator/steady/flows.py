@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -13,13 +13,15 @@ from stormwright.predict.costs import Costs
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.flow.routes import Routes
 from stormwright.predict.flow.spread import Flows, spread
 from stormwright.predict.queue.trees import Times
+from stormwright.predict.shares import with_shares
 from stormwright.predict.steady import Placed, Steady
 
 #: Of what a placement sustains: nearer to it, an open queue has no time that a tree takes.
 _NEARLY = 0.97
+
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
 class Pace(NamedTuple):
@@ -78,34 +80,43 @@ class Steadily:
         offered_tps
             Trees/s that spouts would begin, inf for as many as they can, shape (T,).
         """
-        profile = self.profile
-        measured = profile.rate_tps
-        placed = Placed.under(profile, problem, slots)
-        state = self._state(placed, measured)
+        profile, measured = self.profile, self.profile.rate_tps
+        placed, state = self._state(Placed.under(profile, problem, slots), measured)
         running = state.demand.running & (measured > 0)
-        limited = np.isfinite(profile.layout.pending)
+        most = profile.layout.pending
+        limited = np.isfinite(most)
         reach = np.where(running, np.where(limited, state.pending.rate_tps, state.highest_tps), 0.0)
         begin = np.where(running, np.minimum(offered_tps, np.where(limited, reach, np.inf)), 0.0)
         # Where nothing limits what is begun nor what is pending, it is what the placement can do.
         begin = np.where(np.isfinite(begin), begin, reach)
-        at_limit = limited & (begin >= reach)
-        state = self._state(placed, np.minimum(begin, _NEARLY * reach))
-        latency = Times(*map(_chosen(at_limit), state.pending.ways.latency, state.given.ways.latency))
-        return Pace(begin, reach, latency), self._share(placed.routes, state)
+        full = limited & (begin >= reach) & (reach > 0)
+        placed, state = self._state(placed, np.minimum(begin, _NEARLY * reach))
+        latency = state.given.ways.latency
+        # Little's law: so long as many as may be are pending, that is how long each is.
+        stay = np.divide(most, reach, out=latency.mean.copy(), where=full)
+        varies = np.divide(stay, latency.mean, out=np.ones_like(stay), where=latency.mean > 0)
+        pace = Pace(begin, reach, Times(stay, latency.variance * varies**2))
+        return pace, self._share(placed, state, full)
 
-    def _state(self, placed: Placed, rate_tps: FloatArray) -> Steady:
+    def _state(self, placed: Placed, rate_tps: FloatArray) -> tuple[Placed, Steady]:
         weights = self._weights * self.profile.rate_tps
-        return steady_states(placed, rate_tps, weights, [(self._costs, {})])[1][0]
+        placed, (state,) = steady_states(placed, rate_tps, weights, [(self._costs, {})])
+        return with_shares(placed, self._costs), state
 
-    def _share(self, routes: Routes, state: Steady) -> Share:
-        executors = len(routes.handled)
-        handled = np.where(routes.workers.of_executor >= 0, routes.handled, 0.0)
-        pairs, flows, graph = self.profile.pairs, self.profile.flows, self.profile.graph
-        scopes, component = routes.workers.scopes, self.profile.layout.executor_component
-        where = spread(scopes, component, graph.target, Flows(flows.source, graph.of_flow, flows.local))
+    def _share(self, placed: Placed, state: Steady, full: BoolArray) -> Share:
+        """Of topologies that begin as many trees as they can (full), by the routes at highest rates."""
+        routes, profile = placed.routes, self.profile
+        of = full[profile.layout.executor_topology]
+        handled = np.where(of, (placed.full_routes or routes).handled, routes.handled)
+        handled = np.where(routes.workers.of_executor >= 0, handled, 0.0)
+        executors = len(handled)
+        cpu_s = np.where(of, state.full_demand.thread_s[:executors], state.demand.thread_s[:executors])
+        pairs, flows, graph = profile.pairs, profile.flows, profile.graph
+        near = Flows(flows.source, graph.of_flow, flows.local)
+        where = spread(routes.workers.scopes, profile.layout.executor_component, graph.target, near)
         # Every flow of a lot goes to all members of it.
         order = np.argsort(where.of, kind="stable")
-        first, last = (np.searchsorted(where.of[order], where.lot, side) for side in ("left", "right"))
+        first, last = (np.searchsorted(where.of[order], where.lot, side) for side in _SIDES)
         times = last - first
         row = np.repeat(np.arange(len(where.flow)), times)
         at = order[np.arange(len(row)) - np.repeat(np.cumsum(times) - times - first, times)]
@@ -114,9 +125,4 @@ class Steadily:
         target = np.concatenate([pairs.target, where.member[at]])
         tuples = np.concatenate([pairs.tuples, flows.tuples[flow] * where.gets[at]]) * handled[source]
         sent = tuples > 0
-        cpu_s = np.where(np.isfinite(state.demand.thread_s), state.demand.thread_s, 0.0)[:executors]
-        return Share(handled, cpu_s, source[sent], target[sent], tuples[sent])
-
-
-def _chosen(where: BoolArray):  # type: ignore[no-untyped-def]  # numpy's own type
-    return lambda one, other: np.where(where, one, other)
+        return Share(handled, np.where(np.isfinite(cpu_s), cpu_s, 0.0), source[sent], target[sent], tuples[sent])

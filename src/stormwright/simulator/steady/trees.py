@@ -52,8 +52,7 @@ class Trees:
 
     def unanswered(self) -> FloatArray:
         """Trees that take a place among those that may be pending though nobody works on them, shape (T,)."""
-        unanswered: FloatArray = np.bincount(self._topology, self._gone, len(self._pending))
-        return unanswered
+        return np.bincount(self._topology, self._gone, len(self._pending)).astype(np.float64)
 
     def pending(self) -> FloatArray:
         """Trees that are worked on, shape (T,)."""
