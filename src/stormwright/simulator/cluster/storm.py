@@ -71,7 +71,7 @@ class VirtualStorm:
         self._timings, self._delay = timings, delay or timings.delay
         nodes = problem.with_nothing_running()
         self.nimbus = VirtualNimbus(clock, nodes, nobody, fallback, timings, self._delay)
-        self.supervisors = Supervisors(clock, timings, problem, self.nimbus, engine, self._tell)
+        self.supervisors = Supervisors(clock, timings, problem, self.nimbus, engine, self)
         self.nimbus.hears = self.supervisors
         self.deliver: Deliver = lambda _: None
         self._meters = Meters(problem, costs_of(problem)[0])
@@ -89,13 +89,30 @@ class VirtualStorm:
 
     def used(self) -> Used:
         """What nodes have used since the beginning."""
-        self._take()
+        self.count()
         used = self._meters.used
         return Used(used.cpu_s.copy(), used.link_bytes.copy())
 
+    def count(self) -> None:
+        """What was done until now was done where everything is now."""
+        for worker in self.supervisors.workers.values():
+            if worker.pid not in self._known:
+                self._meters.begin(worker.executors)
+            if worker.pid not in self._known or not worker.up:
+                self._known[worker.pid] = self._now_ms()
+        self.engine.until(self.clock.monotonic())
+        counted = self.engine.take()
+        self._meters.add(counted, self.supervisors.slots)
+        self._meters.stand([worker.slot for worker in self._up()], counted.length_s)
+
+    def tell(self, worker: Worker, *, last: bool = False) -> None:
+        """A worker tells of what its executors did; it may be the last time."""
+        self.count()
+        self._ship([self._line(worker, last=last)])
+
     def _probe(self) -> None:
         """Every worker that is up writes a record."""
-        self._take()
+        self.count()
         lines = [self._line(worker) for worker in self._up()]
         self._meters.next_interval()
         self._ship(lines)
@@ -103,24 +120,10 @@ class VirtualStorm:
     def _up(self) -> list[Worker]:
         return [worker for worker in self.supervisors.workers.values() if worker.up]
 
-    def _take(self) -> None:
-        for worker in self.supervisors.workers.values():
-            if worker.pid not in self._known:
-                self._known[worker.pid] = self._now_ms()
-                self._meters.begin(worker.executors)
-        self.engine.until(self.clock.monotonic())
-        counted = self.engine.take()
-        self._meters.add(counted, self.supervisors.slots)
-        self._meters.stand([worker.slot for worker in self._up()], counted.length_s)
-
     def _line(self, worker: Worker, *, last: bool = False) -> bytes:
         span_ms = self._known[worker.pid], self._now_ms()
         self._known[worker.pid] = span_ms[1]
         return encode(self._recording.record(worker, self.supervisors.slots, span_ms, last=last))
-
-    def _tell(self, worker: Worker, last: bool) -> None:  # as supervisors call it
-        self._take()
-        self._ship([self._line(worker, last=last)])
 
     def _ship(self, lines: Sequence[bytes]) -> None:
         if lines:

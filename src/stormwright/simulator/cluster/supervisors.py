@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
+from typing import Protocol
 
 import numpy as np
 
@@ -52,6 +52,16 @@ class Worker:
     seq: int = 0
 
 
+class Probes(Protocol):
+    """What counts for workers."""
+
+    def count(self) -> None:
+        """What was done until now was done where everything is now."""
+
+    def tell(self, worker: Worker, *, last: bool = False) -> None:
+        """A worker tells of what its executors did; it may be the last time."""
+
+
 class Supervisors:
     """All supervisors of a cluster.
 
@@ -65,8 +75,8 @@ class Supervisors:
         Tells what should run.
     engine
         Makes tuples flow.
-    tell
-        Is told of a worker before it gives up executors, and whether it ends then: what they did is still its own.
+    probes
+        Count what workers do, each time before anything of that changes.
 
     Attributes
     ----------
@@ -83,10 +93,10 @@ class Supervisors:
         problem: Problem,
         nimbus: VirtualNimbus,
         engine: Engine,
-        tell: Callable[[Worker, bool], None],
+        probes: Probes,
     ) -> None:
         self._clock, self._timings, self._problem = clock, timings, problem
-        self._nimbus, self._engine, self._tell = nimbus, engine, tell
+        self._nimbus, self._engine, self._probes = nimbus, engine, probes
         self.workers: dict[tuple[str, int], Worker] = {}
         self.slots = np.full(problem.num_executors, NOWHERE, np.int32)
         self._pids = count(1000)
@@ -125,6 +135,7 @@ class Supervisors:
 
     def kill(self, supervisor: str, port: int) -> None:
         """A worker dies, without another word; it is found dead and started again."""
+        self._probes.count()
         worker = self.workers.pop((supervisor, port), None)
         if worker is not None:
             self._leave(worker)
@@ -138,6 +149,7 @@ class Supervisors:
             self.assigned(supervisor)
             return
         self._down.add(supervisor)
+        self._probes.count()
         for place in [place for place in self.workers if place[0] == supervisor]:
             self._leave(self.workers.pop(place))
         self._clock.after(self._timings.supervisor_s, lambda: self._silent(supervisor))
@@ -169,9 +181,10 @@ class Supervisors:
         slot = self._problem.cluster.slot_index[supervisor, port]  # type: ignore[index]  # equal to a worker slot
         start_ms = round(self._clock.time() * 1000)
         worker = Worker(topology, supervisor, port, slot, np.array(executors, np.int32), next(self._pids), start_ms)
+        self._probes.count()
         for other in list(self.workers.values()):
             if other.up and np.any(np.isin(other.executors, executors) & (self.slots[other.executors] == other.slot)):
-                self._tell(other, False)
+                self._probes.tell(other)
         self.workers[supervisor, port] = worker
         self.slots[worker.executors] = slot
         self._engine.until(self._clock.monotonic())
@@ -191,7 +204,7 @@ class Supervisors:
         if self.workers.get((worker.supervisor, worker.port)) is not worker:
             return  # it has died before
         if worker.up:
-            self._tell(worker, True)
+            self._probes.tell(worker, last=True)
         del self.workers[worker.supervisor, worker.port]
         self._leave(worker)
         self.assigned(worker.supervisor)

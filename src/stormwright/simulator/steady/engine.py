@@ -99,6 +99,11 @@ class SteadyEngine:
         """The instant that was reached."""
         return self._now_s
 
+    @property
+    def lost(self) -> NDArray[np.int64]:
+        """Trees of every topology that have lost a tuple since the beginning, shape (T,)."""
+        return self._trees.lost
+
     def until(self, time_s: float) -> None:
         """Go on to an instant."""
         while self._now_s < time_s:
