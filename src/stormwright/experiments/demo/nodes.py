@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from stormwright.clock import WALL, Clock
-from stormwright.experiments.demo.cluster import DemoCluster
 from stormwright.experiments.demo.measure import Record
+from stormwright.experiments.demo.settings import DemoCluster
 from stormwright.link_speed import link_bits_per_s
 
 #: What is used to this share counts as full: of a quota, and of a link, a little is always lost.

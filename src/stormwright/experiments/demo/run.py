@@ -14,12 +14,11 @@ from stormwright.clock import WALL
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.tally import Tally
 from stormwright.defaults import STORMS_OWN
-from stormwright.experiments.demo.cluster import DemoCluster, Virtual
 from stormwright.experiments.demo.measure import compiler_share, longest_silence_s, measure
 from stormwright.experiments.demo.nodes import NodeMeter, with_worker_cores
 from stormwright.experiments.demo.promise import Promise, promise
 from stormwright.experiments.demo.result import DemoResult, Phase, Stretch, TopologyResult
-from stormwright.experiments.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings
+from stormwright.experiments.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoCluster, DemoSettings, Virtual
 from stormwright.experiments.demo.steps import finish, measured_problem, snapshot_of, submit
 from stormwright.experiments.demo.warmth import ran_s, wait_until_as_warm
 from stormwright.link_speed import link_bits_per_s

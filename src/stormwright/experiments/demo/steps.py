@@ -6,8 +6,7 @@ import logging
 
 from stormwright.controller.draining import Draining, drain
 from stormwright.errors import ClusterError
-from stormwright.experiments.demo.cluster import DemoCluster
-from stormwright.experiments.demo.settings import DemoSettings
+from stormwright.experiments.demo.settings import DemoCluster, DemoSettings
 from stormwright.model import Problem
 from stormwright.service.wiring import Service
 
