@@ -211,6 +211,7 @@ def _alike(problem: Problem, slots: IntArray, offered_tps: FloatArray) -> tuple[
     pace = Pace(
         np.where(runs, np.minimum(offered_tps, _BEGIN_TPS), 0.0),
         np.where(runs, _REACH_TPS, 0.0),
+        np.full(count, _STAY_S),
         Times(np.full(count, _STAY_S), np.full(count, _STAY_S**2)),
     )
     first = np.arange(count)[:, None] * _EXECUTORS

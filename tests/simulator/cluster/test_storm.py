@@ -48,6 +48,13 @@ def test_what_is_submitted_is_placed_started_and_reports(cluster: Running) -> No
     assert seqs == list(range(len(seqs)))
 
 
+def test_nimbus_knows_nothing_of_what_topologies_will_do(cluster: Running) -> None:
+    shown = cluster.bridge.snapshot()
+    assert shown is not None
+    assert (shown.load, shown.measured) == (None, None)
+    assert len(shown.current) == 2
+
+
 def test_its_records_hold_as_much_cpu_as_nodes_have(cluster: Running) -> None:
     before = cluster.storm.used()
     cluster.clock.sleep(20)

@@ -97,7 +97,9 @@ class VirtualNimbus:
         timings: Timings,
         delay: Delay,
     ) -> None:
-        self._clock, self._cluster, self._delay = clock, cluster, delay
+        self._clock, self._delay = clock, delay
+        # What topologies do is to be measured.
+        self._cluster = replace(cluster, topologies=(), current={}, load=None, measured=None)
         self.ask, self._fallback = ask, fallback
         self.entries: dict[str, Entry] = {}
         self.hears: Hears
@@ -199,7 +201,7 @@ class VirtualNimbus:
         nodes = self._alive_nodes()
         base = self._shown or self._cluster
         if base.topologies != topologies or base.supervisors != nodes:
-            base = replace(base, supervisors=nodes, topologies=topologies, current={}, load=None, measured=None)
+            base = replace(base, supervisors=nodes, topologies=topologies, current={})
         self._shown = base
         return base.with_current({topology: placed for topology, placed in current.items() if placed is not None})
 

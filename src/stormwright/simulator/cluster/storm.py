@@ -69,8 +69,7 @@ class VirtualStorm:
         timings = timings or Timings()
         self.clock, self.problem, self.engine = clock, problem, engine
         self._timings, self._delay = timings, delay or timings.delay
-        nodes = problem.with_nothing_running()
-        self.nimbus = VirtualNimbus(clock, nodes, nobody, fallback, timings, self._delay)
+        self.nimbus = VirtualNimbus(clock, problem, nobody, fallback, timings, self._delay)
         self.supervisors = Supervisors(clock, timings, problem, self.nimbus, engine, self)
         self.nimbus.hears = self.supervisors
         self.deliver: Deliver = lambda _: None

@@ -203,7 +203,7 @@ class SteadyEngine:
         begin = np.where(self._active, pace.begin_tps * np.maximum(1.0 - occupied, 0.0), 0.0)
         seconds = to_s - self._now_s
         self._now_s = to_s
-        self._done += self._trees.go_on(seconds, to_s, begin, pace.reach_tps, pace.latency.mean)
+        self._done += self._trees.go_on(seconds, to_s, begin, pace.reach_tps, pace.stay_s)
 
     def _change(self) -> None:
         """From now on other rates hold."""

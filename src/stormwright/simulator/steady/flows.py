@@ -25,10 +25,21 @@ _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
 class Pace(NamedTuple):
-    """What topologies come to: trees/s that they begin, and could complete; how long each takes; shape (T,)."""
+    """What topologies come to, shape (T,) each.
+
+    Parameters
+    ----------
+    begin_tps, reach_tps
+        Trees/s that they begin, and could complete.
+    stay_s
+        How long each is among those that may be pending.
+    latency
+        Complete latency, as Storm measures it.
+    """
 
     begin_tps: FloatArray
     reach_tps: FloatArray
+    stay_s: FloatArray
     latency: Times
 
 
@@ -91,12 +102,13 @@ class Steadily:
         begin = np.where(np.isfinite(begin), begin, reach)
         full = limited & (begin >= reach) & (reach > 0)
         placed, state = self._state(placed, np.minimum(begin, _NEARLY * reach))
-        latency = state.given.ways.latency
+        given, pending = state.given.ways, state.pending.ways
         # Little's law: so long as many as may be are pending, that is how long each is.
-        stay = np.divide(most, reach, out=latency.mean.copy(), where=full)
-        varies = np.divide(stay, latency.mean, out=np.ones_like(stay), where=latency.mean > 0)
-        pace = Pace(begin, reach, Times(stay, latency.variance * varies**2))
-        return pace, self._share(placed, state, full)
+        stay = np.divide(most, reach, out=given.cycle.mean.copy(), where=full)
+        factor = np.divide(stay, pending.cycle.mean, out=np.ones_like(stay), where=full & (pending.cycle.mean > 0))
+        mean = np.where(full, pending.latency.mean * factor, given.latency.mean)
+        variance = np.where(full, pending.latency.variance * factor**2, given.latency.variance)
+        return Pace(begin, reach, stay, Times(mean, variance)), self._share(placed, state, full)
 
     def _state(self, placed: Placed, rate_tps: FloatArray) -> tuple[Placed, Steady]:
         weights = self._weights * self.profile.rate_tps

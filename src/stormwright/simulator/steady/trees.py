@@ -59,7 +59,7 @@ class Trees:
         return self._pending
 
     def go_on(
-        self, seconds: float, now_s: float, begin_tps: FloatArray, reach_tps: FloatArray, latency_s: FloatArray
+        self, seconds: float, now_s: float, begin_tps: FloatArray, reach_tps: FloatArray, stay_s: FloatArray
     ) -> FloatArray:
         """Let time pass; how many trees were completed, shape (T,).
 
@@ -69,11 +69,11 @@ class Trees:
             How long, and what time it is then.
         begin_tps, reach_tps
             Trees/s that are begun, and that could be completed, shape (T,).
-        latency_s
+        stay_s
             How long each takes where nothing queues up, shape (T,).
         """
         begun = begin_tps * seconds
-        after = _after(seconds, self._pending, begin_tps, reach_tps, np.maximum(latency_s, _SHORTEST_S))
+        after = _after(seconds, self._pending, begin_tps, reach_tps, np.maximum(stay_s, _SHORTEST_S))
         done = np.maximum(self._pending + begun - after, 0.0)
         self._pending = self._pending + begun - done
         self._begun += begun[self._topology] * self._share
