@@ -11,8 +11,9 @@ from stormwright.model import Problem, Topology
 from stormwright.perflog.records import encode
 from stormwright.predict.fit.file import costs_of
 from stormwright.simulator.cluster.clock import VirtualClock
+from stormwright.simulator.cluster.kept import Ask
 from stormwright.simulator.cluster.meters import Meters, Used
-from stormwright.simulator.cluster.nimbus import Ask, VirtualNimbus
+from stormwright.simulator.cluster.nimbus import VirtualNimbus
 from stormwright.simulator.cluster.records import Recording
 from stormwright.simulator.cluster.supervisors import Supervisors, Worker
 from stormwright.simulator.cluster.timings import RECORD, Delay, Timings

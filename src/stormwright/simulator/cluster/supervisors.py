@@ -11,7 +11,8 @@ import numpy as np
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 from stormwright.simulator.cluster.clock import VirtualClock
-from stormwright.simulator.cluster.nimbus import ACTIVE, Entry, VirtualNimbus
+from stormwright.simulator.cluster.kept import ACTIVE, Entry
+from stormwright.simulator.cluster.nimbus import VirtualNimbus
 from stormwright.simulator.cluster.timings import Timings
 from stormwright.simulator.engine import NOWHERE, Engine
 
