@@ -9,7 +9,7 @@ from math import inf
 import numpy as np
 
 from stormwright.errors import Fault, InputError
-from stormwright.experiments.demo.topologies import Submission
+from stormwright.experiments.demo.topologies import TOPOLOGIES, Submission
 from stormwright.model import Component, Grouping, Topology, TopologyLoad, default_executor_runs
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.model.conf.requests import ACKER
@@ -95,7 +95,7 @@ def simulated(submissions: list[Submission]) -> list[Simulated]:
 def _simulated(number: int, submission: Submission, faults: list[Fault]) -> Simulated | None:
     path, parts = f"--topology[{number}]", PARTS.get(submission.main_class)
     if parts is None:
-        kinds = ", ".join(sorted({name.rsplit(".", 1)[1] for name in PARTS}))
+        kinds = ", ".join(kind for kind, main_class in TOPOLOGIES.items() if main_class in PARTS)
         faults.append(Fault(f"{submission.name} cannot be simulated; there are {kinds}", path))
         return None
     known = _DEFAULTS | {part.argument: part.executors for part in parts}
