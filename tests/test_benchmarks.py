@@ -16,6 +16,7 @@ CASES = Path(__file__).parent / "cases"
 #: Benchmark → options with which it is done within some twenty seconds.
 SMALL = {
     "coarsening": "--executors 1000 --within 0.8 --budgets 0.2 --seeds 1",
+    "exploration": "--worlds 0 --minutes 0.05",
     "flow_placement": "--topologies 4 --seconds 0.2 --no-storm",
     "optimizer_bound": f"--cases {CASES} --search 0.1 --seconds 0.3",
     "optimizer_comparison": f"--cases {CASES} --budgets 0.05",
