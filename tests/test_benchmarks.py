@@ -17,6 +17,7 @@ CASES = Path(__file__).parent / "cases"
 SMALL = {
     "advice": "--cases 1 --loops 0",
     "coarsening": "--executors 1000 --within 0.8 --budgets 0.2 --seeds 1",
+    "exploration": "--worlds 0 --minutes 0.05",
     "flow_placement": "--topologies 4 --seconds 0.2 --no-storm",
     "optimizer_bound": f"--cases {CASES} --search 0.1 --seconds 0.3",
     "optimizer_comparison": f"--cases {CASES} --budgets 0.05",

@@ -61,6 +61,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where report.html and result.json go.",
 )
+@click.option(
+    "--simulated",
+    is_flag=True,
+    help="On a virtual cluster in virtual time: needs no Storm, and measures nothing of it. Topologies: word-count and "
+    "exclamation.",
+)
 @options.as_json("Print the result as JSON; progress goes to standard error.")
 @click.pass_context
 def command(
@@ -76,6 +82,7 @@ def command(
     warm_up_s: float,
     measure_s: float,
     output: Path,
+    simulated: bool,
     as_json: bool,
 ) -> None:
     """Boot a real Storm cluster, run topologies under Even, decide, move them safely, and show what was gained.
@@ -88,6 +95,7 @@ def command(
     from stormwright.experiments.demo.report import write_html
     from stormwright.experiments.demo.run import fair_cluster, run_demo
     from stormwright.experiments.demo.topologies import parse_submissions
+    from stormwright.experiments.simulated.demo import run_simulated, virtual_cluster
     from stormwright.formats.files.json_files import write_bytes
     from stormwright.schedulers.anew.anew import why_nothing_moves
 
@@ -102,7 +110,7 @@ def command(
         if why := why_nothing_moves(scheduler_name, scheduler):
             tell(why)
         settings = DemoSettings(
-            cluster=fair_cluster(nodes, slots, link, cores_per_node),
+            cluster=(virtual_cluster if simulated else fair_cluster)(nodes, slots, link, cores_per_node),
             submissions=parse_submissions(list(specs or ("word-count", "word-count"))),
             scheduler=scheduler,
             scheduler_name=scheduler_name,
@@ -110,7 +118,7 @@ def command(
             measure_s=measure_s,
         )
         tell(demo_table.network_line(settings))
-        result = run_demo(settings)
+        result = run_simulated(settings) if simulated else run_demo(settings)
     output.mkdir(parents=True, exist_ok=True)
     document = demo_table.as_dict(result)
     write_bytes(output / "result.json", f"{json.dumps(document, indent=1)}\n".encode())
@@ -142,5 +150,6 @@ def _print(result: DemoResult, scheduler_name: str, progress: Console) -> None:
         ratio = f"[green]{row.ratio}[/green]" if row.better else row.ratio
         table.add_row(escape(printable(row.label)), row.before, row.after, ratio)
     progress.print(table)
-    for line in (*demo_table.limits(result), *demo_table.counts(result)):
+    simulated = [result.simulated] if result.simulated else []
+    for line in (*demo_table.limits(result), *demo_table.counts(result), *simulated):
         progress.print(escape(printable(line)), soft_wrap=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -13,7 +13,7 @@ from typing import Self
 from stormwright.client.shapes import Mode, ModesChange
 from stormwright.controller.aims.refused import Refused
 from stormwright.controller.guarding.holding import Hold
-from stormwright.controller.move import Mover
+from stormwright.controller.move import Mover, Nimbus
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
@@ -91,8 +91,8 @@ class Service:
         What it is told, with the scheduler for topologies that have no slot.
     scheduler, scheduler_name
         Decides about placements, and what it is called in Storm's UI and the history.
-    gateway_command
-        Argument vector that starts the Nimbus gateway.
+    gateway
+        Argument vector that starts the Nimbus gateway, or Nimbus itself.
     scheduler_for
         Goal of a plan → who decides about it; by default `scheduler`, whatever the goal.
     trials
@@ -104,7 +104,7 @@ class Service:
         settings: ServiceSettings,
         scheduler: Scheduler,
         scheduler_name: str,
-        gateway_command: list[str],
+        gateway: list[str] | AbstractContextManager[Nimbus],
         scheduler_for: Callable[[str], Scheduler] | None = None,
         trials: Trials | None = None,
     ) -> None:
@@ -154,7 +154,7 @@ class Service:
         self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, dealing, clock)
         self.intake = Intake(landing, self.tally, history, self._calibrating, slow.count)
         self._http = self._server(trials)
-        self._gateway_command = gateway_command
+        self._gateway = gateway
         self._closing = ExitStack()
 
     def __enter__(self) -> Self:
@@ -169,7 +169,8 @@ class Service:
             starting.enter_context(self._notifier)
             starting.enter_context(self._http)
             starting.enter_context(self._known)
-            self.nimbus = starting.enter_context(NimbusGateway(self._gateway_command))
+            gateway = NimbusGateway(self._gateway) if isinstance(self._gateway, list) else self._gateway
+            self.nimbus = starting.enter_context(gateway)
             self.nimbus.cluster()  # says at once if Nimbus cannot be reached
             self._resume()
             starting.enter_context(self.stream)

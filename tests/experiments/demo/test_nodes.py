@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from stormwright.experiments.demo import nodes
 from stormwright.experiments.demo.nodes import NodeMeter, NodeUse, fullest, with_worker_cores
 from stormwright.storm.local import LinkBytes, NodeCpu
 from tests.controller.builders import record
@@ -27,16 +26,16 @@ class Cluster:
         return next(self._link)
 
 
-@pytest.fixture(autouse=True)
-def clock(monkeypatch):
+@pytest.fixture
+def clock():
     ticks = iter([100.0, 110.0])
-    monkeypatch.setattr(nodes, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    return SimpleNamespace(monotonic=lambda: next(ticks))
 
 
-def test_cores_and_links():
+def test_cores_and_links(clock):
     cpu = [{"node1": NodeCpu(5.0, 0.4, 100, 50)}, {"node1": NodeCpu(8.0, 0.4, 600, 175)}]
     link = [{"node1": LinkBytes(1_000_000, 0)}, {"node1": LinkBytes(6_000_000, 2_500_000)}]
-    (used,) = NodeMeter(Cluster(cpu, link)).use().values()
+    (used,) = NodeMeter(Cluster(cpu, link), clock).use().values()
     assert used.as_dict() == pytest.approx(
         {
             "cores": 0.3,
@@ -51,8 +50,8 @@ def test_cores_and_links():
     assert used.link_shares == pytest.approx((0.8, 0.4))
 
 
-def test_nodes_without_limits_and_links():
-    (used,) = NodeMeter(Cluster([{}, {}], [{}, {}])).use().values()
+def test_nodes_without_limits_and_links(clock):
+    (used,) = NodeMeter(Cluster([{}, {}], [{}, {}]), clock).use().values()
     assert used == NodeUse(None, None, None, None, None, 5.0)
     assert (used.cpu_share, used.link_shares) == (None, (None, None))
     assert fullest({"node1": used}) is None

@@ -7,16 +7,15 @@ from types import SimpleNamespace
 import pytest
 
 from stormwright.errors import ClusterError
-from stormwright.experiments.demo import steps
 from stormwright.experiments.demo.steps import LAST_LOAD_S, WHOLLY_S, measured_problem
 
 
 class Measuring:
     """A service that measures a load of 15 s, and tells it so many seconds later."""
 
-    def __init__(self, monkeypatch, lag_s: float, every_s: float) -> None:
+    def __init__(self, lag_s: float, every_s: float) -> None:
         self.now_s, self.lag_s, self.every_s = 0.0, lag_s, every_s
-        monkeypatch.setattr(steps, "time", SimpleNamespace(monotonic=lambda: self.now_s, sleep=self.sleep))
+        self.settings = SimpleNamespace(clock=SimpleNamespace(monotonic=lambda: self.now_s, sleep=self.sleep))
         self.stream = SimpleNamespace(progress=lambda: {"error": None, "batch_ms": 77_195})
 
     def sleep(self, seconds: float) -> None:
@@ -28,21 +27,21 @@ class Measuring:
         return SimpleNamespace(load=load if self.now_s > self.lag_s else None)
 
 
-def test_nothing_from_before_is_in_it(monkeypatch):
-    service = Measuring(monkeypatch, lag_s=5.0, every_s=5.0)
+def test_nothing_from_before_is_in_it():
+    service = Measuring(lag_s=5.0, every_s=5.0)
     assert measured_problem(service, since_ms=0).load.start_ms == 0
     assert service.now_s == pytest.approx(20.0, abs=1)
 
 
-def test_on_a_busy_machine_one_that_began_before_has_to_do(monkeypatch):
-    service = Measuring(monkeypatch, lag_s=40.0, every_s=10.0)
+def test_on_a_busy_machine_one_that_began_before_has_to_do():
+    service = Measuring(lag_s=40.0, every_s=10.0)
     load = measured_problem(service, since_ms=0).load
     assert load.start_ms < 0 < load.end_ms
     assert service.now_s == pytest.approx(max(50.0, WHOLLY_S), abs=1)
 
 
-def test_a_pipeline_that_does_not_keep_up_is_told(monkeypatch):
-    service = Measuring(monkeypatch, lag_s=1000.0, every_s=5.0)
+def test_a_pipeline_that_does_not_keep_up_is_told():
+    service = Measuring(lag_s=1000.0, every_s=5.0)
     with pytest.raises(ClusterError, match=r"no load within 180 s: its last batch took 77 s: is the machine"):
         measured_problem(service, since_ms=0)
     assert service.now_s == pytest.approx(LAST_LOAD_S, abs=1)

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from stormwright.experiments.demo import warmth
 from stormwright.experiments.demo.measure import compiler_share, measure
 from stormwright.experiments.demo.warmth import ran_s, wait_until_as_warm
 from stormwright.model import WorkerSlot
@@ -43,10 +42,9 @@ def test_the_part_of_compilers_is_of_the_workers_cpu():
 class Hearing:
     """Time goes by while it is slept through; a worker reports every second, and compiles less and less."""
 
-    def __init__(self, monkeypatch, began_s: float, cool_at_s: float) -> None:
+    def __init__(self, began_s: float, cool_at_s: float) -> None:
         self.now_s, self.began_s, self.cool_at_s = 100.0, began_s, cool_at_s
-        clock = SimpleNamespace(monotonic=lambda: self.now_s, time=lambda: self.now_s, sleep=self.sleep)
-        monkeypatch.setattr(warmth, "time", clock)
+        self.clock = SimpleNamespace(monotonic=lambda: self.now_s, time=lambda: self.now_s, sleep=self.sleep)
 
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
@@ -61,22 +59,22 @@ class Hearing:
 ONE = {"t": (WorkerSlot("n0", 6700),)}
 
 
-def test_it_is_waited_until_workers_have_run_for_as_long(monkeypatch):
-    heard = Hearing(monkeypatch, began_s=90.0, cool_at_s=0)
+def test_it_is_waited_until_workers_have_run_for_as_long():
+    heard = Hearing(began_s=90.0, cool_at_s=0)
     wait_until_as_warm(heard, ONE, 30.0, None, 60.0)
     assert heard.now_s == pytest.approx(120.0, abs=1.0)
 
 
-def test_and_until_they_compile_no_more_than_before(monkeypatch):
-    heard = Hearing(monkeypatch, began_s=90.0, cool_at_s=130)
+def test_and_until_they_compile_no_more_than_before():
+    heard = Hearing(began_s=90.0, cool_at_s=130)
     wait_until_as_warm(heard, ONE, 30.0, 0.1, 60.0)
     assert 138 <= heard.now_s <= 142, "when what is looked at back then is all cool"
 
 
-def test_but_not_for_ever(monkeypatch):
-    heard = Hearing(monkeypatch, began_s=90.0, cool_at_s=10_000)
+def test_but_not_for_ever():
+    heard = Hearing(began_s=90.0, cool_at_s=10_000)
     wait_until_as_warm(heard, ONE, 30.0, 0.1, 20.0)
     assert heard.now_s == pytest.approx(140.0, abs=2.0)
-    silent = Hearing(monkeypatch, began_s=10_000.0, cool_at_s=0)
+    silent = Hearing(began_s=10_000.0, cool_at_s=0)
     wait_until_as_warm(silent, ONE, 30.0, 0.1, 20.0)
     assert silent.now_s == pytest.approx(150.0, abs=2.0)

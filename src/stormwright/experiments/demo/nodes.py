@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
+from stormwright.clock import WALL, Clock
 from stormwright.experiments.demo.measure import Record
+from stormwright.experiments.demo.settings import DemoCluster
 from stormwright.link_speed import link_bits_per_s
-from stormwright.storm.local import RunningCluster
 
 #: What is used to this share counts as full: of a quota, and of a link, a little is always lost.
 FULL = 0.9
@@ -60,15 +60,15 @@ class NodeUse:
 class NodeMeter:
     """Measures the nodes of a cluster from its making on."""
 
-    def __init__(self, cluster: RunningCluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: DemoCluster, clock: Clock = WALL) -> None:
+        self._cluster, self._clock = cluster, clock
         self._cpu, self._bytes = cluster.node_cpu(), cluster.net_bytes()
-        self._begun = time.monotonic()
+        self._begun = self._clock.monotonic()
 
     def use(self) -> Mapping[str, NodeUse]:
         """What each node used since then, by its name."""
         cpu, link = self._cluster.node_cpu(), self._cluster.net_bytes()
-        seconds = time.monotonic() - self._begun
+        seconds = self._clock.monotonic() - self._begun
         speed = self._cluster.plan.link
         used: dict[str, NodeUse] = {}
         for node in (each.name for each in self._cluster.plan.nodes):

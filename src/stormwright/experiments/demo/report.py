@@ -70,8 +70,9 @@ def write_html(result: DemoResult, settings: DemoSettings, path: Path) -> None:
     write_report(
         path,
         "demo.html.j2",
-        title="Placement before and after",
-        lead=f"{result.decision.reason}. {network_line(settings)}. Nodes are {result.network}.",
+        title="Placement before and after" + (", simulated" if result.simulated else ""),
+        lead=f"{result.decision.reason}. {network_line(settings)}. Nodes are {result.network}."
+        + (f" {result.simulated}." if result.simulated else ""),
         tiles=sums(result),
         phases=[
             {"name": phase.scheduler, "fullest": fullest(phase.stretch.nodes), "limits": _limits(result, phase)}

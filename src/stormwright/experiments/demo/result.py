@@ -82,7 +82,10 @@ class Phase:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """Everything the table and the report show; `problem_before` has the load that was measured before the move."""
+    """Everything the table and the report show; `problem_before` has the load that was measured before the move.
+
+    `simulated` says how figures came about where nothing ran; it is empty where it did.
+    """
 
     topologies: Sequence[TopologyResult]
     decision: Decision
@@ -95,6 +98,7 @@ class DemoResult:
     end_ms: float
     network: str
     pipeline: Progress | None = None
+    simulated: str = ""
 
     @property
     def lost(self) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import socket
 import tempfile
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from stormwright.clock import WALL
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.tally import Tally
 from stormwright.defaults import STORMS_OWN
@@ -18,18 +18,18 @@ from stormwright.experiments.demo.measure import compiler_share, longest_silence
 from stormwright.experiments.demo.nodes import NodeMeter, with_worker_cores
 from stormwright.experiments.demo.promise import Promise, promise
 from stormwright.experiments.demo.result import DemoResult, Phase, Stretch, TopologyResult
-from stormwright.experiments.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings
+from stormwright.experiments.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoCluster, DemoSettings, Virtual
 from stormwright.experiments.demo.steps import finish, measured_problem, snapshot_of, submit
 from stormwright.experiments.demo.warmth import ran_s, wait_until_as_warm
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
+from stormwright.pipeline.settings import StreamSettings
 from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
 from stormwright.storm.local import (
     LocalCluster,
     LocalClusterConfig,
-    RunningCluster,
     fitting_cores,
     why_no_cpu_limits,
 )
@@ -38,6 +38,9 @@ log = logging.getLogger(__name__)
 
 #: With fewer, JVMs take minutes to start.
 _LEAST_CORES = 0.25
+
+#: Seconds between two batches of the pipeline where the cluster is virtual.
+_VIRTUAL_TRIGGER_S = 0.2
 
 #: JVMs start slowly on little CPU, several at once on one node more so.
 LIMITS = MoveLimits(swap_s=180.0)
@@ -99,8 +102,19 @@ def run_demo(settings: DemoSettings) -> DemoResult:
         return run_demo_on(cluster, settings)
 
 
-def run_demo_on(cluster: RunningCluster, settings: DemoSettings) -> DemoResult:
-    """Run the demonstration on a cluster that is up; it raises what `run_demo` raises."""
+def run_demo_on(cluster: DemoCluster, settings: DemoSettings, virtual: Virtual | None = None) -> DemoResult:
+    """Run the demonstration on a cluster that is up; it raises what `run_demo` raises.
+
+    Parameters
+    ----------
+    cluster
+        Where everything runs.
+    settings
+        Its size and length.
+    virtual
+        The same where it is a virtual one.
+    """
+    clock = virtual.clock if virtual else WALL
     with tempfile.TemporaryDirectory(prefix="stormwright-demo-") as state:
         service_settings = ServiceSettings(
             Path(state),
@@ -110,23 +124,30 @@ def run_demo_on(cluster: RunningCluster, settings: DemoSettings) -> DemoResult:
             objective=settings.objective,
             limits=LIMITS,
             mode="auto",
+            # Virtual seconds are short: the pipeline is not to wait between two batches.
+            stream=StreamSettings(trigger_s=_VIRTUAL_TRIGGER_S) if virtual else StreamSettings(),
+            clock=clock,
         )
         gateway = cluster.gateway_command()
         with Service(service_settings, settings.scheduler, settings.scheduler_name, gateway) as service:
-            return _run(settings, cluster, service)
+            if virtual:
+                virtual.connect(service)
+            result = _run(settings, cluster, service)
+        return replace(result, simulated=virtual.told) if virtual else result
 
 
-def _run(settings: DemoSettings, cluster: RunningCluster, service: Service) -> DemoResult:
-    start_ms = _now_ms()
+def _run(settings: DemoSettings, cluster: DemoCluster, service: Service) -> DemoResult:
+    clock = service.settings.clock
+    start_ms = clock.time() * 1000
     ids = submit(settings, cluster, service)
     log.info("before, under %s: warming up for %g s", STORMS_OWN, settings.warm_up_s)
-    time.sleep(settings.warm_up_s)
+    clock.sleep(settings.warm_up_s)
     before = _measured(f"before, under {STORMS_OWN}", settings, cluster, service, ids.values())
     problem = as_people_call_it(measured_problem(service, since_ms=before.start_ms), cluster)
     log.info("deciding with %s", settings.scheduler_name)
     decision = service.look(TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=5), settings.adapts)
     log.info(decision.reason)
-    moving_ms = _now_ms()
+    moving_ms = clock.time() * 1000
     moves = service.act(decision)
     log.info("after, under %s: waiting until the workers are as warm as they were", settings.scheduler_name)
     inside = [r for r in service.tally.records() if before.start_ms <= r["start_ms"] < before.end_ms]
@@ -135,7 +156,7 @@ def _run(settings: DemoSettings, cluster: RunningCluster, service: Service) -> D
     slots = {**_slots(service, ids.values()), **arrived}
     wait_until_as_warm(service.tally, slots, before.ran_s, compiler_share(inside), settings.warm_up_s)
     after = _measured(f"after, under {settings.scheduler_name}", settings, cluster, service, ids.values())
-    end_ms = _now_ms()
+    end_ms = clock.time() * 1000
     placement = dict(snapshot_of(service).current)
     finish(service, list(ids))
     moving = around_move(moving_ms, after.span_ms, settings.warm_up_s)
@@ -155,14 +176,15 @@ def _run(settings: DemoSettings, cluster: RunningCluster, service: Service) -> D
 
 
 def _measured(
-    phase: str, settings: DemoSettings, cluster: RunningCluster, service: Service, ids: Collection[str]
+    phase: str, settings: DemoSettings, cluster: DemoCluster, service: Service, ids: Collection[str]
 ) -> Stretch:
     """Let everything run for a while, and count."""
     log.info("%s: measuring for %g s", phase, settings.measure_s)
-    start_ms, meter = _now_ms(), NodeMeter(cluster)
+    clock = service.settings.clock
+    start_ms, meter = clock.time() * 1000, NodeMeter(cluster, clock)
     ran = ran_s(service.tally.records(), _slots(service, ids), start_ms)
-    time.sleep(settings.measure_s)
-    end_ms, used = _now_ms(), meter.use()
+    clock.sleep(settings.measure_s)
+    end_ms, used = clock.time() * 1000, meter.use()
     hosts = {node.name: node.address for node in cluster.plan.nodes}
     nodes = with_worker_cores(used, hosts, service.tally.records(), start_ms, end_ms)
     return Stretch(start_ms, end_ms, ran, nodes)
@@ -174,7 +196,7 @@ def _slots(service: Service, ids: Collection[str]) -> Mapping[str, tuple[WorkerS
     return {topology: placed.slots for topology, placed in current.items() if topology in ids}
 
 
-def as_people_call_it(problem: Problem, cluster: RunningCluster) -> Problem:
+def as_people_call_it(problem: Problem, cluster: DemoCluster) -> Problem:
     """The problem with the nodes' names in place of their addresses, and the speed of their links."""
     names = {node.address: node.name for node in cluster.plan.nodes}
     speed = link_bits_per_s(cluster.plan.link) if cluster.plan.link else None
@@ -219,7 +241,3 @@ def around_move(moving_ms: float, after: tuple[float, float], warm_up_s: float) 
         How long a topology takes until it runs as before.
     """
     return moving_ms, min(after[0] + warm_up_s * 1000, after[1])
-
-
-def _now_ms() -> float:
-    return time.time() * 1000

@@ -1,9 +1,11 @@
-"""Size and length of a demonstration."""
+"""Size and length of a demonstration, and what it needs of a cluster, real or virtual."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stormwright.controller.aims.outlook import OBJECTIVES, THROUGHPUT, TRAFFIC
 from stormwright.experiments.demo.topologies import Submission
@@ -11,6 +13,13 @@ from stormwright.schedulers import Scheduler
 from stormwright.schedulers.anew.anew import Anew
 from stormwright.schedulers.kit.triggers import ONLINE, Adaptation
 from stormwright.storm.local import LocalClusterConfig
+
+if TYPE_CHECKING:
+    from stormwright.clock import Clock
+    from stormwright.controller.move import Nimbus
+    from stormwright.service.wiring import Service
+    from stormwright.storm.local.cpu import NodeCpu
+    from stormwright.storm.local.running import LinkBytes
 
 #: Cores of each node of the demonstration: as few as leave JVMs room to start within a minute, so that the service and
 #: Spark have the rest of a small machine, and figures are alike on larger ones.
@@ -45,3 +54,65 @@ class DemoSettings:
         if chosen == "auto":
             return THROUGHPUT
         return chosen if chosen in OBJECTIVES else TRAFFIC
+
+
+class DemoNode(Protocol):
+    """A node: its name, and the host that its workers report."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def address(self) -> str: ...
+
+
+class DemoPlan(Protocol):
+    """Nodes, and the rate limit of each one's link; None where there is none."""
+
+    @property
+    def nodes(self) -> Sequence[DemoNode]: ...
+
+    @property
+    def link(self) -> str | None: ...
+
+
+class DemoCluster(Protocol):
+    """A cluster that is up, as `stormwright.storm.local.RunningCluster` is one."""
+
+    @property
+    def plan(self) -> DemoPlan: ...
+
+    @property
+    def service_host(self) -> str: ...
+
+    @property
+    def service_port(self) -> int: ...
+
+    @property
+    def service_url(self) -> str: ...
+
+    def gateway_command(self) -> list[str] | AbstractContextManager[Nimbus]: ...
+
+    def run_topology(
+        self, class_name: str, args: Sequence[str] = (), conf: Mapping[str, Any] | None = None
+    ) -> None: ...
+
+    def node_cpu(self) -> Mapping[str, NodeCpu]: ...
+
+    def net_bytes(self) -> Mapping[str, LinkBytes]: ...
+
+    def describe_network(self) -> str: ...
+
+
+class Virtual(Protocol):
+    """What a virtual cluster has besides."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def told(self) -> str:
+        """How its figures come about, in a sentence for who reads them."""
+
+    def connect(self, service: Service) -> None:
+        """Let Nimbus ask a service, and workers report to it."""

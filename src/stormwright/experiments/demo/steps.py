@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import time
 
 from stormwright.controller.draining import Draining, drain
 from stormwright.errors import ClusterError
-from stormwright.experiments.demo.settings import DemoSettings
+from stormwright.experiments.demo.settings import DemoCluster, DemoSettings
 from stormwright.model import Problem
 from stormwright.service.wiring import Service
-from stormwright.storm.local import RunningCluster
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +22,7 @@ LAST_LOAD_S, WHOLLY_S = 180.0, 45.0
 LAST_DRAIN_S = 75.0
 
 
-def submit(settings: DemoSettings, cluster: RunningCluster, service: Service) -> dict[str, str]:
+def submit(settings: DemoSettings, cluster: DemoCluster, service: Service) -> dict[str, str]:
     """Submit the topologies; their names → ids, once every executor reports."""
     for submission in settings.submissions:
         log.info("submitting %s", submission.name)
@@ -34,8 +32,9 @@ def submit(settings: DemoSettings, cluster: RunningCluster, service: Service) ->
         }
         cluster.run_topology(submission.main_class, submission.arguments(), conf)
     wanted = {submission.name for submission in settings.submissions}
-    deadline = time.monotonic() + FIRST_REPORT_S
-    while time.monotonic() < deadline:
+    clock = service.settings.clock
+    deadline = clock.monotonic() + FIRST_REPORT_S
+    while clock.monotonic() < deadline:
         snapshot = service.bridge.snapshot()
         running = [t for t in snapshot.topologies if t.name in wanted and _reports(service, t.id)] if snapshot else []
         if len(running) == len(wanted):
@@ -62,14 +61,15 @@ def measured_problem(service: Service, since_ms: float) -> Problem:
     ClusterError
         There is none within `LAST_LOAD_S` seconds.
     """
-    begin = time.monotonic()
-    while (waited_s := time.monotonic() - begin) < LAST_LOAD_S:
+    clock = service.settings.clock
+    begin = clock.monotonic()
+    while (waited_s := clock.monotonic() - begin) < LAST_LOAD_S:
         problem = service.problem()
         if problem is not None and problem.load is not None:
             wholly, partly = problem.load.start_ms >= since_ms, problem.load.end_ms > since_ms
             if wholly or (partly and waited_s > WHOLLY_S):
                 return problem
-        time.sleep(0.5)
+        clock.sleep(0.5)
     progress = service.stream.progress()
     why = (
         progress["error"] or f"its last batch took {(progress['batch_ms'] or 0) / 1000:.0f} s: is the machine too busy?"

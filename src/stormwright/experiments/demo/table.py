@@ -135,6 +135,7 @@ def as_dict(result: DemoResult) -> dict[str, Any]:
     return {
         "scheduler_reason": result.decision.reason,
         "network": result.network,
+        "simulated": result.simulated or None,
         "throughput_ratio": result.throughput_ratio,
         "improved": result.improved,
         "lost": result.lost,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from stormwright.controller.tally import Tally
@@ -50,7 +49,7 @@ def wait_until_as_warm(
     Parameters
     ----------
     tally
-        Hears all records.
+        Hears all records; it has the clock of the cluster.
     slots
         Topology id → where its workers are.
     wanted_s
@@ -60,17 +59,18 @@ def wait_until_as_warm(
     longest_s
         Seconds after which that is no longer waited for.
     """
-    deadline = time.monotonic() + wanted_s + longest_s
-    while time.monotonic() < deadline:
-        now_ms, records = time.time() * 1000, tally.records()
+    clock = tally.clock
+    deadline = clock.monotonic() + wanted_s + longest_s
+    while clock.monotonic() < deadline:
+        now_ms, records = clock.time() * 1000, tally.records()
         left_s = wanted_s - ran_s(records, slots, now_ms)
         if left_s <= 0:
             break
-        time.sleep(min(left_s, 1.0))
-    deadline = time.monotonic() + longest_s
-    while share is not None and time.monotonic() < deadline:
-        now_ms = time.time() * 1000
+        clock.sleep(min(left_s, 1.0))
+    deadline = clock.monotonic() + longest_s
+    while share is not None and clock.monotonic() < deadline:
+        now_ms = clock.time() * 1000
         lately = compiler_share(r for r in tally.records() if r["start_ms"] >= now_ms - LATELY_S * 1000)
         if lately is None or lately <= share + TOLERANCE:
             return
-        time.sleep(1.0)
+        clock.sleep(1.0)

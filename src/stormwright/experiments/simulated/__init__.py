@@ -1,0 +1,1 @@
+"""What runs on a real cluster elsewhere, on a virtual one."""

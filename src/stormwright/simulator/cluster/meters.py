@@ -1,0 +1,152 @@
+"""What an engine has counted and no probe has told yet."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.model import Problem
+from stormwright.model.arrays import IndexArray
+from stormwright.model.conf.requests import ACKER
+from stormwright.perflog.schema import LATENCY_EDGES_MS
+from stormwright.predict.costs import Costs
+from stormwright.simulator.engine import NOWHERE, Counted
+
+#: Bytes of a tuple where no load tells.
+_TUPLE_BYTES = 40.0
+
+
+class Used(NamedTuple):
+    """What nodes have used: CPU time, shape (N,), and bytes over their links, out and in, shape (2, N)."""
+
+    cpu_s: NDArray[np.float64]
+    link_bytes: NDArray[np.float64]
+
+
+class Meters:
+    """What has been counted and not told yet; and what spouts have pending since their workers started.
+
+    Parameters
+    ----------
+    problem
+        Numbers executors, slots and nodes, and tells how large tuples are.
+    costs
+        Of messages: the threads that carry them belong to no executor.
+
+    Attributes
+    ----------
+    counts
+        Name of a count → that of every executor, shape (E,).
+    pending, queue
+        Trees, and how full queues are, shape (E,).
+    latency
+        By topology and bucket, shape (T, 66).
+    messaging_ns
+        CPU time of the threads that carry messages, by slot, shape (S,).
+    link_bytes
+        Over every node's link, out and in, shape (2, N).
+    spout
+        Whether an executor is one's, shape (E,).
+    used
+        What nodes have used since the beginning.
+    worker_cores
+        What a worker takes by being there.
+    """
+
+    def __init__(self, problem: Problem, costs: Costs) -> None:
+        self._costs, self._node, self.worker_cores = costs, problem.slot_node, costs.worker_cores
+        executors = problem.num_executors
+        names = ("received", "emitted", "acked", "failed", "cpu_ns", "execute_ns", "trees")
+        self.counts = {name: np.zeros(executors, np.int64) for name in names}
+        self.pending, self.queue = np.zeros(executors, np.int64), np.zeros(executors)
+        self.latency = np.zeros((len(problem.topologies), len(LATENCY_EDGES_MS) + 1), np.int64)
+        self.messaging_ns = np.zeros(len(problem.slots))
+        self.link_bytes = np.zeros((2, len(problem.supervisors)))
+        self.used = Used(np.zeros(len(problem.supervisors)), np.zeros((2, len(problem.supervisors))))
+        of = [t.components[component] for t in problem.topologies for component in t.executor_component]
+        self.spout = np.array([component.type == "spout" for component in of], dtype=bool)
+        self._acker = np.array([component.id == ACKER for component in of], dtype=bool)
+        self.tuple_bytes = np.array(tuple_bytes(problem))[problem.executor_topology]
+        self._pairs: dict[tuple[int, int], int] = {}
+
+    def add(self, counted: Counted, slots: NDArray[np.int32]) -> None:
+        """What the engine has counted while executors ran in `slots`, shape (E,)."""
+        source, target, tuples = counted.source, counted.target, counted.tuples
+        begins = self.spout[source] & self._acker[target]
+        begun = np.bincount(source[begins], tuples[begins], len(slots)).astype(np.int64)
+        for name, count in self.counts.items():
+            count += begun if name == "trees" else getattr(counted, name)
+        self.pending += np.where(self.spout, begun - counted.acked - counted.failed, 0)
+        self.queue = counted.queue.copy()
+        self._spend(slots, counted.cpu_ns)
+        self.latency += counted.latency
+        self._carry(slots[source], slots[target], tuples, self.tuple_bytes[source])
+        for pair, sent in zip(zip(source.tolist(), target.tolist(), strict=True), tuples.tolist(), strict=True):
+            self._pairs[pair] = self._pairs.get(pair, 0) + sent
+
+    def pairs(self, executors: IndexArray) -> list[tuple[int, int, int]]:
+        """Whom some executors have sent how many tuples since this was asked last."""
+        own = set(executors.tolist())
+        taken = [(*pair, tuples) for pair, tuples in self._pairs.items() if pair[0] in own]
+        for source, target, _ in taken:
+            del self._pairs[source, target]
+        return taken
+
+    def tell(self, executors: IndexArray) -> None:
+        """What was counted of them is told, or lost with their worker."""
+        for count in self.counts.values():
+            count[executors] = 0
+
+    def begin(self, executors: IndexArray) -> None:
+        """They start in a new worker, which knows of nothing before."""
+        self.pairs(executors)
+        self.tell(executors)
+        self.pending[executors] = 0
+        self.queue[executors] = 0.0
+
+    def next_interval(self) -> None:
+        """What nodes tell begins anew."""
+        self.link_bytes[:] = 0.0
+
+    def _carry(
+        self,
+        source: NDArray[np.int32],
+        target: NDArray[np.int32],
+        tuples: NDArray[np.int64],
+        size: NDArray[np.float64],
+    ) -> None:
+        """Tuples between slots: what it takes to carry them."""
+        out = (source != target) & (source != NOWHERE) & (target != NOWHERE)
+        source, target, tuples, size, costs = source[out], target[out], tuples[out], size[out], self._costs
+        kilobytes = size / 1e3
+        for slot, each_us in (
+            (source, costs.send_us + costs.send_us_per_kb * kilobytes),
+            (target, costs.receive_us + costs.receive_us_per_kb * kilobytes),
+        ):
+            self.messaging_ns += np.bincount(slot, tuples * each_us * 1e3, len(self.messaging_ns))
+            self._spend(slot, tuples * each_us * 1e3)
+        ends = self._node[source], self._node[target]
+        far = ends[0] != ends[1]
+        for number, node in enumerate(ends):
+            amounts = (tuples * (size + costs.overhead_bytes))[far]
+            carried = np.bincount(node[far], amounts, self.link_bytes.shape[1])
+            self.link_bytes[number] += carried
+            self.used.link_bytes[number] += carried
+
+    def stand(self, slots: list[int], seconds: float) -> None:
+        """Workers have been there for a while."""
+        np.add.at(self.used.cpu_s, self._node[slots], self.worker_cores * seconds)
+
+    def _spend(self, slots: NDArray[np.int32], cpu_ns: NDArray[np.float64] | NDArray[np.int64]) -> None:
+        on = slots != NOWHERE
+        spent_ns = np.bincount(self._node[slots[on]], cpu_ns[on], len(self.used.cpu_s))
+        self.used.cpu_s[:] += spent_ns / 1e9
+
+
+def tuple_bytes(problem: Problem) -> list[float]:
+    """Bytes of a tuple of every topology."""
+    loads = problem.load.topologies if problem.load else {}
+    told = [loads[t.id].bytes_per_tuple if t.id in loads else None for t in problem.topologies]
+    return [_TUPLE_BYTES if size is None else size for size in told]

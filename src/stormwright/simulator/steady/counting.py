@@ -1,0 +1,117 @@
+"""From rates that hold for a while to whole numbers: what was counted of executors, pairs of them and topologies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.perflog.schema import LATENCY_EDGES_MS
+from stormwright.predict.queue.trees import Times
+from stormwright.simulator.steady.flows import Share
+
+Whole = NDArray[np.int64]
+
+
+class Stretch(NamedTuple):
+    """What was counted while rates held: by executor, by pair, and latencies by topology."""
+
+    handled: Whole
+    emitted: Whole
+    cpu_ns: Whole
+    source: IndexArray
+    target: IndexArray
+    tuples: Whole
+    latency: Whole
+
+
+class Counting:
+    """Counts while one placement holds; fractions of tuples are kept for the next time.
+
+    Parameters
+    ----------
+    share
+        What a tree means to executors.
+    of, acker
+        Topology of every executor, and whether it is an acker, shape (E,).
+    spouts
+        Executors of spouts, shape (S,).
+    latency
+        How long trees take, shape (T,).
+    """
+
+    def __init__(self, share: Share, of: IndexArray, acker: BoolArray, spouts: IndexArray, latency: Times) -> None:
+        self._share, self._of = share, of
+        spout = np.zeros(len(of), dtype=bool)
+        spout[spouts] = True
+        self._begins = np.flatnonzero(spout[share.source] & acker[share.target])
+        self._spout, self._spouts = spout, spouts
+        self._left, self._left_pairs = np.zeros(len(of)), np.zeros(len(share.source))
+        self._buckets = _buckets(latency)
+
+    def count(self, done: FloatArray, begun: Whole, acked: Whole, rng: np.random.Generator) -> Stretch:
+        """What has happened since the last time.
+
+        Parameters
+        ----------
+        done
+            Trees that were worked on, by topology, shape (T,).
+        begun, acked
+            Trees by executor of a spout, shape (S,).
+        rng
+            Tells which acker hears of a tree, and how long single trees took.
+        """
+        share, trees = self._share, done[self._of]
+        handled = share.handled * trees + self._left
+        whole = np.floor(handled + 1e-9).astype(np.int64)
+        self._left = handled - whole
+        whole[self._spout] = 0
+        sent = share.tuples * trees[share.source] + self._left_pairs
+        tuples = np.floor(sent + 1e-9).astype(np.int64)
+        self._left_pairs = sent - tuples
+        self._deal(tuples, begun, rng)
+        emitted = np.bincount(share.source, tuples, len(self._of)).astype(np.int64)
+        completed = np.bincount(self._of[self._spouts], acked, len(done)).astype(np.int64)
+        latency = np.stack([rng.multinomial(*each) for each in zip(completed, self._buckets, strict=True)])
+        cpu_ns = (share.cpu_s * trees * 1e9).astype(np.int64)
+        some = tuples > 0
+        return Stretch(whole, emitted, cpu_ns, share.source[some], share.target[some], tuples[some], latency)
+
+    def _deal(self, tuples: Whole, begun: Whole, rng: np.random.Generator) -> None:
+        """An acker hears of every tree that is begun, one of each."""
+        at, share = self._begins, self._share
+        tuples[at] = 0
+        for spout, trees in zip(self._spouts.tolist(), begun.tolist(), strict=True):
+            own = at[share.source[at] == spout]
+            if len(own):
+                parts = share.tuples[own]
+                tuples[own] = rng.multinomial(trees, parts / parts.sum())
+
+
+def joined(stretches: Sequence[Stretch]) -> Stretch:
+    """Several in one."""
+    handled, emitted, cpu_ns, source, target, tuples, latency = zip(*stretches, strict=True)
+    return Stretch(
+        np.sum(handled, axis=0),
+        np.sum(emitted, axis=0),
+        np.sum(cpu_ns, axis=0),
+        np.concatenate(source),
+        np.concatenate(target),
+        np.concatenate(tuples),
+        np.sum(latency, axis=0),
+    )
+
+
+def _buckets(latency: Times) -> FloatArray:
+    """Part of the trees of every topology in each bucket of the performance log, by a gamma distribution."""
+    from scipy.special import gammainc  # takes longer to import than the rest
+
+    mean, variance = (np.where(np.isfinite(each) & (each > 0), each, 1e-9)[:, None] for each in latency)
+    below = gammainc(np.minimum(mean**2 / variance, 1e6), np.array(LATENCY_EDGES_MS) * 1e-3 * mean / variance)
+    parts = np.diff(np.clip(below, 0.0, 1.0), prepend=0.0, append=1.0)
+    found = np.maximum(parts, 0.0)
+    whole: FloatArray = found / found.sum(axis=1, keepdims=True)
+    return whole

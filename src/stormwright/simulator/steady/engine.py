@@ -1,0 +1,238 @@
+"""An engine without tuples: in each interval what is predicted for it, spread evenly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.model import Problem
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.predict.costs import Costs
+from stormwright.predict.fit.file import costs_of
+from stormwright.simulator.engine import NOWHERE, Counted
+from stormwright.simulator.steady.counting import Counting, Stretch, joined
+from stormwright.simulator.steady.flows import Pace, Share, Steadily
+from stormwright.simulator.steady.trees import Trees
+
+#: Storm's message timeout is found by a wheel that turns: so long after, on average, in parts of it.
+_WHEEL = 1.5
+
+#: Tuples that a receive queue holds, by Storm's default.
+_BUFFER = 32_768.0
+
+#: Placement (nodes as they are now, slots, offered rates) → what topologies come to.
+Under = Callable[[Problem, NDArray[np.int32], FloatArray], tuple[Pace, Share]]
+
+
+@dataclass(frozen=True)
+class SteadySettings:
+    """What a steady engine takes for given.
+
+    Parameters
+    ----------
+    start_s
+        Seconds from when a worker is started until its executors run.
+    timeout_s
+        Seconds after which a spout gives up a tree, by Storm's default and on average.
+    offered_tps
+        Topology id → trees/s that its spouts would begin, inf for as many as they can; those not named begin as many
+        as were measured.
+    seed
+        Of what is left to chance: which acker hears of a tree.
+    """
+
+    start_s: float = 6.0
+    timeout_s: float = 30.0 * _WHEEL
+    offered_tps: Mapping[str, float] | None = None
+    seed: int = 0
+
+
+class SteadyEngine:
+    """Between two changes everything goes on evenly, at the rates that `stormwright.predict` finds.
+
+    1. A topology of which an executor does not run begins no tree.
+    2. Whoever moves an executor that has trees under way loses all of its topology: each visits most workers.
+    3. Queues show that they are not empty, and not how they differ.
+
+    Parameters
+    ----------
+    problem
+        With a load; nothing of it runs yet.
+    settings
+        Times and rates; None for the defaults.
+    under
+        Who predicts; by default `stormwright.predict`.
+    """
+
+    def __init__(self, problem: Problem, settings: SteadySettings | None = None, under: Under | None = None) -> None:
+        self._settings = settings = settings or SteadySettings()
+        self._nodes, self._speed = problem, np.ones(len(problem.supervisors))
+        costs: Costs = costs_of(problem)[0]
+        steadily = Steadily(problem, costs)
+        self._profile, self._under = steadily.profile, under or steadily.under
+        layout = self._profile.layout
+        told = settings.offered_tps or {}
+        rates = zip(problem.topologies, self._profile.rate_tps.tolist(), strict=True)
+        self._offered = np.array([told.get(topology.id, rate) for topology, rate in rates])
+        self._factor, self._active = np.ones(len(self._offered)), np.ones(len(self._offered), dtype=bool)
+        self._slots = np.full(problem.num_executors, NOWHERE, np.int32)
+        self._up_s = np.full(problem.num_executors, np.inf)
+        self._of = layout.executor_topology.astype(np.int64)
+        spouts = np.flatnonzero(layout.is_spout[layout.executor_component])
+        self._trees = Trees(spouts, self._of[spouts], len(self._offered), settings.timeout_s)
+        self._acker = layout.is_acker[layout.executor_component]
+        self._rng = np.random.default_rng(settings.seed)
+        self._now_s, self._begun_s, self._known = 0.0, 0.0, False
+        self._pace: Pace
+        self._counting: Counting
+        self._done = np.zeros(len(self._offered))
+        self._told = tuple(np.zeros(len(spouts), np.int64) for _ in range(2))
+        self._taken = (*(np.zeros(len(spouts), np.int64) for _ in range(2)), self._trees.lost.copy())
+        self._stretches: list[Stretch] = []
+        self._look()
+
+    @property
+    def now_s(self) -> float:
+        """The instant that was reached."""
+        return self._now_s
+
+    @property
+    def lost(self) -> NDArray[np.int64]:
+        """Trees of every topology that have lost a tuple since the beginning, shape (T,)."""
+        return self._trees.lost
+
+    def until(self, time_s: float) -> None:
+        """Go on to an instant."""
+        while self._now_s < time_s:
+            starting = self._up_s[self._up_s > self._now_s]
+            ends_s = min(time_s, float(starting.min(initial=np.inf)))
+            self._go_on(ends_s)
+            if np.any(starting == ends_s):
+                self._change()
+
+    def take(self) -> Counted:
+        """What was counted since this was last asked for."""
+        self._count()
+        trees, found = self._trees, joined(self._stretches)
+        acked, failed, lost = (
+            now - told for now, told in zip((trees.acked, trees.failed, trees.lost), self._taken, strict=True)
+        )
+        self._taken = trees.acked.copy(), trees.failed.copy(), trees.lost.copy()
+        spouts, of = trees.spouts, self._of[trees.spouts]
+        completed, timed_out = (np.bincount(of, each, len(lost)).astype(np.int64) for each in (acked, failed))
+        of_executor = [found.handled.copy(), np.zeros_like(found.handled)]
+        for each, of_spouts in zip(of_executor, (acked, failed), strict=True):
+            each[spouts] = of_spouts
+        queue = np.minimum(trees.pending()[self._of] / _BUFFER, 1.0)
+        queue[spouts] = 0.0
+        begun_s, self._begun_s, self._stretches = self._begun_s, self._now_s, []
+        return Counted(
+            start_s=begun_s,
+            length_s=self._now_s - begun_s,
+            received=found.handled,
+            emitted=found.emitted,
+            acked=of_executor[0],
+            failed=of_executor[1],
+            cpu_ns=found.cpu_ns,
+            execute_ns=found.cpu_ns,
+            queue=queue,
+            source=found.source.astype(np.int64),
+            target=found.target.astype(np.int64),
+            tuples=found.tuples,
+            completed=completed,
+            timed_out=timed_out,
+            replayed=timed_out,
+            lost=lost,
+            latency=found.latency,
+        )
+
+    def place(self, slots: NDArray[np.int32]) -> None:
+        """Executors' slots from now on, `NOWHERE` for those that do not run, shape (E,)."""
+        before = _workers(self._of, self._slots)
+        after = _workers(self._of, slots)
+        same = {worker: executors for worker, executors in before.items() if after.get(worker) == executors}
+        kept = np.zeros(len(slots), dtype=bool)
+        kept[[executor for executors in same.values() for executor in executors]] = True
+        self._slots = slots.copy()
+        self._restart(~kept)
+
+    def activate(self, topology: int, active: bool) -> None:
+        """Whether a topology's spouts begin trees."""
+        self._active[topology] = active
+        self._change()
+
+    def rate(self, topology: int, factor: float) -> None:
+        """Spouts of a topology begin as many trees as at first, times a factor."""
+        self._factor[topology] = factor
+        self._change()
+
+    def kill(self, slot: int) -> None:
+        """The workers in a slot die."""
+        self._end(self._slots == slot)
+
+    def node(self, node: int, up: bool) -> None:
+        """A node goes down, with all that runs there, or comes back."""
+        if not up:
+            there = np.append(self._nodes.slot_node, NOWHERE)[self._slots] == node
+            self._end(there & (self._slots != NOWHERE))
+
+    def slow(self, node: int, factor: float) -> None:
+        """A node's cores have their speed times a factor."""
+        self._speed[node] = factor
+        self._change()
+
+    def _end(self, executors: BoolArray) -> None:
+        self._slots = np.where(executors, NOWHERE, self._slots).astype(np.int32)
+        self._restart(executors)
+
+    def _restart(self, executors: BoolArray) -> None:
+        """Some executors have ended, and run again once they have started where they are now."""
+        topologies = np.bincount(self._of, executors & np.isfinite(self._up_s), len(self._offered)) > 0
+        self._trees.lose(topologies, executors[self._trees.spouts], self._now_s)
+        starts_s = np.where(self._slots == NOWHERE, np.inf, self._now_s + self._settings.start_s)
+        self._up_s = np.where(executors, starts_s, self._up_s)
+        self._change()
+
+    def _go_on(self, to_s: float) -> None:
+        if not self._known:
+            self._look()
+        pace, occupied = self._pace, self._trees.unanswered() / self._profile.layout.pending
+        begin = np.where(self._active, pace.begin_tps * np.maximum(1.0 - occupied, 0.0), 0.0)
+        seconds = to_s - self._now_s
+        self._now_s = to_s
+        self._done += self._trees.go_on(seconds, to_s, begin, pace.reach_tps, pace.stay_s)
+
+    def _change(self) -> None:
+        """From now on other rates hold."""
+        self._count()
+        self._known = False
+
+    def _look(self) -> None:
+        """What holds now; only what is up does anything."""
+        up = np.where(self._up_s <= self._now_s, self._slots, NOWHERE).astype(np.int32)
+        pairs = zip(self._nodes.supervisors, self._speed.tolist(), strict=True)
+        nodes = tuple(replace(node, cpu_hz=node.cpu_hz * speed) if speed != 1 else node for node, speed in pairs)
+        problem = self._nodes if np.all(self._speed == 1) else replace(self._nodes, supervisors=nodes)
+        self._pace, share = self._under(problem, up, self._offered * self._factor)
+        spouts = self._trees.spouts
+        self._trees.share(share.handled[spouts])
+        self._counting = Counting(share, self._of, self._acker, spouts, self._pace.latency)
+        self._known = True
+
+    def _count(self) -> None:
+        trees = self._trees
+        now = trees.begun.copy(), trees.acked.copy()
+        begun, acked = (of - told for of, told in zip(now, self._told, strict=True))
+        self._stretches.append(self._counting.count(self._done, begun, acked, self._rng))
+        self._told, self._done = now, np.zeros(len(self._done))
+
+
+def _workers(of: IndexArray, slots: NDArray[np.int32]) -> dict[tuple[int, int], list[int]]:
+    """Topology and slot → its executors."""
+    workers: dict[tuple[int, int], list[int]] = {}
+    for executor in np.flatnonzero(slots != NOWHERE).tolist():
+        workers.setdefault((int(of[executor]), int(slots[executor])), []).append(executor)
+    return workers

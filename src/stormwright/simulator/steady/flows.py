@@ -1,0 +1,140 @@
+"""What topologies come to under a placement, and what every tree means to each executor, by prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from stormwright.model import Problem
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from stormwright.predict.costs import Costs
+from stormwright.predict.evaluate import steady_states
+from stormwright.predict.fairness import weights_of
+from stormwright.predict.flow.profile import Profile
+from stormwright.predict.flow.spread import Flows, spread
+from stormwright.predict.queue.trees import Times
+from stormwright.predict.shares import with_shares
+from stormwright.predict.steady import Placed, Steady
+
+#: Of what a placement sustains: nearer to it, an open queue has no time that a tree takes.
+_NEARLY = 0.97
+
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
+
+
+class Pace(NamedTuple):
+    """What topologies come to, shape (T,) each.
+
+    Parameters
+    ----------
+    begin_tps, reach_tps
+        Trees/s that they begin, and could complete.
+    stay_s
+        How long each is among those that may be pending.
+    latency
+        Complete latency, as Storm measures it.
+    """
+
+    begin_tps: FloatArray
+    reach_tps: FloatArray
+    stay_s: FloatArray
+    latency: Times
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """What a tree means to executors.
+
+    Parameters
+    ----------
+    handled, cpu_s
+        Tuples of a tree that each handles, and CPU time that they take, shape (E,); of a spout, trees that it begins.
+    source, target, tuples
+        Executors that send, to whom, and how many tuples of a tree, shape (P,).
+    """
+
+    handled: FloatArray
+    cpu_s: FloatArray
+    source: IndexArray
+    target: IndexArray
+    tuples: FloatArray
+
+
+class Steadily:
+    """Predicts a problem's topologies under one placement after the other.
+
+    Shuffled tuples go as near as they can, also where a queue is so long that Storm would send some further.
+
+    Parameters
+    ----------
+    problem
+        With a load that was measured where `Problem.measured` says.
+    costs
+        Of messages and workers.
+    """
+
+    def __init__(self, problem: Problem, costs: Costs) -> None:
+        self.profile, self._costs = Profile.of(problem), costs
+        self._weights = weights_of(problem)
+
+    def under(self, problem: Problem, slots: IntArray, offered_tps: FloatArray) -> tuple[Pace, Share]:
+        """What they come to.
+
+        Parameters
+        ----------
+        problem
+            Has the nodes as they are now.
+        slots
+            Slot of every executor, -1 for none, shape (E,).
+        offered_tps
+            Trees/s that spouts would begin, inf for as many as they can, shape (T,).
+        """
+        profile, measured = self.profile, self.profile.rate_tps
+        placed, state = self._state(Placed.under(profile, problem, slots), measured)
+        running = state.demand.running & (measured > 0)
+        most = profile.layout.pending
+        limited = np.isfinite(most)
+        reach = np.where(running, np.where(limited, state.pending.rate_tps, state.highest_tps), 0.0)
+        begin = np.where(running, np.minimum(offered_tps, np.where(limited, reach, np.inf)), 0.0)
+        # Where nothing limits what is begun nor what is pending, it is what the placement can do.
+        begin = np.where(np.isfinite(begin), begin, reach)
+        full = limited & (begin >= reach) & (reach > 0)
+        placed, state = self._state(placed, np.minimum(begin, _NEARLY * reach))
+        given, pending = state.given.ways, state.pending.ways
+        # Little's law: so long as many as may be are pending, that is how long each is.
+        stay = np.divide(most, reach, out=given.cycle.mean.copy(), where=full)
+        factor = np.divide(stay, pending.cycle.mean, out=np.ones_like(stay), where=full & (pending.cycle.mean > 0))
+        mean = np.where(full, pending.latency.mean * factor, given.latency.mean)
+        variance = np.where(full, pending.latency.variance * factor**2, given.latency.variance)
+        return Pace(begin, reach, stay, Times(mean, variance)), self._share(placed, state, full)
+
+    def _state(self, placed: Placed, rate_tps: FloatArray) -> tuple[Placed, Steady]:
+        weights = self._weights * self.profile.rate_tps
+        placed, (state,) = steady_states(placed, rate_tps, weights, [(self._costs, {})])
+        return with_shares(placed, self._costs), state
+
+    def _share(self, placed: Placed, state: Steady, full: BoolArray) -> Share:
+        """Of topologies that begin as many trees as they can (full), by the routes at highest rates."""
+        routes, profile = placed.routes, self.profile
+        of = full[profile.layout.executor_topology]
+        handled = np.where(of, (placed.full_routes or routes).handled, routes.handled)
+        handled = np.where(routes.workers.of_executor >= 0, handled, 0.0)
+        executors = len(handled)
+        cpu_s = np.where(of, state.full_demand.thread_s[:executors], state.demand.thread_s[:executors])
+        pairs, flows, graph = profile.pairs, profile.flows, profile.graph
+        near = Flows(flows.source, graph.of_flow, flows.local)
+        where = spread(routes.workers.scopes, profile.layout.executor_component, graph.target, near)
+        # Every flow of a lot goes to all members of it.
+        order = np.argsort(where.of, kind="stable")
+        first, last = (np.searchsorted(where.of[order], where.lot, side) for side in _SIDES)
+        times = last - first
+        row = np.repeat(np.arange(len(where.flow)), times)
+        at = order[np.arange(len(row)) - np.repeat(np.cumsum(times) - times - first, times)]
+        flow = where.flow[row]
+        source = np.concatenate([pairs.source, flows.source[flow]])
+        target = np.concatenate([pairs.target, where.member[at]])
+        tuples = np.concatenate([pairs.tuples, flows.tuples[flow] * where.gets[at]]) * handled[source]
+        sent = tuples > 0
+        return Share(handled, np.where(np.isfinite(cpu_s), cpu_s, 0.0), source[sent], target[sent], tuples[sent])

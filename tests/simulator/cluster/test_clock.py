@@ -1,0 +1,42 @@
+"""Virtual time passes only for who waits."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from stormwright.simulator.cluster.clock import VirtualClock
+
+
+def test_what_is_due_happens_in_order_while_somebody_sleeps():
+    clock, seen = VirtualClock(1000.0), list[tuple[float, str]]()
+    clock.after(2, lambda: seen.append((clock.monotonic(), "b")))
+    clock.after(1, lambda: clock.after(1, lambda: seen.append((clock.monotonic(), "c"))))
+    clock.every(1.5, lambda: seen.append((clock.monotonic(), "tick")))
+    assert (clock.monotonic(), clock.time()) == (0, 1000)
+    clock.sleep(4)
+    assert seen == [(1.5, "tick"), (2, "b"), (2, "c"), (3, "tick")]
+    assert (clock.monotonic(), clock.time()) == (4, 1004)
+
+
+def test_who_waits_looks_again_after_each_instant_at_which_something_happened():
+    clock, changed = VirtualClock(0.0), threading.Condition()
+    clock.every(1, lambda: None)
+    with changed:
+        clock.wait(changed, 0.5)
+        assert clock.monotonic() == 0.5
+        clock.wait(changed, 10)
+    assert 1 <= clock.monotonic() < 2
+    stop = threading.Event()
+    assert not clock.stopped(stop, 5)
+    stop.set()
+    before = clock.monotonic()
+    assert clock.stopped(stop, 5)
+    assert clock.monotonic() == before
+
+
+def test_it_goes_no_faster_than_it_is_told():
+    clock = VirtualClock(0.0, speed=20)
+    began = time.monotonic()
+    clock.sleep(4)
+    assert time.monotonic() - began >= 0.2

@@ -1,0 +1,139 @@
+"""A virtual Storm does what a real one was seen to do (Storm 2.8.3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stormwright.controller.planning.plan import MoveBudget, Step
+from stormwright.controller.planning.planner import plan_moves
+from stormwright.errors import NimbusError
+from stormwright.experiments.demo.measure import longest_silence_s, measure
+from stormwright.formats import problem_from_dict
+from stormwright.model import Assignment, Supervisor
+from stormwright.storm.exchange import Order
+from tests.simulator.cluster.storms import Running, running, words
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Running:
+    return running(words(cores=0.4), tmp_path)
+
+
+def to_node(cluster: Running, topology: int, node: str) -> Step:
+    """The move of a topology into as many workers of one node."""
+    now = cluster.bridge.snapshot()
+    assert now is not None
+    used = set(now.current_slot.tolist())
+    free = [i for i, slot in enumerate(now.slots) if slot.supervisor == node and i not in used][:3]
+    wanted, own = now.current_slot.copy(), now.executors_of(topology)
+    wanted[own] = np.array(free)[np.arange(own.stop - own.start) * len(free) // (own.stop - own.start)]
+    (step,) = plan_moves(now, Assignment(wanted), MoveBudget(), cpu_limits=False).steps
+    return step.with_workers({now.topologies[topology].id: len(free)})
+
+
+def test_what_is_submitted_is_placed_started_and_reports(cluster: Running) -> None:
+    cluster.clock.sleep(20)
+    told = cluster.storm.nimbus.cluster()
+    assert [each["status"] for each in told["topologies"]] == ["ACTIVE", "ACTIVE"]
+    assert all(each["num_workers"] == 3 for each in told["topologies"])
+    began, end = cluster.clock.time() * 1000 - 12_000, cluster.clock.time() * 1000
+    for name in ("one-1-0", "other-1-0"):
+        run = measure(cluster.records, name, began, end)
+        assert (run.nodes, run.workers) == (3, 3)
+        assert run.acked_tps > 1000
+    seqs = [each["seq"] for each in cluster.records if each["worker"]["pid"] == cluster.records[0]["worker"]["pid"]]
+    assert seqs == list(range(len(seqs)))
+
+
+def test_nimbus_knows_nothing_of_what_topologies_will_do(cluster: Running) -> None:
+    shown = cluster.bridge.snapshot()
+    assert shown is not None
+    assert (shown.load, shown.measured) == (None, None)
+    assert len(shown.current) == 2
+
+
+def test_its_records_hold_as_much_cpu_as_nodes_have(cluster: Running) -> None:
+    before = cluster.storm.used()
+    cluster.clock.sleep(20)
+    used = (cluster.storm.used().cpu_s - before.cpu_s) / 20
+    assert np.all(used < 0.4 * 1.03)
+    assert used.max() > 0.9 * 0.4, "one is the limit"
+
+
+def test_a_safe_move_loses_nothing_and_takes_as_long_as_a_real_one(cluster: Running) -> None:
+    """4 to 6 s of zero throughput were measured of a rebalance, and 2 to 10 s of a safe move."""
+    began = cluster.clock.time() * 1000
+    (report,) = cluster.mover.move(to_node(cluster, 0, "n1"), "because")
+    assert report.complete
+    cluster.clock.sleep(20)
+    assert 4 <= longest_silence_s(cluster.records, "one-1-0", began, cluster.clock.time() * 1000) <= 15
+    cluster.storm.nimbus.deactivate("one")
+    cluster.clock.sleep(5)
+    totals = cluster.tally.totals("one-1-0")
+    assert (totals.begun, totals.failed) == (totals.acked, 0)
+    assert {slot.supervisor for slot in cluster.bridge.snapshot().current["one-1-0"].slots} == {"n1"}
+
+
+def test_a_rebalance_without_a_drain_loses_tuples(cluster: Running) -> None:
+    step = to_node(cluster, 0, "n1")
+    cluster.bridge.order("one-1-0", Order(step.moves[0].after, "x"))
+    cluster.storm.nimbus.rebalance("one", 0, len(step.moves[0].after.slots))
+    cluster.clock.sleep(90)
+    cluster.storm.nimbus.deactivate("one")
+    cluster.clock.sleep(60)
+    totals = cluster.tally.totals("one-1-0")
+    assert totals.begun - totals.acked > 100
+
+
+def test_nimbus_refuses_as_storm_does(cluster: Running) -> None:
+    nimbus = cluster.storm.nimbus
+    with pytest.raises(NimbusError, match="gone is not alive") as refused:
+        nimbus.activate("gone")
+    assert refused.value.kind == "NotAliveException"
+    nimbus.rebalance("one", 5)
+    with pytest.raises(NimbusError, match="No transition for event: ACTIVATE, status: REBALANCING"):
+        nimbus.activate("one")
+    nimbus.die(20)
+    with pytest.raises(NimbusError, match="no answer"):
+        nimbus.cluster()
+    cluster.clock.sleep(21)
+    assert [each["status"] for each in nimbus.cluster()["topologies"]] == ["ACTIVE", "ACTIVE"], "it went on with that"
+    nimbus.kill("other", 1)
+    cluster.clock.sleep(15)
+    assert [each["name"] for each in nimbus.cluster()["topologies"]] == ["one"]
+    assert {worker.topology for worker in cluster.storm.supervisors.workers.values()} == {"one-1-0"}
+    shown = problem_from_dict(nimbus.problem())
+    assert [topology.id for topology in shown.topologies] == ["one-1-0"]
+
+
+def test_a_supervisor_that_a_topology_has_left_may_be_told(cluster: Running) -> None:
+    node = next(each for each in cluster.storm.problem.supervisors if each.id == "n0")
+    assert not cluster.storm.nimbus.release("one-1-0", node)
+    assert cluster.storm.nimbus.release("one-1-0", Supervisor("n9", "n9", (), 1e9))
+
+
+def test_a_dead_worker_is_started_again_and_a_dead_node_is_left(cluster: Running) -> None:
+    cluster.storm.supervisors.kill("n0", 6700)
+    cluster.clock.sleep(15)
+    lives = [w for w in cluster.storm.supervisors.workers.values() if (w.supervisor, w.port) == ("n0", 6700)]
+    assert [worker.up for worker in lives] == [True]
+    cluster.storm.supervisors.node("n2", up=False)
+    cluster.clock.sleep(100)
+    placed = cluster.bridge.snapshot().current.values()
+    assert "n2" not in {slot.supervisor for each in placed for slot in each.slots}
+    cluster.storm.supervisors.node("n2", up=True)
+    cluster.clock.sleep(15)
+    assert len(cluster.storm.nimbus.cluster()["supervisors"]) == 3
+
+
+def test_who_is_not_answered_places_by_itself(cluster: Running) -> None:
+    def nobody(_: object) -> None:
+        raise ConnectionError
+
+    cluster.storm.nimbus.ask = nobody  # type: ignore[assignment]
+    cluster.storm.nimbus.rebalance("one", 0)
+    cluster.clock.sleep(20)
+    assert all(worker.up for worker in cluster.storm.supervisors.workers.values())

@@ -1,0 +1,136 @@
+"""The engine without tuples, beside Little's law and what Storm was measured to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stormwright.model.arrays import FloatArray
+from stormwright.predict.answer import predict
+from stormwright.simulator.engine import Counted
+from stormwright.simulator.steady.engine import SteadyEngine, SteadySettings
+from stormwright.simulator.steady.trees import Trees
+from stormwright.testing.word_counts import ACKERS, COUNTS, SPLITS, SPOUTS, WordCount
+
+#: A word count over three workers, one on each node.
+SPREAD = np.array([0, 2, 0, 0, 2, 4, 0, 2, 2, 4, 0, 4], np.int32)
+
+
+def words(rate: float | None = None, **more: float) -> tuple[SteadyEngine, WordCount]:
+    of = WordCount(**more)  # type: ignore[arg-type]
+    name = of.topology().id
+    offered = {name: np.inf if rate is None else rate}
+    return SteadyEngine(of.problem().with_nothing_running(), SteadySettings(6.0, 45.0, offered)), of
+
+
+def runs(engine: SteadyEngine, seconds: float) -> Counted:
+    engine.until(engine.now_s + seconds)
+    return engine.take()
+
+
+def test_workers_take_their_time_to_start_and_then_do_what_is_predicted():
+    engine, of = words()
+    engine.place(SPREAD)
+    assert runs(engine, 5.9).completed.tolist() == [0]
+    runs(engine, 2)
+    counted = runs(engine, 10)
+    (told,) = predict(of.problem(), SPREAD).topologies
+    assert counted.completed[0] / 10 == pytest.approx(told.reachable_tps.value, rel=0.01)
+
+
+def test_every_tuple_is_counted_where_it_comes_from_and_where_it_goes():
+    """A sentence has 8 words: 17 tuples and their acks."""
+    engine, _ = words(rate=1000)
+    engine.place(SPREAD)
+    runs(engine, 8)
+    counted = runs(engine, 10)
+    trees = counted.completed[0]
+    assert trees == pytest.approx(10_000, abs=2)
+    came = [counted.received[list(of)].sum() for of in (SPLITS, COUNTS, ACKERS, SPOUTS)]
+    assert came == pytest.approx([trees, 8 * trees, 10 * trees, 0], rel=1e-3)
+    into = np.bincount(counted.target, counted.tuples, 12)
+    assert into[list(COUNTS)] == pytest.approx(counted.received[list(COUNTS)], abs=8)
+    begun = counted.tuples[np.isin(counted.source, SPOUTS) & np.isin(counted.target, ACKERS)].sum()
+    assert begun == pytest.approx(trees, abs=1)
+    assert counted.latency.sum() == trees
+
+
+def test_a_drain_answers_every_tree():
+    engine, _ = words()
+    engine.place(SPREAD)
+    found = [runs(engine, 8)]
+    assert begun(found) > sum(each.completed[0] for each in found), "some are under way"
+    engine.activate(0, active=False)
+    found += [runs(engine, 0.25) for _ in range(20)]
+    assert found[-1].tuples.sum() == 0
+    assert found[-1].queue.max() == 0
+    assert begun(found) == sum(each.completed[0] for each in found)
+    assert sum(each.timed_out[0] + each.lost[0] for each in found) == 0
+
+
+def test_who_moves_without_a_drain_loses_what_is_under_way_and_waits_for_it():
+    """As measured: no ack until the timeout, as spouts that run on have all that may be pending."""
+    engine, _ = words()
+    engine.place(SPREAD)
+    runs(engine, 20)
+    moved = SPREAD.copy()
+    moved[list(COUNTS)] = 2
+    # The spouts stay where they are, in workers of their own.
+    moved[list(SPOUTS)] = SPREAD[list(SPOUTS)]
+    only_bolts = SPREAD.copy()
+    only_bolts[list(SPOUTS)] = [1, 5]
+    engine.place(only_bolts)
+    runs(engine, 20)
+    moved[list(SPOUTS)] = [1, 5]
+    engine.place(moved)
+    found = [runs(engine, 1) for _ in range(60)]
+    silent = [each.start_s for each in found if each.completed[0] == 0]
+    lost = sum(each.lost[0] for each in found)
+    assert lost == pytest.approx(400, rel=0.1), "as many as may be pending"
+    assert sum(each.timed_out[0] for each in found) == lost
+    assert 40 <= len(silent) <= 50
+
+
+def begun(found: list[Counted]) -> int:
+    return sum(int(each.tuples[np.isin(each.source, SPOUTS) & np.isin(each.target, ACKERS)].sum()) for each in found)
+
+
+def test_a_dead_worker_a_slow_node_and_another_rate():
+    engine, _ = words(rate=1000, cores=0.4)
+    engine.place(SPREAD)
+    runs(engine, 10)
+    engine.rate(0, 0.5)
+    assert runs(engine, 10).completed[0] == pytest.approx(5_000, rel=0.01)
+    before = runs(engine, 10).cpu_ns
+    engine.slow(0, 0.5)
+    factor = np.where(SPREAD == 0, 2.0, 1.0)
+    assert runs(engine, 10).cpu_ns == pytest.approx(factor * before, rel=0.01)
+    engine.kill(0)
+    assert runs(engine, 5).completed[0] == 0
+    engine.place(SPREAD)
+    runs(engine, 6)
+    assert runs(engine, 10).completed[0] > 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_as_many_trees_are_pending_as_little_says(seed: int):
+    """J. D. C. Little, A Proof for the Queuing Formula L = λ W, https://doi.org/10.1287/opre.9.3.383."""
+    rng = np.random.default_rng(seed)
+    rate, latency_s = rng.uniform(1, 5000), rng.uniform(0.001, 2.0)
+    trees = Trees(np.array([0, 1]), np.array([0, 0]), 1, 45.0)
+    trees.share(np.array([1.0, 3.0]))
+    now_s, reach = 0.0, rate * rng.uniform(1.01, 3)
+
+    def go_on(seconds: float, begin: float) -> FloatArray:
+        nonlocal now_s
+        now_s += seconds
+        return trees.go_on(seconds, now_s, *(np.array([each]) for each in (begin, reach, latency_s)))
+
+    for _ in range(200):
+        go_on(float(rng.uniform(0.01, 0.5)), rate)
+    assert trees.pending()[0] == pytest.approx(rate * latency_s, rel=1e-3, abs=1e-3)
+    assert go_on(10.0, rate)[0] == pytest.approx(10 * rate, rel=1e-6)
+    while trees.pending()[0]:
+        go_on(0.1, 0.0)
+    assert trees.begun.tolist() == trees.acked.tolist()
+    assert trees.begun[1] == pytest.approx(3 * trees.begun[0], abs=4)
