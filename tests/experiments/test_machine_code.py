@@ -122,6 +122,6 @@ def test_nothing_compiles_once_machine_code_is_made():
 
 def test_machine_code_is_made_once():
     machine_code.make()
-    before = {path: path.stat().st_mtime_ns for path in machine_code.BROUGHT.iterdir()}
+    before = {path: path.stat().st_mtime_ns for path in machine_code.files()}
     assert machine_code.make() == 0
-    assert before == {path: path.stat().st_mtime_ns for path in machine_code.BROUGHT.iterdir()}
+    assert before == {path: path.stat().st_mtime_ns for path in machine_code.files()}
