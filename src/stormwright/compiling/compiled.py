@@ -15,7 +15,7 @@ is why what is made of Python numbers is turned into `float` or `int` first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numba
 import numpy as np
@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from stormwright.compiling.kept import KeptCode, Room
 from stormwright.compiling.part import PartCompiler, SeldomPartCompiler, WholeCompiler
 
-#: Arrays of records, and one of their records.
-Records = NDArray[np.void]
+#: An array of records, and one of its records, of which Numba knows the fields.
+Records: TypeAlias = NDArray[np.void]
+Record: TypeAlias = Any
 
 F = TypeVar("F", bound=Callable[..., object])
 

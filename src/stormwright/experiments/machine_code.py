@@ -19,6 +19,7 @@ from stormwright.compiling.compiled import ENTRIES
 from stormwright.compiling.kept import LEVEL, Making, Room, is_able
 from stormwright.optimize.ahead import ready_greedy, ready_rates, ready_search, ready_small
 from stormwright.schedulers.mend.repair import ready_repair
+from stormwright.simulator.ahead import ready_simulator
 
 
 def _rest() -> None:
@@ -29,6 +30,7 @@ def _rest() -> None:
     ready_greedy()
     ready_rates()
     ready_bound()
+    ready_simulator()
 
 
 #: Rooms with functions that are compiled.

@@ -15,7 +15,7 @@ from tests.simulator.twins import plainly
 BATCHES, OFF = 20, stats.t.ppf(1 - 0.5e-4, 19)
 
 #: Services in all, of the compiled functions and of plain Python.
-HOPS, FEW_HOPS = 2_000_000, 8_000
+HOPS, FEW_HOPS = 1_000_000, 4_000
 
 
 def single(load, servers=1, **more):
@@ -141,7 +141,7 @@ def test_jobs_are_followed_one_by_one_where_that_is_the_same():
     for of in (events, follows):
         of.until(50_000.0)
     (by_events, served_events), (by_following, served) = events.take(), follows.take()
-    inside = events._of.stations["inside"].sum()
+    inside = events.network.stations["inside"].sum()
     assert 0 <= follows.hops - events.hops <= 4 * inside
     assert by_following == pytest.approx(by_events, rel=2e-3)
     assert served == pytest.approx(served_events, rel=1e-3)
@@ -165,5 +165,5 @@ def test_elsewhere_there_are_events(more):
 def test_a_node_makes_room_for_all_its_jobs():
     of = Simulated([Station(10.0, shared=True)], [Source(0, 1.0)])
     of.until(2_000.0)
-    inside = of._of.stations[0]["inside"]
-    assert inside == of._of.shares.nodes[0]["count"] > 1_000
+    inside = of.network.stations[0]["inside"]
+    assert inside == of.network.shares.nodes[0]["count"] > 1_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import Records, compiled, inner
+from stormwright.compiling.compiled import Record, compiled, inner
 from stormwright.compiling.draw import draw_at
 from stormwright.simulator.bare.records import OUT, SERVER, SOURCE, Network
 from stormwright.simulator.kernel.arrays import NEVER
@@ -102,7 +102,7 @@ def _leave(of: Network, station: int, now: float) -> None:
 
 
 @inner
-def _count(here: Records, now: float, more: int) -> None:
+def _count(here: Record, now: float, more: int) -> None:
     here.area += here.inside * (now - here.since)
     here.since = now
     here.inside += more

@@ -81,39 +81,39 @@ class Simulated:
         *,
         events: bool = False,
     ) -> None:
-        self._of = _network(stations, sources, seed)
+        self.network = _network(stations, sources, seed)
         self.recursive = not events and not inside and _is_recursive(stations, sources)
         self._free_at = np.zeros(len(stations))
         for station, jobs in (inside or {}).items():
             self._widen(station, jobs)
             for _ in range(jobs):
-                enter(self._of, station, 0.0)
+                enter(self.network, station, 0.0)
 
     @property
     def hops(self) -> int:
         """Services that were completed."""
-        return int(self._of.run[0]["hops"])
+        return int(self.network.run[0]["hops"])
 
     @property
     def now_s(self) -> float:
         """The instant that was reached."""
-        return float(self._of.run[0]["now"])
+        return float(self.network.run[0]["now"])
 
     def until(self, time_s: float = np.inf, hops: int = _ENDLESS) -> None:
         """Go on to an instant, or until so many services were completed in all."""
         if self.recursive:
-            follow(self._of, len(self._of.actors) - 1, self._free_at, float(time_s), hops)
+            follow(self.network, len(self.network.actors) - 1, self._free_at, float(time_s), hops)
             return
         while True:
-            go_on_until(self._of, float(time_s), hops)
-            if not self._of.run[0]["full"]:
+            go_on_until(self.network, float(time_s), hops)
+            if not self.network.run[0]["full"]:
                 return
-            for number in range(len(self._of.stations)):
+            for number in range(len(self.network.stations)):
                 self._widen(number, 1)
 
     def take(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean number of jobs at each station since this was last asked for, and services by second; shape (S,)."""
-        of, now = self._of.stations, self.now_s
+        of, now = self.network.stations, self.now_s
         begun = getattr(self, "_taken_s", 0.0)
         self._taken_s = now
         if not self.recursive:
@@ -125,18 +125,18 @@ class Simulated:
 
     def _widen(self, station: int, more: int) -> None:
         """Room for more jobs on a node."""
-        number = self._of.stations[station]["node"]
-        nodes = self._of.shares.nodes
+        number = self.network.stations[station]["node"]
+        nodes = self.network.shares.nodes
         if number < 0 or nodes[number]["count"] + more < nodes[number]["room"]:
             return
-        old = self._of.shares.jobs
+        old = self.network.shares.jobs
         room = 2 * (int(nodes[number]["count"]) + more)
         jobs = widened(old, len(old) + room)  # its old place stays empty: rooms double, so that is no more than all
         first, count = int(nodes[number]["first"]), int(nodes[number]["count"])
         jobs[len(old) : len(old) + count] = old[first : first + count]
         nodes[number]["first"], nodes[number]["room"] = len(old), room
-        self._of.run[0]["full"] = False
-        self._of = self._of._replace(shares=Shares(nodes, jobs))
+        self.network.run[0]["full"] = False
+        self.network = self.network._replace(shares=Shares(nodes, jobs))
 
 
 def _is_recursive(stations: Sequence[Station], sources: Sequence[Source]) -> bool:
@@ -148,7 +148,8 @@ def _is_recursive(stations: Sequence[Station], sources: Sequence[Source]) -> boo
 
 
 def _network(stations: Sequence[Station], sources: Sequence[Source], seed: int) -> Network:
-    of, ways, node = records(len(stations), STATION), [], 0
+    of, node = records(len(stations), STATION), 0
+    ways: list[tuple[float, int]] = []
     actors: list[tuple[float, float, int, int, int]] = []
     for number, station in enumerate(stations):
         first, at = len(ways), len(actors)
@@ -174,7 +175,7 @@ def _network(stations: Sequence[Station], sources: Sequence[Source], seed: int) 
         free=np.arange(len(actors)),
         shares=_shares(stations),
         clock=Clock.of(np.array(times)),
-        random=random,
+        random=random.astype(np.uint64),
     )
 
 

@@ -18,7 +18,7 @@ OUT = -1
 SERVER, SHARED, SOURCE = 0, 1, 2
 
 #: Its jobs: `inside` now; their number over time, added up until `since`; how many went out. A station with servers
-#: has its free ones in `free` from `first` on, `idle` of `servers`; one that shares cores is a node with the number `node`.
+#: has its free ones in `free` from `first` on, `idle` of `servers`; for one that shares cores `node` is their number.
 #: Where its jobs go is in `ways` from `first_way` to before `last_way`; where there is one, nothing is drawn.
 STATION = np.dtype(
     [
@@ -43,7 +43,8 @@ ACTOR = np.dtype(
     ]
 )
 
-#: One record: the instant that was reached, hops (services that were completed), and whether a heap of jobs has no room left.
+#: One record: the instant that was reached, hops (services that were completed), and whether a heap of jobs has no
+#: room left.
 RUN = np.dtype([("now", np.float64), ("hops", np.int64), ("full", np.bool_)])
 
 

@@ -15,17 +15,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stormwright.compiling.compiled import Records, inner
+from stormwright.compiling.compiled import Record, Records, inner
 from stormwright.simulator.kernel.arrays import NEVER
 
 #: `done` is what every job has done since the beginning, as of `since`, in seconds of a core; `speed` that of a core,
-#: 1 as a rule; `busy` are core seconds that were worked; `taken` cores that are so whatever happens. Its jobs are `count` of the heap from `first` on, which
-#: has room for `room`. Of a quota of `quota` core seconds a `period`, `left` were left; it is `held` once that is 0.
+#: 1 as a rule; `busy` are core seconds that were worked; `taken` cores that are so whatever happens. Its jobs are
+#: `count` of the heap from `first` on, which has room for `room`. Of a quota of `quota` core seconds a `period`, `left`
+#: were left; it is `held` once that is 0. Each of `pollers` that has no job uses up `polls` cores of it while the node
+#: runs.
 SHARE = np.dtype(
     [
-        *((name, np.float64) for name in ("done", "since", "rate", "cores", "speed", "taken", "busy")),
+        *((name, np.float64) for name in ("done", "since", "rate", "cores", "speed", "taken", "busy", "polls")),
         *((name, np.float64) for name in ("quota", "period", "left", "ends")),
-        *((name, np.int64) for name in ("first", "count", "room")),
+        *((name, np.int64) for name in ("first", "count", "room", "pollers")),
         ("held", np.bool_),
     ],
     align=True,
@@ -46,15 +48,15 @@ class Shares(NamedTuple):
 
 
 @inner
-def go_on(node: Records, now: float) -> None:
+def go_on(node: Record, now: float) -> None:
     """All its jobs have run until now."""
     passed = now - node.since
     node.since = now
     node.done += passed * node.rate
     if node.quota > 0.0:
-        node.left -= passed * (node.rate / node.speed * node.count + node.taken)
+        node.left -= passed * _used(node)
         if now >= node.ends:
-            node.ends = (floor(now / node.period) + 1.0) * node.period
+            node.ends += (floor((now - node.ends) / node.period) + 1.0) * node.period
             node.left, node.held = node.quota, False
         elif node.left <= _NONE_S and not node.held:
             node.left, node.held = 0.0, True
@@ -62,35 +64,41 @@ def go_on(node: Records, now: float) -> None:
 
 
 @inner
-def next_end(node: Records, jobs: Records) -> float:
+def next_end(node: Record, jobs: Records) -> float:
     """How fast its jobs run from now on, and when something is next to happen to it; `go_on` was called for now."""
     cores = node.cores if node.quota > 0.0 else max(node.cores - node.taken, 0.0)
     node.rate = 0.0
     if node.count == 0:
         return NEVER
     if node.held:
-        return node.ends
+        return float(node.ends)
     node.rate = node.speed * min(1.0, cores / node.count)
     if node.rate <= 0.0:
         return NEVER
     first = node.since + max(jobs[node.first].at - node.done, 0.0) / node.rate
     if node.quota > 0.0:
-        used = node.rate / node.speed * node.count + node.taken
-        first = min(first, node.ends, node.since + node.left / used)
-    return first
+        first = min(first, node.ends, node.since + node.left / _used(node))
+    return float(first)
 
 
 @inner
-def has_done(node: Records, jobs: Records) -> bool:
+def _used(node: Record) -> float:
+    """Cores of its quota that are in use."""
+    polling = 0.0 if node.held else node.polls * max(node.pollers - node.count, 0)
+    return float(node.rate / node.speed * node.count + node.taken + polling)
+
+
+@inner
+def has_done(node: Record, jobs: Records) -> bool:
     """Whether its first job is done by now, up to rounding."""
     if node.count == 0 or node.held:
         return False
-    return jobs[node.first].at - node.done <= _ROUNDING * max(node.since, node.done)
+    return bool(jobs[node.first].at - node.done <= _ROUNDING * max(node.since, node.done))
 
 
 @inner
-def put(node: Records, jobs: Records, who: int, work: float) -> None:
-    """A job that wants so much work joins it; there is room."""
+def put(node: Record, jobs: Records, who: int, work: float) -> None:
+    """The job of `who`, which wants so much `work`, joins the heap `jobs` of a `node`; there is room."""
     if node.count == 0:
         node.done = 0.0  # small numbers are exact
     at, first, place = node.done + work, node.first, node.count
@@ -105,16 +113,16 @@ def put(node: Records, jobs: Records, who: int, work: float) -> None:
 
 
 @inner
-def take_first(node: Records, jobs: Records) -> int:
+def take_first(node: Record, jobs: Records) -> int:
     """Its first job leaves; whose it was."""
     first = node.first
     who = jobs[first].who
     drop(node, jobs, 0)
-    return who
+    return int(who)
 
 
 @inner
-def drop(node: Records, jobs: Records, place: int) -> None:
+def drop(node: Record, jobs: Records, place: int) -> None:
     """The job at a place of its heap leaves."""
     first = node.first
     node.count -= 1
@@ -138,5 +146,5 @@ def drop(node: Records, jobs: Records, place: int) -> None:
 
 
 @inner
-def _before(at: float, who: int, other: Records) -> bool:
-    return at < other.at or (at == other.at and who < other.who)
+def _before(at: float, who: int, other: Record) -> bool:
+    return bool(at < other.at or (at == other.at and who < other.who))

@@ -16,7 +16,7 @@ from stormwright.compiling.draw import draw_at
 
 @inner
 def draw_time(random: NDArray[np.uint64], place: int, mean: float, varies: float) -> float:
-    """A random time with these moments, by the sequence at a place.
+    """A random time with the mean `mean` that varies by `varies`, drawn from the sequence at a `place` of `random`.
 
     For `varies` from 0 to 1 it is a constant part and an exponential one, which is a constant for 0 and exponential
     for 1. Beyond it is one of two exponential times with balanced means: W. Whitt, Approximating a Point Process by a
