@@ -62,7 +62,7 @@ def main() -> None:
         *((f"Storm: {name}", "≥ 5 M hops/s", _million(rate)) for name, rate in storm.items()),
         ("a minute of 9,000 trees/s of a word count on 12 executors", "≤ 0.5 s on 40", f"{_minute_s():.2f} s of CPU"),
         ("memory that grew while it ran", "flat", f"{_grown_mb(options.flat):.1f} MB over {options.flat:,} hops"),
-        ("two processes on two cores", "≥ 1.9 ×", f"{_two(options.hops):.2f} ×"),
+        ("two processes on two cores, by wall time", "≥ 1.9 ×", f"{_two(options.hops):.2f} ×"),
     ]
     details = {"load average": os.getloadavg()}
     write_results("simulator-speed", "Hops per second of virtual time, on one core", rows, details)
