@@ -25,6 +25,8 @@ SMALL = {
     "rates_scale": "--time-budgets 0.5 --sizes 1000",
     "reading": "--executors 1000 --nodes 50 --pairs 10000 --runs 1",
     "scheduler_scale": "--executors 1000 --nodes 50 --pairs 10000 --runs 1 --schedulers even,online",
+    "simulator_cells": "--only star --seconds 0.2",
+    "simulator_speed": "--hops 20000 --simpy 2000 --flat 200000",
 }
 
 
