@@ -90,6 +90,11 @@ class Room:
         return f"{self.sources} {sys.implementation.cache_tag} {versions}"
 
 
+def rooms() -> list[Room]:
+    """All rooms with functions that are compiled."""
+    return [Room.at(_ROOM.parent / name) for name in ("optimize", "simulator")]
+
+
 class Making:
     """Whether what is compiled now is to be brought to others."""
 

@@ -14,9 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 
-from stormwright import optimize, simulator
 from stormwright.compiling.compiled import ENTRIES
-from stormwright.compiling.kept import LEVEL, Making, Room, is_able
+from stormwright.compiling.kept import LEVEL, Making, is_able, rooms
 from stormwright.optimize.ahead import ready_greedy, ready_rates, ready_search, ready_small
 from stormwright.schedulers.mend.repair import ready_repair
 from stormwright.simulator.ahead import ready_simulator
@@ -34,7 +33,7 @@ def _rest() -> None:
 
 
 #: Rooms with functions that are compiled.
-ROOMS = {room.__name__: Room.at(Path(room.__path__[0])) for room in (optimize, simulator)}
+ROOMS = {f"stormwright.{room.path.name}": room for room in rooms()}
 
 #: Kinds of machine code that take about as long to make.
 _KINDS: dict[str, Callable[[], None]] = {"search": ready_search, "rest": _rest}
