@@ -71,14 +71,14 @@ wheel: $(MACHINE_CODE) ## a wheel in build/wheel, with machine code for this Pyt
 setup: $(PYTHON) $(MACHINE_CODE) $(JAVA) $(NETWORK) $(ARCHIVE) ## everything the other targets need
 
 clean: ## remove all that make has made
-	rm -rf .venv build src/stormwright/optimize/machine_code java/target demo-output .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv build src/stormwright/*/machine_code java/target demo-output .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 $(PYTHON): requirements.lock pyproject.toml tools/setup
 	@tools/setup python
 	@touch $@
 
-$(MACHINE_CODE): $(shell find src/stormwright/optimize -name '*.py') | $(PYTHON)
-	@echo "setup: compiling what searches for placements (half a minute on two cores)"
+$(MACHINE_CODE): $(shell find src/stormwright/compiling src/stormwright/optimize src/stormwright/simulator -name '*.py') | $(PYTHON)
+	@echo "setup: compiling what searches for placements and simulates (half a minute on two cores)"
 	@$(BIN)/python -m stormwright.experiments.machine_code
 	@mkdir -p $(@D) && touch $@
 

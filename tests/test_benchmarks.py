@@ -27,6 +27,8 @@ SMALL = {
     "reading": "--executors 1000 --nodes 50 --pairs 10000 --runs 1",
     "slow_nodes": "--node-hours 20 --trials 5",
     "scheduler_scale": "--executors 1000 --nodes 50 --pairs 10000 --runs 1 --schedulers even,online",
+    "simulator_cells": "--only star --seconds 0.2",
+    "simulator_speed": "--hops 20000 --simpy 2000 --flat 200000",
 }
 
 

@@ -17,7 +17,7 @@ EVERYTHING = frozenset(path.name for path in ROOT.iterdir() if path.is_dir() and
 
 #: Rooms from the foundation up: each imports those below it, itself, and none beside it.
 STOREYS: tuple[frozenset[str], ...] = (
-    frozenset({"model", "perflog", "client"}),
+    frozenset({"model", "perflog", "client", "compiling"}),
     frozenset({"formats"}),
     frozenset({"storm", "pipeline", "predict"}),
     frozenset({"optimize", "simulator"}),

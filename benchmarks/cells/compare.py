@@ -110,6 +110,20 @@ def cells(starts: Sequence[Measured], sources: Sequence[str], fit: Fit, by_speed
     by_speed
         Whether predictions are told how fast the machine was when each cell was measured.
     """
+    for source, target, problem, limit, known in pairs(starts, sources, fit):
+        yield cell_of(source, target, problem, limit, known, by_speed)
+
+
+def pairs(
+    starts: Sequence[Measured], sources: Sequence[str], fit: Fit
+) -> Iterator[tuple[Measured, Measured, Problem, Limit, Fitted]]:
+    """Source, target, the problem as the source tells it, limit and costs of every cell.
+
+    Parameters
+    ----------
+    starts, sources, fit
+        As for `cells`.
+    """
     first = [start for start in starts if start.start.repeat == 0 and start.start.topology in TOPOLOGIES]
     for source in first:
         if source.start.placement not in sources:
@@ -120,7 +134,7 @@ def cells(starts: Sequence[Measured], sources: Sequence[str], fit: Fit, by_speed
             known = replace(known, costs=replace(known.costs, asleep_us=asleep_us))
             for target in first:
                 if target.start.topology == source.start.topology and target is not source:
-                    yield _cell(source, target, problem, limit, known, by_speed)
+                    yield source, target, problem, limit, known
 
 
 def _as_source(source: Measured, limit: Limit, fit: Fit) -> tuple[Fitted, Problem]:
@@ -139,7 +153,7 @@ def _asleep_us(source: Measured, fit: Fit) -> float:
     for limit in source.start.limits:
         limited = source.at(limit, limited=True)
         known, problem = _as_source(source, limit, fit)
-        assumed = _assumed(source, limit, limited, known, by_speed=True)
+        assumed = assumed_at(source, limit, limited, known, by_speed=True)
         (topology,) = predict(problem, source.slots_in(problem), assumed).topologies
         if topology.latency_ms is not None and limited.latency_ms is not None:
             off.append(np.log(limited.latency_ms[0] / topology.latency_ms.value))
@@ -147,7 +161,7 @@ def _asleep_us(source: Measured, fit: Fit) -> float:
     return likely * float(np.exp(_HALF_WAY * np.mean(off))) if off else likely
 
 
-def _assumed(source: Measured, limit: Limit, target: Stretch, known: Fitted, by_speed: bool) -> Assumptions:
+def assumed_at(source: Measured, limit: Limit, target: Stretch, known: Fitted, by_speed: bool) -> Assumptions:
     """What is taken for given at the rate of a stretch, and at the speed that the machine had in it."""
     slower = target.loop_ms / source.at(limit).loop_ms if by_speed else 1.0
     fixed = source.fixed_share(limit)
@@ -158,12 +172,13 @@ def _assumed(source: Measured, limit: Limit, target: Stretch, known: Fitted, by_
     )
 
 
-def _cell(source: Measured, target: Measured, problem: Problem, limit: Limit, known: Fitted, by_speed: bool) -> Cell:
+def cell_of(source: Measured, target: Measured, problem: Problem, limit: Limit, known: Fitted, by_speed: bool) -> Cell:
+    """What was predicted and measured of one cell; arguments as `pairs` gives them and `cells` takes them."""
     full, limited = target.at(limit), target.at(limit, limited=True)
     slots = target.slots_in(problem)
-    assumed = _assumed(source, limit, full, known, by_speed)
+    assumed = assumed_at(source, limit, full, known, by_speed)
     (topology,) = predict(problem, slots, assumed).topologies
-    (at_less,) = predict(problem, slots, _assumed(source, limit, limited, known, by_speed)).topologies
+    (at_less,) = predict(problem, slots, assumed_at(source, limit, limited, known, by_speed)).topologies
     latency = (at_less.latency_ms, at_less.p99_ms)
     order = sorted(range(len(problem.supervisors)), key=lambda node: problem.supervisors[node].host)
     hosts = sorted(full.nodes)

@@ -102,6 +102,19 @@ def run_searches():
         make_scheduler("optimizer", {"iterations": 5_000, "threads": 2}).schedule(shuffled_pipelines(40))
 
 
+def run_simulations():
+    """Virtual clusters and networks of every kind that tests have."""
+    from tests.simulator.bare.test_theory import NETWORKS, batches
+    from tests.simulator.storm.cases import eventful
+
+    for name in NETWORKS:
+        for events in (False, True):
+            with no_compiling(name):
+                batches(name, 1_000, events)
+    with no_compiling("a cluster"):
+        eventful(0.5)
+
+
 def use_all():
     """All of it, in a process in which nothing was compiled before."""
     from tests.case_files import case_files
@@ -109,6 +122,7 @@ def use_all():
     placement = sorted(case_files("placement"))
     run_verbs([path for path in placement if path.name.startswith("s01")])
     run_searches()
+    run_simulations()
     run_schedulers([path for path in placement if path.name.startswith(("s03", "m01"))])
     run_schedulers([path for path in sorted(case_files("peer")) if path.name.startswith(("m13", "m19", "m23", "m37"))])
 
@@ -122,6 +136,6 @@ def test_nothing_compiles_once_machine_code_is_made():
 
 def test_machine_code_is_made_once():
     machine_code.make()
-    before = {path: path.stat().st_mtime_ns for path in machine_code.BROUGHT.iterdir()}
+    before = {path: path.stat().st_mtime_ns for path in machine_code.files()}
     assert machine_code.make() == 0
-    assert before == {path: path.stat().st_mtime_ns for path in machine_code.BROUGHT.iterdir()}
+    assert before == {path: path.stat().st_mtime_ns for path in machine_code.files()}

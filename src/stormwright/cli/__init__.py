@@ -29,6 +29,7 @@ VERBS = {
     "predict": "Predict rate, latency and bottleneck of a placement.",
     "whatif": "Predict what a change would bring: rates, nodes, parallelism, links, scheduler.",
     "advise": "Say how many executors, workers and nodes a rate or an objective needs.",
+    "simulate": "Run a placement in virtual time, tuple by tuple.",
     "calibrate": "Fit what messages and workers cost to a performance log.",
     "sweep": "Let schedulers decide many problems with many parameters, on Spark.",
     "learn": "Make what the scheduler `learned` goes by, from many placements.",

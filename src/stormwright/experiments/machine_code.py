@@ -14,11 +14,11 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 
-from stormwright import optimize
+from stormwright.compiling.compiled import ENTRIES
+from stormwright.compiling.kept import LEVEL, Making, is_able, rooms
 from stormwright.optimize.ahead import ready_greedy, ready_rates, ready_search, ready_small
-from stormwright.optimize.kernel.compiled import ENTRIES
-from stormwright.optimize.kernel.kept import BROUGHT, FILED_AS, LEVEL, Making, is_able
 from stormwright.schedulers.mend.repair import ready_repair
+from stormwright.simulator.ahead import ready_simulator
 
 
 def _rest() -> None:
@@ -29,7 +29,11 @@ def _rest() -> None:
     ready_greedy()
     ready_rates()
     ready_bound()
+    ready_simulator()
 
+
+#: Rooms with functions that are compiled.
+ROOMS = {f"stormwright.{room.path.name}": room for room in rooms()}
 
 #: Kinds of machine code that take about as long to make.
 _KINDS: dict[str, Callable[[], None]] = {"search": ready_search, "rest": _rest}
@@ -45,10 +49,11 @@ def make() -> int:
     subprocess.CalledProcessError
         A process failed; it has said why.
     """
-    BROUGHT.mkdir(exist_ok=True)
-    for path in BROUGHT.iterdir():
-        if FILED_AS not in path.name:
-            path.unlink()
+    for room in ROOMS.values():
+        room.brought.mkdir(exist_ok=True)
+        for path in room.brought.iterdir():
+            if room.filed_as not in path.name:
+                path.unlink()
     missing = len(_without_code())
     if missing:
         # Numba takes the processor from the environment, so this is another process in any case.
@@ -64,10 +69,17 @@ def make() -> int:
 
 
 def _without_code() -> list[str]:
-    for module in walk_packages(optimize.__path__, f"{optimize.__name__}."):
-        import_module(module.name)
+    for name, room in ROOMS.items():
+        for module in walk_packages([str(room.path)], f"{name}."):
+            import_module(module.name)
     names = [f"{entry.py_func.__module__}.{entry.py_func.__qualname__}" for entry in ENTRIES]
-    return [name for name in names if not list(BROUGHT.glob(f"{name}.{sys.implementation.cache_tag}*.nbc"))]
+    made = {path.name.partition(f".{sys.implementation.cache_tag}")[0] for path in files() if path.suffix == ".nbc"}
+    return [name for name in names if name not in made]
+
+
+def files() -> list[Path]:
+    """All files of machine code that were brought."""
+    return [path for room in ROOMS.values() for path in room.brought.iterdir()]
 
 
 def main() -> None:
@@ -78,10 +90,10 @@ def main() -> None:
         return
     begun_s = time.perf_counter()
     missing = make()
-    size_mb = sum(path.stat().st_size for path in BROUGHT.iterdir()) / 1e6
+    size_mb = sum(path.stat().st_size for path in files()) / 1e6
     print(
         f"machine code of {len(ENTRIES)} functions, {missing} of them new, {size_mb:.1f} MB in "
-        f"{Path(os.path.relpath(BROUGHT))}: {time.perf_counter() - begun_s:.0f} s"
+        f"{', '.join(os.path.relpath(room.brought) for room in ROOMS.values())}: {time.perf_counter() - begun_s:.0f} s"
     )
 
 

@@ -71,11 +71,12 @@ def _java() -> tuple[str | None, str]:
 def _compiled() -> tuple[bool | None, int]:
     """Whether machine code is brought for this processor, and how many files of it fit."""
     try:
-        from stormwright.optimize.kernel.kept import BROUGHT, FILED_AS, is_able
+        from stormwright.compiling.kept import is_able, rooms
     except ImportError:
         return None, 0
     tag = sys.implementation.cache_tag
-    return is_able(), sum(FILED_AS in path.name and tag in path.name for path in BROUGHT.glob("*.nbc"))
+    brought = [(room.filed_as, path.name) for room in rooms() for path in room.brought.glob("*.nbc")]
+    return is_able(), sum(filed_as in name and tag in name for filed_as, name in brought)
 
 
 def _installation(home: Path) -> Installation:

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import math
 
+from stormwright.compiling.compiled import inner
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.bound.small_problem import Executors, Scratch, SetPrices
-from stormwright.optimize.kernel.compiled import inner
 
 #: Steps by which traffic is divided between executors, and the part of Polyak's length that each has.
 _POLYAK, _STEP = 60, 0.7

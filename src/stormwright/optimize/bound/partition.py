@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stormwright.compiling.compiled import compiled, inner
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.optimize.kernel.compiled import compiled, inner
 
 
 class Sets(NamedTuple):

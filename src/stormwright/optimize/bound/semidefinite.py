@@ -25,8 +25,8 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh
 
+from stormwright.compiling.compiled import compiled
 from stormwright.model.arrays import FloatArray
-from stormwright.optimize.kernel.compiled import compiled
 
 #: Steps between two certificates, and halvings by which the price of a group's room is found.
 _STEPS, _HALVINGS = 15, 30

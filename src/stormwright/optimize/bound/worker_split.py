@@ -13,9 +13,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from stormwright.compiling.compiled import compiled, inner
 from stormwright.model.arrays import FloatArray
 from stormwright.optimize.bound.small_problem import Executors, Scratch
-from stormwright.optimize.kernel.compiled import compiled, inner
 
 
 @inner

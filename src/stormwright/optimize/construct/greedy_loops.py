@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 
+from stormwright.compiling.compiled import compiled, inner
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.construct.packing import Packing, account, comes_before, groups_may, is_full, takes
-from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.kernel.records import NOWHERE
 
 #: Which bins: all of them. Zones are numbered from 0.

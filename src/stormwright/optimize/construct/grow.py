@@ -11,9 +11,9 @@ Those that wait are kept in two parts of one array, and change places to go from
 
 from __future__ import annotations
 
+from stormwright.compiling.compiled import inner
 from stormwright.optimize.construct.joining import may_join
 from stormwright.optimize.construct.next_node import next_node
-from stormwright.optimize.kernel.compiled import inner
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.kernel.steps import join, start_worker
 

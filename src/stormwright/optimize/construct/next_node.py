@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 
+from stormwright.compiling.compiled import inner
+from stormwright.compiling.draw import draw
 from stormwright.model.arrays import IndexArray
-from stormwright.optimize.kernel.compiled import inner
-from stormwright.optimize.kernel.draw import draw
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.kernel.rules import left_on
 

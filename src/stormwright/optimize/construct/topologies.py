@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 
+from stormwright.compiling.compiled import compiled, inner
 from stormwright.model.arrays import IndexArray
 from stormwright.optimize.construct.grow import grow_topology
 from stormwright.optimize.construct.joining import may_join
 from stormwright.optimize.construct.next_node import next_node
-from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.kernel.rules import demand_of
 from stormwright.optimize.kernel.steps import join, leave, start_worker, stop_worker, tabulate

@@ -2,12 +2,11 @@
 
 ::
 
-    compiled   functions that Python calls, and parts of these (`part`); where the code is kept (`kept`)
     records    a placement under way: arrays of records, no objects
     costs      by how much a step would raise the cost; nothing is changed
     flows      the same of traffic that goes where the placement lets it
     steps      the step itself, with all that is noted of the placement
-    draw       random numbers whose whole state is one of the arrays
 
-Whether a step is wise is decided elsewhere (`search`, `repair`, `construct`).
+How it is made and kept is told in `stormwright.compiling`, and whence random numbers come. Whether a step is wise is
+decided elsewhere (`search`, `repair`, `construct`).
 """

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stormwright.compiling.compiled import inner, seldom
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.optimize.kernel.compiled import inner, seldom
 from stormwright.optimize.kernel.records import NOWHERE, Records
 
 #: Of a topology: its first worker, how many components it has, and what they share; where its tables are in `counts`,

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
+from stormwright.compiling.compiled import compiled
 from stormwright.model.arrays import BoolArray, IndexArray
 from stormwright.optimize.kernel import records as arrays
-from stormwright.optimize.kernel.compiled import compiled
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.layout.ruling import only_of
 from stormwright.optimize.layout.start import rearrange

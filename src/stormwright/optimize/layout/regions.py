@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from stormwright.compiling.compiled import compiled, inner
 from stormwright.model.arrays import IndexArray
-from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.kernel.records import NOWHERE, SPAN, Layout, Records
 
 

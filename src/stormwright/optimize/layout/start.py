@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stormwright.compiling.compiled import compiled
 from stormwright.model import UNPLACED, CostWeights, Problem
 from stormwright.model.arrays import BoolArray, IndexArray
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
 from stormwright.optimize.kernel import records as arrays
-from stormwright.optimize.kernel.compiled import compiled
 from stormwright.optimize.kernel.costs import cost_of_topology
 from stormwright.optimize.kernel.records import NOWHERE, Layout, Records
 from stormwright.optimize.kernel.rules import clear

@@ -6,7 +6,7 @@ is linear in executors, not in pairs of them.
 
 from __future__ import annotations
 
-from stormwright.optimize.kernel.compiled import inner
+from stormwright.compiling.compiled import inner
 from stormwright.optimize.rates.messages import come_in, handle, receive_messages, send_messages
 from stormwright.optimize.rates.records import Sustained
 

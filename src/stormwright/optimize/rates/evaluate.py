@@ -7,7 +7,7 @@ once all that is sent to it is known, in time linear in executors, flows, deals 
 
 from __future__ import annotations
 
-from stormwright.optimize.kernel.compiled import inner
+from stormwright.compiling.compiled import inner
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.optimize.rates.deals import receive_deals
 from stormwright.optimize.rates.messages import come_in, handle, receive_messages, send_messages

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.optimize.kernel.compiled import inner
+from stormwright.compiling.compiled import inner
 from stormwright.optimize.rates.records import Sustained
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stormwright.optimize.kernel.compiled import compiled, inner
+from stormwright.compiling.compiled import compiled, inner
 from stormwright.optimize.rates.evaluate import evaluate
 from stormwright.optimize.rates.records import Sustained
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
+from stormwright.compiling.compiled import compiled, inner
+from stormwright.compiling.draw import draw, draw_below
 from stormwright.model.arrays import IndexArray
-from stormwright.optimize.kernel.compiled import compiled, inner
-from stormwright.optimize.kernel.draw import draw, draw_below
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.optimize.rates.records import Sustained
 from stormwright.optimize.rates.score import NODES, THROUGHPUT, begin, rise, settle, take, try_topology

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stormwright.optimize.kernel.compiled import inner
-from stormwright.optimize.kernel.draw import draw, draw_below
+from stormwright.compiling.compiled import inner
+from stormwright.compiling.draw import draw, draw_below
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.optimize.kernel.rules import bring, put_in, take_from
 from stormwright.optimize.rates.records import BROKEN_MB, PORT_MB, Sustained

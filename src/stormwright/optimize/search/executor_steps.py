@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
-from stormwright.optimize.kernel.compiled import inner
+from stormwright.compiling.compiled import inner
+from stormwright.compiling.draw import draw, draw_below
 from stormwright.optimize.kernel.costs import is_away, rise_of_executor, rise_of_swap
-from stormwright.optimize.kernel.draw import draw, draw_below
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.kernel.steps import rise_of_rules, shift_executor, takes
 from stormwright.optimize.search.accept import accepts, is_overloaded, may, note_step, price_of, restarted_by

@@ -8,9 +8,9 @@ Optimization Results Using the Ruin and Recreate Principle", 2000, https://doi.o
 
 from __future__ import annotations
 
+from stormwright.compiling.compiled import compiled
+from stormwright.compiling.draw import draw, draw_below
 from stormwright.model.arrays import IndexArray
-from stormwright.optimize.kernel.compiled import compiled
-from stormwright.optimize.kernel.draw import draw, draw_below
 from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.search.accept import stays_near
 from stormwright.optimize.search.executor_steps import draw_member, step_executor

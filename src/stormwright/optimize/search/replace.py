@@ -8,10 +8,10 @@ before it is judged, as a raw construction would mostly lose against what was re
 
 from __future__ import annotations
 
+from stormwright.compiling.compiled import inner
+from stormwright.compiling.draw import draw, draw_below
 from stormwright.optimize.construct.topologies import place_topology, remove_topology
-from stormwright.optimize.kernel.compiled import inner
 from stormwright.optimize.kernel.costs import cost_of_topology
-from stormwright.optimize.kernel.draw import draw, draw_below
 from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.kernel.steps import join, start_worker, tabulate
 from stormwright.optimize.search.accept import accepts

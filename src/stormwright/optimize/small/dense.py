@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stormwright.compiling.compiled import compiled, inner
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.optimize.kernel.compiled import compiled, inner
 from stormwright.optimize.kernel.records import NOWHERE, Layout, Records
 from stormwright.optimize.kernel.rules import Rules, clear, copied, is_limited, put_in, take_from
 from stormwright.optimize.small.remembered import Remembered, copy_array, remembered

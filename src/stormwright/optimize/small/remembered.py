@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stormwright.compiling.compiled import inner
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.optimize.kernel.compiled import inner
 
 
 class Remembered(NamedTuple):

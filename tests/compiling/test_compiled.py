@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from stormwright.optimize.kernel import compiled, kept, part
+from stormwright.compiling import compiled, kept, part
 
 CALLEE = """\
 import numpy as np
 
-from pack.kernel.compiled import inner, seldom
+from pack.compiling.compiled import inner, seldom
 
 RECORD = np.dtype([("short", np.int32), ("long", np.int64)])
 
@@ -31,17 +31,17 @@ def rarely(records):
     return records[0].long + 100
 """
 CALLER = """\
-from pack.callee import callee, twice
-from pack.kernel.compiled import compiled
+from pack.room.callee import callee, twice
+from pack.compiling.compiled import compiled
 
 @compiled
 def caller(records):
     return twice(records)
 """
 OUTER = """\
-from pack.callee import rarely
-from pack.caller import caller
-from pack.kernel.compiled import compiled
+from pack.room.callee import rarely
+from pack.room.caller import caller
+from pack.compiling.compiled import compiled
 
 @compiled
 def outer(records):
@@ -54,9 +54,9 @@ def outer(records):
 """
 SHOW_OUTER = """\
 import numpy as np
-from pack.callee import RECORD
-from pack.caller import caller
-from pack.outer import outer
+from pack.room.callee import RECORD
+from pack.room.caller import caller
+from pack.room.outer import outer
 records = np.zeros(3, RECORD)
 print(caller(records), outer(records), end=" ")
 for long in (1, 2):
@@ -68,9 +68,9 @@ print(sum(caller.stats.cache_hits.values()), *(sum(name in each for each in defi
 SHOW = """\
 import sys
 import numpy as np
-from pack.kernel import kept
-from pack.callee import RECORD, callee
-from pack.caller import caller
+from pack.compiling import kept
+from pack.room.callee import RECORD, callee
+from pack.room.caller import caller
 kept.Making.on = "make" in sys.argv
 print(caller(np.zeros(1, RECORD)), sum(caller.stats.cache_hits.values()), len(callee.overloads))
 """
@@ -79,20 +79,22 @@ print(caller(np.zeros(1, RECORD)), sum(caller.stats.cache_hits.values()), len(ca
 @pytest.fixture
 def package(tmp_path):
     """A package of its own with these modules, to change and to write in."""
-    kernel = tmp_path / "pack" / "kernel"
+    kernel = tmp_path / "pack" / "compiling"
     kernel.mkdir(parents=True)
+    (tmp_path / "pack" / "room").mkdir()
     for module in (compiled, kept, part):
-        text = Path(module.__file__).read_text(encoding="utf-8").replace("stormwright.optimize.", "pack.")
+        text = Path(module.__file__).read_text(encoding="utf-8").replace("stormwright.", "pack.")
         (kernel / Path(module.__file__).name).write_text(text, encoding="utf-8")
     (kernel / "__init__.py").touch()
     (tmp_path / "pack" / "__init__.py").touch()
-    (tmp_path / "pack" / "caller.py").write_text(CALLER, encoding="utf-8")
+    (tmp_path / "pack" / "room" / "__init__.py").touch()
+    (tmp_path / "pack" / "room" / "caller.py").write_text(CALLER, encoding="utf-8")
     write_callee(tmp_path, 1)
     return tmp_path
 
 
 def write_callee(package, value):
-    (package / "pack" / "callee.py").write_text(CALLEE.format(value), encoding="utf-8")
+    (package / "pack" / "room" / "callee.py").write_text(CALLEE.format(value), encoding="utf-8")
 
 
 def run(directory, *arguments, show=SHOW, **environment):
@@ -108,11 +110,11 @@ def run(directory, *arguments, show=SHOW, **environment):
 
 
 def brought(package):
-    return sorted((package / "pack" / "machine_code").iterdir())
+    return sorted((package / "pack" / "room" / "machine_code").iterdir())
 
 
 def make(package):
-    (package / "pack" / "machine_code").mkdir()
+    (package / "pack" / "room" / "machine_code").mkdir()
     return run(package, "make")
 
 
@@ -137,7 +139,7 @@ def test_what_was_brought_is_taken_up_and_nothing_written(package):
 
 def test_what_is_kept_can_become_a_part_of_others_too(package):
     """And what is seldom called stays apart, once."""
-    (package / "pack" / "outer.py").write_text(OUTER, encoding="utf-8")
+    (package / "pack" / "room" / "outer.py").write_text(OUTER, encoding="utf-8")
     for hits in (0, 1):
         for path in package.rglob("*outer.outer*"):
             path.unlink()

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stormwright.optimize.kernel.compiled import inner
+from stormwright.compiling.compiled import inner
 
 _STEP, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
@@ -31,13 +31,19 @@ class Random(Protocol):
 
 @inner
 def draw(layout: Random) -> float:
-    """A random number in [0, 1), a multiple of 2⁻⁵³.
+    """A random number in [0, 1), a multiple of 2⁻⁵³."""
+    return draw_at(layout.random, 0)
+
+
+@inner
+def draw_at(random: NDArray[np.uint64], place: int) -> float:
+    """The same of one of several sequences: that with its state at a place of an array.
 
     SplitMix64 of G. L. Steele, D. Lea, C. H. Flood, https://doi.org/10.1145/2660193.2660195: any seed will do, 0
     included, and seeds that are close to each other do not give similar sequences.
     """
-    layout.random[0] += _STEP
-    mixed = layout.random[0]
+    random[place] += _STEP
+    mixed = random[place]
     mixed = (mixed ^ (mixed >> _SHIFT_1)) * _MIX_1
     mixed = (mixed ^ (mixed >> _SHIFT_2)) * _MIX_2
     mixed ^= mixed >> _SHIFT_3

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -24,35 +25,74 @@ from numba.core import config
 from numba.core.caching import FunctionCache, IndexDataCacheFile, _Cache
 from numba.core.compiler import CompileResult
 
-_ROOM = Path(__file__).parents[1]
-
-#: What was brought: files of Numba's form.
-BROUGHT = _ROOM / "machine_code"
+_ROOM = Path(__file__).parent
 
 #: Processors that this is for, and what these can do.
 LEVEL = "x86-64-v3"
 ABLE = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2", "xsave")
 
 
-def _digest() -> str:
-    """Of all sources here. The functions call each other across modules, and machine code includes what is called."""
-    digest = hashlib.sha256()
-    for path in sorted(_ROOM.rglob("*.py")):
-        digest.update(path.relative_to(_ROOM).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
-
-
-SOURCES = _digest()
-
-#: The part of it that is in the names of functions, by which Numba files their code in the user's cache.
-FILED_AS = SOURCES[:12]
+#: The digest of its sources that is in the name of a function.
 _FILED = re.compile(r"\.(?P<digest>[0-9a-f]{12})-\d+\.py\d+")
 
 #: What was made longer ago than that, in seconds, is of a version that has been left.
 _OLD_S = 30 * 86_400.0
 
-#: Machine code that was made with anything else is not used.
-STAMP = f"{SOURCES} {sys.implementation.cache_tag} numba {numba.__version__} llvmlite {llvm.llvm_version_info}"
+
+@dataclass(frozen=True)
+class Room:
+    """A package with functions that are compiled.
+
+    Functions call each other across modules, and machine code includes what is called. So it is told by a digest of all
+    sources of the room and of this one, and no function calls one of another room.
+
+    Parameters
+    ----------
+    path
+        Where it is.
+    sources
+        Digest of all sources.
+    """
+
+    path: Path
+    sources: str
+
+    @classmethod
+    @cache
+    def at(cls, path: Path) -> Room:
+        """The room in a folder."""
+        digest = hashlib.sha256()
+        for room in dict.fromkeys((_ROOM, path)):
+            for module in sorted(room.rglob("*.py")):
+                digest.update(module.relative_to(room).as_posix().encode() + b"\0" + module.read_bytes())
+        return cls(path, digest.hexdigest())
+
+    @classmethod
+    def of(cls, function: Callable[..., object]) -> Room:
+        """The room of a function: the folder beside this one that it is in."""
+        path = Path(function.__code__.co_filename)
+        return cls.at(next(folder for folder in path.parents if folder.parent == _ROOM.parent))
+
+    @property
+    def brought(self) -> Path:
+        """What was brought: files of Numba's form."""
+        return self.path / "machine_code"
+
+    @property
+    def filed_as(self) -> str:
+        """The part of the digest that is in the names of functions, by which Numba files code in the user's cache."""
+        return self.sources[:12]
+
+    @property
+    def stamp(self) -> str:
+        """Machine code that was made with anything else is not used."""
+        versions = f"numba {numba.__version__} llvmlite {llvm.llvm_version_info}"
+        return f"{self.sources} {sys.implementation.cache_tag} {versions}"
+
+
+def rooms() -> list[Room]:
+    """All rooms with functions that are compiled."""
+    return [Room.at(_ROOM.parent / name) for name in ("optimize", "simulator")]
 
 
 class Making:
@@ -85,9 +125,9 @@ class KeptCode(_Cache):  # type: ignore[misc]
     """
 
     def __init__(self, function: Callable[..., object]) -> None:
-        self._function = function
+        self._function, self._room = function, Room.of(function)
         name = f"{function.__module__}.{function.__qualname__}.{sys.implementation.cache_tag}"
-        self._brought = IndexDataCacheFile(str(BROUGHT), name, STAMP)
+        self._brought = IndexDataCacheFile(str(self._room.brought), name, self._room.stamp)
 
     @cached_property
     def _own(self) -> FunctionCache | None:
@@ -100,7 +140,7 @@ class KeptCode(_Cache):  # type: ignore[misc]
     @property
     def cache_path(self) -> str:
         """Where machine code is looked for first."""
-        return str(BROUGHT)
+        return str(self._room.brought)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The machine code for a signature, or None if it is kept nowhere.
@@ -133,7 +173,7 @@ class KeptCode(_Cache):  # type: ignore[misc]
         elif self._own:
             with suppress(Exception):  # a full disk: next time it is compiled again
                 self._own.save_overload(sig, data)
-                _drop_old(Path(self._own.cache_path))
+                _drop_old(Path(self._own.cache_path), self._room.filed_as)
 
     def enable(self) -> None:
         """It always is."""
@@ -145,11 +185,11 @@ class KeptCode(_Cache):  # type: ignore[misc]
         """What was brought stays."""
 
 
-def _drop_old(directory: Path) -> None:
+def _drop_old(directory: Path, filed_as: str) -> None:
     """Delete machine code of other sources that nobody has made for long: no version of ours looks for it again."""
     for path in directory.glob("*.nb[ic]"):
         filed = _FILED.search(path.name)
-        if filed and filed["digest"] != FILED_AS and path.stat().st_mtime < time.time() - _OLD_S:
+        if filed and filed["digest"] != filed_as and path.stat().st_mtime < time.time() - _OLD_S:
             path.unlink(missing_ok=True)
 
 

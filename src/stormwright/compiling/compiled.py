@@ -1,4 +1,4 @@
-"""Machine code for the loops that go through every pair of a large cluster.
+"""Machine code for loops: those that go through every pair of a large cluster, and through every tuple of one.
 
 `compiled` is for functions that Python calls: their machine code is kept on disk (`kept`). `inner` is for those that
 only compiled ones call: they have no code of their own, but become part of whatever calls them (`part`); `seldom` for
@@ -15,13 +15,19 @@ is why what is made of Python numbers is turned into `float` or `int` first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numba
+import numpy as np
 from numba.core import types
+from numpy.typing import NDArray
 
-from stormwright.optimize.kernel.kept import FILED_AS, KeptCode
-from stormwright.optimize.kernel.part import PartCompiler, SeldomPartCompiler, WholeCompiler
+from stormwright.compiling.kept import KeptCode, Room
+from stormwright.compiling.part import PartCompiler, SeldomPartCompiler, WholeCompiler
+
+#: An array of records, and one of its records, of which Numba knows the fields.
+Records: TypeAlias = NDArray[np.void]
+Record: TypeAlias = Any
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -39,14 +45,14 @@ def compiled(function: F) -> F:
     ----------
     function
         Calls no Python. In compiled ones that call it, it is a part as `inner` ones are. Its qualified name gets a part
-        of the digest of all sources here, under which Numba files the code: other sources are another file, even if the
-        function itself is the same.
+        of the digest of all sources of its room, under which Numba files the code: other sources are another file, even
+        if the function itself is the same.
 
     Returns
     -------
     What is called like `function`, and is in `ENTRIES`.
     """
-    function.__qualname__ = f"{function.__qualname__}.{FILED_AS}"  # by which Numba files it
+    function.__qualname__ = f"{function.__qualname__}.{Room.of(function).filed_as}"  # by which Numba files it
     dispatcher = numba.njit(pipeline_class=WholeCompiler, **_OPTIONS)(function)
     dispatcher._cache = KeptCode(function)  # noqa: SLF001 (Numba knows its own cache only)
     ENTRIES.append(dispatcher)

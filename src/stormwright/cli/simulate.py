@@ -1,0 +1,202 @@
+"""``stormwright simulate``: what a placement does in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import numpy as np
+
+from stormwright.cli import options
+from stormwright.cli.lines import say
+from stormwright.cli.output import numbers_table, print_json, print_table
+from stormwright.errors import Fault, InputError
+from stormwright.experiments.ready import read_problem
+from stormwright.formats import read_assignment
+from stormwright.model import UNPLACED
+from stormwright.model.texts import assumed_text, counted, size_of
+
+if TYPE_CHECKING:
+    from stormwright.experiments.virtual.simulate import Simulation
+    from stormwright.model import Problem
+    from stormwright.model.arrays import IntArray
+
+_MAX_TOPOLOGIES, _MAX_NODES, _MAX_QUEUES = 10, 20, 5
+
+#: A queue is told of from this part of what it may hold.
+_FULL = 0.01
+
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+@click.command()
+@options.problem_file
+@click.option("--scheduler", help="Who places everything; without one what runs stays.")
+@click.option("--set", "parameters", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
+@click.option("--assignment", type=options.PATH, help="Where executors are, as `stormwright schedule --output` writes.")
+@click.option(
+    "--seconds",
+    type=options.FiniteRange(0, 1e7, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Of virtual time.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Of all that is random.")
+@click.option("--trace", type=options.PATH, help="How rates change: lines SECONDS,FACTOR or SECONDS,FACTOR,TOPOLOGY.")
+@click.option("--saturated", is_flag=True, help="Spouts begin as many trees as may be pending, at no given rate.")
+@options.costs
+@options.as_json("Print it as JSON.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: Path,
+    scheduler: str | None,
+    parameters: tuple[str, ...],
+    assignment: Path | None,
+    seconds: float,
+    seed: int,
+    trace: Path | None,
+    saturated: bool,
+    costs_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Run the placement of the problem in FILE in virtual time, tuple by tuple, and tell what came of it.
+
+    Spouts are offered trees at the rate that was measured, at random instants; all workers are up, and all queues are
+    empty at first. What runs now is where it is, unless a scheduler or an assignment is named. The same seed has the
+    same outcome. Exit code 1: not every executor has a slot.
+    """
+    from stormwright.cli.predictions import assumptions_of
+    from stormwright.experiments.virtual.simulate import read_trace, simulate
+    from stormwright.simulator.ahead import ready_simulator
+    from stormwright.simulator.storm.start import Settings
+
+    _check(scheduler, parameters, assignment, trace, saturated)
+    problem = read_problem(file)
+    slots, by = _placed(problem, scheduler, parameters, assignment)
+    changes = read_trace(trace, problem) if trace else []
+    assumed = assumptions_of(problem, costs_file)
+    ready_simulator()
+    settings = Settings(assumed.costs, assumed.corrections, saturated=saturated, seed=seed)
+    found = simulate(problem, slots, seconds, settings, changes)
+    if as_json:
+        print_json({"problem": problem.name, "placed_by": by, "seed": seed, **found.as_dict()})
+    else:
+        _print(problem, found, by)
+    if np.any(slots == UNPLACED):
+        ctx.exit(1)
+
+
+def _check(
+    scheduler: str | None, parameters: Sequence[str], assignment: Path | None, trace: Path | None, saturated: bool
+) -> None:
+    faults = []
+    if scheduler and assignment:
+        faults.append(Fault("and --scheduler both say where executors are: name one of them", "--assignment"))
+    if parameters and not scheduler:
+        faults.append(Fault("parameters of a scheduler need one: name it with --scheduler", "--set"))
+    if saturated and trace:
+        faults.append(Fault("has no effect on spouts that are offered no rate: leave out --saturated", "--trace"))
+    if faults:
+        raise InputError("simulate", faults)
+
+
+def _placed(
+    problem: Problem, scheduler: str | None, parameters: Sequence[str], assignment: Path | None
+) -> tuple[IntArray, str]:
+    """Where executors are, and who says so."""
+    from stormwright.experiments.virtual.simulate import running
+
+    if assignment:
+        return read_assignment(assignment, problem).slot_of_executor, assignment.name
+    if not scheduler:
+        return running(problem), "what runs"
+    from stormwright.schedulers.kit.resolve import resolve_scheduler
+    from stormwright.schedulers.kit.warm_up import warm_up
+
+    found = resolve_scheduler(scheduler, parameters, None)
+    warm_up(found)
+    return found.schedule(problem).slot_of_executor, scheduler
+
+
+def _print(problem: Problem, found: Simulation, by: str) -> None:
+    say(f"{problem.name or 'problem'}: {size_of(problem)}; placed by {by}")
+    if assumed := assumed_text(problem):
+        say(assumed)
+    if missing := int(np.sum(found.slots == UNPLACED)):
+        say(f"no slot for {counted(missing, 'executor')}: what is sent to them is lost")
+    say(
+        f"{found.seconds:,.6g} s of virtual time in {found.took_s:.2f} s: {counted(found.hops, 'tuple')} handled, "
+        f"{found.hops / max(found.took_s, 1e-9) / 1e6:.2f} million a second"
+    )
+    _print_topologies(problem, found)
+    _print_nodes(problem, found)
+    for line in _queues(problem, found):
+        say(line)
+    for number in range(min(len(problem.topologies), _MAX_TOPOLOGIES)):
+        _print_timeline(problem, found, number)
+
+
+def _print_topologies(problem: Problem, found: Simulation) -> None:
+    names = ("trees/s", "mean", "p50", "p95", "p99", "timed out", "lost", "pending")
+    table = numbers_table("topology", *names)
+    for one in found.as_dict()["topologies"][:_MAX_TOPOLOGIES]:
+        times = [one["mean_ms"], *(one[f"{name}_ms"] for name in ("p50", "p95", "p99"))]
+        told = ["" if ms is None else f"{ms:,.2f} ms" for ms in times]
+        rate = one["trees_per_s"] or one["begun"] / found.seconds
+        table.add_row(
+            one["topology"], f"{rate:,.1f}", *told, f"{one['timed_out']:,}", f"{one['lost']:,}", f"{one['pending']:,}"
+        )
+    print_table(table)
+    if not found.whole.topologies["completed"].any():
+        say("no tree was acked, so there is no latency: trees/s are those that were begun")
+    if (left := len(problem.topologies) - _MAX_TOPOLOGIES) > 0:
+        say(f"and {counted(left, 'topology')} more; --json has all")
+
+
+def _print_nodes(problem: Problem, found: Simulation) -> None:
+    table, cpu = numbers_table("node", "CPU", "at most", "link out", "link in"), found.cpu()
+    used = [number for number in np.argsort(-cpu.mean(axis=0), kind="stable") if found.whole.busy_s[number] > 0]
+    for number in used[:_MAX_NODES]:
+        links = [f"{8e-6 * found.whole.link_bytes[way, number] / found.seconds:,.2f} Mbit/s" for way in (0, 1)]
+        table.add_row(
+            problem.supervisors[number].host, f"{cpu[:, number].mean():.0%}", f"{cpu[:, number].max():.0%}", *links
+        )
+    print_table(table)
+    if len(used) > _MAX_NODES:
+        say(f"and {counted(len(used) - _MAX_NODES, 'node')} more that are less busy; --json has all")
+
+
+def _queues(problem: Problem, found: Simulation) -> list[str]:
+    """The fullest receive queues."""
+    order = np.argsort(-found.queue_peak / np.maximum(found.queue_limit, 1), kind="stable")
+    full = [e for e in order.tolist() if found.queue_peak[e] >= _FULL * found.queue_limit[e]][:_MAX_QUEUES]
+    told = []
+    for executor in full:
+        topology = problem.topologies[problem.executor_topology[executor]]
+        own = executor - int(problem.executor_offset[problem.executor_topology[executor]])
+        component = topology.components[topology.executor_component[own]].id
+        told.append(
+            f"the queue of {component} [{topology.executor_start_task[own]}] of {topology.id} had up to "
+            f"{found.queue_peak[executor]:,} of {found.queue_limit[executor]:,} tuples"
+        )
+    return told or ["no receive queue was ever fuller than 1 %"]
+
+
+def _print_timeline(problem: Problem, found: Simulation, number: int) -> None:
+    """Rates and latencies as bars, one a step."""
+    name, rates = problem.topologies[number].id, found.rates(number)
+    if not rates.any():
+        return
+    latencies = np.nan_to_num(found.latencies_ms(number, 0.95))
+    say(f"{name}, from 0 to {found.seconds:,.6g} s:")
+    say(f"  trees/s  {_bars(rates)}  at most {rates.max():,.0f}")
+    say(f"  p95      {_bars(latencies)}  at most {latencies.max():,.2f} ms")
+
+
+def _bars(values: np.ndarray) -> str:
+    most = float(values.max())
+    levels = np.ceil(values / most * (len(_BARS) - 1)).astype(int) if most > 0 else np.zeros(len(values), int)
+    return "".join(_BARS[level] for level in levels)

@@ -1,0 +1,1 @@
+"""Placements tried in virtual time."""

@@ -1,0 +1,258 @@
+"""What a placement does in virtual time, tuple by tuple: rates, latency, CPU and queues, second by second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.errors import Fault, InputError, nearest
+from stormwright.formats.files.json_files import opened
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.predict.workers import nodes_of
+from stormwright.simulator.storm.counting import Taken, quantile_s
+from stormwright.simulator.storm.engine import Events
+from stormwright.simulator.storm.start import Settings
+
+#: Parts of time that are looked at by themselves.
+STEPS = 60
+
+#: Latencies that are told: the parts of trees that are below them.
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+class Change(NamedTuple):
+    """From an instant on a topology's spouts (all topologies', for None) are offered their trees times a factor."""
+
+    at_s: float
+    factor: float
+    topology: int | None
+
+
+class Step(NamedTuple):
+    """A part of time: until when, and what was counted in it."""
+
+    until_s: float
+    seen: Taken
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """What was simulated.
+
+    Parameters
+    ----------
+    problem, slots
+        What was placed where.
+    steps
+        Parts of time, one after the other.
+    whole
+        All of them together.
+    pending
+        Trees of every topology that are under way in the end, shape (T,).
+    queue_peak, queue_limit
+        Most tuples that were in the receive queue of every executor, and how many there may be, shape (E,).
+    hops
+        Tuples that executors handled.
+    took_s
+        Seconds of real time.
+    """
+
+    problem: Problem
+    slots: IntArray
+    steps: Sequence[Step]
+    whole: Taken
+    pending: NDArray[np.int64]
+    queue_peak: NDArray[np.int64]
+    queue_limit: NDArray[np.int64]
+    hops: int
+    took_s: float
+
+    @property
+    def seconds(self) -> float:
+        """Of virtual time."""
+        return self.whole.now_s
+
+    def rates(self, topology: int) -> FloatArray:
+        """Trees/s that were completed in every step."""
+        return np.array([step.seen.topologies["completed"][topology] / step.seen.now_s for step in self.steps])
+
+    def latencies_ms(self, topology: int, part: float) -> FloatArray:
+        """In every step the latency that a part of the trees is below, in ms, nan where none was completed."""
+        return np.array([1e3 * quantile_s(step.seen.latency[topology], part) for step in self.steps])
+
+    def cpu(self) -> FloatArray:
+        """Part of every node's CPU in use in every step, shape (steps, N)."""
+        cores = np.maximum(nodes_of(self.problem).cores, 1e-9)
+        return np.array([step.seen.busy_s / step.seen.now_s / cores for step in self.steps])
+
+    def mean_ms(self, topology: int) -> float | None:
+        """Mean complete latency of a topology; None where no tree was completed."""
+        done = int(self.whole.topologies["completed"][topology])
+        return 1e3 * float(self.whole.topologies["latency_s"][topology]) / done if done else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        cpu = self.cpu()
+        return {
+            "seconds": self.seconds,
+            "tuples_handled": self.hops,
+            "took_s": round(self.took_s, 3),
+            "topologies": [self._topology(number) for number in range(len(self.problem.topologies))],
+            "nodes": [
+                {
+                    "node": node.id,
+                    "cpu": round(float(cpu[:, number].mean()), 4),
+                    "cpu_peak": round(float(cpu[:, number].max()), 4),
+                    "sent_bytes_per_s": round(float(self.whole.link_bytes[0, number] / self.seconds), 1),
+                    "received_bytes_per_s": round(float(self.whole.link_bytes[1, number] / self.seconds), 1),
+                }
+                for number, node in enumerate(self.problem.supervisors)
+            ],
+            "queue_peaks": self.queue_peak.tolist(),
+        }
+
+    def _topology(self, number: int) -> dict[str, Any]:
+        of, latency = self.whole.topologies, self.whole.latency[number]
+        counts = {name: int(of[name][number]) for name in ("begun", "completed", "timed_out", "replayed", "lost")}
+        times = {f"{name}_ms": _told(1e3 * quantile_s(latency, part)) for name, part in QUANTILES.items()}
+        p95 = self.latencies_ms(number, QUANTILES["p95"])
+        return {
+            "topology": self.problem.topologies[number].id,
+            "trees_per_s": round(counts["completed"] / self.seconds, 3),
+            **counts,
+            "pending": int(self.pending[number]),
+            "mean_ms": self.mean_ms(number),
+            **times,
+            "timeline": {
+                "until_s": [round(step.until_s, 6) for step in self.steps],
+                "trees_per_s": self.rates(number).round(2).tolist(),
+                "p95_ms": [_told(value) for value in p95],
+            },
+        }
+
+
+def simulate(
+    problem: Problem, slots: IntArray, seconds: float, settings: Settings, trace: Sequence[Change] = ()
+) -> Simulation:
+    """Have a placement run in virtual time, all its workers being up.
+
+    Parameters
+    ----------
+    problem
+        With nodes, and a load.
+    slots
+        Slot of every executor, -1 for none, shape (E,).
+    seconds
+        Of virtual time.
+    settings
+        Costs, seed and the like.
+    trace
+        How the rates of spouts change.
+    """
+    begun_s = time.perf_counter()
+    of = Events(problem, slots, settings)
+    instants = sorted(
+        {*np.linspace(0.0, seconds, STEPS + 1)[1:].tolist(), *(c.at_s for c in trace if c.at_s < seconds)}
+    )
+    ends = set(np.linspace(0.0, seconds, STEPS + 1)[1:].tolist())
+    first = before = of.seen
+    _change(of, trace, 0.0)
+    steps = []
+    for instant in instants:
+        of.until(instant)
+        if instant in ends:
+            now = of.seen
+            steps.append(Step(instant, now.since(before)))
+            before = now
+        _change(of, trace, instant)
+    return Simulation(
+        problem=problem,
+        slots=slots,
+        steps=steps,
+        whole=before.since(first),
+        pending=of.pending,
+        queue_peak=of.queue_peaks,
+        queue_limit=of.queue_limits,
+        hops=of.hops,
+        took_s=time.perf_counter() - begun_s,
+    )
+
+
+def running(problem: Problem) -> IntArray:
+    """Where executors run now.
+
+    Raises
+    ------
+    InputError
+        Nothing runs.
+    """
+    if np.all(problem.current_slot == UNPLACED):
+        message = (
+            "nothing runs in this problem: name a scheduler that places it, as in --scheduler even, or an assignment, "
+            "as `stormwright schedule FILE --output ASSIGNMENT` writes it"
+        )
+        raise InputError("simulate", [Fault(message, "$")])
+    return problem.current_slot
+
+
+def read_trace(path: Path, problem: Problem) -> list[Change]:
+    """How rates change, by a file with lines ``SECONDS,FACTOR`` or ``SECONDS,FACTOR,TOPOLOGY``.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or lines are something else; all of them.
+    """
+    numbers = {name: n for n, topology in enumerate(problem.topologies) for name in (topology.id, topology.name)}
+    found: list[Change] = []
+    faults: list[Fault] = []
+    with opened(path) as file:
+        text = file.read().decode("utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        change = _change_of(line, numbers)
+        if isinstance(change, str):
+            faults.append(Fault(change, f"line {number}"))
+        else:
+            found.append(change)
+    if faults:
+        raise InputError(f"trace {path}", faults)
+    return sorted(found, key=lambda change: change.at_s)
+
+
+def _change_of(line: str, topologies: dict[str, int]) -> Change | str:
+    """What a line says, or what is wrong with it."""
+    parts = [part.strip() for part in line.split(",")]
+    wanted = "should be SECONDS,FACTOR or SECONDS,FACTOR,TOPOLOGY with numbers from 0 on, as in 30,1.5"
+    try:
+        at_s, factor = float(parts[0]), float(parts[1])
+    except (ValueError, IndexError):
+        return f"{wanted}; got {line[:60]}"
+    if len(parts) > 3 or not 0 <= at_s < 1e12 or not 0 <= factor <= 1e6:
+        return f"{wanted}; got {line[:60]}"
+    if len(parts) < 3:
+        return Change(at_s, factor, None)
+    if parts[2] not in topologies:
+        near = nearest(parts[2], sorted(topologies))
+        return f"no such topology: {parts[2]}" + (f"; there is {near}" if near else "")
+    return Change(at_s, factor, topologies[parts[2]])
+
+
+def _change(of: Events, trace: Sequence[Change], at_s: float) -> None:
+    for change in trace:
+        if change.at_s == at_s:
+            every = range(len(of.problem.topologies)) if change.topology is None else [change.topology]
+            for topology in every:
+                of.rate(topology, change.factor)
+
+
+def _told(value: float) -> float | None:
+    return None if np.isnan(value) else round(float(value), 3)

@@ -1,0 +1,29 @@
+"""Arrays of records that compiled functions and plain Python read alike.
+
+With NUMBA_DISABLE_JIT all functions are plain Python: the twin, which does the same step by step. It reads the field of
+a record as compiled functions do, which NumPy allows of its record arrays only, and not of a field that has the name of
+one of an array's methods.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import config
+
+from stormwright.compiling.compiled import Records
+
+#: Later than anything.
+NEVER = np.inf
+
+
+def records(count: int, kind: np.dtype[np.void]) -> Records:
+    """So many records, all 0."""
+    made = np.zeros(count, kind)
+    return made.view(np.recarray) if config.DISABLE_JIT else made
+
+
+def widened(old: Records, count: int) -> Records:
+    """The same records, and so many in all."""
+    made = records(count, old.dtype)
+    made[: len(old)] = old
+    return made

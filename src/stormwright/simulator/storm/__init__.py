@@ -1,0 +1,29 @@
+"""Storm, tuple by tuple.
+
+::
+
+    records    executors, workers, links, tuples in queues and trees under way, as arrays
+    queues     tuples made, queued, taken and lost; who waits for room
+    routes     to which executor a tuple goes, and when that is looked at anew
+    sending    what an executor emits, and how far that goes at once
+    carrying   threads of workers and links between nodes
+    trees      tuple trees: begun, acked, timed out
+    threads    what a thread does next
+    events     the loop, and what the cluster is told to do
+    start      all of this for a problem under a placement
+    engine     `stormwright.simulator.engine.Engine` by it
+
+Executors and the two messaging threads of each worker share the cores of their node. A tuple is served, then what it
+sets off is sent: into the queue of an executor of the same worker, or through the worker's sending thread, the links of
+two nodes and the receiving thread there. Where a queue is full, who sends waits. What differs from Storm 2.8.3:
+
+- Batches are of one tuple, which is Storm's default for producers and for transfer.
+- An executor learns at once, and not after some ms, that a queue in another worker is full or no longer is.
+- A message that waits for its link does so in a buffer of its node; TCP has one for each connection.
+- Shuffled choices are drawn anew only when weights have changed; Storm shuffles equal ones each second, too.
+- What is to be acked of a tree is counted, instead of combined by exclusive or, with the same outcome.
+- What a tuple costs to serialise is paid with the next one's work.
+- The timeouts of all spouts of a topology are looked at in the same instants.
+- A JVM that was started is as fast as an old one.
+- A node with less than a core and no quota has a slow core; one with a quota has whole ones until that is used up.
+"""

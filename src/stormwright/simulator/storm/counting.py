@@ -1,0 +1,134 @@
+"""What was counted of a virtual cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.simulator.engine import Counted
+from stormwright.simulator.storm.records import BUCKETS, BY_OCTAVE, Cluster
+
+#: Buckets of ours that make one of the performance log, which has 4 for each doubling.
+_TOGETHER = BY_OCTAVE // 4
+
+_OF_THREADS = ("received", "emitted", "acked", "failed", "cpu_s")
+_OF_TOPOLOGIES = ("begun", "completed", "timed_out", "replayed", "lost", "latency_s")
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """What was counted until an instant.
+
+    Parameters
+    ----------
+    now_s
+        The instant.
+    threads, topologies
+        Name → of every executor, shape (E,), and of every topology, shape (T,).
+    pairs, latency
+        Tuples of every pair, and trees by topology and bucket of latency.
+    busy_s, link_bytes
+        Core seconds that nodes worked, shape (N,); bytes that links took, out of nodes and into them, shape (2, N).
+    """
+
+    now_s: float
+    threads: dict[str, NDArray[Any]]
+    topologies: dict[str, NDArray[Any]]
+    pairs: NDArray[np.int64]
+    latency: NDArray[np.int64]
+    busy_s: NDArray[np.float64]
+    link_bytes: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> Taken:
+        """As it is now."""
+        run, nodes = cluster.run[0], cluster.shares.nodes
+        executors, now = int(run["executors"]), float(run["now"])
+        own = cluster.threads[:executors]
+        # A node's own count is as of when something happened there last.
+        since = (now - nodes["since"]) * nodes["rate"] / nodes["speed"] * nodes["count"]
+        return cls(
+            now_s=now,
+            threads={name: np.array(own[name]) for name in _OF_THREADS},
+            topologies={name: np.array(cluster.topologies[name]) for name in _OF_TOPOLOGIES},
+            pairs=np.array(cluster.pairs["tuples"]),
+            latency=cluster.latency.copy(),
+            busy_s=np.asarray(nodes["busy"] + since + nodes["taken"] * now),
+            link_bytes=np.array(cluster.links["sent_bytes"]).reshape(2, -1),
+        )
+
+    def since(self, before: Taken) -> Taken:
+        """What was counted since then; `now_s` is for how long."""
+        return Taken(
+            self.now_s - before.now_s,
+            {name: of - before.threads[name] for name, of in self.threads.items()},
+            {name: of - before.topologies[name] for name, of in self.topologies.items()},
+            self.pairs - before.pairs,
+            self.latency - before.latency,
+            self.busy_s - before.busy_s,
+            self.link_bytes - before.link_bytes,
+        )
+
+
+def counted(cluster: Cluster, before: Taken) -> tuple[Taken, Counted]:
+    """What was counted until now, and since then."""
+    now = Taken.of(cluster)
+    new = now.since(before)
+    executors = len(now.threads["received"])
+    own = cluster.threads[:executors]
+    cpu_ns = np.rint(1e9 * new.threads["cpu_s"]).astype(np.int64)
+    return now, Counted(
+        start_s=before.now_s,
+        length_s=new.now_s,
+        received=new.threads["received"],
+        emitted=new.threads["emitted"],
+        acked=new.threads["acked"],
+        failed=new.threads["failed"],
+        cpu_ns=cpu_ns,
+        execute_ns=cpu_ns,
+        queue=np.minimum(own["count"] / np.maximum(own["limit"], 1), 1.0),
+        source=_sources(cluster),
+        target=np.array(cluster.pairs["target"]),
+        tuples=new.pairs,
+        completed=new.topologies["completed"],
+        timed_out=new.topologies["timed_out"],
+        replayed=new.topologies["replayed"],
+        lost=new.topologies["lost"],
+        latency=by_performance_log(new.latency),
+    )
+
+
+def by_performance_log(latency: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Trees in the buckets of the performance log, shape (T, 66)."""
+    whole = latency[:, 1:].reshape(len(latency), -1)[:, : BUCKETS - 2]
+    together = whole.reshape(len(latency), -1, _TOGETHER).sum(axis=2)
+    return np.concatenate([latency[:, :1], together, latency[:, BUCKETS - 1 :]], axis=1)
+
+
+def quantile_s(latency: NDArray[np.int64], part: float) -> float:
+    """The latency that a part of the trees is below, in s; nan where there are none.
+
+    Parameters
+    ----------
+    latency
+        Trees of one topology by bucket, shape (258,).
+    part
+        From 0 to 1.
+    """
+    whole = int(latency.sum())
+    if not whole:
+        return float("nan")
+    up_to = np.cumsum(latency)
+    bucket = int(np.searchsorted(up_to, part * whole))
+    bucket = min(bucket, len(latency) - 1)
+    inside = (part * whole - (up_to[bucket] - latency[bucket])) / max(latency[bucket], 1)
+    if bucket == 0:
+        return float(1e-3 * inside)
+    return float(1e-3 * 2 ** ((bucket - 1 + inside) / BY_OCTAVE))
+
+
+def _sources(cluster: Cluster) -> NDArray[np.int64]:
+    return np.repeat(np.array(cluster.routes["source"]), cluster.routes["count"])

@@ -1,0 +1,224 @@
+"""The loop, and what the cluster is told to do in between."""
+
+from __future__ import annotations
+
+from stormwright.compiling.compiled import Record, compiled, inner
+from stormwright.simulator.kernel.arrays import NEVER
+from stormwright.simulator.kernel.clock import set_time
+from stormwright.simulator.kernel.shares import drop, go_on, has_done, next_end, take_first
+from stormwright.simulator.storm.carrying import link_done
+from stormwright.simulator.storm.queues import call_waiting, end_tuple, lose, note_lost, take
+from stormwright.simulator.storm.records import (
+    ASLEEP,
+    BLOCKED,
+    GONE,
+    NONE,
+    SENDER,
+    SPOUT,
+    WORKS,
+    Cluster,
+)
+from stormwright.simulator.storm.routes import look_at_loads, place_shuffles
+from stormwright.simulator.storm.threads import done, look, send_on
+from stormwright.simulator.storm.trees import end_tree, time_out
+
+#: What a cluster is told: nothing; executors are elsewhere; a worker is up or starts at an instant, or stops; spouts
+#: are to look whether they may begin trees; the cores of a node have a speed.
+NOTHING, PLACED, START, STOP, LOOK, SPEED = range(6)
+
+#: Loads are looked at so often, in seconds.
+_LOOKS_S = 1.0
+
+
+@compiled
+def go_on_until(of: Cluster, told: int, which: int, amount: float, until: float) -> None:
+    """Do what is told, then go on to an instant, or until there is no room for more tuples or trees.
+
+    Parameters
+    ----------
+    of
+        The cluster.
+    told, which, amount
+        What is told of whom, and an instant or a factor.
+    until
+        The instant.
+    """
+    run = of.run[0]
+    if told != NOTHING:
+        _tell(of, told, which, amount, run.now)
+    threads, nodes = run.threads, len(of.shares.nodes)
+    run.full = False
+    while True:
+        who = of.clock.first[1]
+        now = of.clock.when[who]
+        if now > until:
+            run.now = until
+            return
+        if run.tuples_left < run.most_sent or run.trees_left < 1:
+            run.full = True
+            return
+        run.now = now
+        if who < threads:
+            _wake(of, who, now)
+        elif who < threads + nodes:
+            _node(of, who, who - threads, now)
+        elif who < threads + 3 * nodes:
+            link_done(of, who - threads - nodes, now)
+        elif who < threads + 3 * nodes + len(of.topologies):
+            topology = who - threads - 3 * nodes
+            time_out(of, topology, now)
+            set_time(of.clock, who, now + of.topologies[topology].timeout_s)
+        else:
+            look_at_loads(of)
+            set_time(of.clock, who, now + _LOOKS_S)
+
+
+@inner
+def _node(of: Cluster, who: int, number: int, now: float) -> None:
+    """Something happens at the cores of a node: most often the first job is done."""
+    node = of.shares.nodes[number]
+    go_on(node, now)
+    if has_done(node, of.shares.jobs):
+        done(of, take_first(node, of.shares.jobs), now)
+    set_time(of.clock, who, next_end(node, of.shares.jobs))
+
+
+@inner
+def _wake(of: Cluster, who: int, now: float) -> None:
+    """A thread has a tuple to look for, or room for what it sends, or its worker is up."""
+    thread = of.threads[who]
+    if thread.state == ASLEEP:
+        look(of, who, now)
+    elif thread.state == BLOCKED:
+        set_time(of.clock, who, NEVER)
+        send_on(of, who, now)
+    else:
+        set_time(of.clock, who, NEVER)
+        if thread.state == GONE and thread.kind == SENDER:
+            _up(of, thread.worker, now)
+        return
+    if thread.state == WORKS:
+        node = of.shares.nodes[thread.node]
+        set_time(of.clock, of.run[0].threads + thread.node, next_end(node, of.shares.jobs))
+
+
+@inner
+def _tell(of: Cluster, told: int, which: int, amount: float, now: float) -> None:
+    if told == PLACED:
+        place_shuffles(of)
+    elif told == START:
+        of.topologies[of.workers[which].topology].starting += 1
+        set_time(of.clock, of.run[0].executors + which, amount)
+    elif told == STOP:
+        _stop(of, which, now)
+    elif told == LOOK:
+        _look_of_spouts(of, which, now)
+    elif told == SPEED:
+        node = of.shares.nodes[which]
+        go_on(node, now)
+        node.speed = amount
+        set_time(of.clock, of.run[0].threads + which, next_end(node, of.shares.jobs))
+
+
+@inner
+def _up(of: Cluster, worker: int, now: float) -> None:
+    """A worker is up: its threads run."""
+    here, run = of.workers[worker], of.run[0]
+    here.up = True
+    for who in range(run.threads):
+        thread = of.threads[who]
+        if thread.worker == worker:
+            thread.state = ASLEEP
+    _started(of, here.topology, now)
+
+
+@inner
+def _started(of: Cluster, topology: int, now: float) -> None:
+    """One worker fewer of a topology is starting; after the last of them spouts begin."""
+    here = of.topologies[topology]
+    here.starting -= 1
+    if here.starting == 0:
+        for each in range(len(of.workers)):
+            worker = of.workers[each]
+            if worker.topology == topology and worker.up:
+                worker.ready = True
+        _look_of_spouts(of, topology, now)
+
+
+@inner
+def _look_of_spouts(of: Cluster, topology: int, now: float) -> None:
+    for each in range(len(of.spouts)):
+        who = of.spouts[each].thread
+        thread = of.threads[who]
+        if thread.topology == topology and thread.state == ASLEEP:
+            set_time(of.clock, who, now)
+
+
+@inner
+def _stop(of: Cluster, worker: int, now: float) -> None:
+    """A worker dies, with all that is in it; tuples that others send to it are lost until it is up again."""
+    here, run = of.workers[worker], of.run[0]
+    starting = not here.up and of.clock.when[run.executors + worker] != NEVER
+    here.up = here.ready = False
+    if starting:
+        _started(of, here.topology, now)
+    node = of.shares.nodes[here.node]
+    go_on(node, now)
+    for who in range(run.threads):
+        if of.threads[who].worker == worker:
+            _end_thread(of, who, node, now)
+    set_time(of.clock, run.threads + here.node, next_end(node, of.shares.jobs))
+
+
+@inner
+def _end_thread(of: Cluster, who: int, node: Record, now: float) -> None:
+    thread, jobs = of.threads[who], of.shares.jobs
+    if thread.state == WORKS:
+        for place in range(node.count):
+            if jobs[node.first + place].who == who:
+                drop(node, jobs, place)
+                break
+    elif thread.state == BLOCKED:
+        _wait_no_more(of, who)
+    if thread.tuple != NONE:
+        note_lost(of, of.tuples[thread.tuple].tree, of.tuples[thread.tuple].use)
+        end_tuple(of, thread.tuple)
+        thread.tuple = NONE
+    while thread.count > 0:
+        lose(of, take(of, thread))
+    if thread.kind == SPOUT:
+        spout = of.spouts[thread.spout]
+        while spout.first != NONE:
+            if not of.trees[spout.first].lost:
+                of.topologies[thread.topology].lost += 1
+            end_tree(of, spout.first)
+        spout.again = 0
+    while thread.waiting != NONE:
+        call_waiting(of, thread, now)
+    thread.state, thread.debt_s = GONE, 0.0
+    set_time(of.clock, who, NEVER)
+
+
+@inner
+def _wait_no_more(of: Cluster, who: int) -> None:
+    """A thread that waits for room somewhere no longer does."""
+    for each in range(of.run[0].threads):
+        _leave_list(of, of.threads[each], who)
+    for each in range(len(of.links)):
+        _leave_list(of, of.links[each], who)
+
+
+@inner
+def _leave_list(of: Cluster, queue: Record, who: int) -> None:
+    before, each = NONE, queue.waiting
+    while each != NONE and each != who:
+        before, each = each, of.threads[each].next
+    if each == NONE:
+        return
+    if before == NONE:
+        queue.waiting = of.threads[who].next
+    else:
+        of.threads[before].next = of.threads[who].next
+    if queue.last_waiting == who:
+        queue.last_waiting = before
+    of.threads[who].next = NONE

@@ -1,0 +1,144 @@
+"""Executors in workers: who is where, and what that changes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.model import Problem
+from stormwright.predict.flow.profile import Profile, correction_factors
+from stormwright.predict.workers import nodes_of
+from stormwright.simulator.engine import NOWHERE
+from stormwright.simulator.kernel.arrays import records
+from stormwright.simulator.kernel.shares import JOB, Shares
+from stormwright.simulator.storm.records import GONE, NONE, Cluster
+from stormwright.simulator.storm.start import Settings
+
+#: A worker: its topology and its slot.
+Seat = tuple[int, int]
+
+
+class Workers:
+    """Workers by topology and slot, and what threads are on each node.
+
+    Parameters
+    ----------
+    problem, profile
+        With the nodes, and the load.
+    settings
+        With the costs.
+    """
+
+    def __init__(self, problem: Problem, profile: Profile, settings: Settings) -> None:
+        self.problem, self.costs = problem, settings.costs
+        self.cycles = profile.work_cycles(settings.costs, settings.corrections)
+        self.idle_hz = profile.idle_hz()
+        self.nodes = nodes_of(problem)
+        self.message_factors = correction_factors(problem, settings.corrections)[1]
+        self.varies = settings.varies
+        self._numbers: dict[Seat, int] = {}
+
+    def seats(self, slots: NDArray[np.int32]) -> dict[Seat, tuple[int, ...]]:
+        """Executors of every worker of a placement."""
+        found: dict[Seat, list[int]] = defaultdict(list)
+        placed = np.flatnonzero(slots != NOWHERE)
+        topology = self.problem.executor_topology[placed]
+        for executor, of, slot in zip(placed.tolist(), topology.tolist(), slots[placed].tolist(), strict=True):
+            found[of, slot].append(executor)
+        return {seat: tuple(executors) for seat, executors in found.items()}
+
+    def number(self, seat: Seat) -> int:
+        """The number of a worker."""
+        return self._numbers[seat]
+
+    def take(self, seat: Seat) -> int:
+        """A number for a new worker, the lowest that is free."""
+        taken = set(self._numbers.values())
+        self._numbers[seat] = next(number for number in range(len(taken) + 1) if number not in taken)
+        return self._numbers[seat]
+
+    def free(self, seat: Seat) -> None:
+        """A worker is no more."""
+        del self._numbers[seat]
+
+    def in_slot(self, slot: int) -> list[int]:
+        """Workers in a slot."""
+        return sorted(number for (_, at), number in self._numbers.items() if at == slot)
+
+    def on_node(self, of: Cluster, node: int) -> list[int]:
+        """Workers on a node."""
+        return sorted(number for number in self._numbers.values() if of.workers["node"][number] == node)
+
+    def seat_of(self, worker: int) -> Seat:
+        """Topology and slot of a worker."""
+        return next(seat for seat, number in self._numbers.items() if number == worker)
+
+
+def freed(of: Cluster, worker: int, executors: Sequence[int]) -> None:
+    """A worker that has stopped is no more, and its executors are nowhere."""
+    run = of.run[0]
+    threads = [*executors, run["executors"] + worker, run["executors"] + run["workers"] + worker]
+    of.threads["worker"][threads] = of.threads["node"][threads] = NONE
+
+
+def seated(of: Cluster, workers: Workers, come: Sequence[tuple[int, tuple[int, ...]]]) -> Cluster:
+    """The cluster with workers that are new, none of them up yet.
+
+    Parameters
+    ----------
+    of
+        The cluster.
+    workers
+        All that are there.
+    come
+        Number and executors of those that are new.
+    """
+    run, problem, reference_hz = of.run[0], workers.problem, workers.problem.core_hz
+    for worker, executors in come:
+        topology, slot = workers.seat_of(worker)
+        node = int(problem.slot_node[slot])
+        of.workers[worker] = (topology, node, slot, False, False)
+        ends = [run["executors"] + worker, run["executors"] + run["workers"] + worker]
+        threads = [*executors, *ends]
+        of.threads["worker"][threads], of.threads["node"][threads] = worker, node
+        of.threads["state"][threads], of.threads["topology"][threads] = GONE, topology
+        factor = workers.message_factors[topology] * reference_hz / workers.nodes.core_hz[node]
+        of.threads["message_factor"][threads] = factor
+        own = list(executors)
+        of.threads["work_s"][own] = workers.cycles[own] / workers.nodes.core_hz[node]
+        of.threads["varies"][own] = workers.varies
+    _take_cores(of, workers)
+    return of._replace(shares=_with_room(of))
+
+
+def _take_cores(of: Cluster, workers: Workers) -> None:
+    """What nodes have no longer because workers are there, and executors that work whatever their rate."""
+    executors, nodes = int(of.run[0]["executors"]), of.shares.nodes
+    own = of.threads[:executors]
+    there = np.flatnonzero((own["node"] != NONE) & (workers.idle_hz > 0))
+    taken = np.bincount(own["node"][there], workers.idle_hz[there], len(nodes)) / workers.nodes.core_hz
+    senders = of.threads["node"][executors : executors + int(of.run[0]["workers"])]
+    taken += np.bincount(senders[senders != NONE], minlength=len(nodes)) * workers.costs.worker_cores
+    nodes["taken"] = taken
+    nodes["pollers"] = np.bincount(own["node"][own["node"] != NONE], minlength=len(nodes))
+    # A quota is used up by no more cores at once than there are threads.
+    most = np.minimum(workers.costs.machine_cores, np.maximum(nodes["pollers"], 1))
+    of_quota = np.divide(nodes["quota"], nodes["period"], out=np.zeros(len(nodes)), where=nodes["quota"] > 0)
+    nodes["cores"] = np.where(nodes["quota"] > 0, np.maximum(most, of_quota), nodes["cores"])
+
+
+def _with_room(of: Cluster) -> Shares:
+    """Heaps of jobs with room for all threads of each node."""
+    nodes, old = of.shares.nodes, of.shares.jobs
+    on = of.threads["node"][of.threads["node"] != NONE]
+    room = np.bincount(on, minlength=len(nodes))
+    first = np.cumsum([0, *room])
+    jobs = records(int(first[-1]), JOB)
+    for number in np.flatnonzero(nodes["count"]):
+        at, count = int(nodes["first"][number]), int(nodes["count"][number])
+        jobs[first[number] : first[number] + count] = old[at : at + count]
+    nodes["first"], nodes["room"] = first[:-1], room
+    return Shares(nodes, jobs)

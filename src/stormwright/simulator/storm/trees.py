@@ -1,0 +1,118 @@
+"""Tuple trees: begun, acked, complete, timed out."""
+
+from __future__ import annotations
+
+from math import ceil, log2
+
+from stormwright.compiling.compiled import Record, inner
+from stormwright.compiling.draw import draw_below
+from stormwright.simulator.kernel.arrays import NEVER
+from stormwright.simulator.kernel.clock import set_time
+from stormwright.simulator.storm.records import (
+    ASLEEP,
+    BUCKETS,
+    BY_OCTAVE,
+    DATA,
+    DONE,
+    NONE,
+    Cluster,
+)
+
+#: Drawn below that and taken modulo the number of ackers, all are about as probable.
+_MANY = 1 << 30
+
+
+@inner
+def begin_tree(of: Cluster, who: int, now: float) -> int:
+    """A spout begins a tree."""
+    run, spout = of.run[0], of.spouts[of.threads[who].spout]
+    number = run.free_tree
+    tree = of.trees[number]
+    run.free_tree = tree.next
+    run.trees_left -= 1
+    tree.begun, tree.heard, tree.spout, tree.alive, tree.lost = now, NEVER, who, 1, False
+    tree.acker = draw_below(of, _MANY)
+    tree.next, tree.before = NONE, spout.last
+    if spout.last == NONE:
+        spout.first = number
+    else:
+        of.trees[spout.last].next = number
+    spout.last = number
+    spout.pending += 1
+    return int(number)
+
+
+@inner
+def hear(of: Cluster, who: int, now: float) -> None:
+    """An acker hears of a tree; if it is complete the message at work becomes one to its spout."""
+    message = of.tuples[of.threads[who].tuple]
+    tree = of.trees[message.tree]
+    if tree.use == message.use:
+        if tree.heard == NEVER:
+            tree.heard = now
+        tree.alive -= 1
+        if tree.alive == 0:
+            tree.heard = now - tree.heard
+            message.what = DONE
+            return
+    message.what = DATA
+
+
+@inner
+def complete(of: Cluster, who: int, number: int, use: int) -> None:
+    """In `of` the spout `who` is told that its tree `number` is complete, unless that record has another `use` now."""
+    tree, thread = of.trees[number], of.threads[who]
+    if tree.use != use:
+        return
+    topology, bucket = of.topologies[thread.topology], 0
+    if tree.heard > 1e-3:
+        bucket = min(ceil(BY_OCTAVE * log2(1e3 * tree.heard)), BUCKETS - 1)
+    of.latency[thread.topology, bucket] += 1
+    topology.latency_s += tree.heard
+    topology.completed += 1
+    thread.acked += 1
+    end_tree(of, number)
+
+
+@inner
+def end_tree(of: Cluster, number: int) -> None:
+    """A tree is no more: what still is under way of it belongs to none."""
+    tree, run = of.trees[number], of.run[0]
+    spout = of.spouts[of.threads[tree.spout].spout]
+    if tree.before == NONE:
+        spout.first = tree.next
+    else:
+        of.trees[tree.before].next = tree.next
+    if tree.next == NONE:
+        spout.last = tree.before
+    else:
+        of.trees[tree.next].before = tree.before
+    spout.pending -= 1
+    tree.use += 1
+    tree.next = run.free_tree
+    run.free_tree = number
+    run.trees_left += 1
+
+
+@inner
+def time_out(of: Cluster, topology: int, now: float) -> None:
+    """Fail all trees of a topology that were there already when this was last looked at."""
+    here = of.topologies[topology]
+    for each in range(len(of.spouts)):
+        spout = of.spouts[each]
+        thread = of.threads[spout.thread]
+        if thread.topology == topology and spout.first != NONE:
+            _fail_old(of, spout, thread, here)
+            if thread.state == ASLEEP:
+                set_time(of.clock, spout.thread, now)
+    here.looked = now
+
+
+@inner
+def _fail_old(of: Cluster, spout: Record, thread: Record, here: Record) -> None:
+    while spout.first != NONE and of.trees[spout.first].begun < here.looked:
+        end_tree(of, spout.first)
+        thread.failed += 1
+        here.timed_out += 1
+        if spout.reliable:
+            spout.again += 1

@@ -1,0 +1,103 @@
+"""``stormwright simulate``."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from stormwright.formats import write_problem
+from stormwright.testing.word_counts import WordCount
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "words.json"
+    write_problem(path, WordCount().problem())
+    return path
+
+
+def simulated(run, *arguments):
+    code, out, err = run("simulate", *arguments, "--json")
+    assert code == 0, err
+    return orjson.loads(out)
+
+
+def test_what_runs_is_simulated(run, file):
+    code, out, err = run("simulate", file, "--seconds", 2)
+    assert code == 0, err
+    assert "placed by what runs" in out
+    assert "2 s of virtual time in" in out
+    assert "words-1-0, from 0 to 2 s:" in out
+    assert "no receive queue was ever fuller than 1 %" in out
+
+
+def test_rates_are_those_that_were_measured_and_change_by_a_trace(run, file, tmp_path):
+    (topology,) = simulated(run, file, "--seconds", 4)["topologies"]
+    assert topology["trees_per_s"] == pytest.approx(1_000, rel=0.05)
+    assert topology["begun"] == topology["completed"] + topology["pending"]
+    assert 0 < topology["p50_ms"] < topology["p95_ms"] < topology["p99_ms"]
+    trace = tmp_path / "trace.csv"
+    trace.write_text("2,0.5\n3,2,words\n", encoding="utf-8")
+    (topology,) = simulated(run, file, "--seconds", 4, "--trace", trace)["topologies"]
+    timeline = topology["timeline"]["trees_per_s"]
+    seconds = [sum(timeline[n : n + 15]) / 15 for n in range(0, 60, 15)]
+    assert seconds == pytest.approx([1_000, 1_000, 500, 2_000], rel=0.15)
+
+
+def test_the_same_seed_has_the_same_outcome(run, file):
+    found = [simulated(run, file, "--seconds", 1, "--seed", seed) for seed in (4, 4, 5)]
+    for each in found:
+        del each["took_s"], each["seed"]
+    assert found[0] == found[1] != found[2]
+
+
+def test_schedulers_and_assignments_say_where_executors_are(run, file, tmp_path):
+    answer = tmp_path / "answer.json"
+    assert run("schedule", file, "--scheduler", "even", "--output", answer)[0] == 0
+    by_assignment = simulated(run, file, "--seconds", 1, "--assignment", answer)
+    by_scheduler = simulated(run, file, "--seconds", 1, "--scheduler", "even")
+    assert by_assignment["placed_by"] == "answer.json"
+    assert by_assignment["topologies"] == by_scheduler["topologies"]
+
+
+def test_saturated_spouts_begin_as_many_as_go(run, file):
+    (topology,) = simulated(run, file, "--seconds", 1, "--saturated")["topologies"]
+    assert topology["trees_per_s"] > 5_000
+    assert topology["pending"] > 0
+
+
+def test_nothing_runs(run, tmp_path):
+    path = tmp_path / "words.json"
+    write_problem(path, WordCount().problem().with_current({}))
+    code, _, err = run("simulate", path)
+    assert code == 2
+    assert "nothing runs in this problem: name a scheduler" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--scheduler", "even", "--assignment", "a.json"], "both say where executors are"),
+        (["--set", "a=1"], "need one: name it with --scheduler"),
+        (["--seconds", "0"], "--seconds"),
+        (["--seconds", "nan"], "--seconds"),
+        (["--seed", "-1"], "--seed"),
+        (["--trace", "nowhere.csv"], "nowhere.csv"),
+        (["--scheduler", "evn"], "even"),
+    ],
+)
+def test_wrong_options_are_told(run, file, arguments, told):
+    code, out, err = run("simulate", file, *arguments)
+    assert (code, out) == (2, "")
+    assert told in err
+
+
+def test_a_wrong_trace_is_told_line_by_line(run, file, tmp_path):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("1,2\nx,1\n3\n4,-1\n5,1,wrds\n6,1,words,more\n", encoding="utf-8")
+    code, _, err = run("simulate", file, "--trace", trace)
+    assert code == 2
+    for line in ("line 2", "line 3", "line 4", "line 5", "line 6"):
+        assert line in err
+    assert "line 1" not in err
+    assert "there is words" in err

@@ -1,0 +1,169 @@
+"""Queueing networks in virtual time against what theory says of them, by both twins."""
+
+from __future__ import annotations
+
+from math import factorial
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from stormwright.simulator.bare.network import Simulated, Source, Station
+from tests.simulator.twins import plainly
+
+#: Batches whose means say how far off the mean of all may be: 1 of 10,000 such means is further off than the tolerance.
+BATCHES, OFF = 20, stats.t.ppf(1 - 0.5e-4, 19)
+
+#: Services in all, of the compiled functions and of plain Python.
+HOPS, FEW_HOPS = 1_000_000, 4_000
+
+
+def single(load, servers=1, **more):
+    return {"stations": [Station(load * servers, servers=servers, **more)], "sources": [Source(0, 1.0)]}
+
+
+NETWORKS = {
+    "M/M/1": single(0.7),
+    "M/M/3": single(0.8, 3),
+    "M/D/1": single(0.7, varies=0.0),
+    "M/G/1, little varied": single(0.6, varies=0.25),
+    "M/G/1, much varied": single(0.5, varies=4.0),
+    "PS, exponential": single(0.7, shared=True),
+    "PS, constant": single(0.7, shared=True, varies=0.0),
+    "PS, much varied": single(0.5, shared=True, varies=4.0),
+    "PS, 3 cores": {"stations": [Station(2.1, servers=3, shared=True)], "sources": [Source(0, 1.0)]},
+    "tandem": {"stations": [Station(0.5, ways={1: 1.0}), Station(0.7)], "sources": [Source(0, 1.0)]},
+    "feedback": {"stations": [Station(0.3, ways={0: 0.5}), Station(0.1)], "sources": [Source(0, 1.0)]},
+    "closed": {
+        "stations": [Station(1.0, ways={1: 0.4, 2: 0.6}), Station(2.0, ways={0: 1.0}), Station(1.5, ways={0: 1.0})],
+        "inside": {0: 6},
+    },
+}
+
+
+def inside_mm(load, servers):
+    """Mean number of jobs of M/M/c, by Erlang's formula."""
+    offered = load * servers
+    last = offered**servers / factorial(servers) / (1 - load)
+    waits = last / (sum(offered**k / factorial(k) for k in range(servers)) + last)
+    return offered + waits * load / (1 - load)
+
+
+def inside_mg1(load, varies):
+    """Mean number of jobs of M/G/1: Pollaczek and Khinchine."""
+    return load + load**2 * (1 + varies) / 2 / (1 - load)
+
+
+def inside_closed(visits, service, jobs):
+    """Mean value analysis, exact: Reiser and Lavenberg."""
+    inside = np.zeros(len(visits))
+    for number in range(1, jobs + 1):
+        stay = visits * service * (1 + inside)
+        inside = number * stay / stay.sum()
+    return inside
+
+
+THEORY = {
+    "M/M/1": [inside_mm(0.7, 1)],
+    "M/M/3": [inside_mm(0.8, 3)],
+    "M/D/1": [inside_mg1(0.7, 0)],
+    "M/G/1, little varied": [inside_mg1(0.6, 0.25)],
+    "M/G/1, much varied": [inside_mg1(0.5, 4)],
+    # However much services vary.
+    "PS, exponential": [0.7 / 0.3],
+    "PS, constant": [0.7 / 0.3],
+    "PS, much varied": [0.5 / 0.5],
+    # As many as with servers, if services are exponential.
+    "PS, 3 cores": [inside_mm(0.7, 3)],
+    # Each station as if it were alone: Jackson.
+    "tandem": [inside_mm(0.5, 1), inside_mm(0.7, 1)],
+    "feedback": [inside_mm(0.6, 1), 0.0],
+    "closed": inside_closed(np.array([1, 0.4, 0.6]), np.array([1.0, 2.0, 1.5]), 6),
+}
+
+
+def batches(name, hops, events=True):
+    """Mean numbers of jobs at each station in every batch, after one that does not count."""
+    of, found = Simulated(**NETWORKS[name], seed=7, events=events), []
+    for batch in range(BATCHES + 1):
+        of.until(hops=hops * (batch + 1) // BATCHES)
+        found.append(of.take()[0].tolist())
+    return found[1:]
+
+
+def all_batches(hops):
+    return {name: batches(name, hops) for name in NETWORKS}
+
+
+@pytest.fixture(scope="module")
+def by_plain_python():
+    return plainly("tests.simulator.bare.test_theory", "all_batches", FEW_HOPS)
+
+
+def check(name, found):
+    found = np.array(found)
+    tolerance = OFF * found.std(axis=0, ddof=1) / BATCHES**0.5
+    assert np.all(np.abs(found.mean(axis=0) - THEORY[name]) <= tolerance), (found.mean(axis=0), tolerance)
+    return tolerance
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_are_as_theory_says(name):
+    tolerance = check(name, batches(name, HOPS))
+    assert np.all(tolerance <= 0.06 * np.maximum(THEORY[name], 0.1)), "long enough to tell"
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_so_they_are_in_plain_python(name, by_plain_python):
+    check(name, by_plain_python[name])
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_both_twins_do_the_same(name, by_plain_python):
+    assert batches(name, FEW_HOPS) == by_plain_python[name], "to the last digit"
+
+
+def tree(**more):
+    ways = {1: 0.3, 2: 0.5}
+    stations = [
+        Station(0.5, ways=ways),
+        Station(2.0, varies=0.0),
+        Station(1.0, varies=3.0, ways={3: 1.0}),
+        Station(1.2),
+    ]
+    return Simulated(stations, [Source(0, 1.0)], seed=3, **more)
+
+
+def test_jobs_are_followed_one_by_one_where_that_is_the_same():
+    """The same random numbers, the same times: other are only those that are inside at the end."""
+    events, follows = tree(events=True), tree()
+    assert (events.recursive, follows.recursive) == (False, True)
+    for of in (events, follows):
+        of.until(50_000.0)
+    (by_events, served_events), (by_following, served) = events.take(), follows.take()
+    inside = events.network.stations["inside"].sum()
+    assert 0 <= follows.hops - events.hops <= 4 * inside
+    assert by_following == pytest.approx(by_events, rel=2e-3)
+    assert served == pytest.approx(served_events, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"stations": [Station(1.0, servers=2)], "sources": [Source(0, 1.0)]},
+        {"stations": [Station(0.5, shared=True)], "sources": [Source(0, 1.0)]},
+        {"stations": [Station(0.5, ways={0: 0.5})], "sources": [Source(0, 1.0)]},
+        {"stations": [Station(0.3)], "sources": [Source(0, 1.0), Source(0, 1.0)]},
+        {"stations": [Station(1.0, ways={0: 1.0})], "inside": {0: 2}},
+    ],
+    ids=["two servers", "shared", "feedback", "two sources", "closed"],
+)
+def test_elsewhere_there_are_events(more):
+    assert not Simulated(**more).recursive
+
+
+def test_a_node_makes_room_for_all_its_jobs():
+    of = Simulated([Station(10.0, shared=True)], [Source(0, 1.0)])
+    of.until(2_000.0)
+    inside = of.network.stations[0]["inside"]
+    assert inside == of.network.shares.nodes[0]["count"] > 1_000

@@ -1,0 +1,192 @@
+"""Storm in virtual time: against theory where there is one, and against what Storm does elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from stormwright.predict.costs import Costs
+from stormwright.testing.word_counts import COUNTS, WordCount
+from tests.simulator.storm.cases import NO_COSTS, chain, engine, eventful
+from tests.simulator.twins import plainly
+
+BATCHES, OFF = 20, stats.t.ppf(1 - 0.5e-4, 19)
+
+
+def exact_rate(each_us, pending):
+    """Mean value analysis of a closed network of queues with one server each (Reiser and Lavenberg 1980)."""
+    service_s, inside = np.array(each_us) * 1e-6, np.zeros(len(each_us))
+    for trees in range(1, pending + 1):
+        stay = service_s * (1 + inside)
+        inside = trees * stay / stay.sum()
+    return inside[0] / stay[0]
+
+
+def batches(of, seconds, value):
+    """Values of batches, after one that does not count."""
+    found = []
+    for batch in range(BATCHES + 1):
+        before = of.seen
+        of.until(seconds * (batch + 1) / BATCHES)
+        found.append(value(of.seen.since(before)))
+    return np.array(found[1:])
+
+
+def near(found, expected, most):
+    tolerance = OFF * found.std(ddof=1) / BATCHES**0.5
+    assert tolerance <= most * expected, "long enough to tell"
+    assert abs(found.mean() - expected) <= tolerance
+
+
+def latency_s(seen):
+    return seen.topologies["latency_s"][0] / seen.topologies["completed"][0]
+
+
+@pytest.mark.parametrize("varies", [0.0, 1.0])
+def test_an_executor_is_a_queue_with_one_server(varies):
+    """Latency is from the acker's hearing of the tree to the bolt's ack: a stay in M/G/1, Poisson's trees coming."""
+    load, service_s = 0.6, 1e-4
+    of = engine(chain([0.0, 1e6 * service_s], load / service_s), varies=varies)
+    near(batches(of, 80.0, latency_s), service_s * (1 + load * (1 + varies) / 2 / (1 - load)), 0.05)
+
+
+@pytest.mark.parametrize("pending", [1, 3, 20])
+@pytest.mark.parametrize("each_us", [(100.0, 100.0, 100.0), (100.0, 50.0, 20.0)])
+def test_pending_trees_are_a_closed_network(each_us, pending):
+    of = engine(chain(each_us, 100.0, pending), saturated=True)
+    rate = batches(of, 60.0, lambda seen: seen.topologies["completed"][0] / seen.now_s)
+    near(rate, exact_rate(each_us, pending), 0.02)
+
+
+def test_threads_share_cores():
+    """Three threads that always have work, each on a third of two cores' time, whatever they work on."""
+    of = engine(chain([30.0, 60.0, 90.0], 100.0, 1_000, cores=2.0), saturated=True, varies=0.0)
+    of.until(5.0)
+    before = of.seen
+    of.until(10.0)
+    seen = of.seen.since(before)
+    assert seen.busy_s / seen.now_s == pytest.approx([2.0], rel=1e-3)
+    assert seen.topologies["completed"][0] / seen.now_s == pytest.approx(2.0 / 180e-6, rel=0.01)
+
+
+def test_a_quota_limits_what_a_node_works():
+    costs = Costs(**{**{n: getattr(NO_COSTS, n) for n in NO_COSTS.__slots__}, "quota_period_ms": 100.0})
+    of = engine(chain([50.0, 50.0], 100.0, 100, cores=0.4), costs=costs, saturated=True, varies=0.0)
+    of.until(10.0)
+    assert of.seen.busy_s == pytest.approx([4.0], rel=0.02)
+    assert of.seen.topologies["completed"][0] == pytest.approx(4.0 / 100e-6, rel=0.02)
+
+
+def test_full_queues_hold_up_who_sends():
+    limited = chain([10.0, 100.0], 100.0, conf={"topology.executor.receive.buffer.size": 64})
+    of = engine(limited, saturated=True)
+    of.until(3.0)
+    assert of.take().queue[2] == 1.0, "of the bolt"
+    threads = of.cluster.threads
+    assert threads["count"][2] <= 64
+    assert of.seen.topologies["begun"][0] == pytest.approx(3.0 / 100e-6, rel=0.05)
+
+
+def word_count(node=1, **more):
+    """Counts in a worker of a node, everything else in another one of the first."""
+    problem = WordCount(cores=4.0).problem()
+    return engine(problem, counts_on(problem, node), costs=Costs(), **more)
+
+
+def counts_on(problem, node):
+    first = [int(np.flatnonzero(problem.slot_node == n)[0]) for n in (0, node)]
+    slots = np.full(problem.num_executors, first[0], np.int32)
+    slots[list(COUNTS)] = first[1]
+    return slots
+
+
+def balance(of):
+    """No tuple and no tree is lost track of."""
+    cluster = of.cluster
+    threads, run = cluster.threads, cluster.run[0]
+    queued = threads["count"].sum() + cluster.links["count"].sum() + (threads["tuple"] >= 0).sum()
+    assert len(cluster.tuples) - run["tuples_left"] == queued
+    assert len(cluster.trees) - run["trees_left"] == cluster.spouts["pending"].sum()
+    return int(cluster.spouts["pending"].sum())
+
+
+def test_every_tree_is_complete_where_nothing_goes_wrong():
+    of = word_count()
+    of.until(5.0)
+    pending, topologies = balance(of), of.seen.topologies
+    assert topologies["begun"].sum() == topologies["completed"].sum() + pending
+    assert topologies["timed_out"].sum() == topologies["lost"].sum() == 0
+    for topology in range(len(topologies["begun"])):
+        of.activate(topology, False)
+    of.until(8.0)
+    assert balance(of) == 0
+    assert of.seen.topologies["begun"].sum() == of.seen.topologies["completed"].sum()
+    assert not of.cluster.threads["count"].any()
+
+
+def test_what_a_dead_worker_had_is_lost_times_out_and_is_begun_again():
+    of = word_count(startup_s=5.0)
+    of.until(2.0)
+    of.kill(int(counts_on(of.problem, 1)[COUNTS[0]]))
+    of.until(29.0)
+    assert (
+        of.seen.topologies["lost"].sum()
+        == of.seen.topologies["begun"].sum() - of.seen.topologies["completed"].sum()
+        > 0
+    )
+    assert of.seen.topologies["timed_out"].sum() == 0, "not before Storm's 30 s"
+    of.until(65.0)
+    balance(of)
+    assert 0 < of.seen.topologies["timed_out"].sum() <= of.seen.topologies["lost"].sum()
+    assert of.seen.topologies["replayed"].sum() == of.seen.topologies["timed_out"].sum()
+
+
+def test_a_naive_move_stands_still_until_trees_time_out_and_a_safe_one_does_not():
+    """As measured of Storm: 30 to 60 s of zero throughput, as what is pending never ends."""
+    done = {}
+    for safe in (False, True):
+        of = word_count(startup_s=5.0, saturated=True)
+        elsewhere = counts_on(of.problem, 2)
+        steps = {3: lambda of=of, there=elsewhere: of.place(there)}
+        if safe:
+            steps = {
+                3: lambda of=of: of.activate(0, False),
+                5: steps[3],
+                10: lambda of=of: of.activate(0, True),
+            }
+        pauses, before = 0, 0
+        for second in range(1, 72):
+            of.until(float(second))
+            pauses += of.seen.topologies["completed"].sum() == before
+            before = of.seen.topologies["completed"].sum()
+            steps.get(second, lambda: None)()
+        done[safe] = pauses, int(of.seen.topologies["lost"].sum())
+        balance(of)
+    assert 6 <= done[True][0] <= 8, "drained, then until the new worker is up"
+    assert done[True][1] == 0
+    assert 25 <= done[False][0] <= 60
+    assert done[False][1] > 0
+
+
+def test_trees_come_at_the_rate_they_are_offered():
+    of = word_count()
+    of.until(4.0)
+    rate = float(of.seen.topologies["completed"][0]) / 4.0
+    of.rate(0, 0.25)
+    before = of.seen
+    of.until(12.0)
+    assert of.seen.since(before).topologies["completed"][0] / 8.0 == pytest.approx(rate / 4, rel=0.1)
+
+
+def test_both_twins_do_the_same():
+    assert eventful(0.01) == plainly("tests.simulator.storm.cases", "eventful", 0.01)
+
+
+def test_the_same_seed_is_the_same_and_another_one_is_not():
+    ends = []
+    for seed in (1, 1, 2):
+        of = word_count(seed=seed)
+        of.until(1.0)
+        ends.append(of.take().cpu_ns.tolist())
+    assert ends[0] == ends[1] != ends[2]
