@@ -157,6 +157,39 @@ def test_rows_are_what_compare_says(tmp_path: Path) -> None:
         assert row["cores"] > 0
 
 
+def test_placements_run_in_virtual_time_under_each_trace(tmp_path: Path) -> None:
+    (tmp_path / "half.csv").write_text("0,0.5\n")
+    simulate = {"seconds": 300, "traces": ["half.csv"]}
+    sweep = read_cells(write_spec(tmp_path, schedulers={"even": None, "online": None}, seeds=[1, 2], simulate=simulate))
+    assert len({cell.key for cell in sweep.cells}) == 2 * 2 * 2, "seeds are those of the simulation, too"
+    rows = decided(sweep)
+    assert {row["error"] for row in rows} == {None}
+    whole, half = ([row for row in rows if row["trace"] == name] for name in ("", "half.csv"))
+    assert {row["simulated_s"] for row in rows} == {300.0}
+    ordered = (sorted(each, key=lambda row: (row["scheduler"], row["seed"])) for each in (whole, half))
+    for one, other in zip(*ordered, strict=True):
+        assert other["trees_per_s"] == pytest.approx(one["trees_per_s"] / 2, rel=0.15)
+        assert 0 < one["mean_ms"] <= one["p99_ms"]
+        assert one["p95_ms"] <= one["p99_ms"]
+    again = decided(sweep)
+    came = ("trees_per_s", "mean_ms", "p95_ms", "timed_out")
+    assert [[row[name] for name in came] for row in rows] == [[row[name] for name in came] for row in again]
+    best = max(summary.relative_rate or 0.0 for summary in summaries(rows))
+    assert 0.9 < best <= 1.0
+
+
+def test_faults_of_traces_are_told_with_their_places(tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("0,1\nsoon,2\n")
+    with pytest.raises(InputError) as caught:
+        read_cells(write_spec(tmp_path, simulate={"seconds": 2, "traces": ["bad.csv", "none.csv"]}))
+    first, second = caught.value.faults
+    assert (first.path, second.path) == ("$.simulate.traces[0]", "$.simulate.traces[1]")
+    assert "bad.csv" in first.message
+    assert "line 2" in first.message
+    with pytest.raises(InputError, match=r"\$\.simulate\.seconds"):
+        read_cells(write_spec(tmp_path, simulate={"seconds": 0}))
+
+
 @pytest.mark.usefixtures("_stand_in")
 def test_failures_are_rows_and_time_is_limited(tmp_path: Path) -> None:
     grid = {"end": ["answer", "raise", "die", "hang"]}

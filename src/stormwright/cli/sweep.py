@@ -65,7 +65,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Decide every cell of SPEC (stormwright-sweep/1, YAML or JSON) on Spark: problem × scheduler × parameters × seed ×
-    repeat.
+    repeat. With `simulate` in it each placement runs in virtual time, without a trace and under each that is named.
 
     Cells that the table holds are not decided again, so a sweep that was ended goes on where it was. A cell that fails
     is a row with its error.
@@ -161,12 +161,18 @@ def _document(
     }
 
 
+def _told(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}"
+
+
 def _print(found: Sequence[Summary], failed: Sequence[Row]) -> None:
-    table = numbers_table("", "relative cost", "valid", "s", "cells", "failed")
+    simulated = any(one.relative_rate is not None for one in found)
+    came = ("relative rate", "p95, ms") if simulated else ()
+    table = numbers_table("", "relative cost", *came, "valid", "s", "cells", "failed")
     for one in found:
-        cost = "–" if one.relative_cost is None else f"{one.relative_cost:,.3f}"
-        seconds = "–" if one.seconds is None else f"{one.seconds:,.4f}"
-        table.add_row(one.label, cost, f"{one.valid_share:.0%}", seconds, f"{one.cells:,}", f"{one.failed:,}")
+        rates = (_told(one.relative_rate, 3), _told(one.p95_ms, 1)) if simulated else ()
+        figures = (f"{one.valid_share:.0%}", _told(one.seconds, 4), f"{one.cells:,}", f"{one.failed:,}")
+        table.add_row(one.label, _told(one.relative_cost, 3), *rates, *figures)
     print_table(table)
     lines = [f"{row['scheduler']} {row['parameters']} on {row['problem']} failed: {row['error']}" for row in failed]
     for line in cut_short(lines, _MAX_ERRORS, "; the table has all"):

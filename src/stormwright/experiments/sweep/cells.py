@@ -46,8 +46,25 @@ class SweepProblem:
 
 
 @dataclass(frozen=True)
+class Simulated:
+    """A run of a placement in virtual time.
+
+    Parameters
+    ----------
+    seconds
+        Of virtual time.
+    trace, text
+        What the sweep's file calls the trace of rates, and what that says; empty where rates stay as they are.
+    """
+
+    seconds: float
+    trace: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
 class Cell:
-    """One decision.
+    """One decision, and where that is asked for what comes of it.
 
     Parameters
     ----------
@@ -56,11 +73,13 @@ class Cell:
     parameters
         As the sweep's file gives them; what it leaves out has the scheduler's default.
     seed
-        None for a scheduler that draws no random numbers, and where the sweep names no seeds.
+        None where the sweep names no seeds, and for a scheduler that draws no random numbers if nothing is simulated.
     repeat
         From 0.
     anew
         Whether what runs is placed anew.
+    simulated
+        How the placement is run in virtual time; None where it is not.
     """
 
     problem: str
@@ -69,6 +88,7 @@ class Cell:
     seed: int | None
     repeat: int
     anew: bool = False
+    simulated: Simulated | None = None
 
     @property
     def settings_text(self) -> str:
@@ -84,7 +104,9 @@ class Cell:
     @cached_property
     def key(self) -> str:
         """Equal for equal decisions of the same version of this package, whichever sweep asks for them."""
-        parts = [self.problem, self.scheduler, self.parameters_text, self.seed, self.repeat, __version__]
+        parts: list[object] = [self.problem, self.scheduler, self.parameters_text, self.seed, self.repeat, __version__]
+        if self.simulated:
+            parts += [self.simulated.seconds, self.simulated.text]
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:32]
 
 

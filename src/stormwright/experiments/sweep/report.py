@@ -42,6 +42,7 @@ def write_sweep_report(path: Path, title: str, rows: Sequence[Row], found: Seque
         title=f"Sweep {title}",
         lead=f"{counted(len(rows), 'cell')} on {counted(len(problems), 'problem')}.",
         summaries=found,
+        simulated=any(one.relative_rate is not None for one in found),
         costs=_relative_costs_svg(rows, found),
         times=_times_svg(rows, found),
         machines=[f"{host} ({counted(cores, 'core')})" for host, cores in sorted(machines)],

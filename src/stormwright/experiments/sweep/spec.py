@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from glob import glob
 from itertools import product
 from math import prod
@@ -11,9 +11,11 @@ from typing import Any
 
 from stormwright.errors import Fault, InputError, MissingDependencyError
 from stormwright.experiments.ready import READY_PREFIX, read_problem
-from stormwright.experiments.sweep.cells import Cell, Sweep, SweepProblem
+from stormwright.experiments.sweep.cells import Cell, Simulated, Sweep, SweepProblem
+from stormwright.experiments.virtual.simulate import parse_trace
 from stormwright.formats.document.faults import join_path
 from stormwright.formats.document.sweep import Grid, SweepDocument, read_sweep
+from stormwright.formats.files.json_files import opened
 from stormwright.schedulers.anew.anew import asked, never
 from stormwright.schedulers.kit.resolve import resolve_scheduler, takes_seed
 
@@ -45,17 +47,19 @@ def read_cells(path: Path, anew: bool = False) -> Sweep:
     grids: dict[str, Grid] = document.schedulers
     seeds: list[int | None] = [*document.seeds] or [None]
     _require_countable(path, document, len(problems))
+    runs = _runs(document, path.parent, problems, faults)
     rules = [rule for name, grid in grids.items() for rule in _combinations(name, grid, anew, faults)]
     if faults:
         # Combinations share values, and so do their faults.
         raise InputError(str(path), list(dict.fromkeys(faults)))
-    drawing = {name for name in grids if takes_seed(name)}
+    drawing = set(grids) if document.simulate else {name for name in grids if takes_seed(name)}
     cells = (
-        Cell(digest, name, parameters, seed, repeat, anew)
+        Cell(digest, name, parameters, seed, repeat, anew, run)
         for digest in problems
         for name, parameters in rules
         for seed in (seeds if name in drawing else [None])
         for repeat in range(document.repeats)
+        for run in runs
     )
     # In order of their keys, which is as good as shuffled: slow schedulers and fast ones are dealt to all tasks alike.
     order = {digest: position for position, digest in enumerate(problems)}
@@ -66,9 +70,31 @@ def read_cells(path: Path, anew: bool = False) -> Sweep:
 def _require_countable(path: Path, document: SweepDocument, problems: int) -> None:
     """No more cells than memory holds: each is known by name before the first one runs."""
     combinations = sum(prod(map(len, grid.values())) for grid in document.schedulers.values())
-    cells = problems * combinations * max(len(document.seeds), 1) * document.repeats
+    runs = 1 + len(document.simulate.traces) if document.simulate else 1
+    cells = problems * combinations * max(len(document.seeds), 1) * document.repeats * runs
     if cells > MOST_CELLS:
         raise InputError(str(path), [Fault(f"asks for {cells:,} cells; a sweep has at most {MOST_CELLS:,}", "$")])
+
+
+def _runs(
+    document: SweepDocument, base: Path, problems: Mapping[str, SweepProblem], faults: list[Fault]
+) -> list[Simulated | None]:
+    """How placements are run in virtual time: without a trace, and under each; not at all where nobody asks."""
+    if document.simulate is None:
+        return [None]
+    runs: list[Simulated | None] = [Simulated(document.simulate.seconds)]
+    for position, name in enumerate(document.simulate.traces):
+        try:
+            with opened(base / name) as file:
+                text = file.read().decode("utf-8", errors="replace")
+            for problem in problems.values():
+                parse_trace(text, problem.unpacked(), f"{name} for {problem.name}")
+        except InputError as error:
+            at = join_path("$", "simulate", "traces", position)
+            faults += [Fault(f"{error.source}: {fault}", at) for fault in error.faults]
+        else:
+            runs.append(Simulated(document.simulate.seconds, name, text))
+    return runs
 
 
 def _problems(texts: Sequence[str], base: Path, faults: list[Fault]) -> Iterator[SweepProblem]:

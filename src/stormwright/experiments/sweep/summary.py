@@ -29,6 +29,9 @@ class Summary:
         without a valid cell.
     seconds
         Median over the cells that did not fail; None without one.
+    relative_rate, p95_ms
+        Medians over cells that were simulated, of trees/s in parts of the most that any cell of the same problem under
+        the same trace has, and of the latency that 95 % of trees are below; None without one.
     """
 
     scheduler: str
@@ -38,6 +41,8 @@ class Summary:
     valid_share: float
     relative_cost: float | None
     seconds: float | None
+    relative_rate: float | None = None
+    p95_ms: float | None = None
 
     @property
     def label(self) -> str:
@@ -61,11 +66,11 @@ def own_cells(sweep: Sweep, table: pa.Table) -> pa.Table:
 
 def summaries(rows: Sequence[Row]) -> list[Summary]:
     """One a scheduler and its parameters: by relative cost, then by time, then by name; without valid cells last."""
-    relative = relative_costs(rows)
+    relative, rates = relative_costs(rows), relative_rates(rows)
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["scheduler"], row["parameters"]), []).append(row)
-    found = [_summary(*key, group, relative) for key, group in groups.items()]
+    found = [_summary(*key, group, relative, rates) for key, group in groups.items()]
     return sorted(found, key=_rank)
 
 
@@ -79,7 +84,20 @@ def relative_costs(rows: Sequence[Row]) -> dict[str, float]:
     return {key: cost / lowest if lowest else 1.0 if not cost else float("inf") for key, cost, lowest in pairs}
 
 
-def _summary(scheduler: str, parameters: str, rows: Sequence[Row], relative: Mapping[str, float]) -> Summary:
+def relative_rates(rows: Sequence[Row]) -> dict[str, float]:
+    """Key of each cell that was simulated → its trees/s in parts of the most of its problem under its trace."""
+    simulated = [row for row in rows if row.get("trees_per_s") is not None]
+    best: dict[tuple[str, str], float] = {}
+    for row in simulated:
+        case = row["problem_digest"], row["trace"]
+        best[case] = max(row["trees_per_s"], best.get(case, 0.0))
+    pairs = ((row, best[row["problem_digest"], row["trace"]]) for row in simulated)
+    return {row["key"]: row["trees_per_s"] / most if most else 1.0 for row, most in pairs}
+
+
+def _summary(
+    scheduler: str, parameters: str, rows: Sequence[Row], relative: Mapping[str, float], rates: Mapping[str, float]
+) -> Summary:
     done = [row for row in rows if row["error"] is None]
     return Summary(
         scheduler=scheduler,
@@ -89,6 +107,8 @@ def _summary(scheduler: str, parameters: str, rows: Sequence[Row], relative: Map
         valid_share=sum(bool(row["valid"]) for row in rows) / len(rows),
         relative_cost=_median(relative[row["key"]] for row in rows if row["key"] in relative),
         seconds=_median(row["seconds"] for row in done),
+        relative_rate=_median(rates[row["key"]] for row in rows if row["key"] in rates),
+        p95_ms=_median(row["p95_ms"] for row in rows if row.get("p95_ms") is not None),
     )
 
 

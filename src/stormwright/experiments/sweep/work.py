@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from multiprocessing.connection import Connection
 from typing import Any
@@ -56,6 +56,14 @@ ROW = pa.schema(
         ("workers", pa.int64()),
         ("cpu_max_over_mean", pa.float64()),
         ("moved_executors", pa.int64()),
+        # What came of it in virtual time, over all topologies; null where nothing was simulated.
+        ("simulated_s", pa.float64()),
+        ("trace", pa.string()),
+        ("trees_per_s", pa.float64()),
+        ("mean_ms", pa.float64()),
+        ("p95_ms", pa.float64()),
+        ("p99_ms", pa.float64()),
+        ("timed_out", pa.int64()),
         # Where it ran, and how busy that was: what `seconds` may be compared with.
         ("host", pa.string()),
         ("cores", pa.int64()),
@@ -115,7 +123,8 @@ def _decided(cell: Cell, packed: SweepProblem, time_limit_s: float | None) -> di
         scheduler = _scheduler(cell, time_limit_s)
     except (StormwrightError, ImportError) as error:
         return row(cell, packed, error=str(error))
-    return row(cell, packed, **_figures(evaluate(_unpacked(packed), cell.scheduler, scheduler)))
+    answer = evaluate(_unpacked(packed), cell.scheduler, scheduler)
+    return row(cell, packed, **_figures(answer), **_came(cell, packed, answer))
 
 
 @lru_cache(maxsize=4)
@@ -158,6 +167,32 @@ def _figures(answer: Row) -> dict[str, Any]:
             "nodes": known["nodes_used"],
         }
     return figures
+
+
+def _came(cell: Cell, packed: SweepProblem, answer: Row) -> dict[str, Any]:
+    """The columns that tell what came of an answer in virtual time."""
+    run = cell.simulated
+    if run is None or answer.assignment is None:
+        return {}
+    from stormwright.experiments.virtual.simulate import parse_trace, simulate
+    from stormwright.simulator.storm.counting import quantile_s
+    from stormwright.simulator.storm.start import Settings
+
+    problem = _unpacked(packed)
+    settings = replace(Settings.of(problem), seed=(cell.seed or 0) % 2**63)
+    changes = parse_trace(run.text, problem, run.trace)
+    whole = simulate(problem, answer.assignment.slot_of_executor, run.seconds, settings, changes).whole
+    done = int(whole.topologies["completed"].sum())
+    latency = whole.latency.sum(axis=0)
+    return {
+        "simulated_s": run.seconds,
+        "trace": run.trace,
+        "trees_per_s": done / run.seconds,
+        "mean_ms": 1e3 * float(whole.topologies["latency_s"].sum()) / done if done else None,
+        "p95_ms": 1e3 * quantile_s(latency, 0.95) if done else None,
+        "p99_ms": 1e3 * quantile_s(latency, 0.99) if done else None,
+        "timed_out": int(whole.topologies["timed_out"].sum()),
+    }
 
 
 class _Apart:
@@ -220,9 +255,9 @@ def _decide_apart(asking: Connection) -> None:
             continue
         problem = _unpacked(packed)
         signal.setitimer(signal.ITIMER_REAL, time_limit_s)
-        figures = _figures(evaluate(problem, cell.scheduler, scheduler))
+        answer = evaluate(problem, cell.scheduler, scheduler)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        asking.send(figures)
+        asking.send(_figures(answer) | _came(cell, packed, answer))
 
 
 #: Columns that have the names of `Cost` and of `Figures.as_dict`.

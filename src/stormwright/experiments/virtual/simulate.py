@@ -210,11 +210,15 @@ def read_trace(path: Path, problem: Problem) -> list[Change]:
     InputError
         The file cannot be read, or lines are something else; all of them.
     """
+    with opened(path) as file:
+        return parse_trace(file.read().decode("utf-8", errors="replace"), problem, f"trace {path}")
+
+
+def parse_trace(text: str, problem: Problem, source: str) -> list[Change]:
+    """The same of what a file says; it raises what `read_trace` raises of lines, which it calls those of `source`."""
     numbers = {name: n for n, topology in enumerate(problem.topologies) for name in (topology.id, topology.name)}
     found: list[Change] = []
     faults: list[Fault] = []
-    with opened(path) as file:
-        text = file.read().decode("utf-8", errors="replace")
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -224,7 +228,7 @@ def read_trace(path: Path, problem: Problem) -> list[Change]:
         else:
             found.append(change)
     if faults:
-        raise InputError(f"trace {path}", faults)
+        raise InputError(source, faults)
     return sorted(found, key=lambda change: change.at_s)
 
 

@@ -29,12 +29,23 @@ _GRID = {
 }
 
 
+class SimulateDocument(Document):
+    """Every placement runs for so many seconds of virtual time, without a trace and under each of those that are named.
+
+    A trace is a file (from the directory of this one) with lines ``SECONDS,FACTOR`` or ``SECONDS,FACTOR,TOPOLOGY``.
+    """
+
+    seconds: Annotated[float, Field(gt=0, le=MOST_SECONDS)]
+    traces: list[Annotated[Name, Field(pattern=r"^[^\x00]*$")]] = Field(default=[])
+
+
 class SweepDocument(Document):
     """Every problem, placed by every scheduler with every combination of its parameters, seeds and repeats.
 
     A problem is a file (from the directory of this one; ``*``, ``?`` and ``**`` stand for any number of them) or
     ``ready:NAME``. A parameter has one value or a list of those to try. Seeds are tried with schedulers that draw
-    random numbers; the others have one seed, none. A cell that takes longer than `time_limit_s` fails.
+    random numbers; the others have one seed, none, but where placements are simulated. A cell that takes longer than
+    `time_limit_s` fails.
     """
 
     schema_name: Literal["stormwright-sweep/1"] = Field(alias="schema")
@@ -43,6 +54,7 @@ class SweepDocument(Document):
     seeds: list[Annotated[int, Field(ge=-(2**63), lt=2**63)]] = Field(default=[])
     repeats: Positive = 1
     time_limit_s: Annotated[float, Field(gt=0, le=MOST_SECONDS)] | None = None
+    simulate: SimulateDocument | None = None
 
 
 def read_sweep(path: Path) -> SweepDocument:
