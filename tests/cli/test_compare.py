@@ -142,7 +142,7 @@ def test_bad_input(run, arguments, message):
 
 
 def test_json_has_every_figure(run):
-    options = ["--schedulers", "even,online", "--set", "online.alpha=0", "--keep", "--json"]
+    options = ["--schedulers", "even,online", "--set", "online.alpha=0", "--keep-running", "--json"]
     code, out, err = run("compare", PARTLY_RUNNING, *options)
     document = json.loads(out)
     problem = read_problem(PARTLY_RUNNING)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
+from types import SimpleNamespace
 
 import orjson
 import pytest
@@ -17,7 +19,7 @@ from tests.experiments.demo.results import demo_result
 def asked(monkeypatch):
     """The settings that a demonstration was run with."""
     found = []
-    monkeypatch.setattr(running, "run_demo", lambda settings: found.append(settings) or better())
+    monkeypatch.setattr(running, "run_demo", lambda settings, then: found.append(settings) or better())
     monkeypatch.setattr(running, "why_no_cpu_limits", lambda cores: "only root can make control groups")
     return found
 
@@ -46,7 +48,11 @@ def test_all_that_it_found_is_printed_and_written(run, asked, tmp_path):
     ("arguments", "anew", "said"),
     [
         (["--scheduler", "even"], True, ""),
-        (["--scheduler", "even", "--keep"], False, "even leaves what runs where it is, so nothing will ever move"),
+        (
+            ["--scheduler", "even", "--keep-running"],
+            False,
+            "even leaves what runs where it is, so nothing will ever move",
+        ),
         (["--scheduler", "online"], False, ""),
         (["--scheduler", "online", "--anew"], True, ""),
     ],
@@ -66,7 +72,7 @@ def test_what_went_wrong_is_told_by_the_exit_code(run, asked, monkeypatch, tmp_p
     result = demo_result()
     first = result.topologies[0]
     topologies = [replace(first, after=first.before, lost=lost)]
-    monkeypatch.setattr(running, "run_demo", lambda settings: replace(result, topologies=topologies))
+    monkeypatch.setattr(running, "run_demo", lambda settings, then: replace(result, topologies=topologies))
     code, out, _ = run("demo", "--output", tmp_path)
     assert code == 1
     assert said in out
@@ -77,3 +83,29 @@ def test_bad_sizes_are_told(run, asked):
     assert code == 2
     assert "$.nodes" in err
     assert "must be a rate such as 40mbit" in err
+
+
+def test_it_goes_on_with_the_dashboard_until_it_is_told_to_end(run, asked, monkeypatch, tmp_path):
+    done = []
+    nimbus = SimpleNamespace(activate=lambda name: done.append(f"activate {name}"))
+    settings = SimpleNamespace(host="10.9.8.7", port=7171)
+    service = SimpleNamespace(nimbus=nimbus, settings=settings, run=lambda stop: done.append("run"))
+
+    def demonstrate(_, then):
+        result = better()
+        then(result, service)
+        assert (tmp_path / "report.html").exists(), "what was found is told before it goes on"
+        return result
+
+    monkeypatch.setattr(running, "run_demo", demonstrate)
+    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        code, _, err = run("demo", "--output", tmp_path, "--keep")
+    finally:
+        for each, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+            signal.signal(each, handler)
+    assert code == 0
+    assert done == [*(f"activate {topology.name}" for topology in better().topologies), "run"]
+    assert "the dashboard is at http://10.9.8.7:7171; Ctrl-C ends cluster and service" in err
+    code, _, err = run("demo", "--keep", "--simulated")
+    assert (code, "--keep: a virtual cluster ends with its demonstration" in err) == (2, True)

@@ -117,13 +117,13 @@ def test_a_scheduler_is_asked_as_if_nothing_ran_unless_it_is_to_keep_that(run, t
     file = tmp_path / "together.json"
     problem = WordCount().problem()
     write_problem(file, problem.with_current(Assignment(np.zeros(12, np.int32)).by_topology(problem)))
-    for way, moved in ((), 8), (("--anew",), 8), (("--keep",), 0):
+    for way, moved in ((), 8), (("--anew",), 8), (("--keep-running",), 0):
         code, out, _ = run("whatif", file, "--scheduler", "even", *way)
         assert code == 0
         assert f"placed by even; {moved} executors would move" in out
-    code, _, err = run("whatif", file, "--rate", "x2", "--keep")
+    code, _, err = run("whatif", file, "--rate", "x2", "--keep-running")
     assert code == 2
-    assert "--keep: says how a scheduler is asked: name it with --scheduler" in err
+    assert "--keep-running: says how a scheduler is asked: name it with --scheduler" in err
 
 
 def test_a_rate_that_is_too_high_is_not_sustained(run, file):

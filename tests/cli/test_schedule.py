@@ -279,7 +279,7 @@ def test_what_runs_is_placed_anew_where_that_is_asked_for(run, tmp_path):
     file = tmp_path / "running.json"
     write_problem(file, problem.with_current(even.by_topology(problem)))
     _, out, _ = run("schedule", file, "--scheduler", "binpack", "--json")
-    assert run("schedule", file, "--scheduler", "binpack", "--keep", "--json")[0] == 0
+    assert run("schedule", file, "--scheduler", "binpack", "--keep-running", "--json")[0] == 0
     assert json.loads(out)["cost"]["total"] == place(problem, "even").cost.total
     code, out, _ = run("schedule", file, "--scheduler", "binpack", "--anew", "--json")
     assert code == 0

@@ -135,7 +135,7 @@ def test_those_place_anew_by_their_own_triggers_that_do_so_by_their_source(serve
     [
         (["--scheduler", "even"], False, False),
         (["--scheduler", "even", "--anew"], True, True),
-        (["--scheduler", "t_storm", "--keep"], False, False),
+        (["--scheduler", "t_storm", "--keep-running"], False, False),
         (["--scheduler", "online"], False, True),
         (["--scheduler", "online", "--set", "keep_running=true"], False, False),
         (["--scheduler", "genetic", "--set", "move_running=true"], False, True),

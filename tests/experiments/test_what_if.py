@@ -133,7 +133,7 @@ def test_what_is_wrong_is_said_at_once():
         "nothing: no such component; there is __acker, count, split, …",
         "nowhere: no such node; there is n0, n1, n2",
     ]
-    for anew, way in ((True, "--anew"), (False, "--keep")):
+    for anew, way in ((True, "--anew"), (False, "--keep-running")):
         with pytest.raises(InputError, match=f"{way}: says how a scheduler is asked: name it with --scheduler"):
             what_if(problem, Changes({"": 2.0}, anew=anew))
     with pytest.raises(InputError, match="no node would be left"):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +16,17 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from stormwright.cli import options
+from stormwright.cli.lines import say
 from stormwright.cli.progress import shown
 from stormwright.defaults import STORMS_OWN
+from stormwright.errors import Fault, InputError
 from stormwright.experiments.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings
 from stormwright.printable import printable
 
 if TYPE_CHECKING:
     from stormwright.experiments.demo.result import DemoResult
     from stormwright.schedulers import Scheduler
+    from stormwright.service.wiring import Service
 
 
 @click.command()
@@ -67,6 +73,7 @@ if TYPE_CHECKING:
     help="On a virtual cluster in virtual time: needs no Storm, and measures nothing of it. Topologies: word-count and "
     "exclamation.",
 )
+@click.option("--keep", is_flag=True, help="Then let cluster and service go on, with the dashboard, until Ctrl-C.")
 @options.as_json("Print the result as JSON; progress goes to standard error.")
 @click.pass_context
 def command(
@@ -83,6 +90,7 @@ def command(
     measure_s: float,
     output: Path,
     simulated: bool,
+    keep: bool,
     as_json: bool,
 ) -> None:
     """Boot a real Storm cluster, run topologies under Even, decide, move them safely, and show what was gained.
@@ -92,13 +100,13 @@ def command(
     """
     # Imported here: `stormwright demo --help` needs neither Spark nor a web server.
     from stormwright.experiments.demo import table as demo_table
-    from stormwright.experiments.demo.report import write_html
     from stormwright.experiments.demo.run import fair_cluster, run_demo
     from stormwright.experiments.demo.topologies import parse_submissions
     from stormwright.experiments.simulated.demo import run_simulated, virtual_cluster
-    from stormwright.formats.files.json_files import write_bytes
     from stormwright.schedulers.anew.anew import why_nothing_moves
 
+    if keep and simulated:
+        raise InputError("demo", [Fault("a virtual cluster ends with its demonstration", "--keep")])
     progress = Console(stderr=as_json, highlight=False)
     begin = time.monotonic()
 
@@ -118,16 +126,11 @@ def command(
             measure_s=measure_s,
         )
         tell(demo_table.network_line(settings))
-        result = run_simulated(settings) if simulated else run_demo(settings)
-    output.mkdir(parents=True, exist_ok=True)
-    document = demo_table.as_dict(result)
-    write_bytes(output / "result.json", f"{json.dumps(document, indent=1)}\n".encode())
-    write_html(result, settings, output / "report.html")
-    if as_json:
-        click.echo(json.dumps(document))
-    else:
-        _print(result, scheduler_name, progress)
-        progress.print(escape(printable(f"report: {output / 'report.html'}")), soft_wrap=True)
+        tell_all = partial(_tell, settings, output, progress, as_json)
+        then = partial(_go_on, tell_all) if keep else None
+        result = run_simulated(settings) if simulated else run_demo(settings, then)
+    if not keep:
+        tell_all(result)
     if result.lost or not result.improved:
         progress.print("tuples were lost" if result.lost else "nothing improved")
         ctx.exit(1)
@@ -139,6 +142,37 @@ def _deciding(name: str, assignments: tuple[str, ...], anew: bool | None) -> Sch
     from stormwright.schedulers.anew.anew import asked, unless_it_moves
 
     return asked(name, make_scheduler(name, assignments, objective=THROUGHPUT), anew, unless_it_moves)
+
+
+def _tell(settings: DemoSettings, output: Path, progress: Console, as_json: bool, result: DemoResult) -> None:
+    """Write what was found, and print it."""
+    from stormwright.experiments.demo import table as demo_table
+    from stormwright.experiments.demo.report import write_html
+    from stormwright.formats.files.json_files import write_bytes
+
+    output.mkdir(parents=True, exist_ok=True)
+    document = demo_table.as_dict(result)
+    write_bytes(output / "result.json", f"{json.dumps(document, indent=1)}\n".encode())
+    write_html(result, settings, output / "report.html")
+    if as_json:
+        click.echo(json.dumps(document))
+    else:
+        _print(result, settings.scheduler_name, progress)
+        progress.print(escape(printable(f"report: {output / 'report.html'}")), soft_wrap=True)
+
+
+def _go_on(tell: Callable[[DemoResult], None], result: DemoResult, service: Service) -> None:
+    """Tell what was found, resume what was paused to count its tuples, and serve until a signal comes."""
+    from stormwright.cli.serve import end_at_signals
+
+    tell(result)
+    stop = threading.Event()
+    end_at_signals(stop)
+    for topology in result.topologies:
+        service.nimbus.activate(topology.name)
+    address = f"http://{service.settings.host}:{service.settings.port}"
+    say(f"all goes on: the dashboard is at {address}; Ctrl-C ends cluster and service", err=True)
+    service.run(stop)
 
 
 def _print(result: DemoResult, scheduler_name: str, progress: Console) -> None:

@@ -195,9 +195,9 @@ def address(reached_by: str, *, port: int) -> Callable[[Function], Function]:
 
 
 def anew(default: str) -> Callable[[Function], Function]:
-    """``--anew`` and ``--keep``, None where neither is said; `default` says what that means."""
+    """``--anew`` and ``--keep-running``, None where neither is said; `default` says what that means."""
     return click.option(
-        "--anew/--keep",
+        "--anew/--keep-running",
         "anew",
         default=None,
         help="Whether a scheduler places everything anew, as if nothing ran, in such slots that as little as can be "

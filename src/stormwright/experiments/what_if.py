@@ -204,7 +204,7 @@ def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int,
     if changes.settings and not changes.scheduler:
         faults.append(Fault("parameters of a scheduler need one: name it with --scheduler", "--set"))
     if changes.anew is not None and not changes.scheduler:
-        way = "--anew" if changes.anew else "--keep"
+        way = "--anew" if changes.anew else "--keep-running"
         faults.append(Fault("says how a scheduler is asked: name it with --scheduler", way))
     faults += _out_of_range(changes)
     factors = [1.0] * len(problem.topologies)

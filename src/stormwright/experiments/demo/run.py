@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import socket
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from stormwright.clock import WALL
 from stormwright.controller.reports import MoveLimits
@@ -41,6 +41,9 @@ _LEAST_CORES = 0.25
 
 #: Seconds between two batches of the pipeline where the cluster is virtual.
 _VIRTUAL_TRIGGER_S = 0.2
+
+#: Is given the result of a demonstration and its service, which still runs.
+Then: TypeAlias = "Callable[[DemoResult, Service], None]"
 
 #: JVMs start slowly on little CPU, several at once on one node more so.
 LIMITS = MoveLimits(swap_s=180.0)
@@ -88,8 +91,15 @@ def fair_cluster(nodes: int, slots: int, link: str | None, cores_per_node: float
     return demo_cluster(nodes=nodes, slots=slots, link=link or LINK, cores_per_node=cores)
 
 
-def run_demo(settings: DemoSettings) -> DemoResult:
+def run_demo(settings: DemoSettings, then: Then | None = None) -> DemoResult:
     """Boot a cluster and run the demonstration on it.
+
+    Parameters
+    ----------
+    settings
+        Its size and length.
+    then
+        What is done before everything ends.
 
     Raises
     ------
@@ -99,10 +109,12 @@ def run_demo(settings: DemoSettings) -> DemoResult:
         A topology could not be drained.
     """
     with LocalCluster(settings.cluster) as cluster:
-        return run_demo_on(cluster, settings)
+        return run_demo_on(cluster, settings, then=then)
 
 
-def run_demo_on(cluster: DemoCluster, settings: DemoSettings, virtual: Virtual | None = None) -> DemoResult:
+def run_demo_on(
+    cluster: DemoCluster, settings: DemoSettings, virtual: Virtual | None = None, then: Then | None = None
+) -> DemoResult:
     """Run the demonstration on a cluster that is up; it raises what `run_demo` raises.
 
     Parameters
@@ -113,6 +125,8 @@ def run_demo_on(cluster: DemoCluster, settings: DemoSettings, virtual: Virtual |
         Its size and length.
     virtual
         The same where it is a virtual one.
+    then
+        What is done before everything ends.
     """
     clock = virtual.clock if virtual else WALL
     with tempfile.TemporaryDirectory(prefix="stormwright-demo-") as state:
@@ -133,6 +147,8 @@ def run_demo_on(cluster: DemoCluster, settings: DemoSettings, virtual: Virtual |
             if virtual:
                 virtual.connect(service)
             result = _run(settings, cluster, service)
+            if then:
+                then(result, service)
         return replace(result, simulated=virtual.told) if virtual else result
 
 
