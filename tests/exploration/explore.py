@@ -59,7 +59,7 @@ def unpredicted() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
-        patch.setattr("stormwright.service.operating.desk.plan_document", counted)
+        patch.setattr("stormwright.service.operating.making.plan_document", counted)
         patch.setattr("stormwright.controller.aims.outlook.Outlooks.promises", lambda *_: {})
         patch.setattr("stormwright.controller.plans.draft.Outlooks.of", lambda *_: Outlook(0.0, "", ""))
         yield

@@ -172,6 +172,10 @@ class Serving:
             self.ledger.judged(Judged(moment, topology, judged))
         return {}
 
+    def held(self) -> str:
+        hold = self.guard.holds.before_moving()
+        return hold.why if hold else ""
+
     def refuse(self, problem: Problem, topologies: Mapping[str, str]) -> None:
         pass
 

@@ -57,6 +57,8 @@ class ServiceSettings:
         What a move has to gain, one of `stormwright.controller.aims.outlook.OBJECTIVES`; `serve` says throughput.
     least_measured_s
         A topology is moved only once it was measured for so long since its workers started and warmed up.
+    budget_adapts
+        Whether less than the budget moves at first, and after moves that the cluster has not borne well.
     most_missing
         Nothing moves while more than this part of the nodes that were there lately is missing.
     clock
@@ -81,6 +83,7 @@ class ServiceSettings:
     clock: Clock = WALL
     triggers: TriggerParams = field(default_factory=TriggerParams)
     budget: MoveBudget = field(default_factory=MoveBudget)
+    budget_adapts: bool = False
     limits: MoveLimits = field(default_factory=MoveLimits)
     stream: StreamSettings = field(default_factory=StreamSettings)
     access: AccessSettings = field(default_factory=AccessSettings)

@@ -139,7 +139,7 @@ class Service:
         self._refused = Refused(state / "refused.json")
         turns = OneAtATime(scheduler)
         # The move that was just made is the first of those that the ledger has.
-        self._budget = Budgeting(self._state, settings.budget, lambda: ledger.pauses()[1:])
+        self._budget = Budgeting(self._state, settings.budget, lambda: ledger.pauses()[1:], settings.budget_adapts)
         memory, history, budget = self.memory, self._history, self._budget
         self._looking = Looking(settings, turns, self._view, memory, history, self._refused, self.guard, budget)
         cool_down_s = settings.triggers.cool_down_s

@@ -10,6 +10,7 @@ import numpy as np
 
 from stormwright.advise.adviser import Observation, Wanted
 from stormwright.advise.observed import seen_in
+from stormwright.defaults import STORMS_OWN
 from stormwright.model import Assignment, LoadProfile, Problem, TopologyLoad
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.predict.changed import rebalanced, with_rates
@@ -80,7 +81,7 @@ class Predicted:
             return replace(problem, supervisors=wanted.problem.supervisors), wanted.assignment.slot_of_executor
         one = replace(problem.topologies[0], num_workers=wanted.workers or len(problem.supervisors))
         problem = replace(problem, topologies=(one,))
-        return problem, make_scheduler("even").schedule(problem).slot_of_executor
+        return problem, make_scheduler(STORMS_OWN).schedule(problem).slot_of_executor
 
     def _state(self, problem: Problem, slots: IntArray, rate_tps: float) -> tuple[Placed, Steady]:
         now_tps = float(Profile.of(problem).rate_tps[0])

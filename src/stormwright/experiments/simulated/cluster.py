@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stormwright.defaults import STORMS_OWN
 from stormwright.experiments.demo.topologies import Submission
 from stormwright.experiments.simulated.shipping import Shipping
 from stormwright.experiments.simulated.topologies import simulated
@@ -182,7 +183,7 @@ def _node(name: str, config: LocalClusterConfig) -> Supervisor:
 
 def _evenly(problem: Problem) -> Answer:
     """Storm's own scheduler, which places what has no slots where no service answers."""
-    placed = make_scheduler("even").schedule(problem).by_topology(problem)
+    placed = make_scheduler(STORMS_OWN).schedule(problem).by_topology(problem)
     current = problem.current_slot
     lacking = [
         topology.id

@@ -27,16 +27,18 @@ class Budgeting:
         What may move at most.
     pauses
         How long spouts were silent in the last moves, in seconds, this one's not among them.
+    adapts
+        Whether it adapts at all; else it is always the most.
     """
 
-    def __init__(self, state: State, most: MoveBudget, pauses: Callable[[], Sequence[float]]) -> None:
-        self._state, self.most, self._pauses = state, most, pauses
+    def __init__(self, state: State, most: MoveBudget, pauses: Callable[[], Sequence[float]], adapts: bool) -> None:
+        self._state, self.most, self._pauses, self._adapts = state, most, pauses, adapts
         rows = state.read("SELECT document FROM guards WHERE name = ?", _NAME)
         self._now = AdaptiveBudget(**orjson.loads(rows[0]["document"])) if rows else AdaptiveBudget()
 
     def now(self) -> MoveBudget:
         """What one decision may move."""
-        return self._now.of(self.most)
+        return self._now.of(self.most) if self._adapts else self.most
 
     def told(self) -> dict[str, object]:
         """For the status: ``topologies`` now and at ``most``, and ``why`` it was lowered."""
