@@ -216,7 +216,7 @@ def _told(client: Client, plan: Plan, moment: str) -> dict[str, Any]:
 def count(state: Path) -> dict[str, int]:
     """Topology → tuple trees begun, and neither acked nor failed, or failed, in all records that landed."""
     tally = Tally()
-    files = sorted(each for part in ("landing", "raw") for each in (state / part).rglob("*.jsonl"))
+    files = sorted(each for part in ("landing", "stream/raw") for each in (state / part).rglob("*.jsonl"))
     names = set()
     for file in files:
         records = [each for each in read_file(file) if not isinstance(each, Rejected)]
