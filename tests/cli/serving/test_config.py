@@ -99,7 +99,7 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
         ("storm-hom = 'x'", "FILE: storm-hom: unknown key: did you mean storm-home?"),
         ("storm_home = 'x'", "FILE: storm_home: unknown key: did you mean storm-home?"),
         ("colour = 'red'", "FILE: colour: unknown key: `stormwright serve --help` lists them"),
-        ("keep = true", "FILE: keep: unknown key: write anew = false"),
+        ("keep-running = true", "FILE: keep-running: unknown key: write anew = false"),
         ("check = true", "FILE: check: stands on the command line alone: say --check there"),
         ("port = 7070.5", "FILE: port: should be a whole number without quotes, got 7070.5"),
         ("port = true", "FILE: port: should be a whole number without quotes, got True"),
