@@ -19,7 +19,7 @@ from stormwright.model import UNPLACED
 from stormwright.model.texts import assumed_text, counted, size_of
 
 if TYPE_CHECKING:
-    from stormwright.experiments.virtual.simulate import Simulation
+    from stormwright.experiments.simulated.placement import Simulation
     from stormwright.model import Problem
     from stormwright.model.arrays import IntArray
 
@@ -69,7 +69,7 @@ def command(
     same outcome. Exit code 1: not every executor has a slot.
     """
     from stormwright.cli.predictions import assumptions_of
-    from stormwright.experiments.virtual.simulate import read_trace, simulate
+    from stormwright.experiments.simulated.placement import read_trace, simulate
     from stormwright.simulator.ahead import ready_simulator
     from stormwright.simulator.storm.start import Settings
 
@@ -107,7 +107,7 @@ def _placed(
     problem: Problem, scheduler: str | None, parameters: Sequence[str], assignment: Path | None
 ) -> tuple[IntArray, str]:
     """Where executors are, and who says so."""
-    from stormwright.experiments.virtual.simulate import running
+    from stormwright.experiments.simulated.placement import running
 
     if assignment:
         return read_assignment(assignment, problem).slot_of_executor, assignment.name

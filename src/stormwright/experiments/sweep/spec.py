@@ -11,8 +11,8 @@ from typing import Any
 
 from stormwright.errors import Fault, InputError, MissingDependencyError
 from stormwright.experiments.ready import READY_PREFIX, read_problem
+from stormwright.experiments.simulated.placement import parse_trace
 from stormwright.experiments.sweep.cells import Cell, Simulated, Sweep, SweepProblem
-from stormwright.experiments.virtual.simulate import parse_trace
 from stormwright.formats.document.faults import join_path
 from stormwright.formats.document.sweep import Grid, SweepDocument, read_sweep
 from stormwright.formats.files.json_files import opened

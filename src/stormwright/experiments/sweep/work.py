@@ -174,7 +174,7 @@ def _came(cell: Cell, packed: SweepProblem, answer: Row) -> dict[str, Any]:
     run = cell.simulated
     if run is None or answer.assignment is None:
         return {}
-    from stormwright.experiments.virtual.simulate import parse_trace, simulate
+    from stormwright.experiments.simulated.placement import parse_trace, simulate
     from stormwright.simulator.storm.counting import quantile_s
     from stormwright.simulator.storm.start import Settings
 

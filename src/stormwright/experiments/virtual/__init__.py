@@ -1,1 +1,0 @@
-"""Placements tried in virtual time."""
