@@ -33,8 +33,8 @@ class Budgeting:
 
     def __init__(self, state: State, most: MoveBudget, pauses: Callable[[], Sequence[float]], adapts: bool) -> None:
         self._state, self.most, self._pauses, self._adapts = state, most, pauses, adapts
-        rows = state.read("SELECT document FROM guards WHERE name = ?", _NAME)
-        self._now = AdaptiveBudget(**orjson.loads(rows[0]["document"])) if rows else AdaptiveBudget()
+        kept = state.kept(_NAME)
+        self._now = AdaptiveBudget(**orjson.loads(kept)) if kept else AdaptiveBudget()
 
     def now(self) -> MoveBudget:
         """What one decision may move."""
@@ -77,5 +77,4 @@ class Budgeting:
 
     def _keep(self) -> None:
         document = orjson.dumps({"topologies": self._now.topologies, "why": self._now.why}).decode()
-        with self._state.change() as to:
-            to.execute("INSERT OR REPLACE INTO guards VALUES (?, ?)", (_NAME, document))
+        self._state.keep(_NAME, document)

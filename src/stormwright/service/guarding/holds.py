@@ -45,9 +45,8 @@ class Holds:
         self._missing: Hold | None = None
         #: The last one that was told; None where things may move.
         self.last: Hold | None = None
-        kept = state.read("SELECT document FROM guards WHERE name = ?", _NAME)
-        if kept:
-            self._attendance.restore(orjson.loads(kept[0]["document"]))
+        if kept := state.kept(_NAME):
+            self._attendance.restore(orjson.loads(kept))
 
     def change(self, most_missing: float) -> None:
         """Let another part be missing from now on."""
@@ -59,18 +58,19 @@ class Holds:
         self._attendance.see(nodes, now_s)
         if now_s - self._kept_s >= KEEP_S:
             self._kept_s = now_s
-            with self._state.change() as to:
-                document = orjson.dumps(self._attendance.seen_s).decode()
-                to.execute("INSERT OR REPLACE INTO guards VALUES (?, ?)", (_NAME, document))
-        excused = {node for drained in self._drains.all() for node in drained.nodes}
-        self.last = self._missing = self._attendance.hold(nodes, excused)
+            self._state.keep(_NAME, orjson.dumps(self._attendance.seen_s).decode())
+        self.last = self._missing = self._attendance.hold(nodes, self._excused())
         return self.last
 
     def lost(self, problem: Problem, now_s: float, for_s: float) -> dict[str, float]:
         """Node → seconds since it was seen, of those that are away for longer than `for_s`, and not drained."""
-        excused = {node for drained in self._drains.all() for node in drained.nodes}
+        excused = self._excused()
         away = {node: now_s - at_s for node, at_s in self._attendance.seen_s.items() if node not in excused}
         return {node: s for node, s in away.items() if s > for_s and node not in problem.node_index}
+
+    def _excused(self) -> set[str]:
+        """Nodes that may be away."""
+        return {node for drained in self._drains.all() for node in drained.nodes}
 
     def before_moving(self) -> Hold | None:
         """The same, by the last look, right before something moves: Nimbus is asked, too, and it raises what that does.

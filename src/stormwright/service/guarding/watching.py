@@ -88,8 +88,8 @@ class Watching:
     ) -> None:
         self._guard, self._nodes, self._problem, self._slow, self._tell = guard, nodes, problem, slow, tell
         self._state, self._looked_s = state, float("-inf")
-        rows = state.read("SELECT document FROM guards WHERE name = ?", _NAME)
-        kept = Anomalies.model_validate_json(rows[0]["document"]).anomalies if rows else ()
+        document = state.kept(_NAME)
+        kept = Anomalies.model_validate_json(document).anomalies if document else ()
         self._open = {(each.kind, each.node): each for each in kept}
         self._before = {key: each.text for key, each in self._open.items() if each.kind == "slow-node"}
         self._begun_s = self._state.clock.time()
@@ -172,5 +172,4 @@ class Watching:
         self._tell(Event(anomaly.kind, anomaly.node, "is over" if over else text, over=over, at_ms=at_ms))
 
     def _keep(self) -> None:
-        with self._state.change() as to:
-            to.execute("INSERT OR REPLACE INTO guards VALUES (?, ?)", (_NAME, self.told().model_dump_json()))
+        self._state.keep(_NAME, self.told().model_dump_json())

@@ -122,6 +122,16 @@ class State:
         with self._lock:
             return self._connection.execute(statement, values).fetchall()
 
+    def kept(self, name: str) -> str | None:
+        """What a guard keeps under its name; None where nothing was kept."""
+        rows = self.read("SELECT document FROM guards WHERE name = ?", name)
+        return str(rows[0]["document"]) if rows else None
+
+    def keep(self, name: str, document: str) -> None:
+        """Keep something for a guard, in place of what it kept before."""
+        with self.change() as to:
+            to.execute("INSERT OR REPLACE INTO guards VALUES (?, ?)", (name, document))
+
     def _migrate(self) -> None:
         known = len(MIGRATIONS)
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
