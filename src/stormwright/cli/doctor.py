@@ -15,16 +15,7 @@ from stormwright.errors import MissingDependencyError
 
 @click.command()
 @options.storm_home("Storm installation to look at.  [default: what STORM_HOME or the storm on PATH say]")
-@click.option(
-    "--service",
-    "address",
-    default="http://127.0.0.1:7070",
-    show_default=True,
-    envvar="STORMWRIGHT_SERVICE",
-    show_envvar=True,
-    metavar="URL",
-    help="Where `stormwright serve` listens.",
-)
+@options.service_address
 @options.token
 @options.as_json("Print it as JSON.")
 def command(storm_home: Path | None, address: str, as_json: bool) -> None:

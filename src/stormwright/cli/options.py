@@ -206,20 +206,23 @@ def anew(default: str) -> Callable[[Function], Function]:
     )
 
 
+#: The address of a running service.
+service_address = click.option(
+    "--service",
+    "address",
+    default="http://127.0.0.1:7070",
+    show_default=True,
+    envvar="STORMWRIGHT_SERVICE",
+    show_envvar=True,
+    metavar="URL",
+    help="Where `stormwright serve` listens.",
+)
+
+
 def service(function: Function) -> Function:
-    """``--service``, the address of a running one, ``--by``, who asks it, and `token`."""
-    where = click.option(
-        "--service",
-        "address",
-        default="http://127.0.0.1:7070",
-        show_default=True,
-        envvar="STORMWRIGHT_SERVICE",
-        show_envvar=True,
-        metavar="URL",
-        help="Where `stormwright serve` listens.",
-    )
+    """`service_address`, ``--by``, who asks it, and `token`."""
     who = click.option("--by", default=user, show_default="you", help="Who asks, for the history.")
-    return where(who(token(function)))
+    return service_address(who(token(function)))
 
 
 def token(function: Function) -> Function:
