@@ -8,6 +8,10 @@ SHELL := bash
 # Packages of Python and of Java come at once, and machine code is made beside them.
 MAKEFLAGS += --jobs=2
 
+# Some machines forbid Python to keep what it has compiled: each of the hundreds of processes that tests start would do it
+# anew, for a third of its time.
+export PYTHONDONTWRITEBYTECODE :=
+
 BIN := .venv/bin
 
 # Tests that share a Storm cluster run in one process, those that share a Spark session in another, the others in whichever

@@ -92,6 +92,7 @@ def test_a_bolt_that_waits_gets_threads_for_its_time_and_not_only_for_its_cpu():
     assert counts == [1, 5]
 
 
+@pytest.mark.slow
 def test_latency_is_bought_with_executors_and_said_to_be_out_of_reach_where_it_is():
     problem = chain({"in": 1.0, "work": 5.0}, cores=8.0)
     plain = advised(problem, Wish(rates={"": 150.0}, headroom=0.05))
@@ -125,7 +126,7 @@ def test_mixes_come_by_price_and_each_once(counts):
 # Against all there is -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rate_tps", [150.0, 260.0, 400.0, 450.0])
+@pytest.mark.parametrize("rate_tps", [150.0, 260.0, 400.0, pytest.param(450.0, marks=pytest.mark.slow)])
 def test_it_finds_what_trying_out_everything_finds(rate_tps):
     problem = chain({"in": 0.5, "work": 4.0, "by": 2.0}, tasks=4, cores=1.0)
     trials = Trials(problem, Wish(rates={"": rate_tps}), kinds_of(problem))

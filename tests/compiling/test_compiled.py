@@ -146,7 +146,13 @@ def test_what_is_kept_can_become_a_part_of_others_too(package):
         assert run(package, show=SHOW_OUTER) == [3, 3, 3 + 101, 3 + 204, hits, 0, 1]
 
 
-@pytest.mark.parametrize("harm", ["source", "damage", "processor", "no right to read"])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "source",
+        *(pytest.param(harm, marks=pytest.mark.slow) for harm in ("damage", "processor", "no right to read")),
+    ],
+)
 def test_what_was_brought_and_does_not_fit_is_compiled(package, harm):
     make(package)
     expected, environment = 3, {}

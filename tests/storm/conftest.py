@@ -21,8 +21,14 @@ from stormwright.storm.local.network import why_no_namespaces
 from stormwright.storm.local.plan import ClusterPlan
 from stormwright.storm.local.processes import MARK
 
-#: The kinds of network that this machine can do.
-NETWORKS = ["loopback"] if why_no_namespaces() else ["loopback", "namespaces"]
+#: The kinds of network that this machine can do; where it can do better, the lesser one rarely breaks.
+NETWORKS: list[Any] = (
+    ["loopback"] if why_no_namespaces() else [pytest.param("loopback", marks=pytest.mark.slow), "namespaces"]
+)
+
+#: Of a cluster that tests share. Storm blacklists a supervisor that was missing three times, as one is that a test kills:
+#: others would miss it. And Nimbus hears but once a minute which executors run: tests would wait for it.
+_CONF = {"blacklist.scheduler.tolerance.count": 1000, "executor.metrics.frequency.secs": 3}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -39,8 +45,7 @@ def storm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningC
         directory = tmp_path_factory.mktemp("cluster")
         patch.setenv("TMPDIR", str(directory))
         patch.setattr(tempfile, "tempdir", str(directory))
-        # Storm blacklists a supervisor that was missing three times, as one is that a test kills: others would miss it.
-        with LocalCluster(LocalClusterConfig(storm_conf={"blacklist.scheduler.tolerance.count": 1000})) as cluster:
+        with LocalCluster(LocalClusterConfig(storm_conf=_CONF)) as cluster:
             yield cluster
 
 
@@ -92,8 +97,8 @@ class Place:
 _OWNER = """
 import sys, time
 from stormwright.storm.local import LocalCluster, LocalClusterConfig, fitting_cores
-cores = fitting_cores(2)
-config = LocalClusterConfig(nodes=2, slots=1, network=sys.argv[1], cores_per_node=cores, cpu_limits="auto")
+cores = fitting_cores(1)
+config = LocalClusterConfig(nodes=1, slots=1, network=sys.argv[1], cores_per_node=cores, cpu_limits="auto")
 with LocalCluster(config):
     print("up", flush=True)
     time.sleep(600)

@@ -81,7 +81,7 @@ def test_no_placement_costs_less_than_a_bound(of):
     assert RelaxedBound(Relaxed.of(of, CostWeights())).run(0.05) <= optimum + 1e-6
 
 
-@pytest.mark.parametrize("ways", [1, 2_000])
+@pytest.mark.parametrize("ways", [pytest.param(1, marks=pytest.mark.slow), 2_000])
 @settings(max_examples=examples(150), deadline=None)
 @given(of=small_problems(), seed=st.integers(0, 2**32 - 1))
 def test_sets_put_together_are_the_optimum(of, seed, ways):
@@ -177,7 +177,7 @@ def clustered(count):
     return problem(nodes(*[8.0] * 40, ports=4), (topology("t", count, 40), load(count, pairs, cpu_ghz=0.2)))
 
 
-@pytest.mark.parametrize("count", [40, 300, 1000])
+@pytest.mark.parametrize("count", [40, 300, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_bound_takes_little_longer_than_it_may(count):
     """Half a second more, and what the largest step takes on this machine: the eigenvalues of a matrix."""
     of = clustered(count)

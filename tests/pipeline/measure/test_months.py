@@ -126,6 +126,7 @@ def test_queries_follow_one_another_and_spark_forgets_what_it_has_read(
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_new_version_begins_with_the_last_minutes_of_what_is_kept(spark: SparkSession, tmp_path: Path) -> None:
     """Here another length of panes does it: the state of the one before says nothing about those."""
     world = make_world(18)

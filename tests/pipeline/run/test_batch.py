@@ -139,6 +139,7 @@ def assert_put_in(measurement: Measurement | None, world: World) -> None:
         assert load.headroom_cores == pytest.approx(capacity[node] - used, abs=0.01 * used)
 
 
+@pytest.mark.slow
 def test_a_stretch_without_records_and_stretches_that_are_none(spark: SparkSession, tmp_path: Path) -> None:
     directory = tmp_path / "landing"
     land(directory, [b"{}"], per_file=1)
@@ -171,6 +172,7 @@ def test_lines_are_numbered_through_a_file_that_is_read_in_parts(spark: SparkSes
     assert sorted(row["line_number"] for row in rows) == bad
 
 
+@pytest.mark.slow
 def test_few_and_many_records_come_to_the_same(spark: SparkSession, tmp_path: Path) -> None:
     """Two batches one way and the other, some of whose records come twice: within a batch, and over the two."""
     rng = dice(5)

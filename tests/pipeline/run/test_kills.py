@@ -27,7 +27,7 @@ def test_nothing_is_lost_or_twice_wherever_a_batch_ends(
     """In this process: after each end a new sink knows only what is on disk, and gets what still waits."""
     landing, state = tmp_path / "landing", tmp_path / "state"
     landing.mkdir()
-    world, supplied = supply(landing, seed=31, seconds=60, per_file=6, pause_s=0)
+    world, supplied = supply(landing, seed=31, seconds=24, per_file=6, pause_s=0)
     with supplied:
         pass
 

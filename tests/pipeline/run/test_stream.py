@@ -256,6 +256,7 @@ def test_a_file_that_batches_fail_over_is_set_aside_whole(spark: SparkSession, t
     assert aside.read_bytes().splitlines() == [encoded(written[8]), encoded(poison)]
 
 
+@pytest.mark.slow
 def test_a_batch_is_repeated_until_what_it_failed_over_is_gone(spark: SparkSession, tmp_path: Path) -> None:
     """Good files stay: alone each of them passes."""
     world = make_world(16)
