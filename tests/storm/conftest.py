@@ -26,8 +26,8 @@ NETWORKS: list[Any] = (
     ["loopback"] if why_no_namespaces() else [pytest.param("loopback", marks=pytest.mark.slow), "namespaces"]
 )
 
-#: Of a cluster that tests share. Storm blacklists a supervisor that was missing three times, as one is that a test kills:
-#: others would miss it. And Nimbus hears but once a minute which executors run: tests would wait for it.
+#: Of a cluster that tests share. Storm blacklists a supervisor that was missing three times, as one is that a test
+#: kills: others would miss it. And Nimbus hears but once a minute which executors run: tests would wait for it.
 _CONF = {"blacklist.scheduler.tolerance.count": 1000, "executor.metrics.frequency.secs": 3}
 
 
