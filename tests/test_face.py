@@ -79,7 +79,10 @@ def test_an_assignment_of_another_problem_is_said(ask):
     problem = sw.sketch("a 2 -> b 3", nodes=2)
     for other, said in (
         (sw.sketch("a 3"), "is of another problem: it places 3 executors, and this problem has 5"),
-        (sw.sketch("a 2 -> b 3", nodes=9), "is of another problem: it has slots that this problem, with 8 of them, has n"),
+        (
+            sw.sketch("a 2 -> b 3", nodes=9),
+            "is of another problem: it has slots that this problem, with 8 of them, has n",
+        ),
     ):
         with pytest.raises(InputError, match=said):
             ask(problem, sw.Assignment(np.full(other.num_executors, len(other.slots) - 1)))

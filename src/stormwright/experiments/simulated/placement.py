@@ -15,6 +15,7 @@ from stormwright.errors import Fault, InputError, nearest
 from stormwright.formats.files.json_files import opened
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.model.conf.requests import ACKER
 from stormwright.predict.workers import nodes_of
 from stormwright.simulator.storm.counting import Taken, quantile_s
 from stormwright.simulator.storm.engine import Events
@@ -123,8 +124,10 @@ class Simulation:
         counts = {name: int(of[name][number]) for name in ("begun", "completed", "timed_out", "replayed", "lost")}
         times = {f"{name}_ms": _told(1e3 * quantile_s(latency, part)) for name, part in QUANTILES.items()}
         p95 = self.latencies_ms(number, QUANTILES["p95"])
+        topology = self.problem.topologies[number]
         return {
-            "topology": self.problem.topologies[number].id,
+            "topology": topology.id,
+            "acked": any(component.id == ACKER and component.parallelism for component in topology.components),
             "trees_per_s": round(counts["completed"] / self.seconds, 3),
             **counts,
             "pending": int(self.pending[number]),
@@ -195,8 +198,8 @@ def running(problem: Problem) -> IntArray:
     """
     if np.all(problem.current_slot == UNPLACED):
         message = (
-            "nothing runs in this problem: name a scheduler that places it, as in --scheduler even, or an assignment, "
-            "as `stormwright schedule FILE --output ASSIGNMENT` writes it"
+            "nothing runs in this problem: name a scheduler that places it, as in --scheduler even, or an assignment "
+            "with --assignment, as `stormwright schedule FILE --output ASSIGNMENT` writes it"
         )
         raise InputError("simulate", [Fault(message, "$")])
     return problem.current_slot

@@ -32,7 +32,9 @@ def _wrong(problem: Problem, assignment: object) -> str:
         return f"should be an Assignment, as place(problem) gives it, got {type(assignment).__name__}"
     slots = np.asarray(assignment.slot_of_executor)
     if slots.shape != (problem.num_executors,):
-        return f"is of another problem: it places {slots.size:,} executors, and this problem has {problem.num_executors:,}"
+        return (
+            f"is of another problem: it places {slots.size:,} executors, and this problem has {problem.num_executors:,}"
+        )
     if not np.issubdtype(slots.dtype, np.integer):
         return f"its slots should be integers, not {slots.dtype}"
     if np.any((slots < UNPLACED) | (slots >= len(problem.slots))):
