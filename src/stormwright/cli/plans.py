@@ -30,7 +30,12 @@ def print_plan(plan: Plan) -> None:
     for line in cut_short([f"{name} stays: {why}" for name, why in plan.left.items()], _MOST):
         say(line)
     if plan.steps:
-        say(f"all of it takes about {plan.lasts_s / 60:,.0f} min: each stage is measured before the next begins")
+        measured = "" if plan.kind == "revert" else ": each stage is measured before the next begins"
+        say(f"all of it takes about {_lasts(plan.lasts_s)}{measured}")
+
+
+def _lasts(seconds: float) -> str:
+    return f"{seconds:,.0f} s" if seconds < 100 else f"{seconds / 60:,.0f} min"
 
 
 def print_steps(plan: Plan) -> None:
