@@ -93,6 +93,11 @@ class Simulation:
         cores = np.maximum(nodes_of(self.problem).cores, 1e-9)
         return np.array([step.seen.busy_s / step.seen.now_s / cores for step in self.steps])
 
+    def acked(self, topology: int) -> bool:
+        """Whether a topology has ackers: without them nobody knows when a tree is completed."""
+        components = self.problem.topologies[topology].components
+        return any(component.id == ACKER and component.parallelism for component in components)
+
     def mean_ms(self, topology: int) -> float | None:
         """Mean complete latency of a topology; None where no tree was completed."""
         done = int(self.whole.topologies["completed"][topology])
@@ -124,10 +129,9 @@ class Simulation:
         counts = {name: int(of[name][number]) for name in ("begun", "completed", "timed_out", "replayed", "lost")}
         times = {f"{name}_ms": _told(1e3 * quantile_s(latency, part)) for name, part in QUANTILES.items()}
         p95 = self.latencies_ms(number, QUANTILES["p95"])
-        topology = self.problem.topologies[number]
         return {
-            "topology": topology.id,
-            "acked": any(component.id == ACKER and component.parallelism for component in topology.components),
+            "topology": self.problem.topologies[number].id,
+            "acked": self.acked(number),
             "trees_per_s": round(counts["completed"] / self.seconds, 3),
             **counts,
             "pending": int(self.pending[number]),
