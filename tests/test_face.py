@@ -30,7 +30,8 @@ def test_a_file_is_read_by_its_path_in_either_form(tmp_path):
 def test_place_takes_names_parameters_and_schedulers_of_ones_own():
     problem = sw.sketch("a 2 -> b 3")
     assert sw.place(problem, "online", alpha=0.5).parameters["alpha"] == 0.5
-    assert sw.place(problem, "random", seed=3).parameters["seed"] == 3
+    for seed in (3, np.int64(3)):
+        assert sw.place(problem, "random", seed=seed).parameters["seed"] == 3
     with pytest.raises(InputError, match="unknown scheduler"):
         sw.place(problem, "onlin")
 

@@ -77,7 +77,7 @@ def test_without_an_assignment_what_runs_is_explained(run, tmp_path):
     assert "other nodes could take it; the cost would change by" in told[1]
     assert told == run("explain", tmp_path / "runs.json", tmp_path / "answer.json", *asked)
     out = run("explain", PLACEABLE)[1]
-    assert out.startswith("nothing runs in this problem; for what a scheduler says: `stormwright schedule ")
+    assert out.startswith("nothing runs in this problem; for a scheduler's answer: `stormwright schedule ")
     assert out.count(": unplaced") > 1
 
 

@@ -57,7 +57,7 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
         return
     if assignment is None and np.all(problem.current_slot == UNPLACED):
         say(
-            f"nothing runs in this problem; for what a scheduler says: `stormwright schedule {file} --output ASSIGNMENT`"
+            f"nothing runs in this problem; for a scheduler's answer: `stormwright schedule {file} --output ASSIGNMENT`"
             f", then `stormwright explain {file} ASSIGNMENT`"
         )
     if not found:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.experiments import ready
@@ -74,6 +76,7 @@ def place(
     """
     _check_problem(problem)
     name = scheduler if isinstance(scheduler, str) else type(scheduler).__name__
+    seed = int(seed) if isinstance(seed, np.integer) else seed
     found = resolve_scheduler(scheduler, _texts(settings), seed) if isinstance(scheduler, str) else _own(scheduler)
     found = asked(name, found, anew, never)
     warm_up(found)

@@ -89,16 +89,19 @@ def test_ctrl_c_ends_what_waits_for_spark_without_a_word(
         signal.signal(signal.SIGINT, lambda *_: pytest.fail("Spark's handler was called"))
         return SimpleNamespace(stop=lambda: stopped.append(True))
 
+    def call() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:  # as Py4J does
+            logging.exception("KeyboardInterrupt while sending command.")
+            raise
+
     stopped: list[bool] = []
     before = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(session, "batch_session", started)
     try:
         with pytest.raises(KeyboardInterrupt), session.working_session():
-            try:
-                signal.raise_signal(signal.SIGINT)
-            except KeyboardInterrupt:  # as Py4J does
-                logging.exception("KeyboardInterrupt while sending command.")
-                raise
+            call()
     finally:
         signal.signal(signal.SIGINT, before)
     assert (stopped, caplog.records) == ([True], [])
