@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from stormwright import place as place_with
+from stormwright import sketch
 from stormwright.client import Client
 from stormwright.errors import ConflictError
 from stormwright.formats import write_problem
@@ -40,6 +43,14 @@ def test_a_plan_of_a_file_tells_what_moves_and_what_that_brings(run, file):
     assert plan["score_after"] > plan["score_before"]
     assert plan["after"]["traffic_tps"] == 0
     assert plan["after"]["throughput_tps"]["low"] <= plan["after"]["throughput_tps"]["value"]
+
+
+def test_large_figures_are_told_whole(run, tmp_path):
+    words = sketch("lines 2 -> split 4 -> count 4 fields")
+    write_problem(tmp_path / "words.json", words.with_current(place_with(words, "even").by_topology(words)))
+    _, out, _ = run("plan", tmp_path / "words.json")
+    figure = next(line for line in out.splitlines() if line.startswith("throughput, trees/s"))
+    assert re.search(r" \d{1,3}(,\d{3})+ \(\d{1,3}(,\d{3})+ to \d{1,3}(,\d{3})+\)", figure), figure
 
 
 def test_exit_codes_as_terraform_has_them(run, file, tmp_path):

@@ -116,11 +116,16 @@ def _both(before: TopologySide | None, after: TopologySide | None, name: str, un
 def _value(figure: Range | None, unit: str) -> str:
     if figure is None:
         return "unknown"
-    return "no end" if figure.value is None else f"{figure.value:,.4g}{unit}"
+    return "no end" if figure.value is None else f"{_number(figure.value)}{unit}"
 
 
 def _shown(figure: Range | None, unit: str) -> str:
     if figure is None or figure.value is None or figure.low == figure.high:
         return _value(figure, unit)
-    high = "and more" if figure.high is None else f"to {figure.high:,.4g}"
-    return f"{_value(figure, unit)} ({figure.low or 0:,.4g} {high})"
+    high = "and more" if figure.high is None else f"to {_number(figure.high)}"
+    return f"{_value(figure, unit)} ({_number(figure.low or 0)} {high})"
+
+
+def _number(value: float) -> str:
+    """Four digits, and those before the point whole: never a power of ten."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
