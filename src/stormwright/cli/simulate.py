@@ -182,8 +182,8 @@ def _print_topologies(problem: Problem, found: Simulation) -> None:
     print_table(table)
     unacked = [one["topology"] for one in told if not one["acked"]]
     if unacked:
-        names = ", ".join(cut_short(unacked, _MAX_TOPOLOGIES))
-        say(f"without ackers: {names}; there is no latency, and trees/s are those that were begun")
+        whose = ", ".join(cut_short(unacked, _MAX_TOPOLOGIES))
+        say(f"without ackers: {whose}; there is no latency, and trees/s are those that were begun")
     if (left := len(problem.topologies) - _MAX_TOPOLOGIES) > 0:
         say(f"and {counted(left, 'topology')} more; --json has all")
 

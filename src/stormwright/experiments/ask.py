@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -254,8 +254,8 @@ def _chosen(
     """Name → scheduler of all that are to be compared, or why there is none."""
     if isinstance(schedulers, Mapping):
         return {name: _named(each) if isinstance(each, str) else _own(each) for name, each in schedulers.items()}
-    several = isinstance(schedulers, Iterable) and not isinstance(schedulers, str)
-    told = list(schedulers) if several else [schedulers]
+    one = isinstance(schedulers, str) or not isinstance(schedulers, Iterable)
+    told = cast("list[str | Scheduler]", [schedulers] if one else list(cast("Iterable[str | Scheduler]", schedulers)))
     names, own = [each for each in told if isinstance(each, str)], [each for each in told if not isinstance(each, str)]
     found = choose_schedulers(",".join(names)) if names or not own else {}
     for each in map(_own, own):
