@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import stormwright as sw
@@ -29,7 +30,8 @@ def test_a_file_is_read_by_its_path_in_either_form(tmp_path):
 def test_place_takes_names_parameters_and_schedulers_of_ones_own():
     problem = sw.sketch("a 2 -> b 3")
     assert sw.place(problem, "online", alpha=0.5).parameters["alpha"] == 0.5
-    assert sw.place(problem, "random", seed=3).parameters["seed"] == 3
+    for seed in (3, np.int64(3)):
+        assert sw.place(problem, "random", seed=seed).parameters["seed"] == 3
     with pytest.raises(InputError, match="unknown scheduler"):
         sw.place(problem, "onlin")
 
@@ -44,6 +46,51 @@ def test_compare_takes_names_in_any_form():
     problem = sw.sketch("a 2 -> b 3")
     for names in ("even,online", ["even", "online"]):
         assert {row.name for row in sw.compare(problem, names).rows} == {"even", "online"}
+
+
+def test_compare_takes_schedulers_of_ones_own_beside_named_ones():
+    problem = sw.sketch("a 2 -> b 3")
+
+    class Own:
+        def schedule(self, problem: sw.Problem) -> sw.Assignment:
+            return sw.place(problem, "even")
+
+    for schedulers, names in (
+        (Own(), {"Own"}),
+        (["even", Own()], {"even", "Own"}),
+        ({"mine": Own(), "today": "even"}, {"mine", "today"}),
+    ):
+        rows = sw.compare(problem, schedulers).rows
+        assert {row.name for row in rows} == names
+        assert {row.figures.cost for row in rows} == {sw.place(problem, "even").cost}
+
+
+def test_a_comparison_says_why_one_failed():
+    class Wrong:
+        def schedule(self, problem: sw.Problem) -> sw.Assignment:
+            raise KeyError("<b>")
+
+    compared = sw.compare(sw.sketch("a 2 -> b 3"), ["even", Wrong()])
+    assert repr(compared).splitlines()[-1] == "Wrong failed: KeyError: '<b>'"
+    assert compared._repr_html_().endswith("<p>Wrong failed: KeyError: &#x27;&lt;b&gt;&#x27;</p>")
+
+
+@pytest.mark.parametrize("ask", [sw.predict, sw.bound, sw.what_if])
+def test_an_assignment_of_another_problem_is_said(ask):
+    problem = sw.sketch("a 2 -> b 3", nodes=2)
+    for other, said in (
+        (sw.sketch("a 3"), "is of another problem: it places 3 executors, and this problem has 5"),
+        (
+            sw.sketch("a 2 -> b 3", nodes=9),
+            "is of another problem: it has slots that this problem, with 8 of them, has n",
+        ),
+    ):
+        with pytest.raises(InputError, match=said):
+            ask(problem, sw.Assignment(np.full(other.num_executors, len(other.slots) - 1)))
+    with pytest.raises(InputError, match=r"should be an Assignment, as place\(problem\) gives it, got str"):
+        ask(problem, "assignment.json")
+    with pytest.raises(InputError, match="its slots should be integers, not float64"):
+        ask(problem, sw.Assignment(np.zeros(5)))
 
 
 def test_what_runs_is_placed_anew_where_that_is_asked_for():
@@ -121,8 +168,14 @@ def test_what_is_no_scheduler_is_said():
             sw.place(problem, wrong)
         with pytest.raises(InputError, match=rf"a method schedule\(problem\), got {got}"):
             sw.compare(problem, {"wrong": wrong})
-    with pytest.raises(InputError, match="one of your own has its name before it"):
-        sw.compare(problem, ["even", Own()])
+
+        for several in (wrong, ["even", wrong]):
+            with pytest.raises(InputError, match=rf"a method schedule\(problem\), got {got}"):
+                sw.compare(problem, several)
+    with pytest.raises(InputError, match=r"two of them are called Own: name them, as \{\"one\": Own\(\), "):
+        sw.compare(problem, [Own(), Own()])
+    with pytest.raises(InputError, match="even,online: should be one scheduler under each name"):
+        sw.compare(problem, {"mine": Own(), "others": "even,online"})
 
 
 def test_a_problem_prints_as_a_line():

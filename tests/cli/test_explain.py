@@ -76,7 +76,9 @@ def test_without_an_assignment_what_runs_is_explained(run, tmp_path):
     assert told[0] == 0
     assert "other nodes could take it; the cost would change by" in told[1]
     assert told == run("explain", tmp_path / "runs.json", tmp_path / "answer.json", *asked)
-    assert run("explain", PLACEABLE)[1].count(": unplaced") > 1, "nothing runs"
+    out = run("explain", PLACEABLE)[1]
+    assert out.startswith("nothing runs in this problem; for a scheduler's answer: `stormwright schedule ")
+    assert out.count(": unplaced") > 1
 
 
 def test_json_has_every_node(run, answer):

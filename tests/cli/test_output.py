@@ -12,6 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from stormwright.cli.output import text_table
 from stormwright.formats import read_problem
 from tests.formats.documents import SMALL, small
 
@@ -311,3 +312,10 @@ def test_a_list_of_verbs_has_whole_sentences(run, group):
     code, out, _ = run(group, "--help")
     assert code == 0
     assert "..." not in out.partition("Commands:")[2].replace("TOPOLOGY...", "")
+
+
+def test_lines_of_a_table_end_where_their_text_ends():
+    table = text_table("n", "what came of it")
+    table.add_row(1, "a long story " * 20 + "that ends")
+    table.add_row(2, "short")
+    assert [line for line in table.lines() if line.endswith(" ")] == []

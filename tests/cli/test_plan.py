@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from stormwright import place as place_with
+from stormwright import sketch
+from stormwright.client import Client
+from stormwright.errors import ConflictError
 from stormwright.formats import write_problem
 from stormwright.model import LoadProfile
 from stormwright.model.load import assumed_load
@@ -38,6 +43,14 @@ def test_a_plan_of_a_file_tells_what_moves_and_what_that_brings(run, file):
     assert plan["score_after"] > plan["score_before"]
     assert plan["after"]["traffic_tps"] == 0
     assert plan["after"]["throughput_tps"]["low"] <= plan["after"]["throughput_tps"]["value"]
+
+
+def test_large_figures_are_told_whole(run, tmp_path):
+    words = sketch("lines 2 -> split 4 -> count 4 fields")
+    write_problem(tmp_path / "words.json", words.with_current(place_with(words, "even").by_topology(words)))
+    _, out, _ = run("plan", tmp_path / "words.json")
+    figure = next(line for line in out.splitlines() if line.startswith("throughput, trees/s"))
+    assert re.search(r" \d{1,3}(,\d{3})+ \(\d{1,3}(,\d{3})+ to \d{1,3}(,\d{3})+\)", figure), figure
 
 
 def test_exit_codes_as_terraform_has_them(run, file, tmp_path):
@@ -138,10 +151,10 @@ def test_modes_are_shown_and_said(run, port: int) -> None:  # noqa: F811
 def test_a_service_that_is_away_is_said(run) -> None:
     code, _, err = run("apply", "x", "--service", "http://127.0.0.1:1")
     assert code == 2
-    assert "no service answers there" in err
+    assert "no service answers there (Connection refused): `stormwright serve` starts one, --service names " in err
 
 
-def test_a_node_is_drained_listed_and_uncordoned(run, port: int) -> None:  # noqa: F811
+def test_a_node_is_drained_listed_and_uncordoned(run, port: int, monkeypatch) -> None:  # noqa: F811
     where = ("--service", f"http://127.0.0.1:{port}", "--by", "anna")
     assert run("drain", *where)[1] == "no node is drained\n"
     code, out, _ = run("drain", "host1", *where, "--only-cordon", "--reason", "new disks")
@@ -153,6 +166,19 @@ def test_a_node_is_drained_listed_and_uncordoned(run, port: int) -> None:  # noq
     assert all(text in listed for text in ("host0", "host1", "anna", "new disks"))
     assert {each["host"] for each in json.loads(run("drain", *where, "--json")[1])["drained"]} == {"host0", "host1"}
     assert run("uncordon", "n1", *where)[1] == "host1 takes what comes again\n"
+    with monkeypatch.context() as patch:
+        patch.setattr(Client, "made", lambda *_: (_ for _ in ()).throw(ConflictError("it could not be made: no room")))
+        code, out, err = run("drain", "host2", *where, "--plan-only")
+    assert (code, "no room" in err) == (2, True)
+    assert out.startswith("host2 takes nothing new"), "it is drained all the same"
+    run("uncordon", "host2", *where)
+    run("mode", *where, "--freeze", "month end")
+    code, out, err = run("drain", "host0", *where)
+    assert (code, err) == (1, "")
+    *_, why, last = out.splitlines()
+    assert why.endswith("everything is frozen: month end")
+    assert last.startswith("apply it later with: stormwright apply ")
+    run("mode", *where, "--unfreeze")
     code, _, err = run("uncordon", "host1", *where)
     assert (code, "host1 is not drained; host0 is" in err) == (2, True)
     code, _, err = run("drain", "host9", *where)

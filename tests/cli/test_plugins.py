@@ -98,6 +98,10 @@ IMPORTS = {
     "absent": ("import no_such_package_at_all", "cannot be loaded: No module named 'no_such_package_at_all'"),
     "a_number": ("Scheduler = 7", "should be a class with a method schedule(problem), not 7"),
     "no_method": ("class Scheduler: params_type = int", "should be a class with a method schedule(problem)"),
+    "no_params": (
+        "class Scheduler:\n    schedule = len",
+        "its class should say `params_type = NoParams` (of stormwright.schedulers.kit.params), or a type of its own, ",
+    ),
     "wrong_params": (
         "class Scheduler:\n    params_type = int\n    schedule = len",
         "its params_type should be a class derived from Params, such as NoParams, not <class 'int'>",

@@ -75,6 +75,17 @@ def test_an_assignment_is_no_problem(run, tmp_path, small_file):
     assert err.endswith("is a problem ('stormwright-problem/1'), and an assignment should be here\n")
 
 
+def test_a_node_without_any_cpu_is_told_in_words(run, tmp_path):
+    of = read_problem(Path(PLACEABLE))
+    nodes = tuple(
+        replace(node, cpu_hz=0.0, resources={**node.resources, "cpu.pcore.percent": 0.0}) for node in of.supervisors
+    )
+    write_problem(tmp_path / "none.json", replace(of, supervisors=nodes))
+    out = run("schedule", tmp_path / "none.json", "--scheduler", "even")[1]
+    line = next(line for line in out.splitlines() if line.startswith("CPU of the fullest node"))
+    assert line.endswith("  it has none")
+
+
 def test_an_assumed_load_is_told_and_the_fullest_node(run, tmp_path):
     of = read_problem(Path(PLACEABLE))
     write_problem(tmp_path / "assumed.json", replace(of, load=None))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import orjson
 import pytest
 
+import stormwright as sw
+from stormwright.cli import simulate as verb
 from stormwright.formats import write_problem
 from stormwright.testing.word_counts import WordCount
 
@@ -53,11 +56,48 @@ def test_the_same_seed_has_the_same_outcome(run, file):
 
 def test_schedulers_and_assignments_say_where_executors_are(run, file, tmp_path):
     answer = tmp_path / "answer.json"
-    assert run("schedule", file, "--scheduler", "even", "--output", answer)[0] == 0
+    assert run("schedule", file, "--scheduler", "even", "--anew", "--output", answer)[0] == 0
     by_assignment = simulated(run, file, "--seconds", 1, "--assignment", answer)
     by_scheduler = simulated(run, file, "--seconds", 1, "--scheduler", "even")
     assert by_assignment["placed_by"] == "answer.json"
     assert by_assignment["topologies"] == by_scheduler["topologies"]
+
+
+def test_a_scheduler_places_everything_anew_unless_it_is_told_what_runs(run, tmp_path):
+    path, problem = tmp_path / "crowded.json", sw.sketch("a 2 -> b 6 fields", nodes=3, workers=3)
+    write_problem(path, problem.with_current(sw.Assignment(np.zeros(8, dtype=np.int32)).by_topology(problem)))
+    nodes = {
+        arguments: {node["node"] for node in simulated(run, path, "--seconds", 1, *arguments)["nodes"] if node["cpu"]}
+        for arguments in ((), ("--scheduler", "even"), ("--scheduler", "even", "--keep-running"))
+    }
+    assert {arguments: len(used) for arguments, used in nodes.items()} == {
+        (): 1,
+        ("--scheduler", "even"): 3,
+        ("--scheduler", "even", "--keep-running"): 1,
+    }
+
+
+def test_trees_that_nobody_acks_are_told_by_those_begun_and_no_others(run, tmp_path):
+    path, words = tmp_path / "words.json", WordCount().problem()
+    without_counts = np.zeros(words.num_executors, dtype=np.int32)
+    without_counts[2:6] = -1
+    write_problem(path, words.with_current(sw.Assignment(without_counts).by_topology(words)))
+    code, out, _ = run("simulate", path, "--seconds", 1)
+    assert (code, "without ackers" in out) == (1, False)
+    assert next(line.split()[1] for line in out.splitlines() if line.startswith("words-1-0 ")) == "0.0"
+    sketched = sw.sketch("a 2 -> b 2")
+    write_problem(path, sketched.with_current(sw.place(sketched, "even").by_topology(sketched)))
+    assert simulated(run, path, "--seconds", 1)["topologies"][0]["acked"] is False
+    _, out, _ = run("simulate", path, "--seconds", 1)
+    assert f"without ackers: {sketched.topologies[0].id}; there is no latency" in out
+
+
+def test_it_says_beforehand_where_it_takes_long(run, file, monkeypatch):
+    _, _, err = run("simulate", file, "--seconds", 1)
+    assert err == ""
+    monkeypatch.setattr(verb, "_MANY", 1000.0)
+    _, _, err = run("simulate", file, "--seconds", 1)
+    assert "tuples are to be handled, about a million a second; Ctrl-C ends it" in err
 
 
 def test_saturated_spouts_begin_as_many_as_go(run, file):
@@ -79,6 +119,7 @@ def test_nothing_runs(run, tmp_path):
     [
         (["--scheduler", "even", "--assignment", "a.json"], "both say where executors are"),
         (["--set", "a=1"], "need one: name it with --scheduler"),
+        (["--keep-running"], "says how a scheduler is asked: name it with --scheduler"),
         (["--seconds", "0"], "--seconds"),
         (["--seconds", "nan"], "--seconds"),
         (["--seed", "-1"], "--seed"),

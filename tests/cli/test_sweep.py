@@ -65,3 +65,13 @@ def test_nobody_at_the_address_is_one_sentence(run, tmp_path, monkeypatch):
         assert (code, out) == (2, "")
         assert "answers at " + master in err
         assert len([line for line in err.splitlines() if line.startswith("stormwright:")]) == 1
+
+
+def test_ctrl_c_tells_what_is_kept(run, tmp_path, monkeypatch):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "batch_session", interrupted)
+    code, out, err = run("sweep", spec_file(tmp_path), "--table", tmp_path / "cells")
+    assert (code, out) == (130, "")
+    assert f"stopped; what was decided is kept in {tmp_path}/cells, and the same command goes on from there" in err

@@ -47,10 +47,9 @@ def test_it_says_where_it_needs_to_be_told_more(run: Any, tmp_path: Path) -> Non
     (tmp_path / FILE).write_bytes(b"{")
     code, _, err = run("token", "list", "--state", tmp_path)
     assert (code, FILE in err, "Traceback" in err) == (2, True, False)
-    assert run("token", "list", "--state", tmp_path / "new")[:2] == (
-        0,
-        "there is no token yet: `stormwright token create NAME --role operator`\n",
-    )
+    new = tmp_path / "new"
+    told = f"there is no token yet: `stormwright token create NAME --role operator --state {new}` makes one\n"
+    assert run("token", "list", "--state", new)[:2] == (0, told)
     assert not (tmp_path / "new").exists()
 
 

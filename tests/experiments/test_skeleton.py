@@ -75,11 +75,16 @@ def test_its_code_keeps_to_the_style(installed):
     assert len(lines) < 60
 
 
-@pytest.mark.parametrize("name", ["", "Mine", "1st", "a-b", "a__b", "_a", "a_", "class", "../a"])
+@pytest.mark.parametrize("name", ["", "Mine", "1st", "a-b", "a__b", "_a", "a_", "../a"])
 def test_names_that_are_none(tmp_path, name):
     with pytest.raises(InputError, match="should be a name of lower-case letters"):
         write_skeleton(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_word_of_python_is_no_name(tmp_path):
+    with pytest.raises(InputError, match="class: is a word of Python's own; choose another name"):
+        write_skeleton("class", tmp_path)
 
 
 @pytest.mark.parametrize("name", list(registry.SCHEDULERS)[:2])

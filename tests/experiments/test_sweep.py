@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stormwright import sketch
 from stormwright.errors import InputError, StormwrightError
 from stormwright.experiments.compare.run import compare
 from stormwright.experiments.sweep.cells import Cell, Sweep, SweepProblem
@@ -176,6 +177,14 @@ def test_placements_run_in_virtual_time_under_each_trace(tmp_path: Path) -> None
     assert [[row[name] for name in came] for row in rows] == [[row[name] for name in came] for row in again]
     best = max(summary.relative_rate or 0.0 for summary in summaries(rows))
     assert 0.9 < best <= 1.0
+
+
+def test_without_ackers_there_is_no_rate_of_trees(tmp_path: Path) -> None:
+    write_problem(tmp_path / "sketch.json", sketch("a 2 -> b 2"))
+    sweep = read_cells(write_spec(tmp_path, problems=["sketch.json"], simulate={"seconds": 1}))
+    rows = decided(sweep)
+    assert [(row["error"], row["simulated_s"], row["trees_per_s"]) for row in rows] == [(None, 1.0, None)]
+    assert [summary.relative_rate for summary in summaries(rows)] == [None]
 
 
 def test_faults_of_traces_are_told_with_their_places(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from stormwright.controller.aims.outlook import Outlook
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.back import WHOLE
 from stormwright.controller.plans.saved import placement_of, where
-from stormwright.controller.plans.stages import staged
 from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError
 from stormwright.model import Assignment
@@ -53,9 +52,8 @@ class Found:
 def unpredicted() -> Iterator[None]:
     """Plans without figures, which nobody looks at here; and it is the process that dies, not the machine."""
 
-    def counted(draft: Any, _: object) -> dict[str, Any]:
-        steps = draft.plan.steps
-        return {"steps": len(steps), "stages": max(staged(steps), default=-1) + 1}
+    def counted(draft: Any, _: object, stages: list[int], *, judged: bool) -> dict[str, Any]:
+        return {"steps": len(draft.plan.steps), "stages": max(stages, default=-1) + 1}
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)

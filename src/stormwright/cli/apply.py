@@ -92,5 +92,7 @@ def follow(ctx: click.Context, address: str, by: str, plan: str, no_wait: bool, 
             say(line)
         if found.decision is not None:
             say(f"entry {found.decision} of the history: stormwright revert {found.decision} takes it back")
+        if found.state == "planned" and not no_wait:  # something keeps it from beginning
+            say(f"apply it later with: stormwright apply {found.id}")
     if not no_wait and found.state != "done":
         ctx.exit(_NOT_DONE)

@@ -111,9 +111,9 @@ def _print(comparison: Comparison, asked: str) -> None:
 
 def _remarks(comparison: Comparison) -> Iterator[str]:
     """What the table has no room for: broken limits, reasons, errors."""
+    for failure in comparison.failures:
+        yield from failure.splitlines()
     for row in comparison.rows:
-        if row.error:
-            yield from f"{row.label} failed: {row.error}".splitlines()
         if row.assignment and "told" in row.assignment.parameters:
             yield f"{row.label}: {row.assignment.parameters['told']}"
         if row.assignment and "proof" in row.assignment.parameters:

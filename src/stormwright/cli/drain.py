@@ -52,13 +52,14 @@ def command(
     begun = client.drain(node, reason, only_cordon=only_cordon, wait=plan_only)
     plan = begun.plan
     if plan is None or plan_only:
+        if not as_json:
+            stay = f"; {counted(begun.drained.workers or 0, 'worker')} still there" if begun.drained.workers else ""
+            say(f"{begun.drained.host} takes nothing new{stay}")
         if plan is not None:
             plan = client.made(plan.id)
         if as_json:
             print_json(begun.model_copy(update={"plan": plan}).model_dump(mode="json"))
             return
-        stay = f"; {counted(begun.drained.workers or 0, 'worker')} still there" if begun.drained.workers else ""
-        say(f"{begun.drained.host} takes nothing new{stay}")
         if plan is not None:
             from stormwright.cli.plans import print_plan, print_steps
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, print_json
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_assignment
-from stormwright.model import Assignment
+from stormwright.model import UNPLACED, Assignment
 from stormwright.model.texts import counted
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
         overloaded = [overload.as_dict() for overload in over]
         print_json({"scheduler": answer.scheduler, "overloaded": overloaded, "explanations": explanations})
         return
+    if assignment is None and np.all(problem.current_slot == UNPLACED):
+        say(
+            f"nothing runs in this problem; for a scheduler's answer: `stormwright schedule {file} --output ASSIGNMENT`"
+            f", then `stormwright explain {file} ASSIGNMENT`"
+        )
     if not found:
         asked = (
             "no executor to explain" if topology else "every executor has a slot; --topology or --executor explain one"

@@ -112,7 +112,7 @@ class Table:
             for position, (cell, width) in enumerate(zip(row, widths, strict=True)):
                 blank = " " * (width - _width(cell))
                 parts.append(blank + cell if position in self._right else cell + blank)
-            yield "  ".join(parts)
+            yield "  ".join(parts).rstrip()  # a terminal breaks blanks that are too many into empty lines
 
 
 def _width(text: str) -> int:

@@ -205,9 +205,11 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
         repairs,
     )
     draft = drafted(problem, FewestMoves(keeping_what_runs(KEEPING)) if repairs else scheduler, wish)
-    steps = zip(draft.plan.steps, staged(draft.plan.steps), strict=True)
-    document = plan_document(draft, lambda _: expected_pause((), ()))
-    made = tuple(planned_step(step_to_dict(step), number, stage) for number, (step, stage) in enumerate(steps))
+    steps, stages = draft.plan.steps, staged(draft.plan.steps)
+    document = plan_document(draft, lambda _: expected_pause((), ()), stages)
+    made = tuple(
+        planned_step(step_to_dict(step), n, at) for n, (step, at) in enumerate(zip(steps, stages, strict=True))
+    )
     unkept = {"id": "", "state": "planned", "why": draft.why, "kind": "plan", "by": "", "reason": ""}
     return Plan(**document | unkept | {"goal": ",".join(goals), "created_ms": 0, "age_s": 0.0, "made": made})
 

@@ -30,7 +30,12 @@ def print_plan(plan: Plan) -> None:
     for line in cut_short([f"{name} stays: {why}" for name, why in plan.left.items()], _MOST):
         say(line)
     if plan.steps:
-        say(f"all of it takes about {plan.lasts_s / 60:,.0f} min: each stage is measured before the next begins")
+        measured = "" if plan.kind == "revert" else ": each stage is measured before the next begins"
+        say(f"all of it takes about {_lasts(plan.lasts_s)}{measured}")
+
+
+def _lasts(seconds: float) -> str:
+    return f"{seconds:,.0f} s" if seconds < 100 else f"{seconds / 60:,.0f} min"
 
 
 def print_steps(plan: Plan) -> None:
@@ -111,11 +116,16 @@ def _both(before: TopologySide | None, after: TopologySide | None, name: str, un
 def _value(figure: Range | None, unit: str) -> str:
     if figure is None:
         return "unknown"
-    return "no end" if figure.value is None else f"{figure.value:,.4g}{unit}"
+    return "no end" if figure.value is None else f"{_number(figure.value)}{unit}"
 
 
 def _shown(figure: Range | None, unit: str) -> str:
     if figure is None or figure.value is None or figure.low == figure.high:
         return _value(figure, unit)
-    high = "and more" if figure.high is None else f"to {figure.high:,.4g}"
-    return f"{_value(figure, unit)} ({figure.low or 0:,.4g} {high})"
+    high = "and more" if figure.high is None else f"to {_number(figure.high)}"
+    return f"{_value(figure, unit)} ({_number(figure.low or 0)} {high})"
+
+
+def _number(value: float) -> str:
+    """Four digits, and those before the point whole: never a power of ten."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -47,7 +47,7 @@ _FIGURES: dict[str, Callable[[Problem, IntArray], str]] = {
     "executors placed": lambda _, slots: f"{np.count_nonzero(slots != UNPLACED):,}",
     "workers": lambda _, slots: f"{len(_distinct(slots)):,}",
     "nodes used": lambda problem, slots: f"{len(set(problem.slot_node[_distinct(slots)].tolist())):,}",
-    "CPU of the fullest node": lambda problem, slots: f"{_fullest(problem, slots):.1%}",
+    "CPU of the fullest node": lambda problem, slots: _percent(_fullest(problem, slots)),
 }
 
 
@@ -169,6 +169,10 @@ def _fullest(problem: Problem, slots: IntArray) -> float:
     used = node_sum(problem, slots, problem.executor_cpu_hz)
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.max(np.where(used > 0, used / problem.node_cpu_hz, 0.0), initial=0.0))
+
+
+def _percent(part: float) -> str:
+    return f"{part:.1%}" if np.isfinite(part) else "it has none"
 
 
 def _print_workers(problem: Problem, slots: IntArray) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,11 @@ import numpy as np
 
 from stormwright.cli import options
 from stormwright.cli.lines import say
-from stormwright.cli.output import numbers_table, print_json, print_table
+from stormwright.cli.output import cut_short, numbers_table, print_json, print_table
 from stormwright.errors import Fault, InputError
 from stormwright.experiments.ready import read_problem
 from stormwright.formats import read_assignment
-from stormwright.model import UNPLACED
+from stormwright.model import UNPLACED, cost_of
 from stormwright.model.texts import assumed_text, counted, size_of
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ _MAX_TOPOLOGIES, _MAX_NODES, _MAX_QUEUES = 10, 20, 5
 #: A queue is told of from this part of what it may hold.
 _FULL = 0.01
 
+#: Tuples that take minutes.
+_MANY = 3e8
+
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
@@ -35,6 +39,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 @options.problem_file
 @click.option("--scheduler", help="Who places everything; without one what runs stays.")
 @click.option("--set", "parameters", multiple=True, metavar="KEY=VALUE", help="A parameter of the scheduler.")
+@options.anew("anew, but where the scheduler is set to stay near to what runs")
 @click.option("--assignment", type=options.PATH, help="Where executors are, as `stormwright schedule --output` writes.")
 @click.option(
     "--seconds",
@@ -54,6 +59,7 @@ def command(
     file: Path,
     scheduler: str | None,
     parameters: tuple[str, ...],
+    anew: bool | None,
     assignment: Path | None,
     seconds: float,
     seed: int,
@@ -73,12 +79,14 @@ def command(
     from stormwright.simulator.ahead import ready_simulator
     from stormwright.simulator.storm.start import Settings
 
-    _check(scheduler, parameters, assignment, trace, saturated)
+    _check(scheduler, parameters, anew, assignment, trace, saturated)
     problem = read_problem(file)
-    slots, by = _placed(problem, scheduler, parameters, assignment)
+    slots, by = _placed(problem, scheduler, parameters, anew, assignment)
     changes = read_trace(trace, problem) if trace else []
     assumed = assumptions_of(problem, costs_file)
     ready_simulator()
+    if not saturated:
+        _warn(problem, slots, seconds)
     settings = Settings(assumed.costs, assumed.corrections, saturated=saturated, seed=seed)
     found = simulate(problem, slots, seconds, settings, changes)
     if as_json:
@@ -90,21 +98,36 @@ def command(
 
 
 def _check(
-    scheduler: str | None, parameters: Sequence[str], assignment: Path | None, trace: Path | None, saturated: bool
+    scheduler: str | None,
+    parameters: Sequence[str],
+    anew: bool | None,
+    assignment: Path | None,
+    trace: Path | None,
+    saturated: bool,
 ) -> None:
     faults = []
     if scheduler and assignment:
         faults.append(Fault("and --scheduler both say where executors are: name one of them", "--assignment"))
     if parameters and not scheduler:
         faults.append(Fault("parameters of a scheduler need one: name it with --scheduler", "--set"))
+    if anew is not None and not scheduler:
+        faults.append(Fault("says how a scheduler is asked: name it with --scheduler", "--anew, --keep-running"))
     if saturated and trace:
         faults.append(Fault("has no effect on spouts that are offered no rate: leave out --saturated", "--trace"))
     if faults:
         raise InputError("simulate", faults)
 
 
+def _warn(problem: Problem, slots: IntArray, seconds: float) -> None:
+    """Say how much is to be done where that takes long."""
+    cost = cost_of(problem, slots)
+    tuples = seconds * sum(getattr(cost, of.name) for of in fields(cost) if of.name != "total")
+    if tuples > _MANY:
+        say(f"some {tuples:,.0f} tuples are to be handled, about a million a second; Ctrl-C ends it", err=True)
+
+
 def _placed(
-    problem: Problem, scheduler: str | None, parameters: Sequence[str], assignment: Path | None
+    problem: Problem, scheduler: str | None, parameters: Sequence[str], anew: bool | None, assignment: Path | None
 ) -> tuple[IntArray, str]:
     """Where executors are, and who says so."""
     from stormwright.experiments.simulated.placement import running
@@ -113,10 +136,11 @@ def _placed(
         return read_assignment(assignment, problem).slot_of_executor, assignment.name
     if not scheduler:
         return running(problem), "what runs"
+    from stormwright.schedulers.anew.anew import always, asked
     from stormwright.schedulers.kit.resolve import resolve_scheduler
     from stormwright.schedulers.kit.warm_up import warm_up
 
-    found = resolve_scheduler(scheduler, parameters, None)
+    found = asked(scheduler, resolve_scheduler(scheduler, parameters, None), anew, always)
     warm_up(found)
     return found.schedule(problem).slot_of_executor, scheduler
 
@@ -142,16 +166,24 @@ def _print(problem: Problem, found: Simulation, by: str) -> None:
 def _print_topologies(problem: Problem, found: Simulation) -> None:
     names = ("trees/s", "mean", "p50", "p95", "p99", "timed out", "lost", "pending")
     table = numbers_table("topology", *names)
-    for one in found.as_dict()["topologies"][:_MAX_TOPOLOGIES]:
+    told = found.as_dict()["topologies"]
+    for one in told[:_MAX_TOPOLOGIES]:
         times = [one["mean_ms"], *(one[f"{name}_ms"] for name in ("p50", "p95", "p99"))]
-        told = ["" if ms is None else f"{ms:,.2f} ms" for ms in times]
-        rate = one["trees_per_s"] or one["begun"] / found.seconds
+        latencies = ["" if ms is None else f"{ms:,.2f} ms" for ms in times]
+        rate = one["trees_per_s"] if one["acked"] else one["begun"] / found.seconds
         table.add_row(
-            one["topology"], f"{rate:,.1f}", *told, f"{one['timed_out']:,}", f"{one['lost']:,}", f"{one['pending']:,}"
+            one["topology"],
+            f"{rate:,.1f}",
+            *latencies,
+            f"{one['timed_out']:,}",
+            f"{one['lost']:,}",
+            f"{one['pending']:,}",
         )
     print_table(table)
-    if not found.whole.topologies["completed"].any():
-        say("no tree was acked, so there is no latency: trees/s are those that were begun")
+    unacked = [one["topology"] for one in told if not one["acked"]]
+    if unacked:
+        whose = ", ".join(cut_short(unacked, _MAX_TOPOLOGIES))
+        say(f"without ackers: {whose}; there is no latency, and trees/s are those that were begun")
     if (left := len(problem.topologies) - _MAX_TOPOLOGIES) > 0:
         say(f"and {counted(left, 'topology')} more; --json has all")
 

@@ -86,7 +86,11 @@ def command(
         check_report()
         blank_figure(1, 1)
     where = table or f"{spec.stem}-cells"
-    decided, cells = _run(sweep, lambda spark: _table(where, spark, state_dir, spec.stem), retry_failed, target)
+    try:
+        decided, cells = _run(sweep, lambda spark: _table(where, spark, state_dir, spec.stem), retry_failed, target)
+    except KeyboardInterrupt:
+        say(f"stopped; what was decided is kept in {where}, and the same command goes on from there", err=True)
+        raise
     cells = own_cells(sweep, cells)
     rows: list[Row] = cells.to_pylist()
     found = summaries(rows)

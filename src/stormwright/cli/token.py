@@ -77,13 +77,15 @@ def create(name: str, role: str, days: int | None, state_dir: Path | None, token
 @options.as_json("Print them as JSON, without the tokens themselves.")
 def list_(state_dir: Path | None, tokens_file: Path | None, as_json: bool) -> None:
     """List the tokens that were made: whose they are, what they may, and whether they count."""
-    kept, now_ms = _tokens(state_dir, tokens_file).kept(), time.time() * 1000
+    tokens, now_ms = _tokens(state_dir, tokens_file), time.time() * 1000
+    kept = tokens.kept()
     if as_json:
         told = [each.model_dump(exclude={"digest"}) | {"ended": each.ended(now_ms)} for each in kept]
         print_json({"tokens": told})
         return
     if not kept:
-        say("there is no token yet: `stormwright token create NAME --role operator`")
+        where = f"--tokens {tokens_file}" if tokens_file else f"--state {state_dir}"
+        say(f"there is no token yet: `stormwright token create NAME --role operator {where}` makes one")
         return
     table = text_table("name", "role", "made", "ends", "counts")
     for each in kept:

@@ -176,8 +176,10 @@ class Client:
             response = connection.getresponse()
             status, answer = response.status, response.read()
         except (OSError, HTTPException) as error:
-            why = str(error) or type(error).__name__
-            raise ClusterError(f"{self.address}: no service answers there ({why}): is one up?") from error
+            # Python's text begins with the number of the error, which says nothing to people.
+            why = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+            otherwise = "`stormwright serve` starts one, --service names another"
+            raise ClusterError(f"{self.address}: no service answers there ({why}): {otherwise}") from error
         finally:
             connection.close()
         if status >= 400:

@@ -6,10 +6,12 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from stormwright.defaults import DECIDING
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.experiments import ready
 from stormwright.experiments import what_if as changed
 from stormwright.experiments.bounds import AUTO, bound_of, proven_objective
@@ -19,6 +21,7 @@ from stormwright.experiments.tradeoff import run as tradeoffs
 from stormwright.explain.placement import Placement
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import Assignment, Problem
+from stormwright.model.check.placement import slots_in
 from stormwright.model.texts import proof_text
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.anew.anew import asked, never
@@ -73,6 +76,7 @@ def place(
     """
     _check_problem(problem)
     name = scheduler if isinstance(scheduler, str) else type(scheduler).__name__
+    seed = int(seed) if isinstance(seed, np.integer) else seed
     found = resolve_scheduler(scheduler, _texts(settings), seed) if isinstance(scheduler, str) else _own(scheduler)
     found = asked(name, found, anew, never)
     warm_up(found)
@@ -85,7 +89,7 @@ def place(
 
 def compare(
     problem: Problem,
-    schedulers: str | Iterable[str] | Mapping[str, Scheduler] = "all",
+    schedulers: str | Scheduler | Iterable[str | Scheduler] | Mapping[str, str | Scheduler] = "all",
     *,
     anew: bool | None = None,
 ) -> Comparison:
@@ -94,7 +98,8 @@ def compare(
     Parameters
     ----------
     schedulers
-        Names, several in one text separated by commas, or ``all``; or schedulers by any name.
+        Names, several in one text separated by commas, or ``all``; schedulers of your own, which are called as their
+        classes are; both together; or either by any name: ``{"mine": Mine(), "today": "even"}``.
     anew
         As for `place`; None: anew, but for those that are set to stay near to what runs.
 
@@ -104,18 +109,12 @@ def compare(
         It is no problem, there is no scheduler of a name, or one is set to stay near to what runs and is asked anew.
     """
     _check_problem(problem)
-    if isinstance(schedulers, Mapping):
-        return comparing.compare(problem, {name: _own(scheduler) for name, scheduler in schedulers.items()}, anew)
-    names = [schedulers] if isinstance(schedulers, str) else list(schedulers)
-    if not all(isinstance(name, str) for name in names):
-        message = 'should be names; one of your own has its name before it: {"mine": MyScheduler(), "even": …}'
-        raise InputError("schedulers to compare", [Fault(message, "$")])
-    return comparing.compare(problem, choose_schedulers(",".join(names)), anew)
+    return comparing.compare(problem, _chosen(schedulers), anew)
 
 
 def bound(
     problem: Problem,
-    placement: Placement | None = None,
+    placement: Assignment | None = None,
     *,
     seconds: float = 10.0,
     objective: str = AUTO,
@@ -151,14 +150,13 @@ def bound(
     Raises
     ------
     InputError
-        It is no problem, or there is no such objective.
+        It is no problem, the placement is of another one, or there is no such objective.
     """
     _check_problem(problem)
     objective = proven_objective(problem, objective)
     if placement is None:
         placement = place(problem, DECIDING, time_budget_s=2.0, objective=objective, headroom_percent=headroom_percent)
-    slots = problem.current_slot if placement is None else placement.slot_of_executor
-    figures = bound_of(problem, slots, objective, seconds, headroom_percent)
+    figures = bound_of(problem, slots_in(problem, placement), objective, seconds, headroom_percent)
     return {**figures, "text": proof_text(figures)}
 
 
@@ -221,9 +219,12 @@ def what_if(
     Raises
     ------
     InputError
-        It is no problem, nothing is to be different, or a change is unknown or out of range.
+        It is no problem, the assignment is of another one, nothing is to be different, or a change is unknown or out of
+        range.
     """
     _check_problem(problem)
+    if assignment is not None:
+        slots_in(problem, assignment)
     speed = link_bits_per_s(link) if isinstance(link, str) else link
     if speed == 0:
         raise InputError("what if", [Fault(f"should be a speed above 0 as in 1gbit or 100mbit, got {link}", "link")])
@@ -245,6 +246,32 @@ def _check_problem(problem: object) -> None:
     if not isinstance(problem, Problem):
         message = f"should be a Problem, as read_problem(FILE) and sketch give it, got {type(problem).__name__}"
         raise InputError("problem", [Fault(message, "$")])
+
+
+def _chosen(
+    schedulers: str | Scheduler | Iterable[str | Scheduler] | Mapping[str, str | Scheduler],
+) -> dict[str, Scheduler | StormwrightError]:
+    """Name → scheduler of all that are to be compared, or why there is none."""
+    if isinstance(schedulers, Mapping):
+        return {name: _named(each) if isinstance(each, str) else _own(each) for name, each in schedulers.items()}
+    one = isinstance(schedulers, str) or not isinstance(schedulers, Iterable)
+    told = cast("list[str | Scheduler]", [schedulers] if one else list(cast("Iterable[str | Scheduler]", schedulers)))
+    names, own = [each for each in told if isinstance(each, str)], [each for each in told if not isinstance(each, str)]
+    found = choose_schedulers(",".join(names)) if names or not own else {}
+    for each in map(_own, own):
+        if (name := type(each).__name__) in found:
+            message = f'two of them are called {name}: name them, as {{"one": {name}(), "other": …}}'
+            raise InputError("schedulers to compare", [Fault(message, "$")])
+        found[name] = each
+    return found
+
+
+def _named(name: str) -> Scheduler | StormwrightError:
+    """One scheduler by its name, or why there is none."""
+    found = list(choose_schedulers(name).values())
+    if len(found) > 1:
+        raise InputError("schedulers to compare", [Fault("should be one scheduler under each name", name)])
+    return found[0]
 
 
 def _own(scheduler: Scheduler) -> Scheduler:

@@ -71,8 +71,10 @@ def write_skeleton(name: str, directory: Path) -> list[Path]:
 
 
 def _wrong(name: str) -> str | None:
-    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) or keyword.iskeyword(name):
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
         return "should be a name of lower-case letters, digits and single underscores, such as my_scheduler"
+    if keyword.iskeyword(name):
+        return "is a word of Python's own; choose another name"
     if name in RESERVED:
         return "means something else where schedulers are named"
     return "there is a scheduler of this name" if name in scheduler_names() else None

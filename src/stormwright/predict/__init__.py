@@ -37,17 +37,19 @@ class _Predict(ModuleType):
         Raises
         ------
         InputError
-            It is no problem, nothing runs and no assignment is given, or a topology or rate is wrong.
+            It is no problem, the assignment is of another one, nothing runs and no assignment is given, or a topology
+            or rate is wrong.
         """
         from dataclasses import replace
 
         from stormwright.model import Problem
+        from stormwright.model.check.placement import slots_in
         from stormwright.predict.answer import Assumptions, predict
 
         if not isinstance(problem, Problem):
             message = f"should be a Problem, as read_problem(FILE) and sketch give it, got {type(problem).__name__}"
             raise InputError("problem", [Fault(message, "$")])
-        slots = None if assignment is None else assignment.slot_of_executor
+        slots = None if assignment is None else slots_in(problem, assignment)
         return predict(problem, slots, replace(Assumptions.of(problem), rate_tps=rates or {}))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 import pytest
 
+from stormwright.controller.aims.outlook import Outlook
 from stormwright.controller.planning.plan import Step, TopologyMove
 from stormwright.controller.plans.back import moves_back
 from stormwright.controller.plans.draft import Wish, drafted
@@ -85,6 +88,15 @@ def test_what_gains_too_little_is_no_plan() -> None:
     draft = drafted(two(), Forced([4] * 4 + [2] * 4), Wish(("traffic",)))
     assert draft.plan.steps == ()
     assert draft.why.endswith("less than the 20 % that a move has to gain")
+
+
+@pytest.mark.parametrize(("counted", "told"), [(4.5, "+4.5 %"), (0.0, "+0 %"), (-inf, "worse")])
+def test_it_is_said_as_what_a_gain_counts(monkeypatch: pytest.MonkeyPatch, counted: float, told: str) -> None:
+    """A rate above twice the measured one counts for no more, so figures alone would not explain it."""
+    outlook = Outlook(counted, "", "predicted throughput 10 → 20 trees/s")
+    monkeypatch.setattr("stormwright.controller.plans.draft.Outlooks.of", lambda *_: outlook)
+    why = drafted(two(), Forced([4] * 4 + [2] * 4), Wish(("throughput",))).why
+    assert why.startswith(f"predicted throughput 10 → 20 trees/s, counted as {told}: less than the 10 % that ")
 
 
 def crowded(nodes: int = 4) -> Problem:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
@@ -75,3 +78,30 @@ def test_what_a_killed_process_left_is_deleted_by_the_next(tmp_path: Path, monke
             assert held.exists()
     assert not left.exists()
     assert [path.name for path in tmp_path.iterdir()] == ["stormwright-scratch-somebody-elses"]
+
+
+def test_ctrl_c_ends_what_waits_for_spark_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark's own handler would ask the JVM in the middle of a call, and Py4J log both."""
+
+    def started(*_: object) -> SimpleNamespace:
+        signal.signal(signal.SIGINT, lambda *_: pytest.fail("Spark's handler was called"))
+        return SimpleNamespace(stop=lambda: stopped.append(True))
+
+    def call() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:  # as Py4J does
+            logging.exception("KeyboardInterrupt while sending command.")
+            raise
+
+    stopped: list[bool] = []
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(session, "batch_session", started)
+    try:
+        with pytest.raises(KeyboardInterrupt), session.working_session():
+            call()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (stopped, caplog.records) == ([True], [])

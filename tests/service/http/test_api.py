@@ -174,7 +174,15 @@ def test_modes_are_kept_over_a_restart_and_noted(nimbus: Nimbus, client: Client)
 def test_what_freezes_and_no_longer_does_is_in_the_history(client: Client) -> None:
     client.change_modes(Modes(frozen="month end"), "accounts")
     client.change_modes(Modes(), "over")
-    assert [each.text for each in client.history(2).done] == ['frozen: ""', "frozen: month end"]
+    until = Modes(frozen="the sale", frozen_until_ms=4_102_444_800_000)
+    client.change_modes(until, "traffic")
+    client.change_modes(Modes(two_people=True), "over")
+    assert [each.text for each in client.history(4).done] == [
+        "no longer frozen; two_people: true",
+        "frozen until 2100-01-01 00:00:00 UTC: the sale",
+        "no longer frozen",
+        "frozen: month end",
+    ]
 
 
 def test_of_two_who_change_modes_at_once_the_second_is_told(client: Client) -> None:

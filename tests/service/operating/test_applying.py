@@ -15,7 +15,6 @@ from stormwright.client.shapes import ModesChange, Plan, Told
 from stormwright.controller.aims.outlook import Outlook
 from stormwright.controller.plans.draft import Draft
 from stormwright.controller.plans.saved import placement_of, where
-from stormwright.controller.plans.stages import staged
 from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError, NotThereError
 from stormwright.model import Problem
@@ -32,9 +31,8 @@ Begin = Callable[..., Nimbus]
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of plans whose figures nobody looks at (`test_api.py` does)."""
 
-    def counted(draft: Draft, _: object) -> dict[str, Any]:
-        steps = draft.plan.steps
-        return {"steps": len(steps), "stages": max(staged(steps), default=-1) + 1}
+    def counted(draft: Draft, _: object, stages: list[int], *, judged: bool) -> dict[str, Any]:
+        return {"steps": len(draft.plan.steps), "stages": max(stages, default=-1) + 1}
 
     # It is the process that is killed, and not the machine.
     monkeypatch.setattr(os, "fsync", lambda _: None)
@@ -102,6 +100,7 @@ def test_apply_does_what_the_plan_says_and_revert_restores_exactly(begin: Begin,
     assert done.decision is not None
     back = reverted(nimbus, done.decision)
     assert (back.state, back.why) == ("done", "")
+    assert (back.stages, {step.stage for step in back.made}) == (1, {0}), "what goes back is not judged"
     assert nimbus.where() == before
 
 
@@ -253,7 +252,7 @@ def test_one_plan_at_a_time_none_while_frozen_and_none_by_who_asked_where_two_ar
     with pytest.raises(NotThereError, match="the history has no entry 99"):
         nimbus.desk.revert(99, ANNA)
     told = [entry.text for entry in nimbus.desk.history().done if entry.kind == "modes"]
-    assert told == ['frozen: ""; two_people: true', "frozen: month end"]
+    assert told == ["no longer frozen; two_people: true", "frozen: month end"]
 
 
 def test_what_goes_back_waits_for_a_second_person_where_two_are_wanted(begin: Begin) -> None:

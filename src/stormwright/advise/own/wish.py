@@ -97,7 +97,8 @@ class Wish:
                     else:
                         asked[index] = value if option == "--rate" else value * measured_tps[index]
         if not measured_tps:
-            faults += [Fault(_UNKNOWN, one.id) for one in problem.topologies[:_NAMED]]
+            unknown = [Fault(_UNKNOWN, one.id) for one in problem.topologies[:_NAMED]]
+            faults += [fault for fault in unknown if fault not in faults]
         if faults:
             raise InputError("advice", faults)
         return asked or dict(measured_tps)

@@ -122,7 +122,8 @@ def _service(address: str) -> Service:
     try:
         code, headers, body = _get(address, "/")
     except (OSError, HTTPException) as error:
-        return Service(address, why_not=f"no answer ({error or type(error).__name__})")
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+        return Service(address, why_not=f"no answer ({why})")
     if code in (401, 403):
         return Service(address, why_not=str(_object(body).get("error")), asks=True)
     told = re.fullmatch(r"stormwright (\S+)", str(_object(body).get("service")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from math import isfinite
 
 import numpy as np
 
@@ -198,7 +199,8 @@ def _not_worth(found: Mapping[str, Outlook], wish: Wish) -> str:
         if outlook.gain_percent >= least and outlook.gain_percent > 0:
             return ""
         enough = "; a rate above twice the measured one counts for no more" if goal == THROUGHPUT else ""
-        why.append(f"{outlook.text}: less than the {least:g} % that a move has to gain{enough}")
+        counts = f"{outlook.gain_percent:+.3g} %" if isfinite(outlook.gain_percent) else "worse"
+        why.append(f"{outlook.text}, counted as {counts}: less than the {least:g} % that a move has to gain{enough}")
         if outlook.gain_percent < -GIVEN_UP_PERCENT:
             break  # what is more important gets worse
     return "; ".join(why)

@@ -11,7 +11,6 @@ from stormwright.client.shapes import PlannedMove, PlannedStep, PlannedTopology,
 from stormwright.controller.planning.plan import Kept, MovePlan, TopologyMove
 from stormwright.controller.plans.draft import Draft
 from stormwright.controller.plans.sides import side_of, topology_side
-from stormwright.controller.plans.stages import staged
 from stormwright.history.judged.evaluation import AFTER_S, SETTLE_S
 from stormwright.predict.answer import predict
 from stormwright.predict.flow.profile import Profile
@@ -52,9 +51,19 @@ def expected_pause(own: Sequence[float], all_of_them: Sequence[float]) -> Pause:
     return Pause(ASSUMED_PAUSE_S, "assumed, as no move was measured yet")
 
 
-def plan_document(draft: Draft, pause_of: PauseOf) -> dict[str, Any]:
-    """What `stormwright.client.shapes.Plan` has of a plan besides where it stands."""
-    problem, plan, stages = draft.problem, draft.plan, staged(draft.plan.steps)
+def plan_document(draft: Draft, pause_of: PauseOf, stages: Sequence[int], *, judged: bool = True) -> dict[str, Any]:
+    """What `stormwright.client.shapes.Plan` has of a plan besides where it stands.
+
+    Parameters
+    ----------
+    draft, pause_of
+        The plan, and how long topologies pause.
+    stages
+        The stage of every step.
+    judged
+        Whether it is measured after each stage what came of it.
+    """
+    problem, plan = draft.problem, draft.plan
     names = {topology.id: topology.name for topology in problem.topologies}
     stays = [(names.get(topology, topology), str(why)) for topology, why in plan.left.items() if not _meant(why)]
     document: dict[str, Any] = {
@@ -78,7 +87,7 @@ def plan_document(draft: Draft, pause_of: PauseOf) -> dict[str, Any]:
         "score_before": before.score,
         "score_after": after.score,
         "moved": [each.model_dump() for each in moved],
-        "lasts_s": sum(pauses) + document["stages"] * (SETTLE_S + AFTER_S),
+        "lasts_s": sum(pauses) + judged * document["stages"] * (SETTLE_S + AFTER_S),
     }
 
 

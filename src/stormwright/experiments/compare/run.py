@@ -189,13 +189,19 @@ class Comparison:
         marked = any(row.figures and row.figures.mark for row in self.rows) or (self.current and self.current.mark)
         return [*filter(None, [f"{MARK} {MARK_MEANS}" if marked else "", assumed_text(self.problem)])]
 
+    @property
+    def failures(self) -> list[str]:
+        """Who failed, and with which error."""
+        return [f"{row.label} failed: {row.error}" for row in self.rows if row.error]
+
     def __repr__(self) -> str:
         """The table and its notes: what a prompt shows."""
-        return "\n".join([comparison_table(self).as_text(), *self.notes])
+        return "\n".join([comparison_table(self).as_text(), *self.notes, *self.failures])
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
-        return "".join([comparison_table(self).as_html(), *(f"<p>{escape(note)}</p>" for note in self.notes)])
+        below = [*self.notes, *self.failures]
+        return "".join([comparison_table(self).as_html(), *(f"<p>{escape(line)}</p>" for line in below)])
 
 
 def compare(

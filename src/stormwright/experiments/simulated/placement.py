@@ -15,6 +15,7 @@ from stormwright.errors import Fault, InputError, nearest
 from stormwright.formats.files.json_files import opened
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.model.conf.requests import ACKER
 from stormwright.predict.workers import nodes_of
 from stormwright.simulator.storm.counting import Taken, quantile_s
 from stormwright.simulator.storm.engine import Events
@@ -92,6 +93,11 @@ class Simulation:
         cores = np.maximum(nodes_of(self.problem).cores, 1e-9)
         return np.array([step.seen.busy_s / step.seen.now_s / cores for step in self.steps])
 
+    def acked(self, topology: int) -> bool:
+        """Whether a topology has ackers: without them nobody knows when a tree is completed."""
+        components = self.problem.topologies[topology].components
+        return any(component.id == ACKER and component.parallelism for component in components)
+
     def mean_ms(self, topology: int) -> float | None:
         """Mean complete latency of a topology; None where no tree was completed."""
         done = int(self.whole.topologies["completed"][topology])
@@ -125,6 +131,7 @@ class Simulation:
         p95 = self.latencies_ms(number, QUANTILES["p95"])
         return {
             "topology": self.problem.topologies[number].id,
+            "acked": self.acked(number),
             "trees_per_s": round(counts["completed"] / self.seconds, 3),
             **counts,
             "pending": int(self.pending[number]),
@@ -195,8 +202,8 @@ def running(problem: Problem) -> IntArray:
     """
     if np.all(problem.current_slot == UNPLACED):
         message = (
-            "nothing runs in this problem: name a scheduler that places it, as in --scheduler even, or an assignment, "
-            "as `stormwright schedule FILE --output ASSIGNMENT` writes it"
+            "nothing runs in this problem: name a scheduler that places it, as in --scheduler even, or an assignment "
+            "with --assignment, as `stormwright schedule FILE --output ASSIGNMENT` writes it"
         )
         raise InputError("simulate", [Fault(message, "$")])
     return problem.current_slot

@@ -56,7 +56,7 @@ ROW = pa.schema(
         ("workers", pa.int64()),
         ("cpu_max_over_mean", pa.float64()),
         ("moved_executors", pa.int64()),
-        # What came of it in virtual time, over all topologies; null where nothing was simulated.
+        # What came of it in virtual time, over all topologies with ackers; null where nothing was simulated or has any.
         ("simulated_s", pa.float64()),
         ("trace", pa.string()),
         ("trees_per_s", pa.float64()),
@@ -181,13 +181,14 @@ def _came(cell: Cell, packed: SweepProblem, answer: Row) -> dict[str, Any]:
     problem = _unpacked(packed)
     settings = replace(Settings.of(problem), seed=(cell.seed or 0) % 2**63)
     changes = parse_trace(run.text, problem, run.trace)
-    whole = simulate(problem, answer.assignment.slot_of_executor, run.seconds, settings, changes).whole
+    found = simulate(problem, answer.assignment.slot_of_executor, run.seconds, settings, changes)
+    whole, acked = found.whole, any(map(found.acked, range(len(problem.topologies))))
     done = int(whole.topologies["completed"].sum())
     latency = whole.latency.sum(axis=0)
     return {
         "simulated_s": run.seconds,
         "trace": run.trace,
-        "trees_per_s": done / run.seconds,
+        "trees_per_s": done / run.seconds if acked else None,
         "mean_ms": 1e3 * float(whole.topologies["latency_s"].sum()) / done if done else None,
         "p95_ms": 1e3 * quantile_s(latency, 0.95) if done else None,
         "p99_ms": 1e3 * quantile_s(latency, 0.99) if done else None,

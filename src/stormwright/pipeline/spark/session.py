@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import shutil
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -123,12 +127,35 @@ def working_session(target: SparkTarget | None = None) -> Iterator[SparkSession]
         As `batch_session`, and where Spark fails inside the block.
     """
     with scratch("spark") as directory:
+        of_ours = signal.getsignal(signal.SIGINT)
         spark = batch_session(directory, target)
         try:
-            with remote.failures_told():
+            with remote.failures_told(), _interrupted_quietly(of_ours):
                 yield spark
         finally:
             spark.stop()
+
+
+@contextmanager
+def _interrupted_quietly(of_ours: Any) -> Iterator[None]:
+    """Have Ctrl-C do in the block what it did before Spark came.
+
+    Spark's own handler asks the JVM to cancel jobs in the middle of another call, on the same connection; of that, and
+    of the call that ends, Py4J logs tracebacks. To stop the session cancels jobs, too.
+    """
+    root, main = logging.getLogger(), threading.current_thread() is threading.main_thread()
+    if main:
+        signal.signal(signal.SIGINT, of_ours)
+    root.addFilter(_no_interrupted_call)
+    try:
+        yield
+    finally:
+        root.removeFilter(_no_interrupted_call)
+
+
+def _no_interrupted_call(record: logging.LogRecord) -> bool:
+    """Not what Py4J says of Ctrl-C."""
+    return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 
 
 def _started(master: str | None, options: Mapping[str, str], hint: Callable[[], str]) -> SparkSession:

@@ -193,7 +193,12 @@ def _no_scheduler(kind: object) -> str:
     """What keeps a thing from being a `SchedulerType`; nothing where it is one."""
     if not isinstance(kind, type) or not callable(getattr(kind, "schedule", None)):
         return f"it should be a class with a method schedule(problem), not {kind!r}"
-    params = getattr(kind, "params_type", None)
+    if not hasattr(kind, "params_type"):
+        return (
+            "its class should say `params_type = NoParams` (of stormwright.schedulers.kit.params), or a type of its own"
+            ", and be made with those parameters: __init__(self, params)"
+        )
+    params = kind.params_type
     if not isinstance(params, type) or not issubclass(params, Params):
         return f"its params_type should be a class derived from Params, such as NoParams, not {params!r}"
     for field in fields(params):

@@ -27,6 +27,7 @@ from stormwright.controller.plans.modes import (
 from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError
 from stormwright.model import UNPLACED, Problem
+from stormwright.model.texts import in_utc
 from stormwright.service.guarding.drains import Drains
 from stormwright.service.guarding.holds import Holds
 from stormwright.service.operating.ledger import Ledger
@@ -93,7 +94,7 @@ class Guard:
                     f"{wanted.version}; look at them, and say it again"
                 )
             modes = {name: getattr(wanted, name) for name in Modes.model_fields if name != "version"}
-            told = [f"{name}: {_shown(value)}" for name, value in modes.items() if value != getattr(self._modes, name)]
+            told = _told({name: value for name, value in modes.items() if value != getattr(self._modes, name)}, wanted)
             with self._plans.together():
                 self._ledger.begin("modes", wanted.by, wanted.reason, "; ".join(told) or "as before")
                 self._keep(modes)
@@ -151,5 +152,14 @@ class Guard:
         self._modes = modes
 
 
-def _shown(value: object) -> str:
-    return value if isinstance(value, str) and value else orjson.dumps(value).decode()
+def _told(changed: dict[str, object], wanted: Modes) -> list[str]:
+    """What holds from now on, for the history."""
+    found = []
+    if changed.keys() & {"frozen", "frozen_until_ms"}:
+        ends = "" if wanted.frozen_until_ms is None else f" until {in_utc(wanted.frozen_until_ms)}"
+        found.append(f"frozen{ends}: {wanted.frozen}" if wanted.frozen else "no longer frozen")
+    others = {name: value for name, value in changed.items() if not name.startswith("frozen")}
+    return found + [
+        f"{name}: {value if isinstance(value, str) and value else orjson.dumps(value).decode()}"
+        for name, value in others.items()
+    ]
