@@ -53,7 +53,7 @@ class Found:
 def unpredicted() -> Iterator[None]:
     """Plans without figures, which nobody looks at here; and it is the process that dies, not the machine."""
 
-    def counted(draft: Any, _: object) -> dict[str, Any]:
+    def counted(draft: Any, _: object, **__: object) -> dict[str, Any]:
         steps = draft.plan.steps
         return {"steps": len(steps), "stages": max(staged(steps), default=-1) + 1}
 

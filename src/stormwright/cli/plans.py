@@ -32,7 +32,8 @@ def print_plan(plan: Plan) -> None:
     for line in cut_short([f"{name} stays: {why}" for name, why in plan.left.items()], _MOST):
         say(line)
     if plan.steps:
-        say(f"all of it takes about {plan.lasts_s / 60:,.0f} min: each stage is measured before the next begins")
+        measured = ": each stage is measured before the next begins" if plan.kind == "plan" else ""
+        say(f"all of it takes about {plan.lasts_s / 60:,.0f} min{measured}")
 
 
 def print_steps(plan: Plan) -> None:

@@ -17,7 +17,7 @@ from stormwright.controller.plans.sides import side_of
 from stormwright.controller.plans.stages import staged
 from stormwright.controller.plans.told import ASSUMED_PAUSE_S, expected_pause, plan_document
 from stormwright.errors import InputError
-from stormwright.history.judged.evaluation import LATENCY, THROUGHPUT
+from stormwright.history.judged.evaluation import AFTER_S, LATENCY, SETTLE_S, THROUGHPUT
 from stormwright.history.judged.judging import Judgement
 from stormwright.model import Assignment, LoadProfile, Problem, Supervisor, TopologyAssignment
 from stormwright.model.limits.violations import broken_limits
@@ -148,6 +148,16 @@ def test_no_placement_is_better_than_a_plan_by_more_than_its_gap(slots: list[int
     assert document["gap_percent"] is not None
     assert best <= reached * (1 + document["gap_percent"] / 100) * (1 + 1e-6)
     assert f"{document['gap_percent'] / 100:.1%}" in document["proof"] or "proven to be the most" in document["proof"]
+
+
+def test_what_goes_back_is_not_judged_and_takes_no_longer_than_its_pauses() -> None:
+    now = two()
+    draft = drafted(now, Forced([4] * 4 + [2] * 4), Wish(repairs=True))
+    pause_s = ASSUMED.seconds.value or 0.0
+    there, back = (plan_document(draft, lambda _: ASSUMED, judged=judged) for judged in (True, False))
+    assert back["stages"] == 1
+    assert back["lasts_s"] == pause_s * len(draft.plan.moves)
+    assert there["lasts_s"] == back["lasts_s"] + there["stages"] * (SETTLE_S + AFTER_S)
 
 
 def test_of_latency_nothing_is_proven() -> None:

@@ -32,7 +32,7 @@ Begin = Callable[..., Nimbus]
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of plans whose figures nobody looks at (`test_api.py` does)."""
 
-    def counted(draft: Draft, _: object) -> dict[str, Any]:
+    def counted(draft: Draft, _: object, **__: object) -> dict[str, Any]:
         steps = draft.plan.steps
         return {"steps": len(steps), "stages": max(staged(steps), default=-1) + 1}
 

@@ -52,9 +52,20 @@ def expected_pause(own: Sequence[float], all_of_them: Sequence[float]) -> Pause:
     return Pause(ASSUMED_PAUSE_S, "assumed, as no move was measured yet")
 
 
-def plan_document(draft: Draft, pause_of: PauseOf) -> dict[str, Any]:
-    """What `stormwright.client.shapes.Plan` has of a plan besides where it stands."""
-    problem, plan, stages = draft.problem, draft.plan, staged(draft.plan.steps)
+def plan_document(draft: Draft, pause_of: PauseOf, *, judged: bool = True) -> dict[str, Any]:
+    """What `stormwright.client.shapes.Plan` has of a plan besides where it stands.
+
+    Parameters
+    ----------
+    draft
+        The plan.
+    pause_of
+        Tells how long topologies will pause.
+    judged
+        Whether it is made in stages, and what came of each is measured; else it is all one.
+    """
+    problem, plan = draft.problem, draft.plan
+    stages = staged(plan.steps) if judged else [0] * len(plan.steps)
     names = {topology.id: topology.name for topology in problem.topologies}
     stays = [(names.get(topology, topology), str(why)) for topology, why in plan.left.items() if not _meant(why)]
     document: dict[str, Any] = {
@@ -81,7 +92,7 @@ def plan_document(draft: Draft, pause_of: PauseOf) -> dict[str, Any]:
         "score_before": before.score,
         "score_after": after.score,
         "moved": [each.model_dump() for each in moved],
-        "lasts_s": sum(pauses) + document["stages"] * (SETTLE_S + AFTER_S),
+        "lasts_s": sum(pauses) + judged * document["stages"] * (SETTLE_S + AFTER_S),
     }
 
 

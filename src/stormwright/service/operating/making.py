@@ -79,9 +79,9 @@ class Making:
         """Keep what a plan is made of; it is in another state from then on."""
         steps = draft.plan.steps
         relied = relied_on(draft.problem, steps, measured_rates(draft.problem, draft.placements))
-        document = plan_document(draft, self._pause)
-        # What goes back is not judged.
-        stages = [0] * len(steps) if self._plans.row(plan).kind == "revert" else staged(steps)
+        judged = self._plans.row(plan).kind != "revert"
+        document = plan_document(draft, self._pause, judged=judged)
+        stages = staged(steps) if judged else [0] * len(steps)
         self._plans.made(
             plan, state, draft.why, document, relied, draft.promises, list(zip(stages, steps, strict=True))
         )
