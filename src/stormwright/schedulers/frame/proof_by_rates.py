@@ -80,7 +80,17 @@ class Bounding:
 
     @classmethod
     def of(cls, problem: Problem, profile: Profile, assumptions: Assumptions, wish: Wish) -> Bounding:
-        """For a wish of one of `PROVEN`, under a load that was measured."""
+        """What is to be bounded for a wish.
+
+        Parameters
+        ----------
+        problem, profile
+            The problem and its load.
+        assumptions
+            What messages cost, and what is known of topologies.
+        wish
+            Its objective is one of `PROVEN`.
+        """
         throughput = wish.objective == "throughput"
         wanted_tps = profile.rate_tps * weights_of(problem) if throughput else profile.rate_tps
         case = Case.of(problem, profile, assumptions, wanted_tps, _workers(problem, wish))
