@@ -33,7 +33,7 @@ def way_back(problem: Problem, worse: Worse) -> Decision:
     plan = plan_moves(problem, Assignment(wanted, num_workers=workers), budget, cpu_limits=False)
     if not plan.moves:
         return Decision(True, f"{reason}; but it stays, {plan.left.get(topology, 'as it is there')}", plan, now)
-    promise = Promise(*predicted_ratios(problem, [index], planned_slots(problem, plan.moves)))
+    promise = Promise(predicted_ratios(problem, [index], planned_slots(problem, plan.moves))[0])
     after = cost_of(problem, wanted)
     return Decision(True, reason, plan, now, after, promises={topology: promise}, takes_back=frozenset([topology]))
 

@@ -250,4 +250,5 @@ def _crossing_tps(problem: Problem, slots: IntArray) -> FloatArray:
     node = problem.slot_node[slots]
     crosses = np.not_equal(node[traffic.source], node[traffic.target])
     of = problem.executor_topology[traffic.source[crosses]]
-    return np.bincount(of, traffic.tps[crosses], len(problem.topologies))
+    sent_tps: FloatArray = np.bincount(of, traffic.tps[crosses], len(problem.topologies)).astype(np.float64)
+    return sent_tps
