@@ -171,7 +171,7 @@ def _page(site: Site, path: str, reads: int) -> tuple[tuple[float, ...], bytes]:
 
 
 def _timed(read: Callable[[], bytes], reads: int) -> tuple[tuple[float, ...], bytes]:
-    seconds, found = [], b""
+    seconds, found = [], read()  # what a service does once in its life is not measured
     for _ in range(reads):
         begin = time.perf_counter()
         found = read()
