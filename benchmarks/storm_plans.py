@@ -1,10 +1,11 @@
-"""Plans and reverts on a real Storm cluster, the service killed in the middle of each: what becomes of them.
+"""Plans and reverts on a real Storm cluster, the service killed in the middle of most: what becomes of them.
 
-python benchmarks/storm_plans.py [--plans 20] [--rate 200] [--seed 1]
+python benchmarks/storm_plans.py [--calm 6] [--plans 20] [--rate 200] [--seed 1]
 
 Two word counts run on three nodes. A plan brings them to as few nodes as hold them, a revert back to where they were,
-in turn; after each has begun the service is killed (kill −9) and started again. In the end spouts are paused, and every
-tuple tree of all records that ever landed is counted.
+in turn. The first go on undisturbed: by these it is measured for how long spouts are silent, and whether that, and how
+long all of a plan takes, is what it said. In all others, after each has begun, the service is killed (kill −9) and
+started again. In the end spouts are paused, and every tuple tree of all records that ever landed is counted.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ DRAINED_S = 75.0
 #: States that nothing leads out of, and those that a person has to lead out of.
 ENDED, HALTED = {"done", "taken back", "failed", "discarded"}, {"waiting", "stopped"}
 
+#: Of those in which it is not.
+CALM = "never"
+
 #: When the service is killed: right after it was told, while a step moves, while a stage is judged or ends.
 MOMENTS = ("at once", "moving", "moving", "later")
 
@@ -57,7 +61,8 @@ log = logging.getLogger("storm_plans")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plans", type=int, default=20, help="plans and reverts")
+    parser.add_argument("--calm", type=int, default=6, help="plans and reverts that nothing disturbs, first")
+    parser.add_argument("--plans", type=int, default=20, help="plans and reverts in which the service is killed")
     parser.add_argument("--rate", type=int, default=200, help="trees a second of each spout executor")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
@@ -132,15 +137,17 @@ def run(cluster: RunningCluster, state: Path, options: argparse.Namespace) -> tu
         for each in submissions:
             cluster.run_topology(each.main_class, each.arguments(), conf)
         back: int | None = None
-        while len(told) < options.plans:
+        while len(told) < options.calm + options.plans:
             plan = _begun(client, back)
-            moment = chance.choice(MOMENTS)
-            _until(client, plan.id, moment, chance)
-            process.kill()
-            process.start()
+            begun_s = time.monotonic()
+            moment = CALM if len(told) < options.calm else chance.choice(MOMENTS)
+            if moment != CALM:
+                _until(client, plan.id, moment, chance)
+                process.kill()
+                process.start()
             ended = _ended(client, plan.id)
-            told.append(_told(client, ended, moment))
-            log.info("%s of %s: %s", len(told), options.plans, told[-1])
+            told.append(_told(client, ended, moment) | {"took_s": time.monotonic() - begun_s})
+            log.info("%s of %s: %s", len(told), options.calm + options.plans, told[-1])
             moved = ended.kind == "plan" and ended.state == "done"
             back = ended.decision if moved else None
         running = nimbus.cluster()["topologies"]
@@ -210,7 +217,8 @@ def _told(client: Client, plan: Plan, moment: str) -> dict[str, Any]:
     }
     expected = {each.topology: (each.pause_s.value, each.pause_from) for each in plan.moved}
     pauses = [(*expected[each], pause_s) for each, pause_s in measured.items() if each in expected]
-    return {"kind": plan.kind, "killed": moment, "state": plan.state, "why": plan.why, "pauses": pauses}
+    expected_s = {"expected_s": plan.lasts_s, "stages": plan.stages}
+    return {"kind": plan.kind, "killed": moment, "state": plan.state, "why": plan.why, "pauses": pauses, **expected_s}
 
 
 def count(state: Path) -> dict[str, int]:
@@ -230,18 +238,46 @@ def count(state: Path) -> dict[str, int]:
 
 
 def write(options: argparse.Namespace, told: list[dict[str, Any]], paused: list[str], lost: dict[str, int]) -> None:
-    states = {state: sum(each["state"] == state for each in told) for state in sorted(ENDED)}
-    pauses = [pause for each in told for pause in each["pauses"]]
-    errors = [abs(expected - measured) / measured for expected, whence, measured in pauses if "assumed" not in whence]
-    shown = ", ".join(f"{number} {state}" for state, number in states.items() if number)
+    calm, killed = ([each for each in told if (each["killed"] == CALM) == quiet] for quiet in (True, False))
     rows = [
-        (f"{len(told)} plans and reverts, the service killed in each", "all resumed or undone", shown),
+        (f"{len(killed)} plans and reverts, the service killed in each", "all resumed or undone", _ends(killed)),
+        (f"{len(calm)} plans and reverts that nothing disturbed", "all done", _ends(calm)),
         ("topologies left paused", "0", str(len(paused))),
         ("tuple trees failed or lost", "0", str(sum(lost.values()))),
-        ("pause expected beside measured, median error", "25 %", f"{median(errors):.0%}" if errors else "–"),
+        *_of_pauses("nothing disturbed", calm, "≤ 25 %"),
+        *_of_pauses("the service killed", killed, ""),
+        ("all of a plan, expected beside measured, median error, nothing disturbed", "", _error(_whole(calm))),
     ]
     title = f"Plans with kills, two word counts of 3 workers, {options.rate} trees/s a spout"
     write_results("storm-plans", title, rows, {"plans": told, "paused": paused, "lost": lost})
+
+
+def _ends(told: list[dict[str, Any]]) -> str:
+    states = {state: sum(each["state"] == state for each in told) for state in sorted(ENDED)}
+    return ", ".join(f"{number} {state}" for state, number in states.items() if number) or "–"
+
+
+def _of_pauses(which: str, told: list[dict[str, Any]], wanted: str) -> Iterator[tuple[str, str, str]]:
+    """For how long spouts were silent in moves, and beside what was expected, by what that was known from."""
+    pauses = [pause for each in told for pause in each["pauses"]]
+    shown = "–"
+    if silent_s := sorted(measured for _, _, measured in pauses):
+        shown = f"{median(silent_s):.1f} s, {silent_s[0]:.1f} to {silent_s[-1]:.1f} s in {len(pauses)} moves"
+    yield f"spouts are silent in a move, median, {which}", "", shown
+    known, assumed = ([each for each in pauses if ("assumed" in each[1]) == by] for by in (False, True))
+    for name, some, asked in (("past moves", known, wanted), ("the assumption", assumed, "")):
+        error = _error([(expected, measured) for expected, _, measured in some])
+        yield f"pause expected by {name} beside measured, median error, {which}", asked, error
+
+
+def _whole(told: list[dict[str, Any]]) -> list[tuple[float, float]]:
+    """Seconds that plans which were made to the end said that they take, and took."""
+    return [(each["expected_s"], each["took_s"]) for each in told if each["state"] == "done"]
+
+
+def _error(pairs: list[tuple[float, float]]) -> str:
+    errors = [abs(expected - measured) / measured for expected, measured in pairs if measured > 0]
+    return f"{median(errors):.0%} of {len(errors)}" if errors else "–"
 
 
 if __name__ == "__main__":

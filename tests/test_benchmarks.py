@@ -25,6 +25,7 @@ SMALL = {
     "plan_scale": "--time-budget 0.2 --topologies 200",
     "rates_scale": "--time-budgets 0.5 --sizes 1000",
     "reading": "--executors 1000 --nodes 50 --pairs 10000 --runs 1",
+    "service_plans": "--sizes 1000 --plans 1 --reads 3",
     "slow_nodes": "--node-hours 20 --trials 5",
     "scheduler_scale": "--executors 1000 --nodes 50 --pairs 10000 --runs 1 --schedulers even,online",
     "simulator_cells": "--only star --seconds 0.2",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from stormwright.advise.adviser import Observation, Wanted
 from stormwright.advise.observed import observed
-from stormwright.advise.own.patient import Ours, Patience
+from stormwright.advise.own.pace import Pace, Patience
+from stormwright.advise.own.patient import Ours
 from stormwright.advise.own.wish import Wish
 from stormwright.errors import InputError
 from stormwright.experiments.advice.cases import cases
@@ -52,6 +54,53 @@ def test_less_is_wanted_only_after_some_windows_and_for_the_most_of_them():
 def test_a_dip_of_a_window_changes_nothing():
     told = follow(Ours(Wish(), CASE.kinds, Patience(windows=3)), [1.0, 1.0, 0.3, 1.0, 0.3, 0.3, 1.0])
     assert [said.changes(seen) for seen, said in told] == [True] + [False] * 6
+
+
+DAY = 1.0 - 0.7 * np.cos(2 * np.pi * np.arange(24) / 24)  # 0.3 at midnight, 1.7 at noon
+
+
+def test_before_a_season_is_known_what_rises_is_taken_to_rise_on():
+    pace = Pace(Patience())
+    for rate in (100.0, 110.0, 120.0):
+        pace.note(rate)
+    assert pace.to_add_for() == 120.0 + 5 * 10.0
+
+
+def test_one_step_covers_the_coming_peak_once_a_season_is_known():
+    pace = Pace(Patience(), [*DAY, *DAY[:3]])
+    pace.note(DAY[3])
+    assert pace.to_add_for() == pytest.approx(1.1 * DAY.max())
+    twice = Pace(Patience(), np.tile(DAY, 2))
+    assert twice.to_add_for() == pytest.approx(DAY[:12].max()), "forecasts that came true"
+
+
+def test_a_day_with_more_on_it_is_expected_to_go_on_so():
+    pace = Pace(Patience(), [*DAY, *(2 * DAY[:4])])
+    assert pace.to_add_for() == pytest.approx(1.1 * 2 * DAY.max())
+
+
+def test_what_comes_again_soon_is_not_taken_away():
+    pace = Pace(Patience(coming=6), [*DAY, *DAY[:19]])
+    for _ in range(4):
+        pace.enough(less_is=True)
+    evening = pace.to_leave_for()
+    assert evening == pytest.approx(max(DAY[15:19].max(), 1.1 * DAY[[19, 20, 21, 22, 23, 0]].max()))
+    for rate in DAY[[19, 20, 21, 22, 23, 0, 1, 2, 3]]:
+        pace.note(rate)
+    night = pace.to_leave_for()
+    assert night is not None
+    assert night > 0.8 * DAY[9], "the morning is near"
+
+
+def test_before_a_season_is_known_nothing_is_taken_away_for_long():
+    pace = Pace(Patience())
+    for _ in range(11):
+        pace.note(100.0)
+        pace.enough(less_is=True)
+    assert pace.to_leave_for() is None
+    pace.note(90.0)
+    pace.enough(less_is=True)
+    assert pace.to_leave_for() == 100.0
 
 
 def test_what_did_not_help_is_said_and_taken_back_and_not_tried_again_at_once():

@@ -97,13 +97,17 @@ def forecast(rate_tps: FloatArray, first_hour: int) -> Forecast | None:
         known = np.isfinite(now) & np.isfinite(before)
         if np.mean(known) < 1 - _MISSING:
             continue
-        expected = np.maximum(before[known], 1e-12)
-        error = max(float(np.quantile(now[known] / expected - 1, _COVERED)), 0.0)
+        error = too_low_by(now[known], before[known])
         last = rate_tps[-season:]
         # An hour that is missing is taken from the season before.
         last = np.where(np.isfinite(last), last, rate_tps[-2 * season : -season])
         return Forecast(name, first_hour + len(rate_tps), last, error)
     return None
+
+
+def too_low_by(came: FloatArray, expected: FloatArray) -> float:
+    """By how much 9 of 10 forecasts were at most too low, in parts; 0 where they were not, shape (hours,) each."""
+    return max(float(np.quantile(came / np.maximum(expected, 1e-12) - 1, _COVERED)), 0.0)
 
 
 def saturation(found: Forecast, topology: str, highest_tps: float, limit: str) -> Saturation | None:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from stormwright.errors import Fault, InputError, nearest
-from stormwright.model import LoadProfile, Problem, Topology, TopologyLoad
-from stormwright.model.load import silent_load
-from stormwright.model.topology import PLACEMENT_FOLLOWING
+from stormwright.model import LoadProfile, Problem, Topology
+from stormwright.model.load import StreamRate, silent_load, with_streams
 
 #: Of a longer window than a topology is up only that much is measured; less than this is too little.
 _LEAST_S = 30.0
@@ -120,7 +119,7 @@ def with_ui(problem: Problem, told: UiTopology) -> Problem:
     sizes = np.bincount(topology.executor_component, minlength=len(busy))
     load = silent_load(topology, problem.core_hz, problem.conf)
     cpu_hz = (busy / np.maximum(sizes, 1))[topology.executor_component] * problem.core_hz
-    load = _with_traffic(replace(load, cpu_hz=cpu_hz), topology, told)
+    load = with_streams(replace(load, cpu_hz=cpu_hz), topology, _streams(topology, told))
     return problem.with_load(replace(problem.load or LoadProfile({}), topologies={**measured, topology.id: load}))
 
 
@@ -128,45 +127,16 @@ def _of(told: UiTopology, component: str) -> UiComponent:
     return told.components.get(component, UiComponent(0.0, 0.0, 0.0))
 
 
-def _edges(topology: Topology, told: UiTopology) -> Iterator[tuple[int, int, str, float]]:
-    """Source, target, grouping and tuples/s, in the order of targets and their inputs."""
+def _streams(topology: Topology, told: UiTopology) -> Iterator[StreamRate]:
+    """In the order of targets and their inputs."""
+    sizes = np.bincount(topology.executor_component, minlength=len(topology.components)).tolist()
     for target, component in enumerate(topology.components):
         inputs = [each for each in component.inputs if each.source in topology.component_index]
         emitted = [_of(told, each.source).emitted_tps for each in inputs]
         for each, from_source in zip(inputs, emitted, strict=True):
-            if from_source > 0:
-                share = from_source / sum(emitted)
-                yield (
-                    topology.component_index[each.source],
-                    target,
-                    each.kind,
-                    share * _of(told, component.id).executed_tps,
-                )
-
-
-def _with_traffic(load: TopologyLoad, topology: Topology, told: UiTopology) -> TopologyLoad:
-    members = [np.flatnonzero(topology.executor_component == number) for number in range(len(topology.components))]
-    none = np.empty(0, np.int64)
-    pairs, flows, groupings = [(none, none, np.empty(0))], [(none, none, np.empty(0))], list[str]()
-    for source, target, kind, tps in _edges(topology, told):
-        senders, takers = members[source], members[target]
-        if kind in PLACEMENT_FOLLOWING:
-            each = np.full(len(senders), tps / len(senders))
-            flows.append((senders, np.full(len(senders), target), each))
-            groupings += [kind] * len(senders)
-        else:
-            to = takers[:1] if kind == "global" else takers
-            each = np.full(len(senders) * len(to), tps / (len(senders) * len(to)))
-            pairs.append((np.repeat(senders, len(to)), np.tile(to, len(senders)), each))
-    pair_source, pair_target, pair_tps = (np.concatenate(column) for column in zip(*pairs, strict=True))
-    flow_source, flow_component, flow_tps = (np.concatenate(column) for column in zip(*flows, strict=True))
-    return replace(
-        load,
-        pair_source=pair_source,
-        pair_target=pair_target,
-        pair_tps=pair_tps,
-        flow_source=flow_source,
-        flow_component=flow_component,
-        flow_grouping=tuple(groupings),
-        flow_tps=flow_tps,
-    )
+            source = topology.component_index[each.source]
+            if from_source > 0 and sizes[source] > 0:
+                executed_tps = from_source / sum(emitted) * _of(told, component.id).executed_tps
+                # What each executor of the target gets of all is executed by each.
+                copies = max(sizes[target], 1) if each.kind == "all" else 1
+                yield StreamRate(source, target, each.kind, executed_tps / sizes[source] / copies)

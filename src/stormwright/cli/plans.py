@@ -26,6 +26,8 @@ def print_plan(plan: Plan) -> None:
             say(plan.why)
     if plan.before and plan.after:
         _print_sides({"before": plan.before, "after": plan.after} if plan.steps else {"now": plan.before})
+    if plan.proof:
+        say(f"{'then' if plan.steps else 'now'} {plan.proof}")
     _print_moves(plan)
     for line in cut_short([f"{name} stays: {why}" for name, why in plan.left.items()], _MOST):
         say(line)

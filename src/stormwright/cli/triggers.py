@@ -66,9 +66,24 @@ def _set(scheduler: Scheduler, settings: Sequence[str]) -> dict[str, float]:
 
 
 def by_goal(name: str, settings: Sequence[str], anew: bool | None) -> Callable[[str], Scheduler]:
-    """Goal of a plan → who decides about it: the service's own scheduler, told that goal."""
+    """Goal of a plan → who decides about it: the service's own scheduler, told that goal.
+
+    One that searches for as long as it is told has as long as somebody waits for a plan, unless its settings say more.
+    """
     from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.anew.anew import asked, if_it_adapts
+    from stormwright.schedulers.kit.registry import parse_settings
+    from stormwright.schedulers.kit.resolve import SEARCHING, searches_as_told
+    from stormwright.service.operating.in_time import InTime
 
     own = [each for each in settings if not each.startswith("objective=")]
-    return lambda goal: asked(name, make_scheduler(name, own, objective=goal), anew, if_it_adapts)
+
+    def made(goal: str, *more: str) -> Scheduler:
+        return asked(name, make_scheduler(name, [*own, *more], objective=goal), anew, if_it_adapts)
+
+    def in_time(goal: str) -> Scheduler:
+        made(goal)  # what of it cannot be is told now
+        return InTime(lambda seconds: made(goal, f"time_budget_s={seconds:g}"))
+
+    is_told = bool(SEARCHING & parse_settings(own).keys())
+    return in_time if searches_as_told(name) and not is_told else made

@@ -213,7 +213,24 @@ class PlanLine(Shape):
 
 
 class Plan(PlanLine):
-    """A plan whole; `left` are topologies (names) that stay although they were to move, each with the reason."""
+    """A plan whole.
+
+    Parameters
+    ----------
+    before, after
+        What is predicted of all topologies together; None while it is made.
+    moved, made
+        Topologies that move, and the steps in their order.
+    left
+        Topologies (names) that stay although they were to move, each with the reason.
+    lasts_s
+        How long all of it takes, with what is measured between stages.
+    gap_percent, proof
+        By how much, at most, any placement is better in the first goal than what runs then; None where that is not
+        proven. And what is, in words.
+    judged
+        What came of topologies.
+    """
 
     before: Side | None = None
     after: Side | None = None
@@ -221,6 +238,8 @@ class Plan(PlanLine):
     made: tuple[PlannedStep, ...] = ()
     left: dict[str, str] = Field(default_factory=dict)
     lasts_s: float = 0.0
+    gap_percent: float | None = None
+    proof: str = ""
     judged: tuple[Judged, ...] = ()
 
 

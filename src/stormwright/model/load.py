@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any
 
@@ -105,33 +105,70 @@ def assumed_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | N
     receives is spread evenly over its executors. CPU and memory are what the components ask for; `conf` is what the
     cluster says where a topology's own configuration is silent.
     """
+    sizes = np.bincount(topology.executor_component, minlength=len(topology.components)).tolist()
+    emitted_tps = _emitted_tps_per_executor(topology, sizes)
+    streams = []
+    for target, component in enumerate(topology.components):
+        for grouping in component.inputs:
+            source = topology.component_index.get(grouping.source)
+            if source is not None and emitted_tps[source] != 0:
+                streams.append(StreamRate(source, target, grouping.kind, emitted_tps[source]))
+    return with_streams(silent_load(topology, core_hz, conf), topology, streams)
+
+
+@dataclass(frozen=True)
+class StreamRate:
+    """What every executor of a component sends on a stream to another.
+
+    Parameters
+    ----------
+    source, target
+        Components of a topology, by index.
+    grouping
+        Kind of the target's grouping.
+    tps
+        Tuples/s of each executor of the source; with grouping ``all`` to each of the target.
+    """
+
+    source: int
+    target: int
+    grouping: str
+    tps: float
+
+
+def with_streams(load: TopologyLoad, topology: Topology, streams: Iterable[StreamRate]) -> TopologyLoad:
+    """A load with the traffic of streams, spread evenly over the executors that each can go to.
+
+    Parameters
+    ----------
+    load
+        Its own traffic counts for nothing.
+    topology
+        Whose load it is.
+    streams
+        In the order in which their traffic is to be.
+    """
     executors_of = [np.flatnonzero(topology.executor_component == c) for c in range(len(topology.components))]
-    emitted_tps = _emitted_tps_per_executor(topology, [len(executors) for executors in executors_of])
-    none: IndexArray = np.empty(0, np.int32)
+    none: IntArray = np.empty(0, np.int32)
     pairs: list[tuple[IndexArray, IndexArray, FloatArray]] = [(none, none, np.empty(0))]
     flows: list[tuple[IndexArray, IndexArray, FloatArray]] = [(none, none, np.empty(0))]
     groupings: list[str] = []
-    for target, component in enumerate(topology.components):
-        receivers = executors_of[target]
-        for grouping in component.inputs:
-            source = topology.component_index.get(grouping.source)
-            if source is None or emitted_tps[source] == 0 or len(receivers) == 0:
-                continue
-            senders, tps = executors_of[source], emitted_tps[source]
-            if grouping.kind in PLACEMENT_FOLLOWING:
-                flows.append((senders, np.full(len(senders), target), np.full(len(senders), tps)))
-                groupings += [grouping.kind] * len(senders)
-            else:
-                share = tps if grouping.kind in ("all", "global") else tps / len(receivers)
-                to = receivers[:1] if grouping.kind == "global" else receivers
-                ends = np.repeat(senders, len(to)), np.tile(to, len(senders))
-                pairs.append((*ends, np.full(len(ends[0]), share)))
-    asked = requested(topology, conf)
+    for stream in streams:
+        senders, receivers, kind = executors_of[stream.source], executors_of[stream.target], stream.grouping
+        if len(receivers) == 0:
+            continue
+        if kind in PLACEMENT_FOLLOWING:
+            flows.append((senders, np.full(len(senders), stream.target), np.full(len(senders), stream.tps)))
+            groupings += [kind] * len(senders)
+        else:
+            share = stream.tps if kind in ("all", "global") else stream.tps / len(receivers)
+            to = receivers[:1] if kind == "global" else receivers
+            ends = np.repeat(senders, len(to)), np.tile(to, len(senders))
+            pairs.append((*ends, np.full(len(ends[0]), share)))
     pair_source, pair_target, pair_tps = (np.concatenate(column) for column in zip(*pairs, strict=True))
     flow_source, flow_component, flow_tps = (np.concatenate(column) for column in zip(*flows, strict=True))
-    return TopologyLoad(
-        cpu_hz=cpu_hz_of(topology, asked, core_hz),
-        memory_mb=memory_mb_of(topology, asked),
+    return replace(
+        load,
         pair_source=pair_source,
         pair_target=pair_target,
         pair_tps=pair_tps,

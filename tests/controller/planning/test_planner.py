@@ -60,6 +60,18 @@ def test_what_stays_is_named_and_what_does_not_arrives(seed: int, topologies: in
             assert all(missing.amount > 0 for missing in why.missing)
 
 
+def test_what_is_tried_finds_out_about_workers_once() -> None:
+    of, wanted = random_problem(1)
+    room = Room(of, wanted.slot_of_executor)
+    first, again = room.copy(), room.copy()
+    assert first.workers(0) is again.workers(0)
+    assert first.loads(0) is again.loads(0)
+    own = wanted.slot_of_executor[of.executors_of(0)]
+    first.put({0: own})
+    assert set(first.workers(0)) == set(own.tolist())
+    assert set(again.workers(0)) == set(of.current_slot[of.executors_of(0)].tolist())
+
+
 @given(st.integers(0, 10**6))
 def test_a_step_says_who_must_have_moved_before(seed: int) -> None:
     """Without those that it names, and all that need them, no step goes where another is or where there is no room."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from stormwright.controller.aims.outlook import Outlook
+from stormwright.controller.aims.placements import Placements
 from stormwright.controller.planning.plan import Step, TopologyMove
 from stormwright.controller.plans.back import moves_back
 from stormwright.controller.plans.draft import Wish, drafted
@@ -17,14 +18,15 @@ from stormwright.controller.plans.relied import changes, relied_on
 from stormwright.controller.plans.saved import step_of_dict, step_to_dict, where
 from stormwright.controller.plans.sides import side_of
 from stormwright.controller.plans.stages import staged
-from stormwright.controller.plans.told import ASSUMED_PAUSE_S, expected_pause
+from stormwright.controller.plans.told import ASSUMED_PAUSE_S, expected_pause, plan_document
 from stormwright.errors import InputError
-from stormwright.history.judged.evaluation import LATENCY, THROUGHPUT
+from stormwright.history.judged.evaluation import AFTER_S, LATENCY, SETTLE_S, THROUGHPUT
 from stormwright.history.judged.judging import Judgement
 from stormwright.model import Assignment, LoadProfile, Problem, Supervisor, TopologyAssignment
 from stormwright.model.limits.violations import broken_limits
 from stormwright.model.load import assumed_load
 from stormwright.predict.answer import predict
+from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.kit.resolve import keeping_what_runs
 from tests.controller.builders import on, place, problem, topology
 
@@ -125,10 +127,64 @@ def test_the_fewest_moves_end_all_broken_limits() -> None:
 def test_the_score_is_higher_where_more_is_carried_and_nothing_is_broken() -> None:
     now = crowded()
     slots = drafted(now, FewestMoves(keeping_what_runs("online")), Wish(repairs=True)).slots
-    before, after = (side_of(now, each, predict(now, each)) for each in (now.current_slot, slots))
+    before, after = (side_of(Placements(now), each) for each in (now.current_slot, slots))
     assert 0 <= before.score < after.score <= 100
     assert len(before.violations) == 1
     assert after.violations == ()
+
+
+def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def counted(of: Problem, slots: np.ndarray, *more: object) -> object:
+        asked.append(slots.tolist())
+        return predict(of, slots, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("stormwright.controller.aims.placements.predict", counted)
+    now = two()
+    wish = Wish(("throughput", "latency", "nodes"), least_gain_percent=0.0)
+    draft = drafted(now, Forced([0] * 4 + [4] * 4), wish)
+    document = plan_document(draft, lambda _: expected_pause((), ()))
+    assert document["before"]
+    assert document["after"]
+    assert len(asked) == len({tuple(each) for each in asked}) == 2
+
+
+@pytest.mark.parametrize("slots", [[0] * 4 + [1] * 4, [0, 0, 2, 2, 4, 4, 1, 1]])
+def test_no_placement_is_better_than_a_plan_by_more_than_its_gap(slots: list[int]) -> None:
+    now, rng = two(), np.random.default_rng(1)
+    draft = drafted(now, Forced(slots), Wish(("throughput",), least_gain_percent=0.0))
+    document = plan_document(draft, lambda _: expected_pause((), ()))
+    reached = _grown(now, draft.slots)
+    best = max(_grown(now, rng.integers(0, len(now.slots), 8, dtype=np.int32)) for _ in range(300))
+    assert document["gap_percent"] is not None
+    assert best <= reached * (1 + document["gap_percent"] / 100) * (1 + 1e-6)
+    assert f"{document['gap_percent'] / 100:.1%}" in document["proof"] or "proven to be the most" in document["proof"]
+
+
+def test_what_goes_back_is_not_judged_and_takes_no_longer_than_its_pauses() -> None:
+    now = two()
+    draft = drafted(now, Forced([4] * 4 + [2] * 4), Wish(repairs=True))
+    pause_s = ASSUMED.seconds.value or 0.0
+    there, back = (plan_document(draft, lambda _: ASSUMED, judged=judged) for judged in (True, False))
+    assert back["stages"] == 1
+    assert back["lasts_s"] == pause_s * len(draft.plan.moves)
+    assert there["lasts_s"] == back["lasts_s"] + there["stages"] * (SETTLE_S + AFTER_S)
+
+
+def test_of_latency_nothing_is_proven() -> None:
+    document = plan_document(drafted(two(), Forced([0] * 4 + [1] * 4), Wish(("latency",))), lambda _: ASSUMED)
+    assert (document["gap_percent"], document["proof"]) == (None, "")
+
+
+ASSUMED = expected_pause((), ())
+
+
+def _grown(now: Problem, slots: np.ndarray) -> float:
+    """By what factor all rates can grow under a placement."""
+    rates = Profile.of(now).rate_tps
+    found = zip(predict(now, slots).topologies, rates.tolist(), strict=True)
+    return min(each.highest_tps.value / rate for each, rate in found)
 
 
 def test_what_has_changed_is_said() -> None:

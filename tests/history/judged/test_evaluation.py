@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stormwright.experiments.demo.measure import measure
-from stormwright.history.judged.evaluation import INTER_NODE, SETTLE_S, THROUGHPUT, Evaluation, Judged, predicted_ratio
+from stormwright.history.judged.evaluation import INTER_NODE, SETTLE_S, THROUGHPUT, Evaluation, Judged, predicted_ratios
 from stormwright.history.judged.judging import AS_PREDICTED, CANNOT_TELL, LESS
 from stormwright.history.judged.observed import ObservedTraffic
 from stormwright.history.judged.promise import Promise
@@ -181,7 +181,9 @@ def test_the_prediction_is_the_cost_models() -> None:
     after[given.executors_of(1)] = after[given.executors_of(1)][[0, 2, 1, 3]]
     alone = problem([moving], current={moving.id: current[moving.id]}, load=given.load)
     expected = cost_of(alone, after[4:]).inter_node / cost_of(alone, alone.current_slot).inter_node
-    assert predicted_ratio(given, 1, after) == pytest.approx(expected)
+    assert predicted_ratios(given, [1], after) == [pytest.approx(expected)]
+    assert predicted_ratios(given, [1, 0], after) == [pytest.approx(expected), *predicted_ratios(given, [0], after)]
+    assert predicted_ratios(given, [], after) == []
     assert expected == pytest.approx(40 / 50)
     after[given.executors_of(1)] = after[4]
-    assert predicted_ratio(given.with_current({**current, moving.id: on("n1")}), 1, after) is None
+    assert predicted_ratios(given.with_current({**current, moving.id: on("n1")}), [1], after) == [None]

@@ -32,7 +32,13 @@ def test_who_does_not_want_it_has_all_of_it_at_once(tmp_path: Path) -> None:
     budget = Budgeting(state, MoveBudget(max_topologies=8), lambda: (), adapts=False)
     assert budget.now().max_topologies == 8
     budget.failed("t")
-    assert budget.now().max_topologies == 8
+    budget.moved("t", 60.0, taken_back=True)
+    assert budget.told() == {"topologies": 8, "most": 8, "why": ""}
+    assert state.kept("budget") is None
+    adapting = Budgeting(state, MoveBudget(max_topologies=8), lambda: (), adapts=True)
+    assert adapting.now().max_topologies == 1
+    adapting.failed("t")
+    assert Budgeting(state, MoveBudget(max_topologies=8), lambda: (), adapts=False).told()["why"] == ""
     state.close()
 
 

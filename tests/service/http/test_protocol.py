@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
@@ -48,6 +49,42 @@ def test_who_wants_no_more_is_hung_up_on(head: str, version: str) -> None:
     with serving() as port, socket.create_connection((HOST, port), timeout=20) as there:
         there.sendall(delivery(b"{}\n", head, version))
         assert everything(there) == KEPT_LAST
+
+
+def test_one_question_at_a_time_is_read_in_few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[tuple[bytes, int]] = []
+    on_body = protocol.ProbeProtocol.on_body
+
+    def noted(self: protocol.ProbeProtocol, body: bytes) -> None:
+        read.append((self.url, self.transport.max_size))
+        on_body(self, body)
+
+    monkeypatch.setattr(protocol.ProbeProtocol, "on_body", noted)
+    head = b"POST /v1/schedule HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
+    with serving() as port, ExitStack() as open_ones:
+        first, second = (open_ones.enter_context(socket.create_connection((HOST, port), timeout=20)) for _ in range(2))
+        first.sendall(head + b"12345")
+        _until(lambda: len(read) == 1)
+        second.sendall(head + b"12345")
+        _until(lambda: len(read) == 2)
+        first.sendall(b"67890")
+        assert first.recv(1000).startswith(b"HTTP/1.1 400")
+        second.close()
+        third = open_ones.enter_context(socket.create_connection((HOST, port), timeout=20))
+        third.sendall(head + b"1234567890")
+        assert third.recv(1000).startswith(b"HTTP/1.1 400")
+        _until(lambda: len(read) == 4)
+        third.sendall(delivery(b"{}\n"))
+        _until(lambda: len(read) == 5)
+    long, usual = protocol.QUESTION_READ_BYTES, protocol.READ_BYTES
+    assert [size for _, size in read] == [long, usual, long, long, usual]
+
+
+def _until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.005)
 
 
 def test_who_does_not_wait_for_the_answer_gets_no_second_one() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from stormwright.advise.adviser import Observation, Wanted
 from stormwright.advise.own.judged import Judged
 from stormwright.advise.own.kinds import Mix, NodeKind, kinds_of
+from stormwright.advise.own.pace import Pace, Patience
 from stormwright.advise.own.search import Search
 from stormwright.advise.own.trials import Trials
 from stormwright.advise.own.wish import Wish
@@ -27,34 +27,6 @@ _REACHED = 0.97
 _HELP, _IN_VAIN = 0.5, 2
 
 
-#: Changes from window to window that have to be known before a rate is taken to rise on, and by how much at most.
-_LEAST_SEEN, _MOST_AHEAD = 3, 1.5
-
-
-@dataclass(frozen=True)
-class Patience:
-    """When something is changed.
-
-    Parameters
-    ----------
-    windows
-        Only after so many in which less would have been enough is anything taken away, and then for the most trees of
-        these; and so many windows nothing is added after something that did not help.
-    ceiling
-        Executors and nodes are added once something is fuller than this part of what is not headroom goes half way to
-        being full: with 20 % headroom and 0.5 that is above 90 %.
-    saving
-        Less of the price, and of the executors, than this part is not worth a restart.
-    ahead
-        What rises is taken to rise on for so many windows.
-    """
-
-    windows: int = 6
-    ceiling: float = 0.5
-    saving: float = 0.15
-    ahead: int = 5
-
-
 @dataclass(frozen=True)
 class _Change:
     """What was promised of a change, and what was there before."""
@@ -67,8 +39,10 @@ class Ours:
     """The cheapest that `stormwright.predict` says is enough, changed as rarely as is enough.
 
     1. Where what runs would be too full at the rate that is wanted, or too slow, or does not reach it, the cheapest
-       that is enough with all headroom is wanted at once: for the rate to which it rises in the next windows.
-    2. Less is wanted only after some windows in which it would have been enough, for the most trees of these.
+       that is enough with all headroom is wanted at once: for the rate to which it rises in the next windows, or, once
+       a season is known, for the most that is expected of them, so that one step covers the coming peak.
+    2. Less is wanted only after some windows in which it would have been enough, for the most trees of these; once a
+       season is known after fewer, but only where it is enough for what is expected, too.
     3. Where a change brings next to nothing of the rate that it promised, that is said, and the way back is wanted; for
        some windows nothing more is added. Where it brings part of it, more is wanted by what is measured now.
 
@@ -80,12 +54,16 @@ class Ours:
         Nodes that can be had; by default those that the cluster has.
     patience
         When something is changed.
+    past
+        Trees/s of windows before the first, as a history has them.
     """
 
-    def __init__(self, wish: Wish, kinds: Sequence[NodeKind] = (), patience: Patience | None = None) -> None:
+    def __init__(
+        self, wish: Wish, kinds: Sequence[NodeKind] = (), patience: Patience | None = None, past: Iterable[float] = ()
+    ) -> None:
         self._wish, self._kinds, self._patience = wish, tuple(kinds), patience or Patience()
-        self._rates: deque[float] = deque(maxlen=max(self._patience.windows, self._patience.ahead + 1))
-        self._below = self._in_vain = self._wait = 0
+        self._pace = Pace(self._patience, past)
+        self._in_vain = self._wait = 0
         self._last: _Change | None = None
 
     @property
@@ -103,7 +81,7 @@ class Ours:
         """
         if seen.problem is None:
             raise InputError("observation", [Fault("has no measured problem, which tells where executors are", "$")])
-        self._rates.append(seen.wanted_tps)
+        self._pace.note(seen.wanted_tps)
         self._wait = max(self._wait - 1, 0)
         last = self._useless(seen)
         self._in_vain = self._in_vain + 1 if last else 0
@@ -117,19 +95,19 @@ class Ours:
         most = 1 - self._wish.headroom * (1 - self._patience.ceiling)
         late = self._wish.p95_ms is not None and runs.p95_ms(index) > self._wish.p95_ms
         if full > most or late or seen.reached_tps < _REACHED * seen.wanted_tps:
-            self._below = 0
+            self._pace.changed()
             if self._wait:
                 return Wanted(seen.executors, why="more did not help a while ago")
             return self._more(seen, seen.problem)
-        self._below = self._below + 1 if full < (1 - self._wish.headroom) * (1 - self._patience.saving) else 0
-        if self._below >= self._patience.windows:
-            return self._less(seen, seen.problem)
+        self._pace.enough(less_is=full < (1 - self._wish.headroom) * (1 - self._patience.saving))
+        most_tps = self._pace.to_leave_for()
+        if most_tps is not None and most_tps < (1 - self._patience.saving) * self._holds(full, seen.wanted_tps):
+            return self._less(seen, seen.problem, most_tps)
         return Wanted(seen.executors, why=f"enough: the fullest thread, node or link is {full:.0%} full")
 
     def _more(self, seen: Observation, problem: Problem) -> Wanted:
         why = ""
-        ahead_tps = min(seen.wanted_tps + self._rises(), _MOST_AHEAD * seen.wanted_tps)
-        for rate_tps in (ahead_tps, seen.wanted_tps):
+        for rate_tps in (self._pace.to_add_for(), seen.wanted_tps):
             try:
                 found, steps = self._best(problem, seen.topology, rate_tps)
             except InputError as error:
@@ -138,16 +116,13 @@ class Ours:
             return self._changed(seen, found, rate_tps, "; ".join(steps))
         return Wanted(seen.executors, why=f"nothing is enough: {why}")
 
-    def _rises(self) -> float:
-        """By how much the rate is to rise: as it did in the median of the last windows, which no leap moves."""
-        by_window = np.diff(self._rates)[-self._patience.ahead :]
-        if len(by_window) < _LEAST_SEEN:
-            return 0.0
-        return self._patience.ahead * max(float(np.median(by_window)), 0.0)
+    def _holds(self, full: float, rate_tps: float) -> float:
+        """Trees/s at which what is so full at a rate would have just the headroom."""
+        return rate_tps * (1 - self._wish.headroom) / full if full > 0 else np.inf
 
-    def _less(self, seen: Observation, problem: Problem) -> Wanted:
-        self._below = 0
-        most_tps = max(list(self._rates)[-self._patience.windows :])
+    def _less(self, seen: Observation, problem: Problem, most_tps: float) -> Wanted:
+        why = f"{self._pace.below} windows in which less was enough, and for {most_tps:,.0f} trees/s it is"
+        self._pace.changed()
         try:
             found, _ = self._best(problem, seen.topology, most_tps)
         except InputError:
@@ -155,10 +130,11 @@ class Ours:
         executors, most = sum(_executors(found, seen.topology).values()), 1 - self._patience.saving
         if found.used.price > most * self._price_now(problem) and executors > most * seen.total:
             return Wanted(seen.executors, why="less would save too little for a restart")
-        return self._changed(seen, found, most_tps, f"{self._patience.windows} windows in which less was enough")
+        return self._changed(seen, found, most_tps, why)
 
     def _changed(self, seen: Observation, found: Judged, rate_tps: float, why: str) -> Wanted:
-        self._last, self._in_vain, self._below = _Change(rate_tps, seen), 0, 0
+        self._last, self._in_vain = _Change(rate_tps, seen), 0
+        self._pace.changed()
         workers = found.workers(found.problem.topology_index[seen.topology])
         return Wanted(_executors(found, seen.topology), workers, why, found.problem, found.assignment)
 

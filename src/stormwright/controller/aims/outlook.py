@@ -8,15 +8,15 @@ from functools import cached_property
 from math import exp, inf, isfinite, log
 
 from stormwright.controller.aims.gains import gain_in, inter_node_tps, nodes_used
-from stormwright.history.judged.evaluation import predicted_ratio
+from stormwright.controller.aims.placements import Placements
+from stormwright.history.judged.evaluation import predicted_ratios
 from stormwright.history.judged.promise import Promise
-from stormwright.model import UNPLACED, Problem, cost_of
+from stormwright.model import UNPLACED, Cost, Problem
 from stormwright.model.arrays import IntArray
-from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.answer import Assumptions
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.layout import Layout
-from stormwright.predict.flow.profile import Profile
-from stormwright.predict.told.prediction import Prediction, TopologyPrediction
+from stormwright.predict.told.prediction import TopologyPrediction
 
 #: What can be wanted: the highest rate; the shortest way of a tuple tree at the measured rate; the fewest nodes that
 #: sustain the measured rates; or, as in the papers, the least traffic between nodes.
@@ -73,6 +73,8 @@ class Outlooks:
         What predictions take for given; None for their own defaults.
     gains
         With objective traffic, what a placement may be better in instead, as `Adaptation` has it.
+    placements
+        Of the problem, where they are compared by several objectives; None for some of its own.
     """
 
     def __init__(
@@ -81,29 +83,26 @@ class Outlooks:
         objective: str,
         assumptions: Assumptions | None = None,
         gains: tuple[str, ...] = (TRAFFIC,),
+        placements: Placements | None = None,
     ) -> None:
         self._problem, self._objective, self._gains = problem, objective, gains or (TRAFFIC,)
-        self._assumptions = assumptions
-        self.cost = cost_of(problem, problem.current_slot)
-        self._now: Prediction | None = None
+        self.placements = placements or Placements(problem, assumptions)
 
-    @cached_property
-    def _profile(self) -> Profile | None:
-        """Of what runs, None where nothing does; it is of no use where nobody asks for a placement."""
-        runs = bool((self._problem.current_slot != UNPLACED).any())
-        return Profile.of(self._problem) if runs else None
+    @property
+    def cost(self) -> Cost:
+        """Of what runs."""
+        return self.placements.cost(self._problem.current_slot)
 
     @property
     def rate_tps(self) -> dict[str, float]:
         """Topology id → trees/s as measured."""
-        if self._profile is None:
-            return {}
-        return {t.id: rate for t, rate in zip(self._problem.topologies, self._profile.rate_tps.tolist(), strict=True)}
+        return self.placements.rate_tps
 
     @cached_property
     def _weight(self) -> dict[str, float]:
         """Topology id → the weight by which predictions are fair."""
-        told = self._assumptions.weights if self._assumptions else {}
+        given = self.placements.assumptions
+        told = given.weights if given else {}
         both = zip(self._problem.topologies, weights_of(self._problem).tolist(), strict=True)
         return {topology.id: told.get(topology.id, own) for topology, own in both}
 
@@ -117,13 +116,14 @@ class Outlooks:
         """That of a placement, shape (E,)."""
         if self._objective == TRAFFIC:
             return self._of_traffic(slot_of_executor, [])
-        pairs = self._pairs(slot_of_executor) if self._profile else []
+        pairs = self._pairs(slot_of_executor) if self.placements.profile else []
         return self._of_pairs(slot_of_executor, pairs) if pairs else Outlook(0.0, "", "no tuple tree was measured")
 
     def promises(self, slot_of_executor: IntArray, topologies: Mapping[str, int]) -> dict[str, Promise]:
         """What a placement promises some topologies, by id, of which their index is given."""
-        found = {each: Promise(predicted_ratio(self._problem, t, slot_of_executor)) for each, t in topologies.items()}
-        if self._profile is None or not topologies:
+        ratios = predicted_ratios(self._problem, list(topologies.values()), slot_of_executor)
+        found = {topology: Promise(ratio) for topology, ratio in zip(topologies, ratios, strict=True)}
+        if self.placements.profile is None or not topologies:
             return found
         limits, pairs = Layout.of(self._problem).pending, self._pairs(slot_of_executor)
         worth = self._of_pairs(slot_of_executor, pairs).worth if pairs else {}
@@ -135,14 +135,10 @@ class Outlooks:
                 found[new.topology] = replace(promise, inter_node=inter_node, worth=worth.get(new.topology))
         return found
 
-    def _predicted(self, slot_of_executor: IntArray | None) -> Prediction:
-        return predict(self._problem, slot_of_executor, self._assumptions, self._profile)
-
     def _pairs(self, slot_of_executor: IntArray) -> Pairs:
         """What is predicted now and of a placement, of topologies that were measured and run."""
-        self._now = self._now or self._predicted(None)
-        new = self._predicted(slot_of_executor)
-        both = zip(self._now.topologies, new.topologies, strict=True)
+        now, new = (self.placements.predicted(slots) for slots in (self._problem.current_slot, slot_of_executor))
+        both = zip(now.topologies, new.topologies, strict=True)
         return [(one, other) for one, other in both if one.measured_tps > 0 and one.reachable_tps.value > 0]
 
     def _of_pairs(self, slots: IntArray, pairs: Pairs) -> Outlook:

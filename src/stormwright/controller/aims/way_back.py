@@ -6,7 +6,7 @@ from stormwright.controller.aims.refused import FIRST_S, Refusal, crowds
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.policy import Decision, planned_slots
-from stormwright.history.judged.evaluation import Worse, predicted_ratio
+from stormwright.history.judged.evaluation import Worse, predicted_ratios
 from stormwright.history.judged.promise import Promise
 from stormwright.model import Assignment, Problem, cost_of
 
@@ -33,7 +33,7 @@ def way_back(problem: Problem, worse: Worse) -> Decision:
     plan = plan_moves(problem, Assignment(wanted, num_workers=workers), budget, cpu_limits=False)
     if not plan.moves:
         return Decision(True, f"{reason}; but it stays, {plan.left.get(topology, 'as it is there')}", plan, now)
-    promise = Promise(predicted_ratio(problem, index, planned_slots(problem, plan.moves)))
+    promise = Promise(predicted_ratios(problem, [index], planned_slots(problem, plan.moves))[0])
     after = cost_of(problem, wanted)
     return Decision(True, reason, plan, now, after, promises={topology: promise}, takes_back=frozenset([topology]))
 

@@ -8,7 +8,8 @@ from itertools import chain
 import numpy as np
 
 from stormwright.controller.planning.plan import Leg, TopologyMove
-from stormwright.controller.planning.room import Room, Workers, workers_of
+from stormwright.controller.planning.room import Room
+from stormwright.controller.planning.workers import Workers, workers_of
 from stormwright.model import UNPLACED, Problem, WorkerSlot
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.assignment import name_slots
@@ -79,13 +80,17 @@ def make_move(
     problem = room.problem
     now = room.now[problem.executors_of(topology)]
     running = room.workers(topology)
-    whole = _leg(room, slots, running, started)
+    kept = _kept(running, started)
+    whole = _leg(room, slots, running, started, kept)
     legs: tuple[Leg, ...] = (whole,)
     if alone:
-        detour = _around_running(room, topology, slots, started)
+        detour = _around_running(room, topology, slots, started, kept)
         if detour is not slots:
             passing = workers_of(detour)
-            legs = (_leg(room, detour, running, passing), _leg(room, slots, passing, started))
+            legs = (
+                _leg(room, detour, running, passing, _kept(running, passing)),
+                _leg(room, slots, passing, started, _kept(passing, started)),
+            )
     return TopologyMove(
         topology=problem.topologies[topology],
         before=name_slots(problem, now),
@@ -99,10 +104,9 @@ def make_move(
     )
 
 
-def _around_running(room: Room, topology: int, slots: IntArray, after: Workers) -> IntArray:
+def _around_running(room: Room, topology: int, slots: IntArray, after: Workers, kept: set[int]) -> IntArray:
     """`slots` with a free slot, of any node with room, for each worker that starts where another of its own runs."""
     before = room.workers(topology)
-    kept = _kept(before, after)
     waiting = [slot for slot in after if slot in before and slot not in kept]
     if not waiting:
         return slots
@@ -168,7 +172,7 @@ def spare_slot(
     dear = room.wanted.astype(float)
     dear[runs] -= 0.25
     dear[room.places[topology].entered] -= 1.5
-    dear[~open_nodes] = np.inf
+    dear = np.where(open_nodes, dear, np.inf)
     while dear[node := int(dear.argmin())] < np.inf:
         free, _ = room.free_ports(node, ())
         port = next((port for port in free if port not in own), None)
@@ -208,9 +212,8 @@ def _kept(old: Workers, new: Workers) -> set[int]:
     return {slot for slot, members in new.items() if slot in old and old[slot].tobytes() == members.tobytes()}
 
 
-def _leg(room: Room, after: IntArray, old: Workers, new: Workers) -> Leg:
+def _leg(room: Room, after: IntArray, old: Workers, new: Workers, kept: set[int]) -> Leg:
     problem = room.problem
-    kept = _kept(old, new)
     left = sorted({room.node_of[slot] for slot in old} - {room.node_of[slot] for slot in new})
     return Leg(
         after=name_slots(problem, after),

@@ -12,8 +12,9 @@ from stormwright.controller.planning.groups import GroupSearch
 from stormwright.controller.planning.legs import kept_workers, make_move
 from stormwright.controller.planning.makers import Makers
 from stormwright.controller.planning.plan import Kept, Left, MoveBudget, MovePlan, NoRoom, OverBudget, Step, Unwished
-from stormwright.controller.planning.room import Room, workers_of
+from stormwright.controller.planning.room import Room
 from stormwright.controller.planning.spare import Batch, Helpers, through_spare_slots
+from stormwright.controller.planning.workers import workers_of
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
 

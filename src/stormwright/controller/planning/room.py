@@ -3,44 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from itertools import pairwise
-from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from stormwright.controller.planning.places import SLOTS, Measure, Place
 from stormwright.controller.planning.plan import Missing
+from stormwright.controller.planning.workers import Loads, Workers, workers_of
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE
-
-#: Slot → executors of the worker in it, numbered in their topology; slots in ascending order.
-Workers: TypeAlias = dict[int, IndexArray]
-
-
-def workers_of(slots: IntArray) -> Workers:
-    """The workers of a topology whose executors are in `slots`."""
-    order = np.argsort(slots, kind="stable")
-    ordered = slots[order]
-    starts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist()]
-    ends = pairwise([*starts, len(order)])
-    return {
-        slot: order[start:end]
-        for slot, (start, end) in zip(ordered[starts].tolist(), ends, strict=True)
-        if slot != UNPLACED
-    }
-
-
-class Loads(NamedTuple):
-    """What the workers of a topology take: their slot → column, and slots and resources by column, shape (R, W)."""
-
-    column: dict[int, int]
-    amounts: FloatArray
-
-    def of(self, slot: int) -> list[float]:
-        """What the worker in a slot takes."""
-        amounts: list[float] = self.amounts[:, self.column[slot]].tolist()
-        return amounts
 
 
 class Room:
@@ -77,6 +48,9 @@ class Room:
         placed = self.now != UNPLACED
         self._holder = np.full(len(problem.slots), UNPLACED, dtype=np.int32)
         self._holder[self.now[placed]] = problem.executor_topology[placed]
+        #: Who knows workers and loads of all that has not moved since; and what has.
+        self._base: Room | None = None
+        self._moved: set[int] = set()
         self._workers: dict[int, Workers] = {}
         self._target_workers: dict[int, Workers] = {}
         self._loads: dict[int, Loads] = {}
@@ -89,9 +63,11 @@ class Room:
             self.wanted[place.entered] += 1
 
     def copy(self) -> Room:
-        """Another one, to try moves in."""
+        """Another one, to try moves in; meanwhile this one stays as it is."""
         other = object.__new__(Room)
         other.__dict__ = self.__dict__ | {
+            "_base": self,
+            "_moved": set(),
             "now": self.now.copy(),
             "places": list(self.places),
             "used": self.used.copy(),
@@ -105,7 +81,9 @@ class Room:
     def workers(self, topology: int) -> Workers:
         """The workers of a topology now."""
         if topology not in self._workers:
-            self._workers[topology] = workers_of(self.now[self.problem.executors_of(topology)])
+            base = None if topology in self._moved else self._base
+            own = self.problem.executors_of(topology)
+            self._workers[topology] = base.workers(topology) if base else workers_of(self.now[own])
         return self._workers[topology]
 
     def target_workers(self, topology: int) -> Workers:
@@ -117,13 +95,13 @@ class Room:
     def loads(self, topology: int) -> Loads:
         """What the workers of a topology take now; isolation is left out."""
         if topology not in self._loads:
-            demand = self.problem.executor_demand[:, self.problem.executors_of(topology)]
-            workers = self.workers(topology)
-            starts = np.cumsum([0, *map(len, workers.values())])[:-1]
-            amounts = np.add.reduceat(demand[:, np.concatenate(list(workers.values()))], starts, axis=1)
-            columns = {slot: column for column, slot in enumerate(workers)}
-            self._loads[topology] = Loads(columns, np.vstack([np.ones(len(workers)), amounts]))
+            base = None if topology in self._moved else self._base
+            self._loads[topology] = base.loads(topology) if base else self._loads_of(topology)
         return self._loads[topology]
+
+    def _loads_of(self, topology: int) -> Loads:
+        demand = self.problem.executor_demand[:, self.problem.executors_of(topology)]
+        return Loads.of_workers(demand, self.workers(topology))
 
     def workers_on(self, node: int) -> list[tuple[int, int]]:
         """Topology and slot of each worker on a node."""
@@ -193,6 +171,7 @@ class Room:
         """
         places = self.places_in(slots) if places is None else places
         self.version += 1
+        self._moved.update(slots)
         for topology in slots:
             self._holder[self.now[self.problem.executors_of(topology)]] = UNPLACED
         for topology, own in slots.items():
@@ -216,6 +195,7 @@ class Room:
             return
         columns, amounts = self.loads(topology)
         self.version += 1
+        self._moved.add(topology)
         self.now[own.start + members] = to
         self._holder[to] = topology
         self._workers[topology] = dict(sorted((to if at == slot else at, each) for at, each in workers.items()))

@@ -9,7 +9,8 @@ import numpy as np
 
 from stormwright.controller.planning.legs import choose_ports, spare_slot
 from stormwright.controller.planning.places import Place
-from stormwright.controller.planning.room import Room, Workers, workers_of
+from stormwright.controller.planning.room import Room
+from stormwright.controller.planning.workers import Workers, workers_of
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
 from stormwright.model.limits.limit import RELATIVE_TOLERANCE

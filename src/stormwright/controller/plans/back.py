@@ -12,7 +12,8 @@ from scipy.sparse.csgraph import connected_components
 from stormwright.controller.planning.legs import make_move
 from stormwright.controller.planning.plan import MoveBudget, MovePlan, Step
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.planning.room import Room, workers_of
+from stormwright.controller.planning.room import Room
+from stormwright.controller.planning.workers import workers_of
 from stormwright.controller.plans.saved import where
 from stormwright.controller.policy import planned_slots
 from stormwright.errors import Fault, InputError

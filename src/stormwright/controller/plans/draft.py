@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from math import isfinite
 
@@ -12,6 +12,7 @@ import numpy as np
 from stormwright.controller.aims.bounds import within_heaps
 from stormwright.controller.aims.in_order import GIVEN_UP_PERCENT
 from stormwright.controller.aims.outlook import THROUGHPUT, TRAFFIC, Outlook, Outlooks, least_gain_percent
+from stormwright.controller.aims.placements import Placements
 from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.back import WHOLE, moves_back
@@ -65,6 +66,10 @@ class Draft:
         What it gains, in words.
     promises
         Topology id → what is predicted of it.
+    placements
+        What is known of those of the problem; None where nothing is.
+    goal
+        What it is to be near the best in, and what runs where nothing is to move; empty where that is not asked.
     """
 
     problem: Problem
@@ -73,6 +78,8 @@ class Draft:
     gain: str = ""
     why: str = ""
     promises: Mapping[str, Promise] = field(default_factory=dict)
+    placements: Placements | None = None
+    goal: str = ""
 
 
 def drafted(problem: Problem, scheduler: Scheduler, wish: Wish, stay: Mapping[str, str] | None = None) -> Draft:
@@ -103,18 +110,20 @@ def drafted(problem: Problem, scheduler: Scheduler, wish: Wish, stay: Mapping[st
     wanted = scheduler.schedule(problem)
     kept = {**unmeasured, **_staying(problem, wish), **(stay or {})}
     plan = plan_moves(problem, wanted, WHOLE, kept, cpu_limits=wish.repairs or wish.goals == (TRAFFIC,))
+    placements, goal = Placements(problem), "" if wish.repairs else wish.goals[0]
     if not plan.steps:
         text = "nothing is out of place" if not plan.left else "what could be better stays"
-        return Draft(problem, plan, now, why=text)
+        return Draft(problem, plan, now, why=text, placements=placements, goal=goal)
     slots = planned_slots(problem, plan.moves)
-    outlooks = {goal: Outlooks(problem, goal) for goal in wish.goals}
+    outlooks = {goal: Outlooks(problem, goal, placements=placements) for goal in wish.goals}
     found = {goal: each.of(slots) for goal, each in outlooks.items()}
     if why := _not_worth(found, wish):
-        return Draft(problem, MovePlan((), plan.left), now, why=why)
+        return Draft(problem, MovePlan((), plan.left), now, why=why, placements=placements, goal=goal)
     gain = "; ".join(each.text for each in found.values())
     if problem.load is None:
         gain += "; no load was measured, so it is assumed"
-    return draft_of(problem, plan, slots, outlooks[wish.goals[0]], gain)
+    draft = draft_of(problem, plan, slots, outlooks[wish.goals[0]], gain)
+    return replace(draft, goal=goal)
 
 
 def _check(problem: Problem, wish: Wish) -> None:
@@ -167,13 +176,21 @@ def draft_of(problem: Problem, plan: MovePlan, slots: IntArray, outlooks: Outloo
     """
     index = problem.topology_index
     promises = outlooks.promises(slots, {move.topology.id: index[move.topology.id] for move in plan.moves})
-    return Draft(problem, plan, slots, gain, "", promises)
+    return Draft(problem, plan, slots, gain, "", promises, outlooks.placements)
 
 
-def measured_rates(problem: Problem) -> dict[str, float]:
-    """Topology id → trees/s, of those that were measured."""
+def measured_rates(problem: Problem, placements: Placements | None = None) -> dict[str, float]:
+    """Topology id → trees/s, of those that were measured.
+
+    Parameters
+    ----------
+    problem
+        What runs now.
+    placements
+        Of it, if there are any.
+    """
     known = problem.load.topologies if problem.load else {}
-    rates = Outlooks(seen_by_plans(problem), TRAFFIC).rate_tps if known else {}
+    rates = (placements or Placements(seen_by_plans(problem))).rate_tps if known else {}
     return {topology: rate for topology, rate in rates.items() if topology in known}
 
 

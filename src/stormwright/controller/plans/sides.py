@@ -21,11 +21,11 @@ import numpy as np
 
 from stormwright.client.shapes import Range, Side, TopologySide
 from stormwright.controller.aims.gains import inter_node_tps, nodes_used
+from stormwright.controller.aims.placements import Placements
 from stormwright.controller.plans.overloaded import concerned
-from stormwright.model import UNPLACED, Cost, Problem, cost_of
+from stormwright.model import UNPLACED, Cost, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.limits.limit import Violation
-from stormwright.model.limits.violations import broken_limits
 from stormwright.predict.told.prediction import Interval, Prediction, TopologyPrediction
 
 #: Violations that are told.
@@ -35,19 +35,18 @@ _TOLD = 20
 _HALF = 0.5
 
 
-def side_of(problem: Problem, slots: IntArray, predicted: Prediction) -> Side:
+def side_of(placements: Placements, slots: IntArray) -> Side:
     """The figures of a placement.
 
     Parameters
     ----------
-    problem
-        Has the load.
+    placements
+        Of the problem, which has the load.
     slots
         Slot of every executor, shape (E,).
-    predicted
-        Of that placement.
     """
-    cost, broken = cost_of(problem, slots), broken_limits(problem, slots)
+    problem, predicted = placements.problem, placements.predicted(slots)
+    cost, broken = placements.cost(slots), placements.broken(slots)
     measured = [one for one in predicted.topologies if one.rate_tps > 0]
     tightest = min(measured, key=lambda one: one.headroom, default=None)
     told = [str(each) for each in broken[:_TOLD]]

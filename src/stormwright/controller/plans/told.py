@@ -8,12 +8,12 @@ from statistics import median
 from typing import Any
 
 from stormwright.client.shapes import PlannedMove, PlannedStep, PlannedTopology, Range, StepState
+from stormwright.controller.aims.placements import Placements
 from stormwright.controller.planning.plan import Kept, MovePlan, TopologyMove
 from stormwright.controller.plans.draft import Draft
+from stormwright.controller.plans.proven import proven
 from stormwright.controller.plans.sides import side_of, topology_side
 from stormwright.history.judged.evaluation import AFTER_S, SETTLE_S
-from stormwright.predict.answer import predict
-from stormwright.predict.flow.profile import Profile
 from stormwright.predict.told.prediction import Prediction
 
 #: How long spouts are silent where no move was measured yet, in seconds: of two small topologies on a machine of 2
@@ -75,13 +75,16 @@ def plan_document(draft: Draft, pause_of: PauseOf, stages: Sequence[int], *, jud
     }
     if not (problem.current_slot >= 0).any():
         return document
-    profile = Profile.of(problem)
-    now = predict(problem, None, None, profile)
-    then = predict(problem, draft.slots, None, profile) if plan.steps else now
-    before, after = (side_of(problem, *each) for each in ((problem.current_slot, now), (draft.slots, then)))
+    placements = draft.placements or Placements(problem)
+    both = problem.current_slot, draft.slots if plan.steps else problem.current_slot
+    before, after = (side_of(placements, slots) for slots in both)
+    now, then = (placements.predicted(slots) for slots in both)
     moved = _moved(plan, now, then, pause_of)
     pauses = [each.pause_s.value or 0.0 for each in moved]
+    proof = proven(placements, draft.goal, both[1])
     return document | {
+        "gap_percent": proof.gap_percent,
+        "proof": proof.text,
         "before": before.model_dump(),
         "after": after.model_dump(),
         "score_before": before.score,

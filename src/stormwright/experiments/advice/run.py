@@ -9,7 +9,8 @@ from itertools import product
 import numpy as np
 
 from stormwright.advise.adviser import Adviser, Observation, Wanted
-from stormwright.advise.own.patient import Ours, Patience
+from stormwright.advise.own.pace import Patience
+from stormwright.advise.own.patient import Ours
 from stormwright.advise.own.search import Search
 from stormwright.advise.own.trials import Trials
 from stormwright.advise.own.wish import Wish

@@ -20,7 +20,7 @@ from stormwright.history.judged.warm import warm
 from stormwright.history.judged.window import Sample, Window
 from stormwright.history.judged.worse import worse
 from stormwright.model import LoadProfile, Problem, TopologyAssignment
-from stormwright.model.arrays import IntArray
+from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.traffic.traffic import traffic_under
 
 #: What is judged. The first is tuples between nodes for each tuple tree, or for each tuple processed where no tree is
@@ -217,26 +217,38 @@ def _latencies(samples: Sequence[Sample]) -> list[float]:
     return [sample.latency_ms for sample in samples if sample.latency_ms is not None]
 
 
-def predicted_ratio(problem: Problem, topology: int, after: IntArray) -> float | None:
-    """Traffic between nodes of a topology under `after` as a multiple of what it is now; None where that is none.
+def predicted_ratios(problem: Problem, topologies: Sequence[int], after: IntArray) -> list[float | None]:
+    """Traffic between nodes of topologies under `after` as a multiple of what it is now; None where that is none.
 
     Parameters
     ----------
-    topology
-        Its index.
+    topologies
+        Their indices.
     after
         Slot of every executor of the problem, shape (E,).
     """
-    own = problem.executors_of(topology)
-    # Of a problem without the others nothing takes longer, however many they are.
-    topology_id, loads = problem.topologies[topology].id, problem.load.topologies if problem.load else {}
-    load = LoadProfile({topology_id: loads[topology_id]} if topology_id in loads else {})
-    only = replace(problem, topologies=(problem.topologies[topology],), current={}, load=load)
-    now = _crossing_tps(only, problem.current_slot[own])
-    return _crossing_tps(only, after[own]) / now if now else None
+    some, now, then = list(topologies), problem.current_slot, after
+    if len(some) <= len(problem.topologies) // 2:
+        # Of a problem without the others nothing takes longer, however many they are.
+        own = np.isin(problem.executor_topology, some)
+        now, then, problem = now[own], then[own], _only(problem, sorted(some))
+        some = np.argsort(np.argsort(some)).tolist()
+    both = (_crossing_tps(problem, slots)[some].tolist() for slots in (now, then))
+    return [to / of if of else None for of, to in zip(*both, strict=True)]
 
 
-def _crossing_tps(problem: Problem, slots: IntArray) -> float:
+def _only(problem: Problem, topologies: Sequence[int]) -> Problem:
+    loads = problem.load.topologies if problem.load else {}
+    some = tuple(problem.topologies[each] for each in topologies)
+    load = LoadProfile({each.id: loads[each.id] for each in some if each.id in loads})
+    return replace(problem, topologies=some, current={}, load=load)
+
+
+def _crossing_tps(problem: Problem, slots: IntArray) -> FloatArray:
+    """What each topology sends between nodes, in tuples/s, shape (T,)."""
     traffic = traffic_under(problem, slots)
     node = problem.slot_node[slots]
-    return float(traffic.tps[np.not_equal(node[traffic.source], node[traffic.target])].sum())
+    crosses = np.not_equal(node[traffic.source], node[traffic.target])
+    of = problem.executor_topology[traffic.source[crosses]]
+    sent_tps: FloatArray = np.bincount(of, traffic.tps[crosses], len(problem.topologies)).astype(np.float64)
+    return sent_tps

@@ -28,6 +28,9 @@ ANY_JAVA = f"{JAVA_PREFIX}CLASS[:STRATEGY]"
 #: A Java scheduler, for examples.
 SOME_JAVA = f"{JAVA_PREFIX}ResourceAwareScheduler"
 
+#: Parameters of a scheduler that say for how long it searches.
+SEARCHING = frozenset({"iterations", "time_budget_s"})
+
 #: Names that no registered scheduler may have, as they mean something else.
 RESERVED = frozenset({ALL, JAVA_PREFIX.rstrip(":")})
 
@@ -53,6 +56,19 @@ def takes_seed(name: str) -> bool:
         return _takes(name, "seed")
     except MissingDependencyError:
         return True
+
+
+def searches_as_told(name: str) -> bool:
+    """Whether the scheduler `name` searches for as many steps or seconds as its parameters `SEARCHING` say.
+
+    Raises
+    ------
+    InputError
+        There is none of this name.
+    SchedulerError
+        It is another package's, and broken.
+    """
+    return not is_java(name) and all(_takes(name, each) for each in SEARCHING)
 
 
 def rules_in(settings: Sequence[str]) -> dict[str, object]:

@@ -28,12 +28,12 @@ class Budgeting:
     pauses
         How long spouts were silent in the last moves, in seconds, this one's not among them.
     adapts
-        Whether it adapts at all; else it is always the most.
+        Whether it adapts at all; else it is always the most, and nothing is kept.
     """
 
     def __init__(self, state: State, most: MoveBudget, pauses: Callable[[], Sequence[float]], adapts: bool) -> None:
         self._state, self.most, self._pauses, self._adapts = state, most, pauses, adapts
-        kept = state.kept(_NAME)
+        kept = state.kept(_NAME) if adapts else None
         self._now = AdaptiveBudget(**orjson.loads(kept)) if kept else AdaptiveBudget()
 
     def now(self) -> MoveBudget:
@@ -56,6 +56,8 @@ class Budgeting:
         taken_back
             Whether that took back a move after which it did worse.
         """
+        if not self._adapts:
+            return
         if taken_back:
             self._lower(f"the move of {name} was taken back")
         elif long_pause(pause_s, self._pauses()):
@@ -66,7 +68,8 @@ class Budgeting:
 
     def failed(self, name: str) -> None:
         """A topology could not be moved."""
-        self._lower(f"{name} could not be moved")
+        if self._adapts:
+            self._lower(f"{name} could not be moved")
 
     def _lower(self, why: str) -> None:
         before = self.now().max_topologies

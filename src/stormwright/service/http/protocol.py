@@ -18,8 +18,15 @@ MOST_BYTES = 64 * 2**10
 #: the cost of a read.
 READ_BYTES = 96 * 2**10
 
+#: The same of Nimbus's question, of which there is one at a time: between two reads others are heard, so that it would
+#: wait for thousands of deliveries.
+QUESTION_READ_BYTES = 4 * 2**20
+
 #: Of what comes before a body; as far as the end of it has not come, it is kept in memory.
 MOST_HEAD_BYTES = 128 * 2**10
+
+#: Where Nimbus asks.
+QUESTION = b"/v1/schedule"
 
 #: Of requests whose body is not simply what follows.
 _SPECIAL = {b"expect", b"transfer-encoding"}
@@ -34,11 +41,14 @@ class ProbeProtocol(HttpToolsProtocol):
     2. is answered before anything else that comes on its connection is read: who does not wait for the answer gets
        no second one;
     3. may come in parts, for which there is so much memory for all together.
+
+    A question of Nimbus is read in few pieces, if no other one is.
     """
 
     open_connections: ClassVar[Connections]
     kept_by: ClassVar[Deliveries]
     door: ClassVar[Door | None]
+    asking: ClassVar[list[object]]
 
     _body: bytearray | None = None
     _held_bytes = 0
@@ -64,6 +74,7 @@ class ProbeProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._body = None
+        self._read_at_once(False)
         self._hold()
         self.open_connections.closed(self.transport, self.client or NOBODY)
         super().connection_lost(exc)
@@ -88,6 +99,7 @@ class ProbeProtocol(HttpToolsProtocol):
         elif self._is_delivery():
             self._body = bytearray()
         else:
+            self._read_at_once(self.url == QUESTION and self.parser.get_method() == b"POST")
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -103,6 +115,7 @@ class ProbeProtocol(HttpToolsProtocol):
             self.open_connections.asked(self.client or NOBODY)
             self.kept_by.hand_over(body, self._answer)
         elif not self._unanswered:
+            self._read_at_once(False)
             super().on_message_complete()
 
     def _limit_head(self, more_bytes: int) -> None:
@@ -123,6 +136,14 @@ class ProbeProtocol(HttpToolsProtocol):
         idle = self.cycle is None or self.cycle.response_complete
         open_still = self.scheme == "https" and not self.transport.is_closing()
         return idle and open_still and not self.transport.get_write_buffer_size()
+
+    def _read_at_once(self, question: bool) -> None:
+        if question and not self.asking:
+            self.asking.append(self)
+            self.transport.max_size = QUESTION_READ_BYTES  # type: ignore[attr-defined]  # asyncio has it
+        elif not question and self in self.asking:
+            self.asking.remove(self)
+            self.transport.max_size = READ_BYTES  # type: ignore[attr-defined]
 
     def _is_delivery(self) -> bool:
         if self.url != PERFLOG or self.parser.get_method() != b"POST":
@@ -155,5 +176,6 @@ def protocol(connections: Connections, deliveries: Deliveries, door: Door | None
 
     class Protocol(ProbeProtocol):
         open_connections, kept_by, door = connections, deliveries, lets_in
+        asking: ClassVar[list[object]] = []
 
     return Protocol

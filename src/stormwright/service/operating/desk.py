@@ -148,12 +148,12 @@ class Desk:
             plans=tuple(shapes.PlanLine(**plan_line(row, self._plans)) for row in self._plans.rows(states, most))
         )
 
-    def plan(self, plan: str) -> shapes.Plan:
-        """One plan; it raises what `Plans.row` raises."""
+    def plan(self, plan: str, most_steps: int = -1) -> shapes.Plan:
+        """One plan, with the first of its steps or all; it raises what `Plans.row` raises."""
         row = self._plans.row(plan)
         judged = self._ledger.came_of(row.decision) if row.decision is not None else {}
         document = orjson.loads(row.document)
-        rows = self._plans.steps(plan)
+        rows = self._plans.steps(plan, most_steps)
         steps = [planned_step(each.told, each.number, each.stage, cast(shapes.StepState, each.state)) for each in rows]
         came = [each for topology, some in judged.items() for each in judged_shapes(topology, some)]
         return shapes.Plan(**document | plan_line(row, self._plans) | {"made": tuple(steps), "judged": tuple(came)})

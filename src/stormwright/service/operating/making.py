@@ -78,7 +78,7 @@ class Making:
     def keep(self, plan: str, draft: Draft, state: str) -> None:
         """Keep what a plan is made of; it is in another state from then on."""
         steps = draft.plan.steps
-        relied = relied_on(draft.problem, steps, measured_rates(draft.problem))
+        relied = relied_on(draft.problem, steps, measured_rates(draft.problem, draft.placements))
         judged = self._plans.row(plan).kind != "revert"
         stages = staged(steps) if judged else [0] * len(steps)
         document = plan_document(draft, self._pause, stages, judged=judged)

@@ -250,9 +250,9 @@ class Plans:
         rows = self.rows(UNDER_WAY, 1)
         return rows[0] if rows else None
 
-    def steps(self, plan: str) -> list[StepRow]:
-        """Its steps in their order."""
-        rows = self._state.read("SELECT * FROM steps WHERE plan = ? ORDER BY number", plan)
+    def steps(self, plan: str, most: int = -1) -> list[StepRow]:
+        """Its steps in their order, the first of them or all."""
+        rows = self._state.read("SELECT * FROM steps WHERE plan = ? ORDER BY number LIMIT ?", plan, most)
         return [StepRow(**row) for row in rows]
 
     def promises(self, row: PlanRow) -> dict[str, Promise]:

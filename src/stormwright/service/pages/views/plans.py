@@ -35,7 +35,7 @@ def plan(known: Known, name: str) -> Page:
     """One plan, before and after, and what can be done with it."""
     if known.sources.desk is None:
         raise NotThereError("there are no plans here: nobody serves a cluster")
-    found = known.sources.desk.plan(name)
+    found = known.sources.desk.plan(name, _STEPS)
     can = []
     if found.state in OPEN and found.steps:
         can.append("apply")
@@ -51,8 +51,8 @@ def plan(known: Known, name: str) -> Page:
         "can": can if applies else [each for each in can if each == "discard"],
         "applies": applies,
         "runs": known.runs(),
-        "steps": found.made[:_STEPS],
-        "more_steps": max(len(found.made) - _STEPS, 0),
+        "steps": found.made,
+        "more_steps": max(found.steps - _STEPS, 0),
         "moving": found.state in MOVING,
     }
     return Page("plan", f"Plan {found.id}", f"stormwright plan --show {found.id}", shows, "/plans")
