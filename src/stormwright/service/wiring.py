@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from stormwright.client.shapes import Mode, ModesChange
+from stormwright.client.shapes import ModesChange
 from stormwright.controller.aims.refused import Refused
 from stormwright.controller.guarding.holding import Hold
 from stormwright.controller.move import Mover, Nimbus
@@ -39,7 +39,7 @@ from stormwright.service.guarding.telling import Telling
 from stormwright.service.guarding.watching import SlowWatch, Watching
 from stormwright.service.hooks.event import Event
 from stormwright.service.hooks.failure_hook import FailureHook
-from stormwright.service.hooks.notifier import Notifier
+from stormwright.service.hooks.notifier import Notifier, Target
 from stormwright.service.http.api import api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.figures.known import Figures
@@ -199,8 +199,10 @@ class Service:
         """Keep the placement good until `stop` is set; it raises what `Loop.run` raises."""
         self._loop.run(stop, every_s)
 
-    def change(self, settings: ServiceSettings, mode: Mode | None = None) -> None:
-        """Go by the triggers, budget and hook of other settings from the next look on, and by another mode if given.
+    def change(self, settings: ServiceSettings, modes: Mapping[str, Any], notify: Sequence[Target] | None) -> None:
+        """Go by the triggers, budget and hook of other settings from the next look on, and by other parts of the modes.
+
+        `notify` are told of events from now on; None, and it stays with those before.
 
         All else of what it was told stays as it is until the service is started again.
         """
@@ -219,9 +221,11 @@ class Service:
         self._acting.cool_down_s = settings.triggers.cool_down_s
         if settings.on_failure != before.on_failure:
             self._failure_hook.change(settings.on_failure)
-        if mode is not None:
-            modes = self.guard.modes.model_dump(exclude={"version"}) | {"default": mode}
-            self.guard.change(ModesChange(**modes, by="serve", reason="its configuration was read again"))
+        if modes:
+            told = {**self.guard.modes.model_dump(exclude={"version"}), **modes}
+            self.guard.change(ModesChange(**told, by="serve", reason="its configuration was read again"))
+        if notify is not None:
+            self._notifier.change(notify)
 
     def renew(self) -> None:
         """Show the certificate that its files have now; it raises what `HttpServer.renew` raises."""
@@ -283,12 +287,6 @@ class Service:
 
     def _hear_alarm(self, alarm: Alarm) -> None:
         self.memory.last_alarm_s = self.settings.clock.monotonic()
-        log.warning(
-            "%s: at or over its %g cores for more than %g s (up to %.2f cores in use)",
-            alarm.supervisor,
-            alarm.capacity_cores,
-            self.settings.stream.alarm_after_s,
-            alarm.peak_cores,
-        )
         text = f"at or over its {alarm.capacity_cores:g} cores, up to {alarm.peak_cores:.2f} in use"
+        log.warning("%s: %s, for more than %g s", alarm.supervisor, text, self.settings.stream.alarm_after_s)
         self._notifier.tell(Event("overload", alarm.supervisor, text))
