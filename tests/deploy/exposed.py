@@ -34,7 +34,7 @@ def exposed(directory: Path) -> dict[str, set[str]]:
     figures = Figures(lambda: scene, lambda: 1.0, Modes, state)
     found: dict[str, set[str]] = {}
     for detail in DETAILS:
-        told = replace(STATUS, hold="missing")
+        told = replace(STATUS, hold="missing", pair={"leads": "http://a:7070"})
         for family in text_string_to_metric_families(metrics_text(told, figures(detail)).decode()):
             for sample in family.samples:
                 found.setdefault(sample.name, set()).update(sample.labels)

@@ -48,6 +48,8 @@ from stormwright.service.intake import Intake
 from stormwright.service.kept.calibrating import Calibrating
 from stormwright.service.kept.forecasting import Forecasting
 from stormwright.service.kept.history import History
+from stormwright.service.leading.fenced import Fenced
+from stormwright.service.leading.standing_by import PAUSED, REFUSED
 from stormwright.service.looking import Looking
 from stormwright.service.loop import Loop
 from stormwright.service.memory import Memory
@@ -109,18 +111,19 @@ class Service:
         trials: Trials | None = None,
     ) -> None:
         self.settings = settings
-        state, clock = settings.state_dir, settings.clock
+        state, clock, lead = settings.state_dir, settings.clock, settings.lead
         self.memory = Memory(clock)
         self.tally = Tally(keep_records=settings.keep_records, clock=clock)
         self._failure_hook = FailureHook(settings.on_failure)
         initial = keeping_what_runs(settings.initial, settings.rules)
         self._state = State(state / FILE, clock)
+        lead.begin(self._state)
         plans, ledger = Plans(self._state), Ledger(self._state)
         self.guard = Guard(
             self._state, plans, ledger, settings.mode, settings.most_missing, self._rebalancing, settings.modes
         )
         tell_failures, drained = self._failure_hook.update, self.guard.drains.on
-        self.bridge = Bridge(initial, settings.initial, tell_failures, status_texts, clock, drained)
+        self.bridge = Bridge(initial, settings.initial, tell_failures, status_texts, clock, drained, lead.require)
         self._history = History(settings.history, state, scheduler_name, ledger.judged, clock)
         self._calibrating = Calibrating(state / "costs.json", clock)
         landing = Landing(state / "landing", clock)
@@ -135,8 +138,8 @@ class Service:
         forecasts = getattr(scheduler, "uses_forecast", False)
         forecasting = Forecasting(state / "minutes.arrow", settings.forecast_min, clock) if forecasts else None
         self._view = View(self.bridge, self.stream, self._calibrating, forecasting, drained)
-        self._pauses = Pauses(state / "paused.json")
-        self._refused = Refused(state / "refused.json")
+        self._pauses = Pauses(state / PAUSED, lead.keep(self._state, PAUSED))
+        self._refused = Refused(state / REFUSED, lead.keep(self._state, REFUSED))
         turns = OneAtATime(scheduler)
         # The move that was just made is the first of those that the ledger has.
         self._budget = Budgeting(self._state, settings.budget, lambda: ledger.pauses()[1:], settings.budget_adapts)
@@ -150,8 +153,8 @@ class Service:
         self.desk = Desk(plans, ledger, self.guard, self._view.problem, makers)
         slow = SlowWatch()
         self.watching = Watching(self.guard, self.desk.nodes, self._view.problem, slow, tell, self._state)
-        dealing = self._dealing(plans, ledger)
-        self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, dealing, clock)
+        dealing, going = self._dealing(plans, ledger), lead.going(self.stream.require_running)
+        self._loop = Loop(self._looking, self._acting, going, self._resume, dealing, clock)
         self.intake = Intake(landing, self.tally, history, self._calibrating, slow.count)
         self._http = self._server(trials)
         self._gateway = gateway
@@ -169,10 +172,12 @@ class Service:
             starting.enter_context(self._notifier)
             starting.enter_context(self._http)
             starting.enter_context(self._known)
-            gateway = NimbusGateway(self._gateway) if isinstance(self._gateway, list) else self._gateway
-            self.nimbus = starting.enter_context(gateway)
-            self.nimbus.cluster()  # says at once if Nimbus cannot be reached
-            self._resume()
+            lead, told = self.settings.lead, self._gateway
+            gateway = NimbusGateway(told, lead.not_after_ns) if isinstance(told, list) else told
+            self.nimbus = Fenced(starting.enter_context(gateway), lead.require)
+            if not lead.told():  # where another service was lost its Nimbus may have been, too: the loop tries again
+                self.nimbus.cluster()  # says at once if Nimbus cannot be reached
+                self._resume()
             starting.enter_context(self.stream)
             # Before the stream ends Spark.
             self._history.start(lambda: self.stream.spark)
@@ -253,6 +258,7 @@ class Service:
             hold_why=hold.why if hold else "",
             budget=self._budget.told(),
             anomalies=[each.model_dump() for each in self.watching.told().anomalies],
+            pair=self.settings.lead.told(),
         )
 
     def _server(self, trials: Trials | None) -> HttpServer:
