@@ -23,6 +23,9 @@ VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/stormwright/__ini
 JAR := java/target/stormwright-storm-$(VERSION).jar
 JAVA_SOURCES := $(shell find java/src -type f)
 
+# Besides 2.8.3, with which all else is built and run: the newest of older lines, and the oldest of its own.
+STORM_VERSIONS := 2.6.4 2.7.1 2.8.0
+
 # What each step of the set-up leaves when it has completed; an interrupted step is done again.
 PYTHON := .venv/.complete
 JAVA := build/storm/.complete
@@ -31,7 +34,7 @@ BROWSER := build/.browser
 ARCHIVE := build/storm/worker.jsa
 MACHINE_CODE := build/.machine-code
 
-.PHONY: help demo test test-all properties java-test lint docs fresh-docs wheel setup clean missing
+.PHONY: help demo test test-all properties java-test storm-versions lint docs fresh-docs wheel setup clean missing
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -42,7 +45,7 @@ demo: setup ## real Storm cluster: run, observe, decide, move, and show what was
 test: java-test ## Java and Python tests, some on a real Storm cluster (options for pytest: ARGS="-k cluster")
 	@$(PYTEST) -m "not slow" $(ARGS)
 
-test-all: java-test $(BROWSER) ## the same, and what takes long and rarely breaks
+test-all: java-test storm-versions $(BROWSER) ## the same, and what takes long and rarely breaks
 	@$(PYTEST) $(ARGS)
 
 properties: setup ## what holds for any problem, once with 20,000 drawn ones each: hours (one room: ARGS="tests/model")
@@ -53,6 +56,13 @@ java-test: setup
 	@mvn -q -B -f java/pom.xml test
 	@grep -h '^Tests run' java/target/surefire-reports/*.txt
 	@echo "test: Python, in $(JOBS) processes"
+
+storm-versions: setup ## the Java sources compiled and tested with other versions of Storm than the one that is laid out
+	@for version in $(STORM_VERSIONS); do \
+	  echo "test: Java, Storm $$version"; \
+	  mvn -q -B -f java/pom.xml -P '!storm-layout' -Dstorm.version=$$version -Doutput=../build/storm-versions/$$version test; \
+	  grep -h '^Tests run' build/storm-versions/$$version/surefire-reports/*.txt; \
+	done
 
 lint: $(PYTHON) ## style and types
 	@$(BIN)/ruff check

@@ -32,7 +32,7 @@ settings.load_profile("stormwright")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run in several processes, those that share a cluster or a session run in one: it is started once."""
     for item in items:
-        shared = next((mark for mark in ("storm", "spark") if item.get_closest_marker(mark)), None)
+        shared = next((mark for mark in ("storm", "spark", "zookeeper") if item.get_closest_marker(mark)), None)
         if shared:
             item.add_marker(pytest.mark.xdist_group(shared))
 

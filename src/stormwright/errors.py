@@ -12,6 +12,7 @@
     ├── NotThereError            there is nothing of the name that was asked for
     ├── ConflictError            what is asked cannot be done as things are now
     ├── NotAllowedError          whoever asks may not do what is asked
+    ├── NotLeadingError          another service of the cluster leads, or this one cannot be sure that it does
     ├── HookError                 the operator's program or function for failures failed or took too long
     └── SchedulerError            a scheduler that is not ours failed; the message has its own cause
 """
@@ -113,6 +114,10 @@ class ConflictError(StormwrightError):
 
 class NotAllowedError(StormwrightError):
     """Whoever asks may not do what is asked."""
+
+
+class NotLeadingError(StormwrightError):
+    """Of several services beside a cluster another one decides, or this one cannot be sure that it does."""
 
 
 class HookError(StormwrightError):

@@ -61,9 +61,9 @@ def test_told_other_things_while_it_runs_it_takes_over_those_that_can_change(tmp
     before = ServiceSettings(tmp_path, "127.0.0.1", 0, triggers=TriggerParams(period_s=60, cool_down_s=60))
     service = Service(before, make_scheduler("online"), "online", [])
     told = replace(before, triggers=TriggerParams(period_s=5, cool_down_s=7), budget=MoveBudget(2, 3), port=7071)
-    service.change(told, "suggest")
+    service.change(told, {"default": "suggest", "windows": ("01:00-05:00",)}, [])
     assert service.settings == replace(told, port=0), "where it listens stays"
-    assert service.guard.modes.default == "suggest"
+    assert (service.guard.modes.default, service.guard.modes.windows) == ("suggest", ("01:00-05:00",))
     assert service.desk.history(1).done[0].who == "serve"
 
 

@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from stormwright.cli import options
 from stormwright.cli.progress import shown
 from stormwright.cli.responses import on_anomaly
 from stormwright.cli.serving.configured import Configured, given
+from stormwright.cli.serving.pair import paired
+from stormwright.cli.serving.pair_options import pair_options
 from stormwright.cli.serving.prepared import Prepared, prepared
 from stormwright.cli.serving.told import SHAPES, beginning
 from stormwright.defaults import STORMS_OWN
@@ -202,6 +205,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
     metavar="FILE",
     help="Nimbus and probes show certificates of this authority, in PEM; tokens are not enough for them then.",
 )
+@pair_options
 @click.option(
     "--log-format",
     type=click.Choice(list(SHAPES)),
@@ -253,7 +257,14 @@ def _serve(made: Prepared, address: str) -> None:
     # A terminal that is closed ends what runs in it, unless there is a file to read again.
     if context.params["config_file"] or not sys.stdin.isatty():
         signal.signal(signal.SIGHUP, lambda *_: again.set())
-    with Service(made.settings, made.scheduler, made.name, made.gateway, made.deciders, LiveTrials()) as service:
+    end_at_signals(stop)
+    with ExitStack() as running:
+        settings = running.enter_context(paired(made.pair, made.settings, stop))
+        if settings is None:
+            return
+        service = running.enter_context(
+            Service(settings, made.scheduler, made.name, made.gateway, made.deciders, LiveTrials())
+        )
         end_at_signals(stop)
         Again(context.command, given(), context.params, service).start(again)
         log.info("serving at %s", address)
@@ -265,6 +276,6 @@ def _serve(made: Prepared, address: str) -> None:
 
 
 def end_at_signals(stop: threading.Event) -> None:
-    """Once Spark has started, which sets a handler of its own."""
+    """To be called once more when Spark has started, which sets a handler of its own."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

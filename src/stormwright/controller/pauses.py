@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from stormwright.errors import ClusterError, NimbusError
+from stormwright.errors import ClusterError, NimbusError, StormwrightError
 from stormwright.files import write_whole
 
 log = logging.getLogger(__name__)
@@ -24,10 +24,12 @@ class Pauses:
     ----------
     path
         File that holds them; its directory exists.
+    share
+        Is told what the file is to hold before it does; where it raises nothing is kept.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, share: Callable[[str], None] = lambda _: None) -> None:
+        self._path, self._share = path, share
         self._names: list[str] = []
         if path.exists():
             try:
@@ -91,8 +93,10 @@ class Pauses:
         self._names = [other for other in self._names if other != name]
         try:
             self._write(self._names)
-        except OSError as error:
+        except (OSError, StormwrightError) as error:
             log.warning("%s: activated, but a service that starts now would do it again: %s", name, error)
 
     def _write(self, names: list[str]) -> None:
-        write_whole(self._path, json.dumps(names).encode())
+        told = json.dumps(names)
+        self._share(told)
+        write_whole(self._path, told.encode())

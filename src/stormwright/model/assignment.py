@@ -81,6 +81,13 @@ class Assignment(ByContent):
         together = Counter((executor.topology, executor.reasons) for executor in self.unplaced)
         return [(topology, count, reasons) for (topology, reasons), count in together.items()]
 
+    def reasons_of_topologies(self) -> dict[str, tuple[str, ...]]:
+        """Topology id → what is said of its executors that are unplaced, each thing once."""
+        found: dict[str, dict[str, None]] = {}
+        for executor in self.unplaced:
+            found.setdefault(executor.topology, {}).update(dict.fromkeys(executor.reasons))
+        return {topology: tuple(reasons) for topology, reasons in found.items() if reasons}
+
 
 def name_slots(problem: Problem, slot_of_executor: IntArray) -> TopologyAssignment:
     """`slot_of_executor` (indices into the problem's slots) of one topology, by name."""

@@ -20,6 +20,7 @@ from stormwright.service.access.settings import AccessSettings
 from stormwright.service.hooks.hook_program import Hook
 from stormwright.service.hooks.notifier import Target
 from stormwright.service.kept.history import HistorySettings
+from stormwright.service.leading.lead import ALONE, Lead
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class ServiceSettings:
         Nothing moves while more than this part of the nodes that were there lately is missing.
     clock
         Of the cluster.
+    lead
+        Whether it may decide: where there are several services, while it leads.
     """
 
     state_dir: Path
@@ -81,6 +84,7 @@ class ServiceSettings:
     least_measured_s: float = 30.0
     most_missing: float = MOST_MISSING
     clock: Clock = WALL
+    lead: Lead = ALONE
     triggers: TriggerParams = field(default_factory=TriggerParams)
     budget: MoveBudget = field(default_factory=MoveBudget)
     budget_adapts: bool = False

@@ -47,6 +47,8 @@ class ServiceStatus:
         What is not as it should be, as `stormwright.client.guarding.Anomaly` has it.
     budget
         How many topologies one decision may move, as `stormwright.service.guarding.budgeting.Budgeting.told` has it.
+    pair
+        Which of several services beside a cluster leads, as `stormwright.service.leading.lead.Lead.told` has it.
     refused
         Topology → what came of placements that were taken back and are not tried again now.
     """
@@ -68,6 +70,7 @@ class ServiceStatus:
     hold_why: str = ""
     anomalies: Sequence[Mapping[str, Any]] = field(default_factory=list)
     budget: Mapping[str, Any] = field(default_factory=dict)
+    pair: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

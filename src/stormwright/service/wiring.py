@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from stormwright.client.shapes import Mode, ModesChange
+from stormwright.client.shapes import ModesChange
 from stormwright.controller.aims.refused import Refused
 from stormwright.controller.guarding.holding import Hold
 from stormwright.controller.move import Mover, Nimbus
@@ -39,7 +39,7 @@ from stormwright.service.guarding.telling import Telling
 from stormwright.service.guarding.watching import SlowWatch, Watching
 from stormwright.service.hooks.event import Event
 from stormwright.service.hooks.failure_hook import FailureHook
-from stormwright.service.hooks.notifier import Notifier
+from stormwright.service.hooks.notifier import Notifier, Target
 from stormwright.service.http.api import api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.figures.known import Figures
@@ -48,6 +48,8 @@ from stormwright.service.intake import Intake
 from stormwright.service.kept.calibrating import Calibrating
 from stormwright.service.kept.forecasting import Forecasting
 from stormwright.service.kept.history import History
+from stormwright.service.leading.fenced import Fenced
+from stormwright.service.leading.standing_by import PAUSED, REFUSED
 from stormwright.service.looking import Looking
 from stormwright.service.loop import Loop
 from stormwright.service.memory import Memory
@@ -109,18 +111,19 @@ class Service:
         trials: Trials | None = None,
     ) -> None:
         self.settings = settings
-        state, clock = settings.state_dir, settings.clock
+        state, clock, lead = settings.state_dir, settings.clock, settings.lead
         self.memory = Memory(clock)
         self.tally = Tally(keep_records=settings.keep_records, clock=clock)
         self._failure_hook = FailureHook(settings.on_failure)
         initial = keeping_what_runs(settings.initial, settings.rules)
         self._state = State(state / FILE, clock)
+        lead.begin(self._state)
         plans, ledger = Plans(self._state), Ledger(self._state)
         self.guard = Guard(
             self._state, plans, ledger, settings.mode, settings.most_missing, self._rebalancing, settings.modes
         )
         tell_failures, drained = self._failure_hook.update, self.guard.drains.on
-        self.bridge = Bridge(initial, settings.initial, tell_failures, status_texts, clock, drained)
+        self.bridge = Bridge(initial, settings.initial, tell_failures, status_texts, clock, drained, lead.require)
         self._history = History(settings.history, state, scheduler_name, ledger.judged, clock)
         self._calibrating = Calibrating(state / "costs.json", clock)
         landing = Landing(state / "landing", clock)
@@ -135,8 +138,8 @@ class Service:
         forecasts = getattr(scheduler, "uses_forecast", False)
         forecasting = Forecasting(state / "minutes.arrow", settings.forecast_min, clock) if forecasts else None
         self._view = View(self.bridge, self.stream, self._calibrating, forecasting, drained)
-        self._pauses = Pauses(state / "paused.json")
-        self._refused = Refused(state / "refused.json")
+        self._pauses = Pauses(state / PAUSED, lead.keep(self._state, PAUSED))
+        self._refused = Refused(state / REFUSED, lead.keep(self._state, REFUSED))
         turns = OneAtATime(scheduler)
         # The move that was just made is the first of those that the ledger has.
         self._budget = Budgeting(self._state, settings.budget, lambda: ledger.pauses()[1:], settings.budget_adapts)
@@ -150,8 +153,8 @@ class Service:
         self.desk = Desk(plans, ledger, self.guard, self._view.problem, makers)
         slow = SlowWatch()
         self.watching = Watching(self.guard, self.desk.nodes, self._view.problem, slow, tell, self._state)
-        dealing = self._dealing(plans, ledger)
-        self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, dealing, clock)
+        dealing, going = self._dealing(plans, ledger), lead.going(self.stream.require_running)
+        self._loop = Loop(self._looking, self._acting, going, self._resume, dealing, clock)
         self.intake = Intake(landing, self.tally, history, self._calibrating, slow.count)
         self._http = self._server(trials)
         self._gateway = gateway
@@ -169,10 +172,12 @@ class Service:
             starting.enter_context(self._notifier)
             starting.enter_context(self._http)
             starting.enter_context(self._known)
-            gateway = NimbusGateway(self._gateway) if isinstance(self._gateway, list) else self._gateway
-            self.nimbus = starting.enter_context(gateway)
-            self.nimbus.cluster()  # says at once if Nimbus cannot be reached
-            self._resume()
+            lead, told = self.settings.lead, self._gateway
+            gateway = NimbusGateway(told, lead.not_after_ns) if isinstance(told, list) else told
+            self.nimbus = Fenced(starting.enter_context(gateway), lead.require)
+            if not lead.told():  # where another service was lost its Nimbus may have been, too: the loop tries again
+                self.nimbus.cluster()  # says at once if Nimbus cannot be reached
+                self._resume()
             starting.enter_context(self.stream)
             # Before the stream ends Spark.
             self._history.start(lambda: self.stream.spark)
@@ -199,8 +204,10 @@ class Service:
         """Keep the placement good until `stop` is set; it raises what `Loop.run` raises."""
         self._loop.run(stop, every_s)
 
-    def change(self, settings: ServiceSettings, mode: Mode | None = None) -> None:
-        """Go by the triggers, budget and hook of other settings from the next look on, and by another mode if given.
+    def change(self, settings: ServiceSettings, modes: Mapping[str, Any], notify: Sequence[Target] | None) -> None:
+        """Go by the triggers, budget and hook of other settings from the next look on, and by other parts of the modes.
+
+        `notify` are told of events from now on; None, and it stays with those before.
 
         All else of what it was told stays as it is until the service is started again.
         """
@@ -219,9 +226,11 @@ class Service:
         self._acting.cool_down_s = settings.triggers.cool_down_s
         if settings.on_failure != before.on_failure:
             self._failure_hook.change(settings.on_failure)
-        if mode is not None:
-            modes = self.guard.modes.model_dump(exclude={"version"}) | {"default": mode}
-            self.guard.change(ModesChange(**modes, by="serve", reason="its configuration was read again"))
+        if modes:
+            told = {**self.guard.modes.model_dump(exclude={"version"}), **modes}
+            self.guard.change(ModesChange(**told, by="serve", reason="its configuration was read again"))
+        if notify is not None:
+            self._notifier.change(notify)
 
     def renew(self) -> None:
         """Show the certificate that its files have now; it raises what `HttpServer.renew` raises."""
@@ -249,6 +258,7 @@ class Service:
             hold_why=hold.why if hold else "",
             budget=self._budget.told(),
             anomalies=[each.model_dump() for each in self.watching.told().anomalies],
+            pair=self.settings.lead.told(),
         )
 
     def _server(self, trials: Trials | None) -> HttpServer:
@@ -283,12 +293,6 @@ class Service:
 
     def _hear_alarm(self, alarm: Alarm) -> None:
         self.memory.last_alarm_s = self.settings.clock.monotonic()
-        log.warning(
-            "%s: at or over its %g cores for more than %g s (up to %.2f cores in use)",
-            alarm.supervisor,
-            alarm.capacity_cores,
-            self.settings.stream.alarm_after_s,
-            alarm.peak_cores,
-        )
         text = f"at or over its {alarm.capacity_cores:g} cores, up to {alarm.peak_cores:.2f} in use"
+        log.warning("%s: %s, for more than %g s", alarm.supervisor, text, self.settings.stream.alarm_after_s)
         self._notifier.tell(Event("overload", alarm.supervisor, text))

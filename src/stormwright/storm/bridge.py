@@ -80,6 +80,8 @@ class Bridge:
         Of the cluster.
     shown
         A snapshot → what it is decided by, in which some hosts may take nothing new.
+    leads
+        Number of this service among those that led, None for one that is alone; raises where it does not lead.
     """
 
     def __init__(
@@ -90,8 +92,9 @@ class Bridge:
         tell_why: Callable[[Problem, Assignment, Collection[str]], Mapping[str, str]] | None = None,
         clock: Clock = WALL,
         shown: Callable[[Problem], Problem] = lambda problem: problem,
+        leads: Callable[[], int | None] = lambda: None,
     ) -> None:
-        self._clock, self._shown = clock, shown
+        self._clock, self._shown, self.leads = clock, shown, leads
         self._initial, self._initial_name = TimeLimited(initial, initial_name), initial_name
         self._tell_failures, self._tell_why = tell_failures, tell_why
         self._orders: dict[str, Order] = {}
@@ -265,7 +268,7 @@ class Bridge:
         own = {t.id: slots[around.executors_of(around.topology_index[t.id])] for t in rest}
         left_out = {topology_id for topology_id, of_topology in own.items() if np.any(of_topology == UNPLACED)}
         why: Mapping[str, str] = placed.status
-        reasons = _reasons(placed) if left_out else {}
+        reasons = placed.reasons_of_topologies() if left_out else {}
         if left_out and self._tell_why:
             why = self._tell_why(around, placed, left_out)
         accepted = {}
@@ -285,14 +288,6 @@ class Bridge:
     def _fail(self, topology: Topology, status: str, reasons: tuple[str, ...]) -> None:
         self._status[topology.id] = status
         self._failures[topology.id] = Failure(topology.id, topology.name, self._initial_name, reasons)
-
-
-def _reasons(placed: Assignment) -> dict[str, tuple[str, ...]]:
-    """Topology id → what is said of its executors without a slot, each thing once."""
-    found: dict[str, dict[str, None]] = {}
-    for executor in placed.unplaced:
-        found.setdefault(executor.topology, {}).update(dict.fromkeys(executor.reasons))
-    return {topology: tuple(reasons) for topology, reasons in found.items() if reasons}
 
 
 def _told(faults: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ operator already maintains; the price is one small JVM.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,9 @@ CALL_LIMIT_S = 60.0
 
 #: The same where a call of ours is several of Nimbus for each topology.
 _LONG_LIMIT_S = {"problem": 600.0}
+
+#: Calls that change nothing.
+_READING = ("cluster", "problem", "topology")
 
 
 def gateway_command(storm_home: Path) -> list[str]:
@@ -46,12 +49,19 @@ class NimbusGateway(HelperJvm):
     ----------
     command
         Argument vector that starts ``stormwright.NimbusGateway``; once more when its JVM has ended.
+    not_after_ns
+        Until when what changes anything may reach Nimbus, by `time.monotonic_ns`, which is the JVM's clock as well;
+        None for any time. So a process that is stopped right before a call makes none later.
 
     Raises
     ------
     NimbusError
         From every call: Nimbus refused it (with Storm's reason) or did not answer, or the JVM ended.
     """
+
+    def __init__(self, command: Sequence[str], not_after_ns: Callable[[], int | None] = lambda: None) -> None:
+        super().__init__(command)
+        self._not_after_ns = not_after_ns
 
     def cluster(self) -> dict[str, Any]:
         """Supervisors and topologies as Nimbus sees them."""
@@ -110,8 +120,10 @@ class NimbusGateway(HelperJvm):
 
     def _call(self, call: str, **args: Any) -> Any:
         limit_s = _LONG_LIMIT_S.get(call, CALL_LIMIT_S)
+        not_after_ns = None if call in _READING else self._not_after_ns()
+        request = {"call": call, "args": args} | ({} if not_after_ns is None else {"not_after_ns": not_after_ns})
         try:
-            response = self._ask({"call": call, "args": args}, limit_s)
+            response = self._ask(request, limit_s)
         except NoAnswerError as error:
             raise NimbusError(f"{call}: no answer from Nimbus within {limit_s:g} s") from error
         except JvmEndedError as error:

@@ -8,6 +8,7 @@ import pytest
 
 from stormwright.cli.doctoring import of_service as checks
 from stormwright.cli.doctoring.facts import Service
+from stormwright.cli.doctoring.judged import judged
 from tests.cli.doctoring.test_of_installation import FACTS, STORM
 
 PIPELINE = {"running": True, "error": None, "profile_age_s": 3.2, "ledger": {"read": 10_000, "quarantined": 10}}
@@ -89,3 +90,17 @@ def test_topologies_that_do_not_report_are_named():
         "unknown",
         "t0: not measured; t1: not measured; t2: not measured; and 2 more",
     )
+
+
+def test_of_several_one_leads_and_the_others_say_which():
+    leads = replace(SERVICE, status={"pair": {"leads": "http://a:7070", "epoch": 3}})
+    assert checks.stands_by(SERVICE) is None
+    assert checks.stands_by(leads) is None
+    stands_by = replace(SERVICE, status={"pair": {"leads": "http://a:7070", "stands_by": True}})
+    found = checks.stands_by(stands_by)
+    assert found is not None
+    assert (found.verdict, "http://a:7070 leads" in found.text) == ("ok", True)
+    assert checks.stands_by(replace(SERVICE, status={"pair": {"leads": None, "stands_by": True}})).verdict == "wrong"
+    named = [each.check for each in judged(replace(FACTS, service=stands_by))]
+    assert "leads" in named
+    assert "Nimbus asks the service" not in named

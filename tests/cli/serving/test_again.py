@@ -23,8 +23,9 @@ class Quiet:
         self.heard = threading.Event()
         self.renewed = 0
 
-    def change(self, settings, mode):
-        self.told.append((settings, mode))
+    def change(self, settings, modes, notify):
+        self.told.append((settings, modes))
+        self.notify = notify
         self.heard.set()
 
     def renew(self):
@@ -53,7 +54,7 @@ def test_triggers_budget_hook_and_mode_change(running, caplog):
         again.once()
     [(settings, mode)] = service.told
     assert (settings.triggers.period_s, settings.triggers.min_gain_percent) == (5, 15)
-    assert (settings.budget.max_executors, mode) == (7, "auto")
+    assert (settings.budget.max_executors, mode, service.notify) == (7, {"default": "auto"}, None)
     assert settings.on_failure is not None
     assert caplog.messages == ["read again: max-executors 7; mode auto; on-failure true; period 5.0"]
     again.once()
@@ -62,11 +63,32 @@ def test_triggers_budget_hook_and_mode_change(running, caplog):
 
 
 def test_where_events_go_is_never_told(running, caplog):
-    _, again, write = running
-    write('notify = ["all=slack:https://hooks.example/very-secret"]\n')
+    service, again, write = running
+    write('period = 60\nnotify = ["all=slack:https://hooks.example/very-secret"]\n')
     with caplog.at_level(logging.DEBUG):
         again.once()
-    assert caplog.messages == ["read again: nothing changes", "notify changes only when the service is started again"]
+    assert caplog.messages == ["read again: notify"]
+    (target,) = service.notify
+    assert "very-secret" not in target.shown
+    write("period = 60\n")
+    again.once()
+    assert service.notify == (), "nobody is told any more"
+
+
+def test_windows_and_what_is_done_about_anomalies_change(running, caplog):
+    service, again, write = running
+    write('moves-only = ["01:00-05:00"]\ntime-zone = "Europe/Berlin"\non = ["slow-node=fix"]\n')
+    with caplog.at_level(logging.INFO):
+        again.once()
+    [(_, modes)] = service.told
+    assert modes == {
+        "windows": ("01:00-05:00",),
+        "time_zone": "Europe/Berlin",
+        "responses": {"slow-node": "fix"},
+    }
+    write("")
+    again.once()
+    assert service.told[1][1] == {}, "what is said no more stays as it is"
 
 
 def test_what_cannot_change_is_said_each_time_until_it_is_as_it_was(running, caplog):
@@ -114,7 +136,7 @@ class Quiet:
     def __init__(self, *_): pass
     def __enter__(self): return self
     def __exit__(self, *_): pass
-    def change(self, settings, mode): print("period", settings.triggers.period_s, flush=True)
+    def change(self, settings, modes, notify): print("period", settings.triggers.period_s, flush=True)
     def renew(self): pass
     def run(self, stop): stop.wait()
 

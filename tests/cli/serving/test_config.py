@@ -63,6 +63,9 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
     keep-history-days = 7
     log-format = "json"
     tokens = "/etc/stormwright/tokens.json"
+    pair = "zk1:2181,zk2:2181/us"
+    pair-secret = "/etc/stormwright/pair"
+    known-as = "https://one.example:7070"
     without-authentication = false
     tls-cert = "/etc/stormwright/tls.crt"
     tls-key = "/etc/stormwright/tls.key"

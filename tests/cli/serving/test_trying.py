@@ -9,8 +9,29 @@ import pytest
 
 from stormwright.alone import alone
 from stormwright.cli.serve import LOCK
-from stormwright.errors import NimbusError
+from stormwright.errors import ClusterError, NimbusError
+from stormwright.service.leading.agreed import Leader
 from stormwright.storm.jvm import STORMWRIGHT_JAR
+
+
+class Agreed:
+    """A place where services agree and one leads, or that does not answer."""
+
+    why_not = ""
+
+    def __init__(self, hosts, secret):
+        pass
+
+    def __enter__(self):
+        if self.why_not:
+            raise ClusterError(self.why_not)
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def leader(self):
+        return Leader("http://10.0.0.6:7070", 0, 3)
 
 
 class Nimbus:
@@ -96,3 +117,13 @@ def test_a_state_that_cannot_be_is_told(check, tmp_path):
     (tmp_path / "file").touch()
     code, lines = check("--state", tmp_path / "file" / "state")
     assert (code, lines[-1].split(", as")[0]) == (2, f"wrong   state: {tmp_path}/file/state: cannot be made")
+
+
+def test_where_services_agree_is_tried_and_who_leads_is_told(check, monkeypatch):
+    monkeypatch.setattr("stormwright.service.leading.zookeeper.ZooKeeper", Agreed)
+    told = ("--pair", "zk1:2181", "--without-authentication")
+    code, lines = check(*told)
+    assert (code, lines[-1]) == (0, "ok      pair: zk1:2181/stormwright answers, and http://10.0.0.6:7070 leads")
+    monkeypatch.setattr(Agreed, "why_not", "ZooKeeper does not do it")
+    code, lines = check(*told)
+    assert (code, lines[-1]) == (2, "wrong   pair: ZooKeeper does not do it")

@@ -13,6 +13,7 @@ import pytest
 from stormwright.service.access.sessions import COOKIE, LASTS_S, Sessions
 from stormwright.service.access.tokens import FILE, Tokens
 from tests.service.access.guarded import Answer, Guarded, guarded
+from tests.service.operating.nimbus import random_cluster
 
 HTML = {"accept": "text/html"}
 
@@ -142,3 +143,24 @@ def test_without_authentication_only_this_machine_is_served_under_its_own_name(t
         assert service.ask("POST", "/v1/perflog", body=b"x\n", origin="http://evil.example")[0] == 403
         assert service.ask("POST", "/v1/schedule", body=b"{}", sec_fetch_site="cross-site")[0] == 403
         assert service.ask("GET", "/login")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("role", "node", "plans", "applies"), [("viewer", 0, 0, 0), ("approver", 0, 0, 1), ("operator", 1, 1, 1)]
+)
+def test_pages_have_the_forms_that_a_visitor_may_send(
+    service: Guarded, role: str, node: int, plans: int, applies: int
+) -> None:
+    plan = service.nimbus.propose(random_cluster(1)[1])
+    cookie = logged_in(service, role)
+
+    def page(path: str) -> bytes:
+        status, _, body = service.ask("GET", path, cookie=cookie, **HTML)
+        assert status == 200
+        return body
+
+    of_node = page(f"/cluster/nodes/{random_cluster(1)[0].supervisors[0].id}")
+    assert of_node.count(b'/drain"') == node
+    assert (b"An operator may do it" in of_node) == (not node)
+    assert page("/plans").count(b'action="/plans"') == plans
+    assert page(f"/plans/{plan}").count(b'/apply"') == applies

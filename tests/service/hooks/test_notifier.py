@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -185,3 +186,19 @@ def test_what_is_wrong_is_told_all_at_once_and_without_addresses(tmp_path: Path)
     assert SECRET not in str(told.value)
     assert len(told.value.faults) == len(wrong)
     assert "number 2: there is no event slow: there is all, slow-node" in str(told.value)
+
+
+def test_others_are_told_from_now_on_and_what_waits_is_told_yet() -> None:
+    before, after = Place(500, 200), Place(200)
+    try:
+        with Notifier(places([f"all=json:{before.url}"])) as telling:
+            telling.tell(EVENT)
+            telling.change(places([f"all=json:{after.url}"]))
+            telling.tell(replace(EVENT, subject="n1"))
+            after.wait(1)
+            before.wait(2)
+        assert {body["subject"] for _, body in before.got} == {"n0"}
+        assert [body["subject"] for _, body in after.got] == ["n1"]
+    finally:
+        before.end()
+        after.end()

@@ -112,8 +112,7 @@ class Nimbus:
     def begin(self) -> None:
         """A service starts."""
         self._dead = False
-        self.pauses = Pauses(self._directory / "paused.json")
-        self.state = MortalState(self._directory / FILE, self)
+        self._open()
         self.plans, self.ledger = Plans(self.state), Ledger(self.state)
         self.guard = Guard(self.state, self.plans, self.ledger, rebalancing=lambda: self.rebalanced)
         history = SimpleNamespace(move=self._note, decision_ms=0)
@@ -122,6 +121,11 @@ class Nimbus:
         self.desk = Desk(self.plans, self.ledger, self.guard, self.now, makers)
         self._asked = True
         self.applying = Applying(self.plans, self.ledger, self, acting.act)
+
+    def _open(self) -> None:
+        """What a service keeps."""
+        self.pauses = Pauses(self._directory / "paused.json")
+        self.state = MortalState(self._directory / FILE, self)
 
     def end(self) -> None:
         self.desk.close()

@@ -40,6 +40,9 @@ def _of_service(facts: Facts, service: Service) -> Iterator[Finding]:
     yield of_service.reached(service)
     if service.why_not is None:
         yield of_service.same_version(facts, service)
+        if standing := of_service.stands_by(service):
+            yield standing
+            return
         yield of_service.nimbus_asks(service)
         yield of_service.clock_skew(service)
         yield from of_service.record_gaps(service)

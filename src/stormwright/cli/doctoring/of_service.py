@@ -29,6 +29,17 @@ def reached(service: Service) -> Finding:
     return Finding(name, "wrong", f"{service.address}: {service.why_not}", fix)
 
 
+def stands_by(service: Service) -> Finding | None:
+    """Another service leads, which is to be asked for all else; None for one that leads or is alone."""
+    pair = service.status.get("pair") or {}
+    if not pair.get("stands_by"):
+        return None
+    if leads := pair.get("leads"):
+        return Finding("leads", "ok", f"this one stands by, and {leads} leads: ask that one with --service, too")
+    fix = "wait some seconds, and see its log"
+    return Finding("leads", "wrong", "this one stands by, and nobody leads", fix)
+
+
 def nimbus_reached(found: Installation) -> Finding:
     """A Nimbus takes connections from here."""
     name, listed = "Nimbus reached", ", ".join(found.nimbus)

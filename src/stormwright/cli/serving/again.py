@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -13,16 +13,22 @@ from stormwright.cli.serving.prepared import TRIGGERS, Prepared, prepared
 from stormwright.errors import StormwrightError
 
 if TYPE_CHECKING:
-    from stormwright.client.shapes import Mode
+    from stormwright.service.hooks.notifier import Target
     from stormwright.service.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
 
 #: Parameters of the verb that a service takes over while it runs.
 CHANGEABLE = frozenset(
-    {*TRIGGERS, "least_measured_s", "max_topologies", "max_executors", "most_missing_percent", "on_failure", "mode"}
+    {
+        *TRIGGERS,
+        *("least_measured_s", "max_topologies", "max_executors", "most_missing_percent", "on_failure", "notify"),
+        *("mode", "responses", "windows", "time_zone"),
+    }
 )
 
+#: Those of them that are parts of `stormwright.client.shapes.Modes`, by what these are called there.
+MODES = {"mode": "default", "responses": "responses", "windows": "windows", "time_zone": "time_zone"}
 
 #: Those of which it is not told what they say.
 SECRET = frozenset({"notify"})
@@ -31,8 +37,11 @@ SECRET = frozenset({"notify"})
 class Changing(Protocol):
     """A service, as far as it can be told other things while it runs."""
 
-    def change(self, settings: ServiceSettings, mode: Mode | None) -> None:
-        """Go by other triggers, another budget and hook from the next look on, and by another mode if one is told."""
+    def change(self, settings: ServiceSettings, modes: Mapping[str, Any], notify: Sequence[Target] | None) -> None:
+        """Go by other triggers, another budget and hook from the next look on, and by other parts of the modes.
+
+        `notify` are those who are told of events from now on; None where they stay.
+        """
 
     def renew(self) -> None:
         """Show the certificate that its files have now."""
@@ -74,8 +83,9 @@ class Again:
         differing = {name for name, value in told.items() if value != self._told.get(name)}
         changed, waiting = differing & CHANGEABLE, differing - CHANGEABLE
         if changed:
-            mode = made.settings.mode if "mode" in changed else None
-            self._service.change(made.settings, mode)
+            # What is said no more stays as it is, as at a start.
+            modes = {part: told[name] for name, part in MODES.items() if name in changed and told[name]}
+            self._service.change(made.settings, modes, made.settings.notify if "notify" in changed else None)
         self._service.renew()
         for name in changed:
             self._told[name] = told[name]

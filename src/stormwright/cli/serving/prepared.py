@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stormwright.cli.deciding import Deciding, decided_by
 from stormwright.cli.serving.access import access_of
 from stormwright.cli.serving.configured import said_by
+from stormwright.cli.serving.pair import Pair, pair_of
 from stormwright.cli.triggers import by_goal, told_triggers
 from stormwright.errors import Fault, InputError, collected
 
@@ -36,6 +37,8 @@ class Prepared:
         Argument vector that starts the Nimbus gateway.
     deciders
         Goal of a plan → who decides about it.
+    pair
+        Where it agrees with other services; None where it is alone.
     """
 
     settings: ServiceSettings
@@ -43,6 +46,7 @@ class Prepared:
     name: str
     gateway: list[str]
     deciders: Callable[[str], Scheduler]
+    pair: Pair | None = None
 
 
 def prepared(told: Mapping[str, Any]) -> Prepared:
@@ -62,7 +66,7 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
 
     name, assignments, anew = told["scheduler_name"], told["assignments"], told["anew"]
     faults: list[Fault] = []
-    access = access_of(told, faults)
+    access, pair = access_of(told, faults), pair_of(told, faults)
     (scheduler, objective, adapts), hook, gateway = _checked(
         (name, assignments, told["objective"], anew),
         told["initial"],
@@ -94,7 +98,7 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
         forecast_min=told["forecast_min"],
         stream=StreamSettings(keep_raw_s=round(told["keep_raw_h"] * 3600), alarm_after_s=told["alarm_after_s"]),
     )
-    return Prepared(settings, scheduler, name, gateway, by_goal(name, assignments, anew))
+    return Prepared(settings, scheduler, name, gateway, by_goal(name, assignments, anew), pair)
 
 
 def _modes(told: Mapping[str, Any]) -> dict[str, Any]:

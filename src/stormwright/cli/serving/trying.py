@@ -11,6 +11,7 @@ from typing import Any
 
 from stormwright.alone import alone
 from stormwright.cli.lines import say
+from stormwright.cli.serving.pair import found, pair_of
 from stormwright.cli.serving.prepared import prepared
 from stormwright.errors import Fault, InputError, StormwrightError
 
@@ -37,6 +38,7 @@ def tried(told: Mapping[str, Any], lock: str) -> int:
         ("Nimbus", lambda: _nimbus(told["storm_home"])),
         ("address", lambda: _address(told["host"], told["port"])),
         ("state", lambda: _state(told["state_dir"], lock)),
+        *((("pair", lambda: _pair(told)),) if told["pair"] else ()),
     )
     return WRONG if sum(_is_wrong(name, attempt) for name, attempt in tries) else 0
 
@@ -80,6 +82,14 @@ def _nimbus(storm_home: Path) -> str:
         seen = nimbus.cluster()
     counts = (f"{len(seen.get(each) or ())} {each}" for each in ("supervisors", "topologies"))
     return f"answers, with {' and '.join(counts)}"
+
+
+def _pair(told: Mapping[str, Any]) -> str:
+    faults: list[Fault] = []
+    pair = pair_of(told, faults)
+    if pair is None or faults:
+        raise InputError("serve", faults)
+    return found(pair)
 
 
 def _address(host: str, port: int) -> str:

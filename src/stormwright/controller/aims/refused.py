@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -63,10 +63,12 @@ class Refused:
     ----------
     path
         File that holds them; its directory exists.
+    share
+        Is told what the file is to hold before it does.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, share: Callable[[str], None] = lambda _: None) -> None:
+        self._path, self._share = path, share
         lost = "placements that were taken back may be tried again"
         self._of: dict[str, list[Refusal]] = unless_damaged(path, lambda: _read(path), dict, lost)
 
@@ -136,7 +138,9 @@ class Refused:
 
     def _write(self) -> None:
         kept = {topology: [asdict(each) for each in refusals] for topology, refusals in self._of.items()}
-        write_whole(self._path, json.dumps(kept).encode())
+        told = json.dumps(kept)
+        self._share(told)
+        write_whole(self._path, told.encode())
 
 
 def crowds(problem: Problem, topology: int, slots: IntArray) -> tuple[Crowd, ...]:

@@ -60,16 +60,28 @@ class Notifier:
 
     def __init__(self, targets: Sequence[Target]) -> None:
         self._lines = [_Line(target) for target in targets]
+        self._leaving: list[_Line] = []
 
     def __enter__(self) -> Self:
         for line in self._lines:
             line.start()
         return self
 
+    def change(self, targets: Sequence[Target]) -> None:
+        """Tell others from now on; what waits for those before is told them yet."""
+        lines = [_Line(target) for target in targets]
+        for line in lines:
+            line.start()
+        before, self._lines = self._lines, lines
+        for line in before:
+            line.leave()
+        self._leaving = [line for line in (*self._leaving, *before) if line.runs()]
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        for line in self._lines:
+        lines = [*self._lines, *self._leaving]
+        for line in lines:
             line.end()
-        for line in self._lines:
+        for line in lines:
             line.join()
 
     def tell(self, event: Event) -> None:
@@ -82,13 +94,21 @@ class _Line:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._waiting: deque[Event] = deque()
-        self._ending = False
+        self._ending, self._leaving = False, False
         self._changed = threading.Condition()
         # A daemon: a place that never answers does not keep the service from ending.
         self._thread = threading.Thread(target=self._run, name="stormwright-notify", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def runs(self) -> bool:
+        return self._thread.is_alive()
+
+    def leave(self) -> None:
+        with self._changed:
+            self._leaving = True
+            self._changed.notify()
 
     def end(self) -> None:
         with self._changed:
@@ -139,5 +159,5 @@ class _Line:
 
     def _next(self) -> Event | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._ending)
+            self._changed.wait_for(lambda: self._waiting or self._ending or self._leaving)
             return self._waiting.popleft() if self._waiting and not self._ending else None

@@ -44,14 +44,18 @@ def api_routes(desk: Desk) -> list[Route]:
     desk
         Answers.
     """
-    bodies = Bodies(MAX_BODY_BYTES, 16 * MAX_BODY_BYTES)
     described = orjson.dumps(openapi(EVERY_ENDPOINT))
 
     async def describe(_: Request) -> Response:
         return Response(described, media_type=_JSON)
 
-    routes = [Route(each.path, _answering(desk, each, bodies), methods=[each.method]) for each in EVERY_ENDPOINT]
-    return [*routes, Route("/v1/openapi.json", describe, methods=["GET"])]
+    return [*routes_of(desk, EVERY_ENDPOINT), Route("/v1/openapi.json", describe, methods=["GET"])]
+
+
+def routes_of(desk: Desk, endpoints: Sequence[Endpoint]) -> list[Route]:
+    """Some endpoints as routes, which a desk answers."""
+    bodies = Bodies(MAX_BODY_BYTES, 16 * MAX_BODY_BYTES)
+    return [Route(each.path, _answering(desk, each, bodies), methods=[each.method]) for each in endpoints]
 
 
 def _answering(desk: Desk, endpoint: Endpoint, bodies: Bodies) -> Callable[[Request], Awaitable[Response]]:

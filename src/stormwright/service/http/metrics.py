@@ -17,14 +17,20 @@ from stormwright.service.status import ServiceStatus
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
+#: Of the metric that tells of several services which one leads.
+LEADS = "1 where this service leads, 0 where it stands by; none where it is alone."
+
+
 def metrics_text(status: ServiceStatus, more: Iterable[Metric] = ()) -> bytes:
     """A status, and what there is more, in Prometheus' text format; what is not known yet is left out."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Once([*_of_controller(status), *_of_history(status), *_of_pipeline(status.pipeline), *more]))
+    registry.register(Once([*_of_controller(status), *_of_history(status), *_of_pipeline(status.pipeline), *more]))
     return generate_latest(registry)
 
 
-class _Once(Collector):
+class Once(Collector):
+    """Metrics that are told as they are."""
+
     def __init__(self, metrics: list[Metric]) -> None:
         self._metrics = metrics
 
@@ -40,6 +46,8 @@ def _of_controller(status: ServiceStatus) -> Iterator[Metric]:
     yield counter("moves", "Moves of topologies; those to a spare slot on the way are a part.", ("result",), moves)
     yield counter("moves_taken_back", "Moves after which a topology did worse.", (), {(): counts.taken_back})
     yield gauge("topologies_waiting", "Topologies of which too little was measured.", (), {(): len(status.waits)})
+    if status.pair:
+        yield gauge("leads", LEADS, (), {(): 1.0})
     held = {(status.hold,): 1.0} if status.hold else {}
     yield gauge("held", "1 while nothing is moved, by the reason.", ("why",), held)
     drifted = {(drift.topology,): drift.change for drift in status.drift}

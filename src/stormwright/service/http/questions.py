@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from stormwright.collection import collection_paused
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, NotLeadingError
 from stormwright.formats import placement_to_dict
 from stormwright.formats.wire.snapshot_reader import SOURCE, SnapshotReader
 from stormwright.model import Problem
@@ -60,12 +60,16 @@ class Questions:
                 snapshot = self._reader.read(body)
                 _require_size(snapshot.problem)
                 left_s = _limit_s(snapshot.problem.conf) - (time.monotonic() - asked_s)
+                self._bridge.leads()
                 answer = self._bridge.answer(snapshot.problem, snapshot.unfit, max(left_s, _LEAST_S))
+                epoch = self._bridge.leads()  # still, after all that time
         except InputError as error:  # also what only the scheduler can judge
             return 400, _error(str(error))
+        except NotLeadingError as error:
+            return 503, _error(str(error))
         finally:
             self._busy = False
-        return 200, _told(answer)
+        return 200, _told(answer, epoch)
 
 
 def _limit_s(conf: Mapping[str, Any]) -> float:
@@ -82,14 +86,14 @@ def _require_size(problem: Problem) -> None:
         raise InputError(SOURCE, [fault])
 
 
-def _told(answer: Answer) -> bytes:
-    return orjson.dumps(
-        {
-            "schema": "stormwright-assignment/1",
-            "assignments": {name: placement_to_dict(placement) for name, placement in answer.assignments.items()},
-            "status": dict(answer.status),
-        }
-    )
+def _told(answer: Answer, epoch: int | None) -> bytes:
+    """The answer, of one of several services with its number: Nimbus follows none with a lower one than it has seen."""
+    told = {
+        "schema": "stormwright-assignment/1",
+        "assignments": {name: placement_to_dict(placement) for name, placement in answer.assignments.items()},
+        "status": dict(answer.status),
+    }
+    return orjson.dumps(told if epoch is None else told | {"epoch": epoch})
 
 
 def _error(text: str) -> bytes:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
 
 import orjson
 
@@ -19,16 +18,15 @@ from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.plans.draft import Draft, Wish, drafted, measured_rates, restored
 from stormwright.controller.plans.overloaded import FewestMoves
 from stormwright.controller.plans.relied import changes
-from stormwright.controller.plans.told import planned_step
 from stormwright.controller.policy import Decision, planned_slots
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.model import Problem, Scheduler
 from stormwright.service.guarding.nodes import NodeDesk
 from stormwright.service.operating.guard import Guard
-from stormwright.service.operating.ledger import Ledger, judged_shapes
+from stormwright.service.operating.ledger import Ledger
 from stormwright.service.operating.making import Making
-from stormwright.service.operating.plan_line import plan_line
 from stormwright.service.operating.plans import BEGINS, HALTED, OPEN, PlanRow, Plans
+from stormwright.service.operating.reading import Reading
 from stormwright.service.operating.why import explained
 
 log = logging.getLogger(__name__)
@@ -56,7 +54,7 @@ class Makers:
     keeping: Scheduler
 
 
-class Desk:
+class Desk(Reading):
     """Answers what people ask; safe to use from several threads. Plans are made one at a time, in a thread of its own.
 
     Parameters
@@ -72,7 +70,8 @@ class Desk:
     def __init__(
         self, plans: Plans, ledger: Ledger, guard: Guard, problem: Callable[[], Problem | None], makers: Makers
     ) -> None:
-        self._plans, self._ledger, self._guard, self._makers = plans, ledger, guard, makers
+        super().__init__(plans, ledger, lambda: guard.modes)
+        self._guard, self._makers = guard, makers
         self._making = Making(plans, ledger, problem)
         self._starting = threading.Lock()
         self.nodes = NodeDesk(guard.drains, ledger, self._making.now, self.empty)
@@ -142,22 +141,6 @@ class Desk:
         """Why executors are where they are; it raises what `explained` raises, or that nothing is known yet."""
         return explained(self._making.now(), topology, executor)
 
-    def plans(self, states: Collection[str] = (), most: int = 100) -> shapes.Plans:
-        """Plans, the newest first."""
-        return shapes.Plans(
-            plans=tuple(shapes.PlanLine(**plan_line(row, self._plans)) for row in self._plans.rows(states, most))
-        )
-
-    def plan(self, plan: str, most_steps: int = -1) -> shapes.Plan:
-        """One plan, with the first of its steps or all; it raises what `Plans.row` raises."""
-        row = self._plans.row(plan)
-        judged = self._ledger.came_of(row.decision) if row.decision is not None else {}
-        document = orjson.loads(row.document)
-        rows = self._plans.steps(plan, most_steps)
-        steps = [planned_step(each.told, each.number, each.stage, cast(shapes.StepState, each.state)) for each in rows]
-        came = [each for topology, some in judged.items() for each in judged_shapes(topology, some)]
-        return shapes.Plan(**document | plan_line(row, self._plans) | {"made": tuple(steps), "judged": tuple(came)})
-
     def apply(self, plan: str, told: shapes.Told) -> shapes.Plan:
         """Begin to apply a plan.
 
@@ -207,15 +190,7 @@ class Desk:
             raise ConflictError(f"plan {plan} is {row.state}: it cannot be discarded")
         return self.plan(plan)
 
-    # History and modes ------------------------------------------------------------------------------------------------
-
-    def history(self, most: int = 50, before_n: int | None = None) -> shapes.History:
-        """What was done, the newest first."""
-        return self._ledger.entries(most, before_n)
-
-    def modes(self) -> shapes.Modes:
-        """What the service may do by itself."""
-        return self._guard.modes
+    # Modes ------------------------------------------------------------------------------------------------------------
 
     def change_modes(self, wanted: shapes.ModesChange) -> shapes.Modes:
         """Let other modes hold; to freeze stops a plan under way. It raises what `Guard.change` raises."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from stormwright.clock import WALL, Clock
 from stormwright.errors import StormwrightError
@@ -60,6 +60,43 @@ FILE = "operations.db"
 #: Seconds that somebody who reads the file beside the service may hold it.
 _BUSY_S = 10.0
 
+#: Bytes of a database's content that say in which mode it is written and read (https://sqlite.org/fileformat2.html).
+_MODES = slice(18, 20)
+
+
+#: A statement that changes something, with its values.
+Statement = tuple[str, Sequence[Any]]
+
+
+class Shared(Protocol):
+    """Other services that keep the same."""
+
+    def share(self, to: sqlite3.Connection, statements: Sequence[Statement]) -> None:
+        """Let the others have a transaction, right before it is kept here; nothing of it is kept where this raises."""
+
+    def give_up(self, why: str) -> None:
+        """What the others have cannot be kept here."""
+
+
+class Transaction:
+    """Executes statements, and knows which of them have changed something.
+
+    Parameters
+    ----------
+    connection
+        In a transaction.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection, self.statements = connection, list[Statement]()
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """As `sqlite3.Connection.execute`."""
+        done = self._connection.execute(statement, values)
+        if done.rowcount:  # what has changed nothing here changes nothing elsewhere
+            self.statements.append((statement, values))
+        return done
+
 
 class State:
     """The database; safe to use from several threads, one transaction at a time.
@@ -83,6 +120,8 @@ class State:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._connection = sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False, isolation_level=None)
         self._connection.row_factory = sqlite3.Row
+        self._transaction: Transaction | None = None
+        self._shared: Shared | None = None
         try:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
@@ -102,20 +141,64 @@ class State:
         with self._lock:
             self._connection.close()
 
+    def share_with(self, others: Shared) -> None:
+        """Keep nothing from now on that others do not keep as well."""
+        self._shared = others
+
     @contextmanager
-    def change(self) -> Iterator[sqlite3.Connection]:
+    def change(self) -> Iterator[Transaction]:
         """A transaction: all of it is kept, or nothing where the block raises; within another it is a part of that."""
         with self._lock:
-            if self._connection.in_transaction:
-                yield self._connection
+            if self._transaction is not None:
+                yield self._transaction
                 return
             self._connection.execute("BEGIN IMMEDIATE")
+            transaction = self._transaction = Transaction(self._connection)
             try:
-                yield self._connection
+                yield transaction
+                if self._shared and transaction.statements:
+                    self._shared.share(self._connection, transaction.statements)
             except BaseException:
                 self._connection.execute("ROLLBACK")
                 raise
-            self._connection.execute("COMMIT")
+            finally:
+                self._transaction = None
+            try:
+                self._connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                if self._shared and transaction.statements:
+                    self._shared.give_up(f"{self._path} cannot be written to: {error}")
+                raise
+
+    def held(self) -> AbstractContextManager[object]:
+        """Nobody else changes anything in the `with` block."""
+        return self._lock
+
+    def copy(self, statements: Iterable[Statement] = ()) -> bytes:
+        """All of it, as the content of a database; with so many changes."""
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as copy:
+            with self._lock:
+                self._connection.backup(copy)
+            for statement, values in statements:
+                copy.execute(statement, values)
+            copy.execute("VACUUM")
+            content = bytearray(copy.serialize())
+        content[_MODES] = b"\x01\x01"  # a database in memory has no write-ahead mode
+        return bytes(content)
+
+    def become(self, content: bytes) -> None:
+        """All of what another one was when it was copied, in place of what is here.
+
+        Raises
+        ------
+        StormwrightError
+            It is of a later version of stormwright.
+        """
+        with closing(sqlite3.connect(":memory:")) as other, self._lock:
+            other.deserialize(content)
+            self._require_known(other.execute("PRAGMA user_version").fetchone()[0], "what the services have agreed on")
+            other.backup(self._connection)
+            self._migrate()
 
     def read(self, statement: str, *values: Any) -> list[sqlite3.Row]:
         """All rows of an answer."""
@@ -132,14 +215,17 @@ class State:
         with self.change() as to:
             to.execute("INSERT OR REPLACE INTO guards VALUES (?, ?)", (name, document))
 
-    def _migrate(self) -> None:
+    def _require_known(self, version: int, what: str) -> None:
         known = len(MIGRATIONS)
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         if version > known:
             raise StormwrightError(
-                f"{self._path} was written by a later version of stormwright (its version is {version}, {known} is the "
+                f"{what} was written by a later version of stormwright (its version is {version}, {known} is the "
                 "latest that is known here): go on with that one"
             )
+
+    def _migrate(self) -> None:
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        self._require_known(version, str(self._path))
         for number, statements in enumerate(MIGRATIONS[version:], version + 1):
             with self.change() as connection:
                 for statement in statements:

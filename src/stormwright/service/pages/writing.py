@@ -14,7 +14,7 @@ from urllib.parse import quote
 from stormwright import __version__
 from stormwright.errors import MissingDependencyError
 from stormwright.model.texts import amount, counted, in_utc
-from stormwright.service.access.roles import Visitor
+from stormwright.service.access.roles import Visitor, allowed
 from stormwright.service.pages.drawn.meter import meter
 from stormwright.service.pages.seen.known import Known
 from stormwright.service.pages.views.page import Page
@@ -82,7 +82,13 @@ def written_outside(page: Page) -> str:
 def _rendered(page: Page, facts: Mapping[str, object], navigation: Mapping[str, str], visitor: Visitor | None) -> str:
     template = _environment().get_template(f"{page.template}.html.j2")
     told = {"page": page, "facts": facts, "navigation": navigation, "visitor": visitor, "version": __version__}
-    return template.render(**told, **page.shows)
+    return template.render(may=lambda path: may(visitor, path), **told, **page.shows)
+
+
+def may(visitor: Visitor | None, path: str) -> bool:
+    """Whether a form of a page that is sent to a path is taken from a visitor; who is asked nothing may send any."""
+    roles = allowed("POST", path)
+    return visitor is None or roles is None or visitor.role in roles
 
 
 @cache

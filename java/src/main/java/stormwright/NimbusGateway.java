@@ -55,7 +55,8 @@ public final class NimbusGateway extends RequestLoop {
     Map<String, Object> answer(Map<?, ?> request) throws Exception {
         Map<?, ?> args = request.get("args") instanceof Map<?, ?> given ? given : Map.of();
         String call = String.valueOf(request.get("call"));
-        Object result = call.equals("ping") ? "pong" : nimbus.call(call, args);
+        long notAfterNs = request.get("not_after_ns") instanceof Number number ? number.longValue() : Long.MAX_VALUE;
+        Object result = call.equals("ping") ? "pong" : nimbus.call(call, args, notAfterNs);
         return Collections.singletonMap("result", result);
     }
 

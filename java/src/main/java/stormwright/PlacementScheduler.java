@@ -1,9 +1,9 @@
 package stormwright;
 
-import java.net.URI;
 import java.net.UnknownHostException;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.storm.metric.StormMetricsRegistry;
@@ -15,12 +15,13 @@ import org.apache.storm.utils.ObjectReader;
 import org.apache.storm.utils.Utils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import stormwright.access.Addresses;
 import stormwright.access.Credentials;
 import stormwright.bridge.Answer;
 import stormwright.bridge.CircuitBreaker;
 import stormwright.bridge.Placement;
-import stormwright.bridge.ServiceClient;
 import stormwright.bridge.ServiceException;
+import stormwright.bridge.Services;
 import stormwright.bridge.Snapshot;
 import stormwright.fallback.Fallback;
 
@@ -30,8 +31,9 @@ import stormwright.fallback.Fallback;
  * <p>An exception that leaves a scheduler ends Nimbus, and while one runs Nimbus does nothing else. So whatever
  * happens is caught, and the service has until its deadline. Without a usable answer we touch nothing that runs;
  * what has no slots is left to the {@link Fallback}, as is what the service leaves out. Each topology's status says so.
+ * Of several services the one that leads answers; an answer of one that led before is refused.
  *
- * <p>storm.yaml: {@code stormwright.service.url} (http://127.0.0.1:7070), {@code stormwright.service.deadline.ms}
+ * <p>storm.yaml: {@code stormwright.service.url} (http://127.0.0.1:7070; one address or several), {@code stormwright.service.deadline.ms}
  * (1500) and {@code stormwright.fallback} (even), and those of {@link Credentials}.
  */
 public final class PlacementScheduler implements IScheduler {
@@ -42,10 +44,12 @@ public final class PlacementScheduler implements IScheduler {
     private static final int DEFAULT_DEADLINE_MS = 1500;
     private static final String OUTAGE = "stormwright service at ";
 
-    private final CircuitBreaker breaker = new CircuitBreaker(System::nanoTime);
+    private CircuitBreaker breaker = new CircuitBreaker(System::nanoTime, CircuitBreaker.REST_NS);
     private Map<String, Object> conf = Map.of();
     private String url = DEFAULT_URL;
-    private ServiceClient service;
+    private Services services;
+    /** The highest of a service that has answered. */
+    private long epoch;
     private Fallback fallback = Fallback.even();
     private String nimbusHost;
     /** Why the service has no answer for us, as it was last time it was asked. */
@@ -55,10 +59,15 @@ public final class PlacementScheduler implements IScheduler {
     public void prepare(Map<String, Object> conf, StormMetricsRegistry metrics) {
         try {
             this.conf = conf;
-            url = ObjectReader.getString(conf.get(SERVICE_URL), DEFAULT_URL).replaceAll("/+$", "");
+            List<String> told = Addresses.of(conf.get(SERVICE_URL));
+            List<String> addresses = told.isEmpty() ? List.of(DEFAULT_URL) : told;
+            url = String.join(", ", addresses);
             int deadlineMs = ObjectReader.getInt(conf.get(DEADLINE_MS), DEFAULT_DEADLINE_MS);
             nimbusHost = hostname();
-            service = new ServiceClient(URI.create(url + "/v1/schedule"), deadlineMs, Credentials.of(conf));
+            services = new Services(addresses, deadlineMs, Credentials.of(conf));
+            if (addresses.size() > 1) {
+                breaker = new CircuitBreaker(System::nanoTime, CircuitBreaker.SHORT_REST_NS);
+            }
             LOG.info("placements come from {} within {} ms", url, deadlineMs);
         } catch (Throwable e) {
             lastFailure = "not usable as configured: " + e.getMessage();
@@ -118,11 +127,11 @@ public final class PlacementScheduler implements IScheduler {
     }
 
     private Answer ask(Cluster cluster) throws ServiceException {
-        if (service == null || !breaker.allows()) {
+        if (services == null || !breaker.allows()) {
             throw new ServiceException(lastFailure);
         }
         try {
-            Answer answer = Answer.read(service.post(Snapshot.of(cluster, conf, nimbusHost)), cluster);
+            Answer answer = services.ask(Snapshot.of(cluster, conf, nimbusHost), body -> read(body, cluster));
             breaker.succeeded();
             return answer;
         } catch (Throwable e) {
@@ -133,8 +142,17 @@ public final class PlacementScheduler implements IScheduler {
         }
     }
 
+    private Answer read(String body, Cluster cluster) throws ServiceException {
+        Answer answer = Answer.read(body, cluster);
+        if (answer.epoch() != 0 && answer.epoch() < epoch) {
+            throw new ServiceException("it led before another one did, and does not know it");
+        }
+        epoch = Math.max(epoch, answer.epoch());
+        return answer;
+    }
+
     private Map<String, String> outage(Cluster cluster, String why) {
-        String text = OUTAGE + url + ": " + why + (service == null ? "" : " (" + breaker.describe() + ")");
+        String text = OUTAGE + url + ": " + why + (services == null ? "" : " (" + breaker.describe() + ")");
         Map<String, String> notes = new HashMap<>();
         cluster.getTopologies().forEach(topology -> notes.put(topology.getId(), text));
         return notes;

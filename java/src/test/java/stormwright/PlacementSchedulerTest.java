@@ -13,6 +13,8 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.EvenScheduler;
@@ -166,6 +168,69 @@ class PlacementSchedulerTest {
         try (FakeService service = FakeService.saying(200, answer("t", "[[\"a\",6700]]", "0,0,0,0,0,0,0,0,0"))) {
             Cluster cluster = schedule(scheduler(service.url(), LONG_DEADLINE_MS), state);
             assertEquals(9, TestCluster.placements(cluster).get("t").size());
+        }
+    }
+
+    private static final String PLACED = answer("new", "[[\"a\",6702]]", "0,0,0,0,0,0,0,0,0");
+    private static final String STANDS_BY = "{\"error\": \"this service stands by: ask http://x, which leads\"}";
+
+    private static boolean isPlaced(Cluster cluster) {
+        return Set.of(new WorkerSlot("a", 6702)).equals(Set.copyOf(TestCluster.placements(cluster).get("new").values()));
+    }
+
+    @Test
+    void ofSeveralServicesTheOneThatLeadsAnswers() {
+        try (FakeService by = FakeService.saying(503, STANDS_BY); FakeService leads = FakeService.saying(200, PLACED)) {
+            PlacementScheduler scheduler = scheduler(by.url() + "/, " + leads.url(), LONG_DEADLINE_MS);
+            for (int round = 0; round < 3; round++) {
+                assertTrue(isPlaced(schedule(scheduler, nodes())));
+            }
+            assertEquals(1, by.requests.size(), "who answered last is asked first");
+        }
+    }
+
+    @Test
+    void aServiceThatWasStoppedLeavesTimeForTheOther() throws IOException {
+        try (ServerSocket stopped = new ServerSocket(0); FakeService leads = FakeService.saying(200, PLACED)) {
+            String urls = "http://127.0.0.1:" + stopped.getLocalPort() + "," + leads.url();
+            PlacementScheduler scheduler = scheduler(urls, LONG_DEADLINE_MS);
+            long beganNs = System.nanoTime();
+            assertTrue(isPlaced(schedule(scheduler, nodes())));
+            assertTrue(System.nanoTime() - beganNs < LONG_DEADLINE_MS * 1_000_000L);
+        }
+    }
+
+    @Test
+    void wherePartOfThemIsAwayAllAreTriedAgainSoon() {
+        try (FakeService one = FakeService.saying(503, STANDS_BY); FakeService other = FakeService.saying(503, STANDS_BY)) {
+            PlacementScheduler scheduler = scheduler(one.url() + "," + other.url(), LONG_DEADLINE_MS);
+            Cluster cluster = null;
+            for (int round = 0; round < 3; round++) {
+                cluster = schedule(scheduler, nodes());
+            }
+            String status = cluster.getStatusMap().get("new");
+            assertTrue(status.contains(one.url() + ": HTTP 503 " + STANDS_BY), status);
+            assertTrue(status.contains(other.url() + ": HTTP 503 " + STANDS_BY), status);
+            assertTrue(status.matches("(?s).*\\(3 failures, next try in [1-3] s\\).*"), status);
+        }
+    }
+
+    @Test
+    void whoLedBeforeIsNotFollowed() {
+        byte[] later = PLACED.replaceFirst("\\{", "{\"epoch\": 1795421542,").getBytes(StandardCharsets.UTF_8);
+        AtomicInteger status = new AtomicInteger(200);
+        try (FakeService leads = new FakeService(exchange -> {
+            exchange.sendResponseHeaders(status.get(), later.length);
+            exchange.getResponseBody().write(later);
+        });
+                FakeService led = FakeService.saying(200, PLACED.replaceFirst("\\{", "{\"epoch\": 1795421541,"))) {
+            PlacementScheduler scheduler = scheduler(leads.url() + "," + led.url(), LONG_DEADLINE_MS);
+            assertTrue(isPlaced(schedule(scheduler, nodes())));
+            status.set(503);
+            Cluster cluster = schedule(scheduler, nodes());
+            assertFalse(isPlaced(cluster));
+            String told = cluster.getStatusMap().get("new");
+            assertTrue(told.contains(led.url() + ": it led before another one did"), told);
         }
     }
 

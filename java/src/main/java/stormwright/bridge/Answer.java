@@ -16,11 +16,13 @@ import org.apache.storm.shade.net.minidev.json.parser.ParseException;
  * @param placements topology id to executor to slot, of topologies whose assignment makes sense by itself
  * @param refused topology id to what is wrong with its assignment
  * @param status topology id to text
+ * @param epoch number of the service among those that have led; 0 for one that is alone
  */
 public record Answer(
         Map<String, Map<ExecutorDetails, WorkerSlot>> placements,
         Map<String, String> refused,
-        Map<String, String> status) {
+        Map<String, String> status,
+        long epoch) {
     private static final String SCHEMA = "stormwright-assignment/1";
 
     /**
@@ -35,7 +37,8 @@ public record Answer(
         if (!SCHEMA.equals(document.get("schema"))) {
             throw new ServiceException("the answer's schema is " + document.get("schema") + ", not " + SCHEMA);
         }
-        Answer answer = new Answer(new HashMap<>(), new HashMap<>(), texts(document.get("status")));
+        long epoch = document.get("epoch") instanceof Number number ? number.longValue() : 0;
+        Answer answer = new Answer(new HashMap<>(), new HashMap<>(), texts(document.get("status")), epoch);
         if (!(document.get("assignments") instanceof Map<?, ?> assignments)) {
             throw new ServiceException("the answer has no assignments");
         }

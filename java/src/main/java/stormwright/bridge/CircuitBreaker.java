@@ -5,15 +5,19 @@ import java.util.function.LongSupplier;
 /** After some failures in a row nobody is asked for a while; then one try decides. */
 public final class CircuitBreaker {
     private static final int MAX_FAILURES = 3;
-    private static final long REST_NS = 20_000_000_000L;
+    /** For how long nobody is asked: where there is one to ask; where there are several, one of them soon leads. */
+    public static final long REST_NS = 20_000_000_000L;
+    public static final long SHORT_REST_NS = 3_000_000_000L;
 
     private final LongSupplier clockNs;
+    private final long restNs;
     private int failures;
     private long restUntilNs;
 
     /** Makes a closed one on a monotonic clock. */
-    public CircuitBreaker(LongSupplier clockNs) {
+    public CircuitBreaker(LongSupplier clockNs, long restNs) {
         this.clockNs = clockNs;
+        this.restNs = restNs;
     }
 
     /** Whether a try may be made now. */
@@ -29,7 +33,7 @@ public final class CircuitBreaker {
     /** A try failed. */
     public void failed() {
         failures++;
-        restUntilNs = clockNs.getAsLong() + REST_NS;
+        restUntilNs = clockNs.getAsLong() + restNs;
     }
 
     /** For example "3 failures, next try in 20 s". */

@@ -30,7 +30,6 @@ public final class ServiceClient {
     private static final int QUOTED_CHARACTERS = 200;
 
     private final URI service;
-    private final long deadlineMs;
     private final Credentials credentials;
     private final HttpClient http;
     private final ThreadPoolExecutor thread;
@@ -39,12 +38,11 @@ public final class ServiceClient {
      * Makes a client.
      *
      * @param service where requests are posted to
-     * @param deadlineMs how long one exchange may take
+     * @param deadlineMs how long one exchange may take at most
      * @param credentials how the service knows us, and we know it
      */
     public ServiceClient(URI service, long deadlineMs, Credentials credentials) {
         this.service = service;
-        this.deadlineMs = deadlineMs;
         this.credentials = credentials;
         // HTTP/1.1: no upgrade to negotiate; no proxy: what the JVM was told about proxies is not about this.
         HttpClient.Builder building = HttpClient.newBuilder()
@@ -76,19 +74,21 @@ public final class ServiceClient {
     /**
      * Posts a JSON document and returns the body of the answer.
      *
+     * @param json the document
+     * @param limitMs how long that may take
      * @throws ServiceException there is no answer, or none that says 200
      */
-    public String post(String json) throws ServiceException {
+    public String post(String json, long limitMs) throws ServiceException {
         HttpRequest.Builder request = HttpRequest.newBuilder(service)
                 .header("Content-Type", "application/json")
-                .timeout(Duration.ofMillis(deadlineMs))
+                .timeout(Duration.ofMillis(limitMs))
                 .POST(HttpRequest.BodyPublishers.ofString(json));
         try {
             credentials.authorization().ifPresent(value -> request.header("Authorization", value));
         } catch (IOException e) {
             throw new ServiceException(e.getMessage(), e);
         }
-        HttpResponse<byte[]> response = await(start(request.build()));
+        HttpResponse<byte[]> response = await(start(request.build()), limitMs);
         String body = new String(response.body(), StandardCharsets.UTF_8);
         if (response.statusCode() != 200) {
             throw new ServiceException(("HTTP " + response.statusCode() + " " + shorten(body)).strip());
@@ -104,13 +104,13 @@ public final class ServiceClient {
         }
     }
 
-    private HttpResponse<byte[]> await(Future<HttpResponse<byte[]>> answer) throws ServiceException {
+    private HttpResponse<byte[]> await(Future<HttpResponse<byte[]>> answer, long limitMs) throws ServiceException {
         try {
-            return answer.get(deadlineMs, TimeUnit.MILLISECONDS);
+            return answer.get(limitMs, TimeUnit.MILLISECONDS);
         } catch (TimeoutException e) {
-            throw new ServiceException("no whole answer within " + deadlineMs + " ms", e);
+            throw new ServiceException("no whole answer within " + limitMs + " ms", e);
         } catch (ExecutionException e) {
-            throw new ServiceException(reason(e.getCause()), e.getCause());
+            throw new ServiceException(reason(e.getCause(), limitMs), e.getCause());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new ServiceException("interrupted", e);
@@ -119,9 +119,9 @@ public final class ServiceClient {
         }
     }
 
-    private String reason(Throwable failure) {
+    private String reason(Throwable failure, long limitMs) {
         if (failure instanceof HttpTimeoutException) {
-            return "no whole answer within " + deadlineMs + " ms";
+            return "no whole answer within " + limitMs + " ms";
         }
         if (failure instanceof ConnectException) {
             return connectReason(failure);

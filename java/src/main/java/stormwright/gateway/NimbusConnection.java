@@ -20,15 +20,23 @@ public final class NimbusConnection implements AutoCloseable {
         this.conf = conf;
     }
 
-    /** Makes a call; one that finds a connection gone, that worked before, is made again on a new one. */
-    public Object call(String call, Map<?, ?> args) throws TException {
+    /**
+     * Makes a call; one that finds a connection gone, that worked before, is made again on a new one.
+     *
+     * @param notAfterNs when it is too late for it, by {@link System#nanoTime}: who asks may do it by then only
+     */
+    public Object call(String call, Map<?, ?> args, long notAfterNs) throws TException {
         boolean kept = client != null;
         try {
-            return NimbusCalls.call(connected(), this::push, call, args);
+            Nimbus.Iface nimbus = connected(); // which may take long
+            if (notAfterNs != Long.MAX_VALUE && System.nanoTime() - notAfterNs >= 0) {
+                throw new IllegalStateException("it came too late: another service may lead by now");
+            }
+            return NimbusCalls.call(nimbus, this::push, call, args);
         } catch (TTransportException e) {
             close();
             if (kept) {
-                return call(call, args);
+                return call(call, args, notAfterNs);
             }
             throw e;
         }

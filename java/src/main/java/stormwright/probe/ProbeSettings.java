@@ -2,19 +2,22 @@ package stormwright.probe;
 
 import java.net.URI;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import org.apache.storm.utils.ConfigUtils;
 import org.apache.storm.utils.Utils;
+import stormwright.access.Addresses;
 
 /**
  * The probe's configuration, from the topology's.
  *
  * @param intervalMs {@code stormwright.probe.interval.ms}: the length of an interval
- * @param perflogUri where records are shipped to, from {@code stormwright.probe.service.url}; null: nowhere
+ * @param perflogUris where records are shipped to, one or several of which one takes them, from
+ *     {@code stormwright.probe.service.url}; empty: nowhere
  * @param spoolDir {@code stormwright.probe.spool.dir}: where they wait for it; below storm.local.dir by default
  * @param spoolMaxBytes {@code stormwright.probe.spool.max.mb}: the most that may wait there, of all workers together
  */
-record ProbeSettings(long intervalMs, URI perflogUri, Path spoolDir, long spoolMaxBytes) {
+record ProbeSettings(long intervalMs, List<URI> perflogUris, Path spoolDir, long spoolMaxBytes) {
     private static final String INTERVAL = "stormwright.probe.interval.ms";
     private static final String SERVICE_URL = "stormwright.probe.service.url";
     private static final String SPOOL_DIR = "stormwright.probe.spool.dir";
@@ -23,11 +26,11 @@ record ProbeSettings(long intervalMs, URI perflogUri, Path spoolDir, long spoolM
     private static final long SHORTEST_INTERVAL_MS = 100;
 
     static ProbeSettings of(Map<String, Object> conf) {
-        String url = text(conf, SERVICE_URL, "");
+        List<String> addresses = Addresses.of(conf.get(SERVICE_URL));
         String directory = text(conf, SPOOL_DIR, "");
         return new ProbeSettings(
                 Math.max(SHORTEST_INTERVAL_MS, Long.parseLong(text(conf, INTERVAL, "1000"))),
-                url.isEmpty() ? null : URI.create(url.replaceAll("/+$", "") + "/v1/perflog"),
+                addresses.stream().map(each -> URI.create(each + "/v1/perflog")).toList(),
                 directory.isEmpty() ? defaultSpool() : Path.of(directory),
                 Long.parseLong(text(conf, SPOOL_MAX, "256")) << 20);
     }

@@ -11,7 +11,9 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Set;
+import java.util.StringJoiner;
 import javax.net.ssl.HttpsURLConnection;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLSocketFactory;
@@ -21,6 +23,8 @@ import stormwright.access.Credentials;
 
 /**
  * Delivers what is in the spool to the service, on a thread of its own; what was not delivered stays in the spool.
+ *
+ * <p>Of several services one takes records, which is tried first from then on; the others say that they stand by.
  *
  * <p>A segment that the service will never take is set aside: trying it again and again would help nobody.
  */
@@ -40,20 +44,21 @@ final class Shipper {
     private enum Outcome { DONE, KEPT, UNREACHABLE }
 
     private final Spool spool;
-    private final URI service;
+    private final List<URI> services;
     private final Credentials credentials;
     private final SSLSocketFactory sockets;
     private final Thread thread = new Thread(this::run, "stormwright-shipper");
     private boolean work;
     private boolean ending;
+    private int first;
     private boolean reachable = true;
     private String lastTrouble = "";
     private long refusedSegments;
     private volatile long refusedRecords;
 
-    Shipper(Spool spool, URI service, Credentials credentials) {
+    Shipper(Spool spool, List<URI> services, Credentials credentials) {
         this.spool = spool;
-        this.service = service;
+        this.services = services;
         this.credentials = credentials;
         // One for all connections: by it the JVM knows which of them can be used again.
         sockets = credentials.tls().map(SSLContext::getSocketFactory).orElse(null);
@@ -180,7 +185,7 @@ final class Shipper {
         refusedSegments++;
         if (Long.bitCount(refusedSegments) == 1) { // 1, 2, 4, …: a service that refuses all may do so for days
             LOG.warn("{} answered {} to {}: its {} records are set aside, by now {} records of {} segments",
-                    service, status, segment.getFileName(), records, refusedRecords, refusedSegments);
+                    services.get(first), status, segment.getFileName(), records, refusedRecords, refusedSegments);
         }
     }
 
@@ -193,8 +198,25 @@ final class Shipper {
         return end == content.length ? content : Arrays.copyOf(content, end);
     }
 
-    /** The status that the service answers with; {@link #NO_ANSWER} without an answer. */
+    /** The status of the service that takes a body, or will never take it; else that of the last one. */
     private int post(byte[] body) {
+        int status = NO_ANSWER;
+        StringJoiner why = new StringJoiner("; ");
+        for (int i = 0; i < services.size(); i++) {
+            int asked = (first + i) % services.size();
+            status = post(services.get(asked), body, why);
+            if (status / 100 == 2 || REFUSALS.contains(status)) {
+                first = asked;
+                note(true, "it answers " + status);
+                return status;
+            }
+        }
+        note(false, why.toString());
+        return status;
+    }
+
+    /** The status that a service answers with; {@link #NO_ANSWER} without an answer. */
+    private int post(URI service, byte[] body, StringJoiner why) {
         try {
             HttpURLConnection connection = (HttpURLConnection) service.toURL().openConnection(Proxy.NO_PROXY);
             connection.setConnectTimeout(CONNECT_TIMEOUT_MS);
@@ -213,13 +235,13 @@ final class Shipper {
             }
             int status = connection.getResponseCode();
             finish(connection, status);
-            note(status / 100 == 2 || REFUSALS.contains(status), "it answers " + status);
+            why.add("it answers " + status);
             return status;
         } catch (HttpRetryException e) { // for who is not let in the JVM would send it once more
-            note(false, "it answers " + e.responseCode());
+            why.add("it answers " + e.responseCode());
             return e.responseCode();
         } catch (IOException e) {
-            note(false, e.toString());
+            why.add(e.toString());
             return NO_ANSWER;
         }
     }
@@ -236,7 +258,8 @@ final class Shipper {
     private void note(boolean nowReachable, String why) {
         if (nowReachable != reachable) {
             reachable = nowReachable;
-            LOG.info("{} takes {}: {}", service, nowReachable ? "records" : "no records, they wait in the spool", why);
+            Object told = nowReachable ? services.get(first) : services;
+            LOG.info("{} takes {}: {}", told, nowReachable ? "records" : "no records, they wait in the spool", why);
         }
     }
 }

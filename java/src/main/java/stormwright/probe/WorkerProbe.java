@@ -54,7 +54,7 @@ public final class WorkerProbe {
         int executionsPerSample = ConfigUtils.samplingRate(conf);
         meter = new WorkerMeter(identity, context.getRawTopology().get_spouts().keySet(), executionsPerSample);
         spool = new Spool(settings.spoolDir(), identity.fileName(), settings.spoolMaxBytes());
-        shipper = settings.perflogUri() == null ? null : shipper(settings.perflogUri(), conf);
+        shipper = settings.perflogUris().isEmpty() ? null : shipper(settings.perflogUris(), conf);
         timer = new ScheduledThreadPoolExecutor(1, task -> {
             Thread thread = new Thread(task, "stormwright-probe");
             thread.setDaemon(true);
@@ -69,9 +69,9 @@ public final class WorkerProbe {
     }
 
     /** What is measured waits in the spool, too, where the service cannot know us, or we it. */
-    private Shipper shipper(URI service, Map<String, Object> conf) {
+    private Shipper shipper(List<URI> services, Map<String, Object> conf) {
         try {
-            return new Shipper(spool, service, Credentials.of(conf));
+            return new Shipper(spool, services, Credentials.of(conf));
         } catch (IOException | GeneralSecurityException | RuntimeException e) {
             LOG.error("records wait in the spool until the worker starts again: stormwright.tls cannot be used", e);
             return null;

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 class CircuitBreakerTest {
     private static final long SECOND_NS = 1_000_000_000L;
     private final AtomicLong clock = new AtomicLong(Long.MAX_VALUE - SECOND_NS); // a monotonic clock may overflow
-    private final CircuitBreaker breaker = new CircuitBreaker(clock::get);
+    private final CircuitBreaker breaker = new CircuitBreaker(clock::get, CircuitBreaker.REST_NS);
 
     private void fail(int times) {
         for (int i = 0; i < times; i++) {

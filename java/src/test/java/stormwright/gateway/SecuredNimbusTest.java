@@ -27,6 +27,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** A Nimbus that asks by SASL who calls: Storm's own server, reached by what storm.yaml says and nothing of ours. */
 @Timeout(60)
 class SecuredNimbusTest {
+    private static final long A_MINUTE_NS = 60_000_000_000L;
     @TempDir
     private Path directory;
     private final AtomicReference<String> caller = new AtomicReference<>("");
@@ -70,18 +71,26 @@ class SecuredNimbusTest {
             }
             port = server.getPort();
             try (NimbusConnection connection = new NimbusConnection(conf(port, "right"))) {
-                assertTrue(connection.call("cluster", Map.of()) instanceof Map);
+                assertTrue(connection.call("cluster", Map.of(), Long.MAX_VALUE) instanceof Map);
                 assertEquals("stormwright", caller.get());
+                caller.set("");
+                assertTrue(connection.call("cluster", Map.of(), System.nanoTime() + A_MINUTE_NS) instanceof Map);
+                assertEquals("stormwright", caller.get());
+                caller.set("");
+                // By then another service may lead than the one that has asked for it.
+                assertThrows(IllegalStateException.class,
+                        () -> connection.call("activate", Map.of("name", "t"), System.nanoTime()));
+                assertEquals("", caller.get());
             }
             caller.set("");
             try (NimbusConnection connection = new NimbusConnection(conf(port, "wrong"))) {
-                assertThrows(Exception.class, () -> connection.call("cluster", Map.of()));
+                assertThrows(Exception.class, () -> connection.call("cluster", Map.of(), Long.MAX_VALUE));
             }
             Map<String, Object> plain = conf(port, "right");
             plain.put(Config.STORM_THRIFT_TRANSPORT_PLUGIN, "org.apache.storm.security.auth.SimpleTransportPlugin");
             plain.put(Config.STORM_THRIFT_SOCKET_TIMEOUT_MS, 2_000);
             try (NimbusConnection connection = new NimbusConnection(plain)) {
-                assertThrows(Exception.class, () -> connection.call("cluster", Map.of()));
+                assertThrows(Exception.class, () -> connection.call("cluster", Map.of(), Long.MAX_VALUE));
             }
             assertEquals("", caller.get(), "nobody else was let in");
         } finally {

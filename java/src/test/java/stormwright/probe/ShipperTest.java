@@ -47,7 +47,7 @@ class ShipperTest {
         AtomicInteger status = new AtomicInteger(503);
         try (FakeService service = answering(status)) {
             Spool spool = new Spool(root, "w", 1 << 20);
-            Shipper shipper = new Shipper(spool, URI.create(service.url() + "/v1/perflog"), Credentials.none());
+            Shipper shipper = new Shipper(spool, List.of(URI.create(service.url() + "/v1/perflog")), Credentials.none());
             shipper.start();
             spool.append(line("a"));
             shipper.wake();
@@ -72,14 +72,14 @@ class ShipperTest {
             port = socket.getLocalPort();
         }
         Spool spool = new Spool(root, "0001-first", 1 << 20);
-        Shipper shipper = new Shipper(spool, URI.create("http://127.0.0.1:" + port), Credentials.none());
+        Shipper shipper = new Shipper(spool, List.of(URI.create("http://127.0.0.1:" + port)), Credentials.none());
         shipper.start();
         spool.append(line("waits"));
         shipper.end();
         shipper.join(5_000);
         try (FakeService service = answering(new AtomicInteger(200))) {
             Spool next = new Spool(root, "0002-second", 1 << 20);
-            Shipper successor = new Shipper(next, URI.create(service.url()), Credentials.none());
+            Shipper successor = new Shipper(next, List.of(URI.create(service.url())), Credentials.none());
             successor.start();
             successor.wake();
             await(() -> service.requests.equals(List.of("waits\n")));
@@ -89,12 +89,39 @@ class ShipperTest {
     }
 
     @Test
+    void ofSeveralServicesTheOneThatTakesRecordsGetsThem() throws Exception {
+        AtomicInteger one = new AtomicInteger(503);
+        AtomicInteger other = new AtomicInteger(204);
+        try (FakeService first = answering(one); FakeService second = answering(other)) {
+            Spool spool = new Spool(root, "w", 1 << 20);
+            List<URI> both = List.of(URI.create(first.url()), URI.create(second.url()));
+            Shipper shipper = new Shipper(spool, both, Credentials.none());
+            shipper.start();
+            for (String text : List.of("a", "b")) {
+                spool.append(line(text));
+                shipper.wake();
+                await(() -> second.requests.contains(text + "\n"));
+            }
+            assertEquals(List.of("a\n"), first.requests, "who took the last ones is tried first");
+            other.set(503);
+            spool.append(line("c"));
+            shipper.wake();
+            await(() -> second.requests.contains("c\n")); // nobody takes it, and it waits
+            one.set(204);
+            int before = first.requests.size();
+            await(() -> first.requests.size() > before && first.requests.contains("c\n"));
+            shipper.end();
+            shipper.join(5_000);
+        }
+    }
+
+    @Test
     void halfALineStaysBehind() throws IOException, InterruptedException {
         Spool spool = new Spool(root, "w", 1 << 20);
         spool.append(line("whole"));
         spool.append("{\"half".getBytes(StandardCharsets.UTF_8));
         try (FakeService service = answering(new AtomicInteger(200))) {
-            Shipper shipper = new Shipper(spool, URI.create(service.url()), Credentials.none());
+            Shipper shipper = new Shipper(spool, List.of(URI.create(service.url())), Credentials.none());
             shipper.start();
             shipper.end();
             shipper.join(5_000);
@@ -114,7 +141,7 @@ class ShipperTest {
             spool.append(line("bad"));
             spool.takeSegments();
             spool.append(line("good one"));
-            Shipper shipper = new Shipper(spool, URI.create(service.url()), Credentials.none());
+            Shipper shipper = new Shipper(spool, List.of(URI.create(service.url())), Credentials.none());
             shipper.start();
             shipper.wake();
             await(() -> service.requests.equals(List.of("bad\nbad\n", "good one\n")));
@@ -137,7 +164,7 @@ class ShipperTest {
         AtomicInteger now = new AtomicInteger(status);
         try (FakeService service = answering(now)) {
             Spool spool = new Spool(root, "w", 1 << 20);
-            Shipper shipper = new Shipper(spool, URI.create(service.url()), Credentials.none());
+            Shipper shipper = new Shipper(spool, List.of(URI.create(service.url())), Credentials.none());
             shipper.start();
             spool.append(line("a"));
             spool.takeSegments();
@@ -162,7 +189,7 @@ class ShipperTest {
         Files.createDirectory(root.resolve("w").resolve("a-000.jsonl"));
         Files.createSymbolicLink(root.resolve("w").resolve("b-000.jsonl"), Path.of("nowhere"));
         try (FakeService service = answering(new AtomicInteger(200))) {
-            Shipper shipper = new Shipper(spool, URI.create(service.url()), Credentials.none());
+            Shipper shipper = new Shipper(spool, List.of(URI.create(service.url())), Credentials.none());
             shipper.start();
             shipper.end();
             shipper.join(5_000);
@@ -188,7 +215,7 @@ class ShipperTest {
                 }
             };
             spool.append(line("kept"));
-            Shipper shipper = new Shipper(spool, URI.create(service.url()), Credentials.none());
+            Shipper shipper = new Shipper(spool, List.of(URI.create(service.url())), Credentials.none());
             shipper.start();
             shipper.wake();
             await(() -> service.requests.equals(List.of("kept\n")));

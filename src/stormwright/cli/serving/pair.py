@@ -1,0 +1,182 @@
+"""``stormwright serve --pair``: one of several services beside a cluster, which stands by until it leads."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stormwright.cli.serving.configured import said_by
+from stormwright.errors import Fault
+
+if TYPE_CHECKING:
+    from stormwright.service.settings import ServiceSettings
+
+log = logging.getLogger(__name__)
+
+#: What stands for the ZooKeeper of the Storm cluster; and where services agree there, below which each cluster has its
+#: own path.
+STORM, ROOT = "storm", "stormwright"
+
+#: Of Storm's defaults.yaml.
+_PORT, _STORM_ROOT = 2181, "/storm"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Where services agree.
+
+    Parameters
+    ----------
+    hosts
+        As in ``zk1:2181,zk2:2181/stormwright``.
+    secret
+        What they alone know; empty for nothing.
+    address
+        Where this one is reached.
+    """
+
+    hosts: str
+    secret: str
+    address: str
+
+
+def pair_of(told: Mapping[str, Any], faults: list[Fault]) -> Pair | None:
+    """Where a service agrees with others that is told this; None where it is alone.
+
+    Parameters
+    ----------
+    told
+        What the verb was told, by the names of its parameters.
+    faults
+        Takes what of it cannot be.
+    """
+    if told["pair"] is None:
+        for name in ("pair_secret", "known_as"):
+            if told[name] is not None:
+                option = f"--{name.replace('_', '-')}"
+                faults.append(Fault("has no effect without --pair", said_by(option)))
+        return None
+    hosts = _of_storm(told["storm_home"], faults) if told["pair"] == STORM else told["pair"]
+    if "/" not in hosts:
+        hosts = f"{hosts}/{ROOT}"
+    if not all(_is_address(each) for each in hosts.partition("/")[0].split(",")):
+        faults.append(Fault(f"should be as zk1:2181,zk2:2181/{ROOT}, or {STORM}; got {hosts}", said_by("--pair")))
+    secret = _secret(told["pair_secret"], faults)
+    if not secret and not told["without_authentication"]:
+        what = (
+            "is missing: who reaches ZooKeeper could change what is decided; write a long random word into a file, the "
+            "same for each of the services"
+        )
+        faults.append(Fault(what, "--pair-secret"))
+    return Pair(hosts, secret, _address(told))
+
+
+@contextmanager
+def paired(pair: Pair | None, settings: ServiceSettings, stop: threading.Event) -> Iterator[ServiceSettings | None]:
+    """What a service is told, once it leads; None where `stop` was set before.
+
+    Parameters
+    ----------
+    pair
+        Where it agrees with others; None, and it leads at once.
+    settings
+        What it is told.
+    stop
+        Ends the wait.
+    """
+    if pair is None:
+        yield settings
+        return
+    from stormwright.service.leading.lead import Leading
+    from stormwright.service.leading.lease import Lease
+    from stormwright.service.leading.standing_by import renewing
+    from stormwright.service.leading.zookeeper import ZooKeeper
+
+    with ZooKeeper(pair.hosts, pair.secret) as agreed:
+        lease = Lease(agreed, pair.address)
+        leading = Leading(lease, agreed)
+        with renewing(lease, leading):
+            position = _stood_by(settings, agreed, lease, stop)
+            if position is None:
+                yield None
+                return
+            if position and (settings.mode or settings.modes):
+                # Another service was told other modes by people meanwhile, and has led until now.
+                log.info("modes are those that were kept: `stormwright mode` changes them")
+                settings = replace(settings, mode=None, modes={})
+            yield replace(settings, lead=leading)
+
+
+def found(pair: Pair) -> str:
+    """Who leads, where they agree; it raises what `ZooKeeper` does."""
+    from stormwright.service.leading.zookeeper import ZooKeeper
+
+    with ZooKeeper(pair.hosts, pair.secret) as agreed:
+        leader = agreed.leader()
+    return f"{pair.hosts} answers, and {leader.address if leader else 'nobody'} leads"
+
+
+def _stood_by(settings: ServiceSettings, agreed: Any, lease: Any, stop: threading.Event) -> int | None:
+    """Number of decisions that there were before it leads; None where it was stopped before."""
+    from stormwright.service.access.audit import FILE as AUDIT
+    from stormwright.service.access.door import Door
+    from stormwright.service.http.server import HttpServer
+    from stormwright.service.http.standing import standing_app
+    from stormwright.service.leading.standing_by import standing_by
+
+    door = Door.of(settings.access, settings.host, settings.state_dir / AUDIT)
+    with standing_by(settings.state_dir, agreed, lease) as standing:
+        app = standing_app(standing, door)
+        with HttpServer(app, settings.host, settings.port, door, settings.access.tls):
+            leads = standing.until_it_leads(stop)
+        return standing.position if leads else None
+
+
+def _of_storm(storm_home: Path, faults: list[Fault]) -> str:
+    from stormwright.cli.doctoring.storm_yaml import path_of, storm_yaml
+
+    conf = storm_yaml(storm_home)
+    servers = conf.get("storm.zookeeper.servers") if conf else None
+    if not isinstance(servers, list) or not servers:
+        what = f"{path_of(storm_home)} says no storm.zookeeper.servers: name ZooKeeper as zk1:2181,zk2:2181"
+        faults.append(Fault(what, said_by("--pair")))
+        return f"localhost:{_PORT}"
+    port = (conf or {}).get("storm.zookeeper.port", _PORT)
+    root = str((conf or {}).get("storm.zookeeper.root", _STORM_ROOT)).strip("/")
+    return f"{','.join(f'{each}:{port}' for each in servers)}/{ROOT}/{root}".rstrip("/")
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isascii() and port.isdigit() and 0 < int(port) < 2**16
+
+
+def _secret(path: Path | None, faults: list[Fault]) -> str:
+    if path is None:
+        return ""
+    try:
+        secret = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it should be one word of ASCII"
+        faults.append(Fault(f"{path} cannot be read: {why}", said_by("--pair-secret")))
+        return "?"
+    if not secret or not secret.isprintable() or " " in secret:
+        faults.append(Fault(f"{path} should hold one long random word", said_by("--pair-secret")))
+    return secret or "?"
+
+
+def _address(told: Mapping[str, Any]) -> str:
+    """Where others are told that this service is."""
+    if told["known_as"]:
+        return str(told["known_as"]).rstrip("/")
+    host = told["host"]
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104 (where it listens is said by somebody else)
+        host = socket.getfqdn()
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if told['tls_cert'] else 'http'}://{shown}:{told['port']}"

@@ -1,0 +1,126 @@
+"""Whether a service may decide: always where it is alone; else while it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from stormwright.errors import StormwrightError
+from stormwright.service.leading.agreed import Agreed
+from stormwright.service.leading.lease import Lease
+from stormwright.service.leading.together import Together, leave
+from stormwright.service.operating.state import State
+
+#: Keeps a document for the others, before it is kept here.
+Keep = Callable[[str], None]
+
+
+class Lead(Protocol):
+    """What a service asks before it decides or changes anything."""
+
+    def begin(self, state: State) -> None:
+        """Everything is decided with this state from now on."""
+
+    def require(self) -> int | None:
+        """Number of this service among those that led, None where it is alone; NotLeadingError unless it leads."""
+
+    def not_after_ns(self) -> int | None:
+        """Until when what was begun now may be done (`time.monotonic_ns`); None for any time."""
+
+    def going(self, require_running: Callable[[], None]) -> Callable[[], None]:
+        """Raises what that does, and StormwrightError where this service leads no more before it is started anew."""
+
+    def keep(self, state: State, name: str) -> Keep:
+        """Keeps a file of the state directory for the others, too."""
+
+    def told(self) -> Mapping[str, Any]:
+        """For the status; empty where it is alone."""
+
+
+class Alone:
+    """There is no other service."""
+
+    def begin(self, state: State) -> None:
+        """See `Lead`."""
+        leave(state)
+
+    def require(self) -> None:
+        """See `Lead`."""
+
+    def not_after_ns(self) -> None:
+        """See `Lead`."""
+
+    def going(self, require_running: Callable[[], None]) -> Callable[[], None]:
+        """See `Lead`."""
+        return require_running
+
+    def keep(self, state: State, name: str) -> Keep:  # noqa: ARG002 (nobody is to know)
+        """See `Lead`."""
+        return lambda _: None
+
+    def told(self) -> Mapping[str, Any]:
+        """See `Lead`."""
+        return {}
+
+
+ALONE: Lead = Alone()
+
+
+class Leading:
+    """One of several services, which has begun to lead.
+
+    Parameters
+    ----------
+    lease
+        For how long it does.
+    agreed
+        Where services agree.
+    """
+
+    def __init__(self, lease: Lease, agreed: Agreed) -> None:
+        self._lease, self._agreed = lease, agreed
+        self._together: Together | None = None
+
+    def begin(self, state: State) -> None:
+        """See `Lead`."""
+        self._together = Together(state, self._agreed, self._lease)
+        self._together.begin()
+
+    def tidy(self) -> None:
+        """Keep what was decided whole, where that is due."""
+        if self._together and not self._lease.lost:
+            self._together.tidy()
+
+    def require(self) -> int:
+        """See `Lead`."""
+        return self._lease.require().epoch
+
+    def not_after_ns(self) -> int:
+        """See `Lead`."""
+        return int(max(self._lease.until_s, 0.0) * 1e9)
+
+    def going(self, require_running: Callable[[], None]) -> Callable[[], None]:
+        """See `Lead`."""
+
+        def require() -> None:
+            if self._lease.lost:
+                raise StormwrightError(
+                    f"this service leads no more: {self._lease.lost}; start it again, as what supervises it does, and "
+                    "it stands by"
+                )
+            require_running()
+
+        return require
+
+    def keep(self, state: State, name: str) -> Keep:
+        """See `Lead`."""
+        return partial(state.keep, name)
+
+    def told(self) -> Mapping[str, Any]:
+        """See `Lead`."""
+        leader = self._lease.leader
+        if leader is None:
+            return {}
+        position = self._together.position if self._together else 0
+        return {"leads": leader.address, "since_ms": leader.since_ms, "epoch": leader.epoch, "entries": position}

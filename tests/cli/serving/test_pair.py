@@ -1,0 +1,128 @@
+"""One of several services, as it is told: where they agree, what they alone know, where each is reached."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stormwright.cli.serve import command
+from stormwright.cli.serving.pair import Pair, pair_of, paired
+from stormwright.errors import Fault
+from stormwright.service.leading import zookeeper
+from stormwright.service.leading.lead import ALONE
+from stormwright.service.operating.state import FILE, State
+from stormwright.service.settings import ServiceSettings
+from tests.service.leading.places import Place, Session
+
+Told = Callable[..., tuple[Pair | None, list[Fault]]]
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Told:
+    """Where it agrees, and what is wrong with that."""
+
+    def of(*options: object) -> tuple[Pair | None, list[Fault]]:
+        given = ["--storm-home", str(tmp_path), "--state", str(tmp_path / "state"), *map(str, options)]
+        faults: list[Fault] = []
+        with command.make_context("serve", given) as context:
+            return pair_of(context.params, faults), faults
+
+    return of
+
+
+@pytest.fixture
+def word(tmp_path: Path) -> Path:
+    (tmp_path / "word").write_text("correcthorse\n")
+    return tmp_path / "word"
+
+
+def test_alone_it_agrees_with_nobody(told: Told, word: Path) -> None:
+    assert told() == (None, [])
+    assert [fault.path for fault in told("--pair-secret", word, "--known-as", "http://a")[1]] == [
+        "--pair-secret",
+        "--known-as",
+    ]
+
+
+def test_storms_own_zookeeper_is_that_of_storm_yaml(told: Told, word: Path, tmp_path: Path) -> None:
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "storm.yaml").write_text("storm.zookeeper.servers: [zk1, zk2]\nstorm.zookeeper.root: /prod\n")
+    pair, faults = told("--pair", "storm", "--pair-secret", word, "--host", "10.0.0.5", "--tls-cert", word)
+    assert faults == []
+    assert pair == Pair("zk1:2181,zk2:2181/stormwright/prod", "correcthorse", "https://10.0.0.5:7070")
+    (conf / "storm.yaml").write_text("nimbus.seeds: [a]\n")
+    _, (fault,) = told("--pair", "storm", "--pair-secret", word)
+    assert "says no storm.zookeeper.servers" in fault.message
+
+
+def test_another_zookeeper_and_another_address(told: Told, word: Path) -> None:
+    pair, faults = told("--pair", "zk:2181/of/us", "--pair-secret", word, "--known-as", "https://a.example/")
+    assert (pair, faults) == (Pair("zk:2181/of/us", "correcthorse", "https://a.example"), [])
+    pair, _ = told("--pair", "zk:2181", "--without-authentication", "--host", "0.0.0.0")  # noqa: S104
+    assert pair is not None
+    assert pair.hosts == "zk:2181/stormwright"
+    assert "0.0.0.0" not in pair.address  # noqa: S104
+
+
+@pytest.mark.parametrize("hosts", ["zk", "zk:", "zk:port", ":2181", "zk:2181,", "zk:99999"])
+def test_what_is_no_address_is_said(told: Told, word: Path, hosts: str) -> None:
+    _, (fault,) = told("--pair", hosts, "--pair-secret", word)
+    assert fault.path == "--pair"
+    assert "should be as zk1:2181" in fault.message
+
+
+def test_without_a_word_anybody_could_decide(told: Told, tmp_path: Path) -> None:
+    _, (fault,) = told("--pair", "zk:2181")
+    assert "who reaches ZooKeeper could change what is decided" in fault.message
+    for content in ("", "two words", "ümlaut"):
+        (tmp_path / "word").write_text(content)
+        _, (fault,) = told("--pair", "zk:2181", "--pair-secret", tmp_path / "word")
+        assert fault.path == "--pair-secret"
+
+
+@pytest.fixture
+def agreed(monkeypatch: pytest.MonkeyPatch) -> Place:
+    place = Place()
+
+    @contextmanager
+    def session(*_: object) -> Iterator[Session]:
+        opened = Session(place)
+        yield opened
+        opened.resign()
+
+    monkeypatch.setattr(zookeeper, "ZooKeeper", session)
+    return place
+
+
+def test_once_it_leads_what_people_said_meanwhile_holds(agreed: Place, tmp_path: Path) -> None:
+    pair = Pair("zk:2181/x", "", "http://a")
+
+    def leads(home: str, **settings: Any) -> ServiceSettings:
+        given = ServiceSettings(tmp_path / home, "127.0.0.1", 0, **settings)
+        with paired(pair, given, threading.Event()) as told:
+            assert told is not None
+            assert told.lead is not ALONE
+            state = State(told.state_dir / FILE)
+            told.lead.begin(state)
+            state.keep("x", home)
+            state.close()
+            return replace(told, lead=ALONE)
+
+    assert leads("one", mode="auto", modes={"time_zone": "UTC"}).mode == "auto"
+    then = leads("other", mode="auto", modes={"time_zone": "UTC"})
+    assert (then.mode, then.modes) == (None, {})
+
+
+def test_stopped_while_it_stands_by_it_leads_nothing(agreed: Place, tmp_path: Path) -> None:
+    assert Session(agreed).claim("http://b", 0)
+    stop = threading.Event()
+    threading.Timer(1.0, stop.set).start()
+    with paired(Pair("zk:2181/x", "", "http://a"), ServiceSettings(tmp_path, "127.0.0.1", 0), stop) as told:
+        assert told is None

@@ -1,0 +1,51 @@
+"""A ZooKeeper of a test's own, as Storm's jars bring one."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from stormwright.storm.jvm import LIGHT, STORM_HOME, java_command, require_java
+from stormwright.storm.local.network import free_ports
+
+
+@contextmanager
+def zookeeper(directory: Path) -> Iterator[str]:
+    """Host and port of one that keeps what it has in a directory."""
+    (port,) = free_ports(1, first=22_181)
+    conf = directory / "conf"
+    conf.mkdir(parents=True, exist_ok=True)
+    values = {"storm.zookeeper.port": port, "dev.zookeeper.path": str(directory / "data")}
+    (conf / "storm.yaml").write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in values.items()))
+    command = java_command(
+        require_java(),
+        main="org.apache.storm.command.DevZookeeper",
+        class_path=[conf, STORM_HOME / "lib" / "*"],
+        flags=LIGHT,
+        heap_mb=64,
+        properties={"java.io.tmpdir": directory},
+    )
+    with (directory / "log").open("wb") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            until = time.monotonic() + 60
+            while not _answers(port):
+                assert server.poll() is None, (directory / "log").read_text()
+                assert time.monotonic() < until
+                time.sleep(0.1)
+            yield f"127.0.0.1:{port}"
+        finally:
+            server.kill()
+            server.wait()
+
+
+def _answers(port: int) -> bool:
+    with suppress(OSError), closing(socket.create_connection(("127.0.0.1", port), 1)) as asked:
+        asked.sendall(b"srvr")
+        return b"Mode" in asked.recv(4096)
+    return False
