@@ -144,7 +144,7 @@ def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> No
     now = two()
     wish = Wish(("throughput", "latency", "nodes"), least_gain_percent=0.0)
     draft = drafted(now, Forced([0] * 4 + [4] * 4), wish)
-    document = plan_document(draft, lambda _: expected_pause((), ()))
+    document = plan_document(draft, lambda _: expected_pause((), ()), staged(draft.plan.steps))
     assert document["before"]
     assert document["after"]
     assert len(asked) == len({tuple(each) for each in asked}) == 2
@@ -154,7 +154,7 @@ def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_no_placement_is_better_than_a_plan_by_more_than_its_gap(slots: list[int]) -> None:
     now, rng = two(), np.random.default_rng(1)
     draft = drafted(now, Forced(slots), Wish(("throughput",), least_gain_percent=0.0))
-    document = plan_document(draft, lambda _: expected_pause((), ()))
+    document = plan_document(draft, lambda _: expected_pause((), ()), staged(draft.plan.steps))
     reached = _grown(now, draft.slots)
     best = max(_grown(now, rng.integers(0, len(now.slots), 8, dtype=np.int32)) for _ in range(300))
     assert document["gap_percent"] is not None
@@ -166,14 +166,17 @@ def test_what_goes_back_is_not_judged_and_takes_no_longer_than_its_pauses() -> N
     now = two()
     draft = drafted(now, Forced([4] * 4 + [2] * 4), Wish(repairs=True))
     pause_s = ASSUMED.seconds.value or 0.0
-    there, back = (plan_document(draft, lambda _: ASSUMED, judged=judged) for judged in (True, False))
+    stages, one = staged(draft.plan.steps), [0] * len(draft.plan.steps)
+    there = plan_document(draft, lambda _: ASSUMED, stages)
+    back = plan_document(draft, lambda _: ASSUMED, one, judged=False)
     assert back["stages"] == 1
     assert back["lasts_s"] == pause_s * len(draft.plan.moves)
     assert there["lasts_s"] == back["lasts_s"] + there["stages"] * (SETTLE_S + AFTER_S)
 
 
 def test_of_latency_nothing_is_proven() -> None:
-    document = plan_document(drafted(two(), Forced([0] * 4 + [1] * 4), Wish(("latency",))), lambda _: ASSUMED)
+    draft = drafted(two(), Forced([0] * 4 + [1] * 4), Wish(("latency",)))
+    document = plan_document(draft, lambda _: ASSUMED, staged(draft.plan.steps))
     assert (document["gap_percent"], document["proof"]) == (None, "")
 
 
