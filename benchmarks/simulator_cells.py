@@ -5,7 +5,8 @@
 It takes the recorded cells of `prediction_cells.py` (see there), and so needs no cluster: the load and the costs come
 from the records of one placement of each topology and limit, and all the others are both predicted and simulated with
 them: once with as many trees as may be pending, once at the rate at which latency was measured. A quarter of the time
-that is simulated is for queues to fill and does not count. Nothing is fitted to the cells that are simulated.
+that is simulated is for queues to fill and does not count. Nothing is fitted to the cells that are simulated: what the
+simulator takes of the CPU for waking comes off the costs by simulating the source itself (`cells/simulated.py`).
 """
 
 from __future__ import annotations
@@ -17,20 +18,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from cells.chosen import starts
+from cells.chosen import Limit, starts
 from cells.compare import Cell, assumed_at, cell_of, pairs
 from cells.figures import spread
 from cells.fitted import Fitted, fitting
-from cells.measured import Measured, Stretch
+from cells.measured import Measured
 from cells.running import file_of
+from cells.simulated import as_simulated, simulated, with_factors
 from results import ROOT, write_results
 
-from stormwright.model import Problem
-from stormwright.predict.answer import Assumptions
-from stormwright.predict.flow.profile import Profile
-from stormwright.simulator.storm.counting import Taken, quantile_s
+from stormwright.perflog.schema import LATENCY_EDGES_MS
+from stormwright.predict.costs import Correction
+from stormwright.simulator.storm.counting import Taken, by_performance_log
 from stormwright.simulator.storm.engine import Events
-from stormwright.simulator.storm.start import Settings
 
 RECORDS = ROOT / "docs" / "results" / "prediction-cells"
 
@@ -72,12 +72,20 @@ def main() -> None:
     files = [file_of(RECORDS, start) for start in starts() if options.only in start.topology or "cal" in start.topology]
     measured = [Measured.read(file) for file in files if file.exists()]
     begun_s, found = time.process_time(), []
+    told: dict[tuple[str, Limit], tuple[Fitted, Correction]] = {}
     for source, target, problem, limit, known in pairs(measured, [options.source], fitting(measured)):
         cell = cell_of(source, target, problem, limit, known, True)
-        full, limited = target.at(limit), target.at(limit, limited=True)
-        most = _run(source, target, problem, known, full, options.seconds, saturated=True)
-        less = _run(source, target, problem, known, limited, options.seconds, saturated=False)
-        times = (1e3 * _mean_s(less), 1e3 * quantile_s(less.latency[0], 0.99))
+        if (source.topology, limit) not in told:
+            told[source.topology, limit] = as_simulated(source, problem, known, source.at(limit))
+        costs, factors = told[source.topology, limit]
+        slots, seen = target.slots_in(problem), []
+        for stretch in (target.at(limit), target.at(limit, limited=True)):
+            assumed = with_factors(assumed_at(source, limit, stretch, costs, True), source.topology, factors)
+            rate_tps = stretch.acked_tps if stretch.asked_tps else 0.0
+            of = simulated(problem, slots, assumed, rate_tps, _FILLS * options.seconds)
+            seen.append(_run(of, options.seconds))
+        most, less = seen
+        times = (1e3 * _mean_s(less), _late_ms(less))
         found.append(Simulated(cell, most.topologies["completed"][0] / most.now_s, times))
         print(cell.topology, cell.placement, limit, round(cell.measured_tps), round(found[-1].trees_per_s), flush=True)
     took_s = time.process_time() - begun_s
@@ -86,23 +94,8 @@ def main() -> None:
     write_results("simulator-cells", title, rows, {"cells": [each.as_dict() for each in found]})
 
 
-def _run(
-    source: Measured,
-    target: Measured,
-    problem: Problem,
-    known: Fitted,
-    stretch: Stretch,
-    seconds: float,
-    *,
-    saturated: bool,
-) -> Taken:
-    assumed: Assumptions = assumed_at(source, stretch.limit, stretch, known, True)
-    profile = Profile.of(problem)
-    settings = Settings(assumed.costs, assumed.corrections, saturated=saturated)
-    of = Events(problem, target.slots_in(problem), settings, profile)
-    if not saturated:
-        of.rate(0, stretch.acked_tps / float(profile.rate_tps[0]))
-    of.until(_FILLS * seconds)
+def _run(of: Events, seconds: float) -> Taken:
+    """What is counted until then."""
     before = of.seen
     of.until(seconds)
     return of.seen.since(before)
@@ -110,6 +103,14 @@ def _run(
 
 def _mean_s(seen: Taken) -> float:
     return float(seen.topologies["latency_s"][0] / max(seen.topologies["completed"][0], 1))
+
+
+def _late_ms(seen: Taken) -> float:
+    """The 99th percentile as it is read from the performance log, as what was measured is: the middle of its bucket."""
+    (latency,) = by_performance_log(seen.latency)
+    edges = np.array([LATENCY_EDGES_MS[0] / 2, *LATENCY_EDGES_MS, 2 * LATENCY_EDGES_MS[-1]])
+    bucket = int(np.searchsorted(np.cumsum(latency), 0.99 * latency.sum()))
+    return float(np.sqrt(edges[bucket] * edges[bucket + 1]))
 
 
 def _rows(found: Sequence[Simulated]) -> list[tuple[str, str, str]]:

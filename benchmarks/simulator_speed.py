@@ -26,8 +26,8 @@ from results import write_results
 from stormwright.predict.costs import Costs
 from stormwright.simulator.ahead import ready_simulator
 from stormwright.simulator.bare.network import Simulated, Source, Station
+from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.engine import Events
-from stormwright.simulator.storm.start import Settings
 from stormwright.testing.word_counts import WordCount
 
 #: The network that all are compared on: two stations one after the other, exponential times, poisson arrivals.

@@ -73,7 +73,7 @@ def fitted(source: Measured, at: Stretch) -> Fitted:
         BEFORE,
         serialise_us=serialise_us,
         serialise_us_per_kb=0.0,
-        worker_cores=_of_workers(at) + spin * _idle_where_full(at),
+        worker_cores=_of_workers(at) + polled_cores(at, spin),
         overhead_bytes=_on_wire(at),
         quota_period_ms=at.quota_period_ms,
         machine_cores=at.machine_cores,
@@ -136,8 +136,8 @@ def _of_executors(stretches: Sequence[Stretch]) -> tuple[float, float]:
     return float(found[-2]), float(found[-1])
 
 
-def _idle_where_full(stretch: Stretch) -> float:
-    """Executors of a worker that want no CPU at a time, on nodes without CPU to spare where there are such.
+def polled_cores(stretch: Stretch, spin: float) -> float:
+    """What idle executors of a worker take, on nodes without CPU to spare where there are such, in cores.
 
     However many executors there are, they look for tuples only while their node may run.
     """
@@ -148,7 +148,7 @@ def _idle_where_full(stretch: Stretch) -> float:
         for each in record["executors"]
         if each["component"] == _ACKER or not each["component"].startswith(_SYSTEM)
     )
-    return idle / sum(record["length_ns"] for record in records)
+    return spin * idle / sum(record["length_ns"] for record in records)
 
 
 def _work(records: Iterable[Record]) -> list[_Work]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.simulator.bare.network import Simulated, Source, Station
+from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.engine import Events
-from stormwright.simulator.storm.start import Settings
 
 
 @cache

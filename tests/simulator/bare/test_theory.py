@@ -166,4 +166,4 @@ def test_a_node_makes_room_for_all_its_jobs():
     of = Simulated([Station(10.0, shared=True)], [Source(0, 1.0)])
     of.until(2_000.0)
     inside = of.network.stations[0]["inside"]
-    assert inside == of.network.shares.nodes[0]["count"] > 1_000
+    assert inside == of.network.shares.cores[0]["count"] > 1_000

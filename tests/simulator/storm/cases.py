@@ -18,8 +18,8 @@ from stormwright.model import (
     default_executor_runs,
 )
 from stormwright.predict.costs import Costs
+from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.engine import Events
-from stormwright.simulator.storm.start import Settings
 from stormwright.testing.word_counts import WordCount
 
 HZ = 3e9
@@ -65,7 +65,13 @@ def eventful(seconds):
     """A word count on which next to everything happens: a digest of all that there is in the end."""
     problem = WordCount(cores=1.0).problem()
     of = engine(
-        problem, costs=Costs(quota_period_ms=100.0, machine_cores=2.0), saturated=True, startup_s=seconds / 20, seed=5
+        problem,
+        costs=Costs(quota_period_ms=2.0, quota_piece_ms=0.1, machine_cores=2.0),
+        saturated=True,
+        startup_s=seconds / 20,
+        link_burst_bytes=300.0,
+        core_wait_s=1e-5,
+        seed=5,
     )
     whole, slots = hashlib.sha256(), problem.current_slot.copy()
     moved = slots.copy()

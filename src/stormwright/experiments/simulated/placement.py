@@ -17,9 +17,9 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.conf.requests import ACKER
 from stormwright.predict.workers import nodes_of
+from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.counting import Taken, quantile_s
 from stormwright.simulator.storm.engine import Events
-from stormwright.simulator.storm.start import Settings
 
 #: Parts of time that are looked at by themselves.
 STEPS = 60

@@ -175,8 +175,8 @@ def _came(cell: Cell, packed: SweepProblem, answer: Row) -> dict[str, Any]:
     if run is None or answer.assignment is None:
         return {}
     from stormwright.experiments.simulated.placement import parse_trace, simulate
+    from stormwright.simulator.settings import Settings
     from stormwright.simulator.storm.counting import quantile_s
-    from stormwright.simulator.storm.start import Settings
 
     problem = _unpacked(packed)
     settings = replace(Settings.of(problem), seed=(cell.seed or 0) % 2**63)

@@ -39,7 +39,7 @@ def enter(of: Network, station: int, now: float) -> None:
     here = of.stations[station]
     _count(here, now, 1)
     if here.node >= 0:
-        node = of.shares.nodes[here.node]
+        node = of.shares.cores[here.node]
         go_on(node, now)
         put(node, of.shares.jobs, station, draw_time(of.random, 2 * station, here.mean_s, here.varies))
         of.run[0].full = node.count == node.room
@@ -74,7 +74,7 @@ def _server(of: Network, who: int, station: int, now: float) -> None:
 def _node(of: Network, who: int, station: int, now: float) -> None:
     """Something happens at cores that are shared: most often the first job is done."""
     here = of.stations[station]
-    node, jobs = of.shares.nodes[here.node], of.shares.jobs
+    node, jobs = of.shares.cores[here.node], of.shares.jobs
     go_on(node, now)
     done = has_done(node, jobs)
     if done:

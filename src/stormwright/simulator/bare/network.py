@@ -126,7 +126,7 @@ class Simulated:
     def _widen(self, station: int, more: int) -> None:
         """Room for more jobs on a node."""
         number = self.network.stations[station]["node"]
-        nodes = self.network.shares.nodes
+        nodes = self.network.shares.cores
         if number < 0 or nodes[number]["count"] + more < nodes[number]["room"]:
             return
         old = self.network.shares.jobs
@@ -182,7 +182,7 @@ def _network(stations: Sequence[Station], sources: Sequence[Source], seed: int) 
 def _shares(stations: Sequence[Station]) -> Shares:
     shared = [station for station in stations if station.shared]
     nodes = records(len(shared), SHARE)
-    nodes["cores"], nodes["speed"] = [station.servers for station in shared], 1.0
+    nodes["cores"], nodes["speed"], nodes["quota"] = [station.servers for station in shared], 1.0, -1
     nodes["first"], nodes["room"] = _ROOM * np.arange(len(shared)), _ROOM
     return Shares(nodes, records(_ROOM * len(shared), JOB))
 

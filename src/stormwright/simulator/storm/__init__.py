@@ -25,5 +25,12 @@ two nodes and the receiving thread there. Where a queue is full, who sends waits
 - What a tuple costs to serialise is paid with the next one's work.
 - The timeouts of all spouts of a topology are looked at in the same instants.
 - A JVM that was started is as fast as an old one.
-- A node with less than a core and no quota has a slow core; one with a quota has whole ones until that is used up.
+- A node with less than a core and no quota has a slow core.
+
+On a node with a quota of CPU (`stormwright.simulator.kernel.quotas`) threads are each on one of its cores and stay
+there. An executor and a sending thread that find nothing sleep for a millisecond and wake, which takes CPU
+(`Costs.polling_share`) whether there is something or not. So a quota is used up at rates far below the highest one,
+and tuples wait for threads that sleep, for cores that are held and for cores that others have. A receiving thread
+wakes when a message comes. Garbage collection and all else that workers do comes off each period's quota evenly. On
+other nodes what threads take to wake is left out: nothing that is scarce goes by it.
 """

@@ -24,7 +24,8 @@ def carry_on(of: Cluster, who: int, now: float) -> bool:
         wait_for(of, who, link)
         return False
     of.tuples[number].size = size
-    _enter(of, thread.node, number, now)
+    if _passes(of, thread.node, number, now):
+        _come(of, number, now)
     return True
 
 
@@ -36,12 +37,13 @@ def link_done(of: Cluster, which: int, now: float) -> None:
     size = of.tuples[number].size
     link.bytes -= size
     link.busy_s += size / link.bytes_per_s
+    link.tokens, link.since = 0.0, now
     if link.count > 0:
-        set_time(of.clock, run.threads + len(of.shares.nodes) + which, now + _lasts(of, link))
+        set_time(of.clock, run.first_link + which, now + _lasts(of, link))
     else:
-        set_time(of.clock, run.threads + len(of.shares.nodes) + which, NEVER)
+        set_time(of.clock, run.first_link + which, NEVER)
     call_waiting(of, link, now)
-    if which < len(of.shares.nodes):
+    if which < run.nodes:
         _come(of, number, now)
     else:
         _arrive(of, number, now)
@@ -58,48 +60,41 @@ def deliver(of: Cluster, who: int, number: int, now: float) -> None:
 
 
 @inner
-def _enter(of: Cluster, which: int, number: int, now: float) -> None:
-    """A message comes to a link."""
-    link, run = of.links[which], of.run[0]
-    link.sent_bytes += of.tuples[number].size
-    if link.bytes_per_s == 0.0:
-        if which < len(of.shares.nodes):
-            _come(of, number, now)
-        else:
-            _arrive(of, number, now)
-        return
-    join(of, link, number)
-    link.bytes += of.tuples[number].size
-    if link.count > link.most:
-        link.most = link.count
-    if link.count == 1:
-        set_time(of.clock, run.threads + len(of.shares.nodes) + which, now + _lasts(of, link))
-
-
-@inner
 def _come(of: Cluster, number: int, now: float) -> None:
     """A message has left its node for another one."""
     target = of.threads[of.pairs[of.tuples[number].pair].target]
     if target.worker == NONE:
         lose(of, number)
-        return
-    which = len(of.shares.nodes) + target.node
-    link = of.links[which]
-    link.sent_bytes += of.tuples[number].size
-    if link.bytes_per_s == 0.0:
+    elif _passes(of, of.run[0].nodes + target.node, number, now):
         _arrive(of, number, now)
-        return
+
+
+@inner
+def _passes(of: Cluster, which: int, number: int, now: float) -> bool:
+    """Whether a message passes a link at once: that has no limit, or lets a burst pass; otherwise it waits there."""
+    link, size = of.links[which], of.tuples[number].size
+    link.sent_bytes += size
+    if link.bytes_per_s == 0.0:
+        return True
+    if link.count == 0:
+        link.tokens = min(link.tokens + (now - link.since) * link.bytes_per_s, link.burst)
+        link.since = now
+        if link.tokens >= size:
+            link.tokens -= size
+            link.busy_s += size / link.bytes_per_s
+            return True
     join(of, link, number)
-    link.bytes += of.tuples[number].size
+    link.bytes += size
     if link.count > link.most:
         link.most = link.count
     if link.count == 1:
-        set_time(of.clock, of.run[0].threads + len(of.shares.nodes) + which, now + _lasts(of, link))
+        set_time(of.clock, of.run[0].first_link + which, now + _lasts(of, link))
+    return False
 
 
 @inner
 def _lasts(of: Cluster, link: Record) -> float:
-    return float(of.tuples[link.first].size / link.bytes_per_s)
+    return float((of.tuples[link.first].size - link.tokens) / link.bytes_per_s)
 
 
 @inner

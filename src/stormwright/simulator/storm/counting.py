@@ -45,18 +45,20 @@ class Taken:
     @classmethod
     def of(cls, cluster: Cluster) -> Taken:
         """As it is now."""
-        run, nodes = cluster.run[0], cluster.shares.nodes
+        run, cores = cluster.run[0], cluster.shares.cores
         executors, now = int(run["executors"]), float(run["now"])
         own = cluster.threads[:executors]
-        # A node's own count is as of when something happened there last.
-        since = (now - nodes["since"]) * nodes["rate"] / nodes["speed"] * nodes["count"]
+        # A core's own count is as of when something happened there last.
+        since = (now - cores["since"]) * cores["rate"] / cores["speed"] * cores["count"]
+        node = np.arange(len(cores)) * int(run["nodes"]) // max(len(cores), 1)
+        worked = np.bincount(node, cores["busy"] + since + cores["taken"] * now, int(run["nodes"]))
         return cls(
             now_s=now,
             threads={name: np.array(own[name]) for name in _OF_THREADS},
             topologies={name: np.array(cluster.topologies[name]) for name in _OF_TOPOLOGIES},
             pairs=np.array(cluster.pairs["tuples"]),
             latency=cluster.latency.copy(),
-            busy_s=np.asarray(nodes["busy"] + since + nodes["taken"] * now),
+            busy_s=np.asarray(worked + (cluster.quotas["taken"] * now if len(cluster.quotas) else 0.0)),
             link_bytes=np.array(cluster.links["sent_bytes"]).reshape(2, -1),
         )
 

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 from stormwright.model import Problem
 from stormwright.predict.flow.profile import Profile
 from stormwright.simulator.engine import NOWHERE, Counted
+from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.counting import Taken, counted
 from stormwright.simulator.storm.events import LOOK, NOTHING, PLACED, SPEED, START, STOP, go_on_until
 from stormwright.simulator.storm.placing import Workers, freed, seated
-from stormwright.simulator.storm.start import Settings, start, with_room
+from stormwright.simulator.storm.start import start, with_room
 
 
 class Events:
@@ -136,7 +137,9 @@ class Events:
 
     def slow(self, node: int, factor: float) -> None:
         """A node's cores have their speed times a factor."""
-        self._tell(SPEED, node, max(factor, 1e-9))
+        each = len(self.cluster.shares.cores) // len(self._down)
+        for core in range(node * each, (node + 1) * each):
+            self._tell(SPEED, core, max(factor, 1e-9))
 
     def _place(self, slots: NDArray[np.int32], startup_s: float) -> None:
         before, after = self._workers.seats(self._slots), self._workers.seats(slots)

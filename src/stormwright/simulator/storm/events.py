@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from stormwright.compiling.compiled import Record, compiled, inner
+from stormwright.compiling.draw import draw, draw_below
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
-from stormwright.simulator.kernel.shares import drop, go_on, has_done, next_end, take_first
+from stormwright.simulator.kernel.quotas import account, begin, count_held, give_back, serve
+from stormwright.simulator.kernel.shares import drop_of, go_on, has_done, next_end, take_first
+from stormwright.simulator.kernel.turns import (
+    end_turn,
+    finish,
+    give_way,
+    has_finished,
+    is_over,
+    run_on,
+    turn_ends,
+    withdraw,
+)
 from stormwright.simulator.storm.carrying import link_done
 from stormwright.simulator.storm.queues import call_waiting, end_tuple, lose, note_lost, take
 from stormwright.simulator.storm.records import (
@@ -19,11 +31,11 @@ from stormwright.simulator.storm.records import (
     Cluster,
 )
 from stormwright.simulator.storm.routes import look_at_loads, place_shuffles
-from stormwright.simulator.storm.threads import done, look, send_on
+from stormwright.simulator.storm.threads import done, look, pass_time, rouse, send_on
 from stormwright.simulator.storm.trees import end_tree, time_out
 
 #: What a cluster is told: nothing; executors are elsewhere; a worker is up or starts at an instant, or stops; spouts
-#: are to look whether they may begin trees; the cores of a node have a speed.
+#: are to look whether they may begin trees; cores have a speed.
 NOTHING, PLACED, START, STOP, LOOK, SPEED = range(6)
 
 #: Loads are looked at so often, in seconds.
@@ -46,7 +58,6 @@ def go_on_until(of: Cluster, told: int, which: int, amount: float, until: float)
     run = of.run[0]
     if told != NOTHING:
         _tell(of, told, which, amount, run.now)
-    threads, nodes = run.threads, len(of.shares.nodes)
     run.full = False
     while True:
         who = of.clock.first[1]
@@ -58,36 +69,81 @@ def go_on_until(of: Cluster, told: int, which: int, amount: float, until: float)
             run.full = True
             return
         run.now = now
-        if who < threads:
+        if who < run.threads:
             _wake(of, who, now)
-        elif who < threads + nodes:
-            _node(of, who, who - threads, now)
-        elif who < threads + 3 * nodes:
-            link_done(of, who - threads - nodes, now)
-        elif who < threads + 3 * nodes + len(of.topologies):
-            topology = who - threads - 3 * nodes
+        elif who < run.first_link:
+            _core(of, who, now)
+        elif who < run.first_topology:
+            link_done(of, who - run.first_link, now)
+        elif who < run.first_quota:
+            topology = who - run.first_topology
             time_out(of, topology, now)
             set_time(of.clock, who, now + of.topologies[topology].timeout_s)
+        elif who < run.first_quota + len(of.quotas):
+            _serve(of, who, now)
         else:
             look_at_loads(of)
             set_time(of.clock, who, now + _LOOKS_S)
 
 
 @inner
-def _node(of: Cluster, who: int, number: int, now: float) -> None:
-    """Something happens at the cores of a node: most often the first job is done."""
-    node = of.shares.nodes[number]
-    go_on(node, now)
-    if has_done(node, of.shares.jobs):
-        done(of, take_first(node, of.shares.jobs), now)
-    set_time(of.clock, who, next_end(node, of.shares.jobs))
+def _core(of: Cluster, who: int, now: float) -> None:
+    """Something happens at the cores of a node, or one of them: most often the first job is done."""
+    core, jobs = of.shares.cores[who - of.run[0].threads], of.shares.jobs
+    if core.quota >= 0:
+        _core_with_quota(of, core, now)
+        set_time(of.clock, who, turn_ends(core, jobs))
+        return
+    go_on(core, now)
+    if has_done(core, jobs):
+        done(of, take_first(core, jobs), now)
+    set_time(of.clock, who, next_end(core, jobs))
+
+
+@inner
+def _core_with_quota(of: Cluster, core: Record, now: float) -> None:
+    jobs = of.shares.jobs
+    run_on(core, jobs, now)
+    if has_finished(core, jobs):
+        done(of, finish(core, jobs), now)
+        end_turn(core, jobs)
+        if core.count == 0:
+            give_back(of.quotas[core.quota], core, now)
+    elif is_over(core):
+        give_way(core, jobs)
+    _account(of, core, now)
+
+
+@inner
+def _account(of: Cluster, core: Record, now: float) -> None:
+    quota = of.quotas[core.quota]
+    account(quota, core, now)
+    if core.held:
+        set_time(of.clock, of.run[0].first_quota + core.quota, quota.ends)
+
+
+@inner
+def _serve(of: Cluster, who: int, now: float) -> None:
+    """A period of a quota begins: cores that were held go on, as far as it lasts."""
+    quota = of.quotas[who - of.run[0].first_quota]
+    begin(quota, now)
+    while True:
+        held = count_held(quota, of.shares.cores)
+        number = serve(quota, of.shares.cores, draw_below(of, held))
+        if number < 0:
+            set_time(of.clock, who, quota.ends if held > 0 else NEVER)
+            return
+        run_on(of.shares.cores[number], of.shares.jobs, now)
+        _set_core(of, number)
 
 
 @inner
 def _wake(of: Cluster, who: int, now: float) -> None:
     """A thread has a tuple to look for, or room for what it sends, or its worker is up."""
     thread = of.threads[who]
-    if thread.state == ASLEEP:
+    if thread.state == ASLEEP and thread.wakes_s > 0.0:
+        rouse(of, who, now)
+    elif thread.state == ASLEEP:
         look(of, who, now)
     elif thread.state == BLOCKED:
         set_time(of.clock, who, NEVER)
@@ -98,8 +154,17 @@ def _wake(of: Cluster, who: int, now: float) -> None:
             _up(of, thread.worker, now)
         return
     if thread.state == WORKS:
-        node = of.shares.nodes[thread.node]
-        set_time(of.clock, of.run[0].threads + thread.node, next_end(node, of.shares.jobs))
+        core = of.shares.cores[thread.core]
+        if core.quota >= 0:
+            _account(of, core, now)
+        _set_core(of, thread.core)
+
+
+@inner
+def _set_core(of: Cluster, number: int) -> None:
+    """When something is next to happen to a core, jobs or speed of which have changed."""
+    core, jobs = of.shares.cores[number], of.shares.jobs
+    set_time(of.clock, of.run[0].threads + number, turn_ends(core, jobs) if core.quota >= 0 else next_end(core, jobs))
 
 
 @inner
@@ -114,10 +179,10 @@ def _tell(of: Cluster, told: int, which: int, amount: float, now: float) -> None
     elif told == LOOK:
         _look_of_spouts(of, which, now)
     elif told == SPEED:
-        node = of.shares.nodes[which]
-        go_on(node, now)
-        node.speed = amount
-        set_time(of.clock, of.run[0].threads + which, next_end(node, of.shares.jobs))
+        core = of.shares.cores[which]
+        pass_time(of, core, now)
+        core.speed = amount
+        _set_core(of, which)
 
 
 @inner
@@ -129,6 +194,8 @@ def _up(of: Cluster, worker: int, now: float) -> None:
         thread = of.threads[who]
         if thread.worker == worker:
             thread.state = ASLEEP
+            if thread.polls:
+                set_time(of.clock, who, now + draw(of) * thread.sleeps_s)
     _started(of, here.topology, now)
 
 
@@ -162,22 +229,22 @@ def _stop(of: Cluster, worker: int, now: float) -> None:
     here.up = here.ready = False
     if starting:
         _started(of, here.topology, now)
-    node = of.shares.nodes[here.node]
-    go_on(node, now)
     for who in range(run.threads):
         if of.threads[who].worker == worker:
-            _end_thread(of, who, node, now)
-    set_time(of.clock, run.threads + here.node, next_end(node, of.shares.jobs))
+            _end_thread(of, who, now)
 
 
 @inner
-def _end_thread(of: Cluster, who: int, node: Record, now: float) -> None:
+def _end_thread(of: Cluster, who: int, now: float) -> None:
     thread, jobs = of.threads[who], of.shares.jobs
     if thread.state == WORKS:
-        for place in range(node.count):
-            if jobs[node.first + place].who == who:
-                drop(node, jobs, place)
-                break
+        core = of.shares.cores[thread.core]
+        pass_time(of, core, now)
+        if core.quota >= 0:
+            withdraw(core, jobs, who)
+        else:
+            drop_of(core, jobs, who)
+        _set_core(of, thread.core)
     elif thread.state == BLOCKED:
         _wait_no_more(of, who)
     if thread.tuple != NONE:

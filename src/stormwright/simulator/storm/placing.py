@@ -14,8 +14,8 @@ from stormwright.predict.workers import nodes_of
 from stormwright.simulator.engine import NOWHERE
 from stormwright.simulator.kernel.arrays import records
 from stormwright.simulator.kernel.shares import JOB, Shares
+from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.records import GONE, NONE, Cluster
-from stormwright.simulator.storm.start import Settings
 
 #: A worker: its topology and its slot.
 Seat = tuple[int, int]
@@ -81,7 +81,7 @@ def freed(of: Cluster, worker: int, executors: Sequence[int]) -> None:
     """A worker that has stopped is no more, and its executors are nowhere."""
     run = of.run[0]
     threads = [*executors, run["executors"] + worker, run["executors"] + run["workers"] + worker]
-    of.threads["worker"][threads] = of.threads["node"][threads] = NONE
+    of.threads["worker"][threads] = of.threads["node"][threads] = of.threads["core"][threads] = NONE
 
 
 def seated(of: Cluster, workers: Workers, come: Sequence[tuple[int, tuple[int, ...]]]) -> Cluster:
@@ -107,6 +107,7 @@ def seated(of: Cluster, workers: Workers, come: Sequence[tuple[int, tuple[int, .
         of.threads["state"][threads], of.threads["topology"][threads] = GONE, topology
         factor = workers.message_factors[topology] * reference_hz / workers.nodes.core_hz[node]
         of.threads["message_factor"][threads] = factor
+        of.threads["core"][threads] = _cores_for(of, node, len(threads))
         own = list(executors)
         of.threads["work_s"][own] = workers.cycles[own] / workers.nodes.core_hz[node]
         of.threads["varies"][own] = workers.varies
@@ -114,31 +115,42 @@ def seated(of: Cluster, workers: Workers, come: Sequence[tuple[int, tuple[int, .
     return of._replace(shares=_with_room(of))
 
 
+def _cores_for(of: Cluster, node: int, threads: int) -> NDArray[np.int64]:
+    """Cores of a node for threads that are new on it: one after the other, that with the fewest threads.
+
+    Where all cores have enough to do threads stay where they are, and those with a quota always do: Linux balances no
+    load between cores that are held.
+    """
+    each = int(of.run[0]["cores"]) // int(of.run[0]["nodes"])
+    first, core = node * each, of.threads["core"]
+    on = np.bincount(core[(core >= first) & (core < first + each)] - first, minlength=each)
+    found = np.empty(threads, np.int64)
+    for number in range(threads):
+        found[number] = first + on.argmin()
+        on[found[number] - first] += 1
+    return found
+
+
 def _take_cores(of: Cluster, workers: Workers) -> None:
     """What nodes have no longer because workers are there, and executors that work whatever their rate."""
-    executors, nodes = int(of.run[0]["executors"]), of.shares.nodes
+    executors, nodes = int(of.run[0]["executors"]), int(of.run[0]["nodes"])
     own = of.threads[:executors]
     there = np.flatnonzero((own["node"] != NONE) & (workers.idle_hz > 0))
-    taken = np.bincount(own["node"][there], workers.idle_hz[there], len(nodes)) / workers.nodes.core_hz
+    taken = np.bincount(own["node"][there], workers.idle_hz[there], nodes) / workers.nodes.core_hz
     senders = of.threads["node"][executors : executors + int(of.run[0]["workers"])]
-    taken += np.bincount(senders[senders != NONE], minlength=len(nodes)) * workers.costs.worker_cores
-    nodes["taken"] = taken
-    nodes["pollers"] = np.bincount(own["node"][own["node"] != NONE], minlength=len(nodes))
-    # A quota is used up by no more cores at once than there are threads.
-    most = np.minimum(workers.costs.machine_cores, np.maximum(nodes["pollers"], 1))
-    of_quota = np.divide(nodes["quota"], nodes["period"], out=np.zeros(len(nodes)), where=nodes["quota"] > 0)
-    nodes["cores"] = np.where(nodes["quota"] > 0, np.maximum(most, of_quota), nodes["cores"])
+    taken += np.bincount(senders[senders != NONE], minlength=nodes) * workers.costs.worker_cores
+    (of.quotas if len(of.quotas) else of.shares.cores)["taken"] = taken
 
 
 def _with_room(of: Cluster) -> Shares:
-    """Heaps of jobs with room for all threads of each node."""
-    nodes, old = of.shares.nodes, of.shares.jobs
-    on = of.threads["node"][of.threads["node"] != NONE]
-    room = np.bincount(on, minlength=len(nodes))
+    """Heaps of jobs with room for all threads of each core."""
+    cores, old = of.shares
+    room = np.bincount(of.threads["core"][of.threads["core"] != NONE], minlength=len(cores))
     first = np.cumsum([0, *room])
     jobs = records(int(first[-1]), JOB)
-    for number in np.flatnonzero(nodes["count"]):
-        at, count = int(nodes["first"][number]), int(nodes["count"][number])
-        jobs[first[number] : first[number] + count] = old[at : at + count]
-    nodes["first"], nodes["room"] = first[:-1], room
-    return Shares(nodes, jobs)
+    for number in np.flatnonzero(cores["count"]):
+        at, count, size = (int(cores[name][number]) for name in ("first", "count", "room"))
+        places = (int(cores["head"][number]) + np.arange(count)) % size  # heaps have theirs at the beginning
+        jobs[first[number] : first[number] + count] = old[at + places]
+    cores["first"], cores["room"], cores["head"] = first[:-1], room, 0
+    return Shares(cores, jobs)

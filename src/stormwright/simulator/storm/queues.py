@@ -74,7 +74,8 @@ def hand(of: Cluster, who: int, number: int, ready: float) -> None:
     join(of, thread, number)
     if thread.count > of.seen[who].most:
         of.seen[who].most = thread.count
-    if thread.state == ASLEEP and (thread.count == 1 or thread.spout != NONE) and ready < of.clock.when[who]:
+    sees = thread.state == ASLEEP and not thread.polls
+    if sees and (thread.count == 1 or thread.spout != NONE) and ready < of.clock.when[who]:
         set_time(of.clock, who, looks_at(thread, ready))
 
 

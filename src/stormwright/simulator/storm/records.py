@@ -1,9 +1,9 @@
 """A virtual Storm cluster under way, as arrays of records.
 
 Things are known by number. Threads are the executors (E), then one of each worker that sends and one that receives
-(W of each, whether that worker is there or not). Who has a time in the clock: threads, then nodes, links out of nodes,
-links into nodes, topologies (timeouts), and last of all who looks at loads. A list is a number of its first and of its
-last, and each one's `next`; -1 is none.
+(W of each, whether that worker is there or not). Who has a time in the clock: threads, then cores, links out of nodes,
+links into nodes, topologies (timeouts), quotas, and last of all who looks at loads. A list is a number of its first and
+of its last, and each one's `next`; -1 is none.
 """
 
 from __future__ import annotations
@@ -42,17 +42,19 @@ BY_OCTAVE, BUCKETS = 16, 16 * 16 + 2
 
 #: `work_s` of a tuple on a core of its node, varying by `varies`; `message_factor` is by how much longer its node takes
 #: for messages; `debt_s` is what it has serialised and not yet taken the time for; `cpu_s` what it took. With nothing
-#: to do since `idle_since` it looks all the time for `parks_s`, then every `sleeps_s`. Its queue is `first` to `last`,
-#: `count` tuples of `limit`; in `waiting` and `last_waiting` are threads that wait for room in it. `tuple` is at work,
-#: as yet to be sent along `route`, `left` times, to `pair` next.
+#: to do since `idle_since` it looks all the time for `parks_s`, then every `sleeps_s`; if waking takes CPU, `wakes_s`,
+#: what `polls` wakes whether there is something or not, every `park_s` at first. It runs on `core`, all of those of its
+#: node or one of them. Its queue is `first` to `last`, `count` tuples of `limit`; in `waiting` and `last_waiting` are
+#: threads that wait for room in it. `tuple` is at work, as yet to be sent along `route`, `left` times, to `pair` next.
 THREAD = np.dtype(
     [
         *((name, np.float64) for name in ("work_s", "varies", "message_factor", "debt_s", "cpu_s")),
-        *((name, np.float64) for name in ("parks_s", "sleeps_s", "idle_since")),
-        *((name, np.int64) for name in ("kind", "state", "topology", "worker", "node", "spout")),
+        *((name, np.float64) for name in ("parks_s", "park_s", "sleeps_s", "wakes_s", "idle_since")),
+        *((name, np.int64) for name in ("kind", "state", "topology", "worker", "node", "core", "spout")),
         *((name, np.int64) for name in ("first", "last", "count", "limit", "waiting", "last_waiting", "next")),
         *((name, np.int64) for name in ("first_route", "last_route", "route", "left", "pair", "tuple")),
         *((name, np.int64) for name in ("received", "emitted", "acked", "failed")),
+        ("polls", np.bool_),
     ],
     align=True,
 )
@@ -124,10 +126,12 @@ TOPOLOGY = np.dtype(
     align=True,
 )
 
-#: A link in one direction: 0 bytes/s for no limit; bytes in its buffer, of `limit`; otherwise as a thread's queue.
+#: A link in one direction: 0 bytes/s for no limit; bytes in its buffer, of `limit`; `tokens` as of `since`, bytes that
+#: may go at once, `burst` at most; otherwise as a thread's queue.
 LINK = np.dtype(
     [
         *((name, np.float64) for name in ("bytes_per_s", "bytes", "limit", "sent_bytes", "busy_s")),
+        *((name, np.float64) for name in ("burst", "tokens", "since")),
         *((name, np.int64) for name in ("first", "last", "count", "most", "waiting", "last_waiting")),
     ],
     align=True,
@@ -136,13 +140,14 @@ LINK = np.dtype(
 #: Loads of executors as their own worker knows them and as others were told.
 SEEN = np.dtype([("here", np.float64), ("told", np.float64), ("most", np.int64)])
 
-#: One record of what holds for all, and of what was done so far.
+#: One record of what holds for all, and of what was done so far; a core that was idle is had within `wait_s`.
 RUN = np.dtype(
     [
-        *((name, np.float64) for name in ("now", "local_hop_s", "remote_hop_s", "overhead_bytes")),
+        *((name, np.float64) for name in ("now", "local_hop_s", "remote_hop_s", "overhead_bytes", "wait_s")),
         *((name, np.float64) for name in ("serialise_s", "serialise_byte_s", "send_s", "send_byte_s")),
         *((name, np.float64) for name in ("receive_s", "receive_byte_s")),
-        *((name, np.int64) for name in ("executors", "workers", "threads", "links", "hops", "looks")),
+        *((name, np.int64) for name in ("executors", "workers", "threads", "hops", "looks")),
+        *((name, np.int64) for name in ("cores", "nodes", "first_link", "first_topology", "first_quota")),
         *((name, np.int64) for name in ("free_tuple", "tuples_left", "free_tree", "trees_left", "most_sent")),
         ("full", np.bool_),
     ],
@@ -155,8 +160,8 @@ class Cluster(NamedTuple):
 
     Parameters
     ----------
-    threads, spouts, routes, pairs, tuples, trees, workers, topologies, links, seen, run
-        Of the kinds above. Links are those out of nodes, then those into them.
+    threads, spouts, routes, pairs, tuples, trees, workers, topologies, links, seen, run, quotas
+        Of the kinds above, and of `QUOTA`. Links are those out of nodes, then those into them.
     choices
         Of all shuffles, the number of a target among those of its route.
     racks
@@ -164,7 +169,7 @@ class Cluster(NamedTuple):
     latency
         Trees by topology and bucket.
     shares
-        Nodes whose cores threads share.
+        Cores that threads share: those of a node together, or one by one where the node has a quota.
     clock
         When each next does something.
     random
@@ -182,6 +187,7 @@ class Cluster(NamedTuple):
     links: Records
     seen: Records
     run: Records
+    quotas: Records
     choices: NDArray[np.int32]
     racks: NDArray[np.int64]
     latency: NDArray[np.int64]

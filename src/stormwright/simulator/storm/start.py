@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from stormwright.compiling.compiled import Records
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
-from stormwright.predict.costs import Correction, Costs
-from stormwright.predict.fit.file import costs_of
+from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.workers import nodes_of
 from stormwright.simulator.kernel.arrays import NEVER, records
 from stormwright.simulator.kernel.clock import Clock
+from stormwright.simulator.kernel.quotas import QUOTA, with_quotas
 from stormwright.simulator.kernel.shares import JOB, SHARE, Shares
+from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.edges import Edges
 from stormwright.simulator.storm.records import (
     ACKER,
@@ -46,51 +47,27 @@ _RECEIVES, _TRANSFERS, _TIMEOUT_S, _HIGHER, _LOWER = 32_768, 1_000, 30.0, 0.8, 0
 #: How often a bolt's thread looks for tuples before it sleeps, and how long that takes each time.
 _PARKS, _PARK_S = 1_000, 55e-6
 
+#: Of a thread at first.
+_NOBODY = [
+    "worker",
+    "node",
+    "core",
+    "spout",
+    "first",
+    "last",
+    "waiting",
+    "last_waiting",
+    "next",
+    "tuple",
+    "pair",
+    "left",
+]
+
 #: Tuples and trees for which there is room at first; there is made more as needed.
 _ROOM = 4_096
 
 #: More than can be pending.
 _NO_LIMIT = 1 << 60
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the virtual cluster takes for given besides the problem.
-
-    Parameters
-    ----------
-    costs, corrections
-        What messages and workers cost; what is known of single topologies, by id.
-    varies
-        Squared coefficient of variation of executors' times of service: 0 for constant ones, 1 for exponential ones.
-    arrivals_vary
-        The same of the times between trees that spouts are offered.
-    saturated
-        Whether spouts begin as many trees as go, instead of those they are offered at the measured rate.
-    reliable
-        Whether spouts begin trees again that have timed out.
-    startup_s
-        From a worker's assignment until it is up.
-    link_buffer_bytes
-        Of every node, for what waits for its link.
-    seed
-        Of the random numbers.
-    """
-
-    costs: Costs = field(default_factory=Costs)
-    corrections: Mapping[str, Correction] = field(default_factory=dict)
-    varies: float = 1.0
-    arrivals_vary: float = 1.0
-    saturated: bool = False
-    reliable: bool = True
-    startup_s: float = 6.0
-    link_buffer_bytes: float = 262_144.0
-    seed: int = 0
-
-    @classmethod
-    def of(cls, problem: Problem, **others: Any) -> Settings:
-        """With the costs that come with the problem's load, or those that were measured elsewhere."""
-        return cls(*costs_of(problem), **others)
 
 
 def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
@@ -113,10 +90,15 @@ def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
     topologies = _topologies(problem, spouts)
     threads = _threads(problem, profile, spouts, edges, workers, costs)
     links = _links(problem, settings)
+    shares, quotas = _cores(problem, costs, settings.seed)
     run = _run(costs, executors, workers, edges)
-    times = np.full(len(threads) + 3 * nodes + len(topologies) + 1, NEVER)
-    times[-len(topologies) - 1 : -1] = topologies["timeout_s"]
-    times[-1] = 1.0
+    run["wait_s"] = settings.core_wait_s
+    of_times = np.cumsum([len(threads), len(shares.cores), len(links), len(topologies), len(quotas)]).tolist()
+    run["cores"], run["nodes"] = len(shares.cores), nodes
+    _, run["first_link"], run["first_topology"], run["first_quota"], last = of_times
+    times = np.full(last + 1, NEVER)
+    times[of_times[2] : of_times[3]] = topologies["timeout_s"]
+    times[last] = 1.0
     tuples, trees = records(0, TUPLE), records(0, TREE)
     seen, pairs = records(len(threads), SEEN), edges.pairs
     cluster = Cluster(
@@ -134,7 +116,8 @@ def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
         choices=edges.choices,
         racks=problem.node_rack.astype(np.int64),
         latency=np.zeros((len(topologies), BUCKETS), np.int64),
-        shares=_shares(problem, costs),
+        shares=shares,
+        quotas=quotas,
         clock=Clock.of(times),
         random=np.random.SeedSequence(settings.seed % 2**64).generate_state(1, np.uint64).astype(np.uint64),
     )
@@ -180,19 +163,7 @@ def _threads(
 ) -> Records:
     executors, layout = problem.num_executors, profile.layout
     made = records(executors + 2 * workers, THREAD)
-    for name in (
-        "worker",
-        "node",
-        "spout",
-        "first",
-        "last",
-        "waiting",
-        "last_waiting",
-        "next",
-        "tuple",
-        "pair",
-        "left",
-    ):
+    for name in _NOBODY:
         made[name] = NONE
     of_executors = made[:executors]
     of_executors["kind"] = np.where(layout.is_acker[layout.executor_component], ACKER, BOLT)
@@ -205,6 +176,12 @@ def _threads(
     of_executors["limit"] = np.array([*receives, 0.0])[problem.executor_topology]
     _set_waits(of_executors, confs, problem.executor_topology, costs)
     made["kind"][executors : executors + workers] = SENDER
+    if costs.quota_period_ms > 0:
+        # Only there it matters what threads take for nothing: it is a part of the quota that they all share.
+        made["sleeps_s"][executors : executors + workers] = 2e-6 * costs.asleep_us
+        made["sleeps_s"][executors + workers :] = 0.0
+        made["wakes_s"] = costs.polling_share * 2e-6 * costs.asleep_us
+        made["polls"] = (made["wakes_s"] > 0) & (made["sleeps_s"] > 0)
     made["kind"][executors + workers :] = RECEIVER
     transfers = [number_of(conf, "topology.transfer.buffer.size", _TRANSFERS) for conf in confs]
     # Which topology a worker is of changes; the least buffer of all is that of each.
@@ -220,6 +197,7 @@ def _set_waits(of: Records, confs: Sequence[Mapping[str, Any]], topology: IntArr
         parks_s = [_PARK_S * _count(conf, f"{key}2.count", parks) for conf in confs]
         sleeps_s = [2e-6 * costs.asleep_us * number_of(conf, f"{key}3.sleep.millis", 1.0) for conf in confs]
         own = (of["kind"] == SPOUT) == spouts
+        of["park_s"][own] = _PARK_S
         of["parks_s"][own], of["sleeps_s"][own] = np.array(parks_s)[topology[own]], np.array(sleeps_s)[topology[own]]
 
 
@@ -255,21 +233,25 @@ def _spouts(profile: Profile, spouts: NDArray[np.int64], settings: Settings) -> 
     return made
 
 
-def _shares(problem: Problem, costs: Costs) -> Shares:
-    made, nodes = records(len(problem.supervisors), SHARE), nodes_of(problem)
-    made["cores"], made["speed"] = nodes.cores, 1.0
+def _cores(problem: Problem, costs: Costs, seed: int) -> tuple[Shares, Records]:
+    """Cores of nodes: of each together, or one by one with its quota, as many as the machine has."""
+    cores = nodes_of(problem).cores
     if costs.quota_period_ms > 0:
-        made["period"] = 1e-3 * costs.quota_period_ms
-        made["quota"] = made["period"] * nodes.cores
-        made["cores"], made["polls"] = np.maximum(nodes.cores, costs.machine_cores), costs.polling_share
-    return Shares(made, records(0, JOB))
+        each = max(round(costs.machine_cores), ceil(cores.max(initial=1.0)))
+        begin = np.random.default_rng([seed % 2**64, 2]).random(len(cores))  # periods of nodes do not begin together
+        made, quotas = with_quotas(cores, each, 1e-3 * costs.quota_period_ms, 1e-3 * costs.quota_piece_ms, begin)
+        return Shares(made, records(0, JOB)), quotas
+    made = records(len(cores), SHARE)
+    made["cores"], made["speed"], made["quota"] = cores, 1.0, NONE
+    return Shares(made, records(0, JOB)), records(0, QUOTA)
 
 
 def _links(problem: Problem, settings: Settings) -> Records:
     speeds = nodes_of(problem).link_bytes_per_s
     made = records(2 * len(speeds), LINK)
     made["bytes_per_s"] = np.tile(np.where(np.isfinite(speeds), speeds, 0.0), 2)
-    made["limit"] = settings.link_buffer_bytes
+    made["limit"], made["burst"] = settings.link_buffer_bytes, settings.link_burst_bytes
+    made["tokens"] = made["burst"]
     for name in ("first", "last", "waiting", "last_waiting"):
         made[name] = NONE
     return made

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from stormwright.compiling.compiled import Record, inner
+from stormwright.compiling.draw import draw
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
 from stormwright.simulator.kernel.shares import go_on, put
 from stormwright.simulator.kernel.times import draw_time
+from stormwright.simulator.kernel.turns import enter, run_on
 from stormwright.simulator.storm.carrying import carry_on, deliver
 from stormwright.simulator.storm.queues import call_waiting, end_tuple, looks_at, make_tuple, take
 from stormwright.simulator.storm.records import (
@@ -22,11 +24,22 @@ from stormwright.simulator.storm.records import (
 from stormwright.simulator.storm.sending import emit
 from stormwright.simulator.storm.trees import begin_tree, complete, hear
 
+#: A thread that wakes and finds tuples works on the first of them with cold caches: as many wakings more.
+COLD = 1.0
+
+#: To write to a socket, or to read from one, a thread of its own wakes and calls the system: as many wakings.
+AT_SOCKET = 3.0
+
 
 @inner
 def done(of: Cluster, who: int, now: float) -> None:
     """A thread has done its work on a tuple."""
     thread = of.threads[who]
+    if thread.tuple == NONE:  # it has only woken
+        if thread.count > 0 and thread.kind != RECEIVER:
+            thread.debt_s += thread.wakes_s * (AT_SOCKET if thread.kind == SENDER else COLD)
+        look(of, who, now)
+        return
     if thread.kind < SENDER:
         of.run[0].hops += 1
     if thread.kind == SPOUT:
@@ -63,6 +76,14 @@ def send_on(of: Cluster, who: int, now: float) -> None:
 
 
 @inner
+def rouse(of: Cluster, who: int, now: float) -> None:
+    """A thread wakes, which takes CPU: it looks what there is once that is done."""
+    thread = of.threads[who]
+    set_time(of.clock, who, NEVER)
+    _run(of, who, thread.wakes_s * (AT_SOCKET if thread.kind == RECEIVER else 1.0), now)
+
+
+@inner
 def look(of: Cluster, who: int, now: float) -> None:
     """A thread that has nothing to do takes its next tuple, or sleeps until there is one."""
     thread = of.threads[who]
@@ -88,7 +109,9 @@ def _sleep(of: Cluster, who: int, until: float, now: float) -> None:
     thread = of.threads[who]
     if thread.state != ASLEEP:
         thread.state, thread.idle_since = ASLEEP, now
-    if until < NEVER:
+    if thread.polls:
+        until = now + (thread.park_s if now - thread.idle_since < thread.parks_s else thread.sleeps_s)
+    elif until < NEVER:
         until = looks_at(thread, until)
     if of.clock.when[who] != until:
         set_time(of.clock, who, until)
@@ -106,13 +129,34 @@ def _work(of: Cluster, who: int, now: float) -> None:
         work += (run.receive_s + of.tuples[thread.tuple].size * run.receive_byte_s) * thread.message_factor
     else:
         work += draw_time(of.random, 0, thread.work_s, thread.varies)
-    thread.state = WORKS
-    thread.cpu_s += work
     if of.clock.when[who] != NEVER:
         set_time(of.clock, who, NEVER)
-    node = of.shares.nodes[thread.node]
-    go_on(node, now)
-    put(node, of.shares.jobs, who, work)
+    _run(of, who, work, now)
+
+
+@inner
+def _run(of: Cluster, who: int, work: float, now: float) -> None:
+    """A thread wants so much CPU."""
+    thread = of.threads[who]
+    thread.state = WORKS
+    thread.cpu_s += work
+    core = of.shares.cores[thread.core]
+    pass_time(of, core, now)
+    if core.quota >= 0:
+        if core.count == 0 and core.turn == NONE and of.run[0].wait_s > 0.0:
+            core.had = max(core.had, now + draw(of) * of.run[0].wait_s)
+        enter(core, of.shares.jobs, who, work)
+    else:
+        put(core, of.shares.jobs, who, work)
+
+
+@inner
+def pass_time(of: Cluster, core: Record, now: float) -> None:
+    """A core has worked until now."""
+    if core.quota >= 0:
+        run_on(core, of.shares.jobs, now)
+    else:
+        go_on(core, now)
 
 
 @inner

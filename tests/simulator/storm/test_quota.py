@@ -1,0 +1,60 @@
+"""Nodes with a quota of CPU: what uses it up, and which cores have it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.simulator.storm.cases import NO_COSTS, chain, engine
+
+
+def quota(**costs):
+    return replace(NO_COSTS, quota_period_ms=20.0, **costs)
+
+
+def after(of, seconds, begin=1.0):
+    of.until(begin)
+    before = of.seen
+    of.until(seconds)
+    return of.seen.since(before)
+
+
+def test_what_workers_take_comes_off_the_quota_while_the_node_stands_still_too():
+    """0.4 cores, of which the worker takes 0.1: 0.3 cores are left for trees of 100 µs, however short they run."""
+    costs = quota(worker_cores=0.1, machine_cores=4.0, quota_piece_ms=0.1)
+    seen = after(engine(chain([50.0, 50.0], 100.0, 100, cores=0.4), costs=costs, saturated=True, varies=0.0), 11.0)
+    assert seen.topologies["completed"][0] / seen.now_s == pytest.approx(0.3 / 100e-6, rel=0.02)
+    assert seen.busy_s / seen.now_s == pytest.approx([0.4], rel=0.02)
+
+
+def test_threads_that_have_nothing_to_do_wake_by_the_clock():
+    """Three executors and the sending thread, a core for each: awake for 50 µs, then asleep for 1 ms."""
+    costs = quota(polling_share=0.05, asleep_us=500.0, machine_cores=8.0)
+    conf = {"topology.bolt.wait.progressive.level2.count": 0}
+    seen = after(engine(chain([0.0, 0.0], 1e-3, cores=4.0, conf=conf), costs=costs), 3.0)
+    assert seen.busy_s / seen.now_s == pytest.approx([4 * 0.05 / 1.05], rel=0.01)
+
+
+def together(piece_ms):
+    """Part of the time in which both cores of a node run, and in which each does, with 5 ms for both in every 20."""
+    problem = chain([50.0, 50.0, 50.0, 50.0], 100.0, 400, cores=0.25)
+    of = engine(problem, costs=quota(quota_piece_ms=piece_ms, machine_cores=2.0), saturated=True, varies=0.0)
+    running = []
+    for step in range(2_000):
+        of.until(1.0 + 1e-3 * step)
+        running.append(np.array(of.cluster.shares.cores["rate"] > 0))
+    return np.all(running, axis=1).mean(), np.mean(running, axis=0)
+
+
+def test_cores_take_turns_where_the_quota_is_one_piece():
+    whole, each = together(5.0)
+    assert whole < 0.02
+    assert each == pytest.approx([0.125, 0.125], abs=0.05), "each as often as the other"
+
+
+def test_smaller_pieces_let_both_cores_run():
+    whole, each = together(0.5)
+    assert whole > 0.07
+    assert each == pytest.approx([0.125, 0.125], abs=0.05)
