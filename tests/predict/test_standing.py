@@ -20,6 +20,7 @@ from stormwright.predict.steady import Placed, Steady
 from stormwright.testing.strategies import problems
 from stormwright.testing.word_counts import WordCount, two_word_counts
 from tests.examples import examples
+from tests.predict.unlike import unlike_inputs
 
 KNOWN = [(Costs(), {})]
 
@@ -27,9 +28,10 @@ KNOWN = [(Costs(), {})]
 def states(profile: Profile, problem: Problem, placements: list[np.ndarray], *, anew: bool) -> list[Steady]:
     """The steady states of placements one after the other, each known from the one before or worked out anew."""
     last, found = None, []
+    known = [*KNOWN, (Costs(), unlike_inputs(problem, 1))]
     for slots in placements:
         last = Placed.under(profile, problem, slots, None if anew else last)
-        found += steady_states(last, profile.rate_tps, profile.rate_tps, KNOWN)[1]
+        found += steady_states(last, profile.rate_tps, profile.rate_tps, known)[1]
     return found
 
 
@@ -84,9 +86,11 @@ def test_some_topologies_by_themselves_are_as_among_all(data):
     whole, own = Paths(profile, standing.workers).routes(near, begins), paths.routes(near, begins[part.executors])
     assert own.handled == pytest.approx(whole.handled[part.executors])
     assert own.edge_tuples == pytest.approx(whole.edge_tuples[part.edges])
+    assert own.came == pytest.approx(whole.came[part.ends[1]])
     for ours, theirs, ends in zip((own.sent, own.received), (whole.sent, whole.received), part.ends, strict=True):
         assert np.stack(ours) == pytest.approx(np.stack(theirs)[:, ends])
-    all_, some = (Demand.of(of, routes, problem, costs) for of, routes in ((profile, whole), (part, own)))
+    known = unlike_inputs(problem, 1)
+    all_, some = (Demand.of(of, routes, problem, costs, known) for of, routes in ((profile, whole), (part, own)))
     assert some.busiest_s[chosen] == pytest.approx(all_.busiest_s[chosen])
     at = chosen[all_.places.topology]
     assert some.claims.shared == pytest.approx(all_.claims.shared[:, at])

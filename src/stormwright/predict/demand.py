@@ -221,7 +221,9 @@ class Demand:
         messages = _Messages.of(routes, profile.graph, costs)
         factors = correction_factors(problem, corrections)[1]
         cycles = 1e-6 * problem.core_hz * np.append(factors, 1.0)
-        work = profile.work_cycles(costs, corrections) * routes.handled + messages.serialise_us * cycles[topology]
+        mix = profile.mix(corrections)
+        worked = routes.handled if mix is None else mix.worked(routes.handled, routes.came, profile.graph)
+        work = profile.work_cycles(costs, corrections) * worked + messages.serialise_us * cycles[topology]
         of_worker = cycles[workers.topology] / nodes.core_hz[worker_node]
         own_s = np.where(on, work / np.append(nodes.core_hz, 1.0)[executor_node], 0.0)
         handled = np.where(on, routes.handled, 0.0)

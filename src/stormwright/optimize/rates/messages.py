@@ -7,10 +7,22 @@ from stormwright.optimize.rates.records import Sustained
 
 
 @inner
-def handle(of: Sustained, executor: int, tuples: float) -> None:
-    """Tuples that an executor gets; what begins trees handles these, and no more."""
+def handle(of: Sustained, executor: int, tuples: float, more: float) -> None:
+    """Tuples that an executor gets; what begins trees handles these, and no more.
+
+    Parameters
+    ----------
+    of
+        The placement under way.
+    executor
+        Which.
+    tuples, more
+        How many, and how many more it would be if each took as long as one in the mean.
+    """
     if of.executors[executor].begins == 0.0:
         of.executors[executor].handled += tuples
+        if more != 0.0:
+            of.executors[executor].busy_s += of.executors[executor].work_s * more
 
 
 @inner

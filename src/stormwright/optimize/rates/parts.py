@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stormwright.model.arrays import IndexArray
+from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.kernel.records import Records
 from stormwright.optimize.rates.records import COMPONENT, DEAL, FLOW, HAND, PAIR, TAKER
 from stormwright.predict.flow.dealt import Dealt
+from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.profile import Profile
 
 #: Tuples that circle are followed for so many rounds.
@@ -41,6 +42,26 @@ class Parts(NamedTuple):
         order = order[np.argsort(profile.layout.topology[order], kind="stable")]
         return cls(order, rounds, *_sent(profile, order))
 
+    def mixed(self, profile: Profile, mix: Mix | None) -> Parts:
+        """The same, tuples taking as long as those of their edge do."""
+        if mix is None:
+            return self
+        component, width = profile.layout.executor_component, np.int64(len(profile.layout.size))
+        keys = profile.graph.source * width + profile.graph.target
+
+        def more(source: IndexArray, target: IndexArray) -> FloatArray:
+            at = np.searchsorted(keys, component[source] * width + target)
+            return mix.edge[at] - 1.0
+
+        flows, pairs, hands = self.flows.copy(), self.pairs.copy(), self.hands.copy()
+        rank = np.repeat(np.arange(len(self.order)), self.components["last_flow"] - self.components["first_flow"])
+        flows["more"] = more(flows["source"], self.order[rank])
+        flows = flows[np.lexsort((flows["source"], flows["more"], rank))]
+        pairs["more"] = more(pairs["source"], component[pairs["target"]])
+        deal = np.repeat(np.arange(len(self.deals)), self.deals["last_hand"] - self.deals["first_hand"])
+        hands["more"] = more(hands["source"], self.order[self.deals["component"][deal]])
+        return self._replace(flows=flows, pairs=pairs, hands=hands)
+
 
 def _sent(profile: Profile, order: IndexArray) -> tuple[Records, ...]:
     """Components in `order`, and what they are sent by component: flows, pairs, and deals of several pairs."""
@@ -58,8 +79,9 @@ def _sent(profile: Profile, order: IndexArray) -> tuple[Records, ...]:
     ):
         by = np.lexsort((kind.source, rank[to]))
         records = np.zeros(len(by), dtype)
-        for name in dtype.names or ():
-            records[name] = getattr(kind, name)[by]
+        for name in kind._fields:
+            if name in (dtype.names or ()):
+                records[name] = getattr(kind, name)[by]
         begin = np.searchsorted(rank[to][by], np.arange(count + 1))
         name = "flow" if dtype is FLOW else "pair"
         components[f"first_{name}"], components[f"last_{name}"] = begin[:-1], begin[1:]
@@ -84,8 +106,9 @@ def _dealt(dealt: Dealt, rank: IndexArray) -> tuple[Records, Records, Records]:
         begin = np.searchsorted(number[kind.deal][by], np.arange(count + 1))
         deals[f"first_{name}"], deals[f"last_{name}"] = begin[:-1], begin[1:]
         records = np.zeros(len(by), dtype)
-        for field in dtype.names or ():
-            records[field] = getattr(kind, field)[by]
+        for field in kind._fields:
+            if field in (dtype.names or ()):
+                records[field] = getattr(kind, field)[by]
         found.append(records)
     return deals, found[0], found[1]
 
