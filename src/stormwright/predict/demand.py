@@ -266,23 +266,23 @@ class _Messages(NamedTuple):
     @classmethod
     def of(cls, routes: Routes, graph: Graph, costs: Costs) -> _Messages:
         sender, receiver = graph.sources.executor, graph.targets.executor
-        executor_worker, workers = routes.workers.of_executor, len(routes.workers.slot)
-        executors = len(executor_worker)
+        executors, workers = len(routes.workers.of_executor), len(routes.workers.slot)
+        # What is nowhere is counted before all others.
+        by_sender, by_receiver = (routes.workers.of_executor[end] + 1 for end in (sender, receiver))
 
-        def of_workers(executor: IndexArray, amounts: FloatArray) -> FloatArray:
-            return sums(executor_worker[on], sums(executor, amounts, executors)[on], workers)
+        def of_workers(worker: IndexArray, amounts: FloatArray) -> FloatArray:
+            return sums(worker, amounts, workers + 1)[1:]
 
-        on = np.flatnonzero(executor_worker != UNPLACED)
         sent, received = routes.sent, routes.received
         kilobytes, came = sent.bytes / 1e3, received.bytes / 1e3
         serialise_us = sent.tuples * costs.serialise_us + kilobytes * costs.serialise_us_per_kb
-        ends = ((sender, sent), (receiver, received))
+        ends = ((by_sender, sent), (by_receiver, received))
         return cls(
             serialise_us=sums(sender, serialise_us, executors),
-            send_us=of_workers(sender, sent.tuples * costs.send_us + kilobytes * costs.send_us_per_kb),
-            receive_us=of_workers(receiver, received.tuples * costs.receive_us + came * costs.receive_us_per_kb),
-            sent=of_workers(sender, sent.tuples),
-            received=of_workers(receiver, received.tuples),
+            send_us=of_workers(by_sender, sent.tuples * costs.send_us + kilobytes * costs.send_us_per_kb),
+            receive_us=of_workers(by_receiver, received.tuples * costs.receive_us + came * costs.receive_us_per_kb),
+            sent=of_workers(by_sender, sent.tuples),
+            received=of_workers(by_receiver, received.tuples),
             link_bytes=np.stack(
                 [of_workers(end, of.far_bytes + of.far_tuples * costs.overhead_bytes) for end, of in ends]
             ),

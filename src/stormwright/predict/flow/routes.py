@@ -60,6 +60,18 @@ class Routes:
     sent: Messages
     received: Messages
 
+    def of_part(self, part: Part, workers: Workers) -> Routes:
+        """Those of some topologies, whose executors are in these workers."""
+        at_sources, at_targets = part.ends
+        return Routes(
+            workers=workers,
+            handled=self.handled[part.executors],
+            edge_tuples=self.edge_tuples[part.edges],
+            came=self.came[at_targets],
+            sent=Messages(*(each[at_sources] for each in self.sent)),
+            received=Messages(*(each[at_targets] for each in self.received)),
+        )
+
     def with_part(self, part: Part, other: Routes, workers: Workers) -> Routes:
         """These routes, and those of some topologies as `other` has them; `workers` knows where all executors are."""
         at_sources, at_targets = part.ends
