@@ -12,9 +12,7 @@ a tree of each class takes: the likelihood of a mixture, whose known steps lead 
 algorithm for maximizing expected log investment return, IEEE Transactions on Information Theory 30(2), 1984,
 https://doi.org/10.1109/TIT.1984.1056869. That is so where who needs little waits little, as threads do for cores. At a
 link each message waits behind all others, however small: there p is by the message. The same steps find those prices.
-Messages of a tree that wait at the same time hold it up once: what a tuple sets off goes on at once, and so does what an
-acker is told of it. So it is by the hop: those to components at the same level of the tree are one, and so are acks, of
-which the last is awaited; what an acker is told of the beginning of a tree holds it up nowhere.
+Messages of a tree that wait at the same time hold it up once (`Graph.holding_up`).
 """
 
 from __future__ import annotations
@@ -232,13 +230,8 @@ def _uses(demand: Demand, profile: Profile, routes: Routes) -> tuple[FloatArray,
 
 def _hops(demand: Demand, profile: Profile, routes: Routes) -> FloatArray:
     """Hops of a tree over the link of every place, out of its node and into it, shape (2, P)."""
-    graph, layout, tuples = profile.graph, profile.layout, routes.edge_tuples
-    topology, levels = layout.topology[graph.source], int(graph.level.max(initial=0)) + 1
-    # Acks are a level of their own, and answers another one.
-    level = np.where(graph.acks, levels, np.where(graph.answers, levels + 1, graph.level[graph.target]))
-    hop = topology * (levels + 2) + level
-    at_once = sums(hop, np.where(graph.begun, 0.0, tuples), int(hop.max(initial=-1)) + 1)[hop]
-    part = np.where(graph.begun, 0.0, np.minimum(at_once, 1.0) / np.where(at_once > 0, at_once, 1.0))
+    graph = profile.graph
+    part = graph.holding_up(profile.layout, routes.edge_tuples)
     place, count = demand.places.of_worker, len(demand.places.node)
     found = []
     for ends, messages in ((graph.sources, routes.sent), (graph.targets, routes.received)):

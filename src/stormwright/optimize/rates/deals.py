@@ -57,7 +57,8 @@ def _send(of: Sustained, topology: int, deal: int) -> tuple[float, float, float]
         leaves = 1.0 - on.part
         if leaves <= _ROUNDING:
             continue
-        send_messages(of, topology, hand.source, tuples * leaves, size * max(1.0 - on.part_of_bytes, 0.0), 0.0)
+        left_bytes = size * max(1.0 - on.part_of_bytes, 0.0)
+        send_messages(of, topology, hand.source, tuples * leaves, left_bytes, 0.0, hand.holds)
         far = 1.0 - of.nodes[on.node].tuples
         if far > _ROUNDING:
             far_bytes = size * max(1.0 - of.nodes[on.node].bytes, 0.0)

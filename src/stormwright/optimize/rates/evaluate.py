@@ -104,7 +104,7 @@ def _receive_pairs(of: Sustained, topology: int, component: int) -> None:
             handle(of, target, sent, sent * of.pairs[number].more)
             number += 1
         if tuples > 0.0:
-            send_messages(of, topology, source, tuples, volume, 0.0)
+            send_messages(of, topology, source, tuples, volume, 0.0, of.pairs[number - 1].holds)
             of.tried[of.nodes[node].place].out += far_volume + far * of.cost[0].overhead
 
 
@@ -165,7 +165,7 @@ def _receive_flows(of: Sustained, topology: int, component: int, number: int) ->
             of.nodes[node].from_bytes += tuples * flow.size
             everywhere, volume = everywhere + tuples, volume + tuples * flow.size
             far = 1.0 - of.nodes[node].count / members
-        send_messages(of, topology, flow.source, tuples, tuples * flow.size, far)
+        send_messages(of, topology, flow.source, tuples, tuples * flow.size, far, flow.holds)
     return number, everywhere, volume
 
 

@@ -12,6 +12,7 @@ from stormwright.optimize.rates.records import COMPONENT, DEAL, FLOW, HAND, PAIR
 from stormwright.predict.flow.dealt import Dealt
 from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.profile import Profile
+from stormwright.predict.sums import ratio, sums
 
 #: Tuples that circle are followed for so many rounds.
 _ROUNDS = 30
@@ -40,27 +41,44 @@ class Parts(NamedTuple):
         """Those of a load."""
         order, rounds = _order(profile)
         order = order[np.argsort(profile.layout.topology[order], kind="stable")]
-        return cls(order, rounds, *_sent(profile, order))
+        holds = profile.graph.holding_up(profile.layout, _along_edges(profile))
+        return cls(order, rounds, *_sent(profile, order))._by_edge(profile, "holds", holds)
 
     def mixed(self, profile: Profile, mix: Mix | None) -> Parts:
         """The same, tuples taking as long as those of their edge do."""
         if mix is None:
             return self
+        found = self._by_edge(profile, "more", mix.edge - 1.0)
+        flows = found.flows
+        return found._replace(flows=flows[np.lexsort((flows["source"], flows["more"], self._rank_of_flows))])
+
+    @property
+    def _rank_of_flows(self) -> IndexArray:
+        """Which component in order each flow goes to."""
+        return np.repeat(np.arange(len(self.order)), self.components["last_flow"] - self.components["first_flow"])
+
+    def _by_edge(self, profile: Profile, name: str, of_edge: FloatArray) -> Parts:
+        """With a field of what is sent that says something of its edge, shape (D,)."""
         component, width = profile.layout.executor_component, np.int64(len(profile.layout.size))
         keys = profile.graph.source * width + profile.graph.target
-
-        def more(source: IndexArray, target: IndexArray) -> FloatArray:
-            at = np.searchsorted(keys, component[source] * width + target)
-            return mix.edge[at] - 1.0
-
         flows, pairs, hands = self.flows.copy(), self.pairs.copy(), self.hands.copy()
-        rank = np.repeat(np.arange(len(self.order)), self.components["last_flow"] - self.components["first_flow"])
-        flows["more"] = more(flows["source"], self.order[rank])
-        flows = flows[np.lexsort((flows["source"], flows["more"], rank))]
-        pairs["more"] = more(pairs["source"], component[pairs["target"]])
         deal = np.repeat(np.arange(len(self.deals)), self.deals["last_hand"] - self.deals["first_hand"])
-        hands["more"] = more(hands["source"], self.order[self.deals["component"][deal]])
+        for sent, target in (
+            (flows, self.order[self._rank_of_flows]),
+            (pairs, component[pairs["target"]]),
+            (hands, self.order[self.deals["component"][deal]]),
+        ):
+            sent[name] = of_edge[np.searchsorted(keys, component[sent["source"]] * width + target)]
         return self._replace(flows=flows, pairs=pairs, hands=hands)
+
+
+def _along_edges(profile: Profile) -> FloatArray:
+    """Tuples of a tree along every edge, shape (D,): whatever the placement, there are about as many."""
+    graph, pairs, flows = profile.graph, profile.pairs, profile.flows
+    edge = np.concatenate([graph.targets.edge[graph.pair_target], graph.of_flow])
+    tps = [each.tuples * profile.handled_tps[each.source] for each in (pairs, flows)]
+    along = sums(edge, np.concatenate(tps), len(graph.source))
+    return ratio(along, profile.rate_tps[profile.layout.topology[graph.source]])
 
 
 def _sent(profile: Profile, order: IndexArray) -> tuple[Records, ...]:
