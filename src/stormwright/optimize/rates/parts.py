@@ -42,13 +42,13 @@ class Parts(NamedTuple):
         order, rounds = _order(profile)
         order = order[np.argsort(profile.layout.topology[order], kind="stable")]
         holds = profile.graph.holding_up(profile.layout, _along_edges(profile))
-        return cls(order, rounds, *_sent(profile, order))._by_edge(profile, "holds", holds)
+        return cls(order, rounds, *_sent(profile, order)).by_edge(profile, "holds", holds)
 
     def mixed(self, profile: Profile, mix: Mix | None) -> Parts:
         """The same, tuples taking as long as those of their edge do."""
         if mix is None:
             return self
-        found = self._by_edge(profile, "more", mix.edge - 1.0)
+        found = self.by_edge(profile, "more", mix.edge - 1.0)
         flows = found.flows
         return found._replace(flows=flows[np.lexsort((flows["source"], flows["more"], self._rank_of_flows))])
 
@@ -57,7 +57,7 @@ class Parts(NamedTuple):
         """Which component in order each flow goes to."""
         return np.repeat(np.arange(len(self.order)), self.components["last_flow"] - self.components["first_flow"])
 
-    def _by_edge(self, profile: Profile, name: str, of_edge: FloatArray) -> Parts:
+    def by_edge(self, profile: Profile, name: str, of_edge: FloatArray) -> Parts:
         """With a field of what is sent that says something of its edge, shape (D,)."""
         component, width = profile.layout.executor_component, np.int64(len(profile.layout.size))
         keys = profile.graph.source * width + profile.graph.target

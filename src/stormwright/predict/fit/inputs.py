@@ -157,7 +157,19 @@ class ByInput:
 
 
 def row_of(worker: object, component: str, part: Part, length_s: float, common: FloatArray, cpu_us: float) -> Row:
-    """What a part of a worker tells of its streams; with none of them where it tells not of all."""
+    """What a part of a worker tells of its streams; with none of them where it tells not of all.
+
+    Parameters
+    ----------
+    worker, component
+        Whose it is.
+    part
+        Of one window.
+    length_s
+        Of the window, in s.
+    common, cpu_us
+        As in `Row`.
+    """
     told = {each: tuples / length_s for each, tuples in part.by_input.items()}
     whole = sum(part.by_input.values()) >= _LEAST_TOLD * part.handled
     return Row(str(worker), component, told if whole else {}, common, cpu_us)

@@ -102,7 +102,15 @@ class Again:
     def known(
         self, of: Of, demand: Demand, others: Beside, rate_tps: FloatArray
     ) -> tuple[BoolArray, FloatArray] | None:
-        """Topologies of which it is known, shape (T,), and what it is, shape (R, T); None where it is of none."""
+        """Topologies of which it is known, shape (T,), and what it is, shape (R, T); None where it is of none.
+
+        Parameters
+        ----------
+        of
+            What is asked for.
+        demand, others, rate_tps
+            What it depends on, as it is now.
+        """
         for found in self.before:
             if self.moved is not None and found.of.is_as(of):
                 same = found.same(demand, others, rate_tps, self.moved)
