@@ -237,5 +237,8 @@ def _hops(demand: Demand, profile: Profile, routes: Routes) -> FloatArray:
     for ends, messages in ((graph.sources, routes.sent), (graph.targets, routes.received)):
         worker = demand.executor_worker[ends.executor]
         on = worker != UNPLACED
-        found.append(sums(place[worker[on]], (part[ends.edge] * messages.far_tuples)[on], count))
+        edge, hops = ends.edge[on], (part[ends.edge] * messages.far_tuples)[on]
+        # What an acker is told of the beginning counts where the way of the tuples itself is shorter.
+        ways = (np.where(graph.begun[edge] == told, hops, 0.0) for told in (False, True))
+        found.append(np.maximum(*(sums(place[worker[on]], way, count) for way in ways)))
     return np.stack(found)

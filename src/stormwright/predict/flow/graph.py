@@ -89,7 +89,7 @@ class Graph:
         """For how many tuples one along each edge counts where they hold a tree up one after the other, shape (D,).
 
         What goes on at the same time is one: what comes to components at the same level of the tree, acks, of which the
-        last is awaited, and answers. What an acker is told of the beginning of a tree holds it up nowhere.
+        last is awaited, answers, and what ackers are told of the beginning of a tree, which goes on beside all others.
 
         Parameters
         ----------
@@ -99,11 +99,11 @@ class Graph:
             Of a tree, along each edge, shape (D,).
         """
         levels = int(self.level.max(initial=0)) + 1
-        level = np.where(self.acks, levels, np.where(self.answers, levels + 1, self.level[self.target]))
-        hop = layout.topology[self.source] * (levels + 2) + level
-        at_once = sums(hop, np.where(self.begun, 0.0, tuples), int(hop.max(initial=-1)) + 1)[hop]
-        part = np.minimum(at_once, 1.0) / np.where(at_once > 0, at_once, 1.0)
-        return np.where(self.begun, 0.0, part)
+        kinds, own = [self.acks, self.answers, self.begun], [levels, levels + 1, levels + 2]
+        hop = layout.topology[self.source] * (levels + 3) + np.select(kinds, own, self.level[self.target])
+        at_once = sums(hop, tuples, int(hop.max(initial=-1)) + 1)[hop]
+        part: FloatArray = np.minimum(at_once, 1.0) / np.where(at_once > 0, at_once, 1.0)
+        return part
 
 
 def _levels(source: IndexArray, target: IndexArray, components: int) -> IndexArray:
