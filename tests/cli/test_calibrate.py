@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import jsonschema
 import orjson
 import pytest
@@ -11,6 +13,7 @@ from stormwright.formats.document.schema import schema_text
 from stormwright.perflog.records import encode
 from stormwright.testing.word_counts import WordCount
 from tests.predict.fit.log import SPREAD, Log
+from tests.predict.fit.test_inputs import VARIES, records
 
 
 @pytest.fixture
@@ -33,6 +36,15 @@ def test_costs_are_shown(run, log):
     assert "send_us" in out
     assert "words-1-0: work × 1.0" in out
     assert not err
+
+
+def test_what_tuples_take_by_stream_is_shown(run, tmp_path):
+    for name, mix in (("varies", VARIES), ("same", [0.3])):
+        (tmp_path / f"{name}.jsonl").write_bytes(b"\n".join(map(encode, records(1, mix))))
+    _, out, _ = run("calibrate", tmp_path / "varies.jsonl")
+    assert re.search(r"t-1-0/bolt: [0-9.]+ µs of a tuple of quick/default; 20 µs of a tuple of slow/default", out)
+    _, out, _ = run("calibrate", tmp_path / "same.jsonl")
+    assert re.search(r"t-1-0/bolt: [0-9.]+ µs of one of quick/default, slow/default, not told apart", out)
 
 
 def test_predictions_go_by_costs_that_were_written(run, log, problem, tmp_path):

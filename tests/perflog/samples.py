@@ -24,7 +24,7 @@ RECORD: dict[str, Any] = {
         {
             "component": "split", "type": "bolt", "first_task": 5, "last_task": 6, "cpu_ns": 123, "received": 10,
             "emitted": 20, "trees": 0, "acked": 10, "failed": 0, "execute_ns": 456, "queue": 0.01,
-            "pending": 0, "waited_ns": 789,
+            "pending": 0, "waited_ns": 789, "inputs": [[0, 10, 456]],
         }
     ],
     "streams": [["spout", "default", "split", "shuffle"]],

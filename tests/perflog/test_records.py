@@ -32,8 +32,12 @@ def test_what_may_be_left_out_is_none() -> None:
 
 def test_a_record_of_a_probe_of_before_is_one() -> None:
     earlier = {name: part for name, part in RECORD.items() if name not in ("threads", "gc", "node")}
-    record = parse(encoded(edited(earlier, "executors.0.waited_ns", ...)))
-    assert record == edited({**RECORD, "threads": None, "gc": None, "node": None}, "executors.0.waited_ns", None)
+    for path in ("executors.0.waited_ns", "executors.0.inputs"):
+        earlier = edited(earlier, path, ...)
+    expected = {**RECORD, "threads": None, "gc": None, "node": None}
+    for path in ("executors.0.waited_ns", "executors.0.inputs"):
+        expected = edited(expected, path, None)
+    assert parse(encoded(earlier)) == expected
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from stormwright.model import (
+    Component,
+    Grouping,
+    LoadProfile,
+    Problem,
+    Supervisor,
+    Topology,
+    TopologyAssignment,
+    TopologyLoad,
+    default_executor_runs,
+)
+from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.shares import fair_rates, with_shares
 from stormwright.predict.steady import Placed
+from stormwright.simulator.storm.engine import Events
+from stormwright.simulator.storm.start import Settings
 from stormwright.testing.word_counts import SPLITS, SPOUTS, WordCount
 
 NO_COSTS = Costs(serialise_us=0, serialise_us_per_kb=0, send_us=0, send_us_per_kb=0, receive_us=0, receive_us_per_kb=0)
@@ -112,3 +126,57 @@ def test_of_a_large_cluster_spouts_of_topologies_with_many_share_evenly(monkeypa
     assert shares_of(WordCount(cores=0.4, link_bps=None), slots) is not None
     monkeypatch.setattr("stormwright.predict.shares.MOST_WORKED_OUT", 2 * 12 - 1)
     assert shares_of(WordCount(cores=0.4, link_bps=None), slots) is None
+
+
+def large_and_small() -> tuple[Problem, np.ndarray]:
+    """Two spouts that send large tuples to one bolt, on the node of the second; each node has an acker.
+
+    Executors are two ackers, the bolt and both spouts. Only the first spout's tuples leave a node. Of both spouts half
+    the trees have their acker on the first one's node.
+    """
+    components = (
+        Component("__acker", "system", 2, tuple(Grouping(each, kind="fields") for each in ("bolt", "spout"))),
+        Component("bolt", "bolt", 1, (Grouping("spout", kind="fields"),)),
+        Component("spout", "spout", 2),
+    )
+    conf = {"topology.max.spout.pending": 100}
+    topology = Topology("t-1-0", "t", 2, components, default_executor_runs(components), conf=conf)
+    tuples = [(3, 2, 1.0, 2_000), (4, 2, 1.0, 2_000)]
+    tuples += [(spout, acker, 0.5, 30) for spout in (3, 4) for acker in (0, 1)]
+    tuples += [(2, acker, 1.0, 30) for acker in (0, 1)]
+    tuples += [(acker, spout, 0.5, 30) for acker in (0, 1) for spout in (3, 4)]
+    source, target, part, size = (np.array(column) for column in zip(*tuples, strict=True))
+    load = TopologyLoad(
+        cpu_hz=np.array([1.0, 1.0, 2.0, 1.0, 1.0]) * 1e-6 * DEFAULT_CORE_HZ * 100,
+        memory_mb=np.ones(5),
+        pair_source=source,
+        pair_target=target,
+        pair_tps=100 * part,
+        pair_bytes_per_s=100 * part * size,
+        flow_source=np.empty(0, np.int32),
+        flow_component=np.empty(0, np.int32),
+        flow_tps=np.empty(0),
+        flow_grouping=(),
+    )
+    nodes = tuple(Supervisor(f"n{n}", f"n{n}", (6700,), 4 * DEFAULT_CORE_HZ, link_bps=25e6) for n in range(2))
+    problem = Problem(nodes, (topology,), load=LoadProfile({topology.id: load}))
+    problem = problem.with_current({topology.id: TopologyAssignment(problem.slots[:1], (0,) * 5)})
+    return problem, np.array([1, 0, 1, 0, 1], np.int32)
+
+
+def test_messages_that_wait_at_the_same_time_hold_a_tree_up_once():
+    """What an acker hears of the first spout's trees waits beside their tuples; of the second one's only answers wait.
+
+    So the second one, half of whose trees wait once, comes to about twice the rate. That is what virtual time says.
+    """
+    problem, slots = large_and_small()
+    profile = Profile.of(problem)
+    full = with_shares(Placed.under(profile, problem, slots), NO_COSTS).full_routes
+    first, second = full.handled[[3, 4]]
+    assert second / first == pytest.approx(2.0, rel=0.05)
+    of = Events(problem, slots, Settings(NO_COSTS, saturated=True, startup_s=1.0))
+    of.until(3.0)
+    of.take()
+    of.until(13.0)
+    begun = of.take().acked
+    assert second / first == pytest.approx(begun[4] / begun[3], rel=0.1)

@@ -16,10 +16,12 @@ from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Paths
 from stormwright.predict.flow.standing import Standing
+from stormwright.predict.queue.again import Again
 from stormwright.predict.steady import Placed, Steady
 from stormwright.testing.strategies import problems
 from stormwright.testing.word_counts import WordCount, two_word_counts
 from tests.examples import examples
+from tests.predict.unlike import unlike_inputs
 
 KNOWN = [(Costs(), {})]
 
@@ -27,9 +29,12 @@ KNOWN = [(Costs(), {})]
 def states(profile: Profile, problem: Problem, placements: list[np.ndarray], *, anew: bool) -> list[Steady]:
     """The steady states of placements one after the other, each known from the one before or worked out anew."""
     last, found = None, []
+    known = [*KNOWN, (Costs(), unlike_inputs(problem, 1))]
     for slots in placements:
         last = Placed.under(profile, problem, slots, None if anew else last)
-        found += steady_states(last, profile.rate_tps, profile.rate_tps, KNOWN)[1]
+        found += steady_states(last, profile.rate_tps, profile.rate_tps, known)[1]
+        for state in found:
+            assert state.given.ways  # what is worked out is known from then on
     return found
 
 
@@ -67,6 +72,25 @@ def test_so_it_is_where_tuples_spill_over_and_spouts_share_unevenly(pending):
         assert_same(fresh, known)
 
 
+@pytest.mark.parametrize("pending", [3, 40, None])
+@pytest.mark.parametrize("costs", [Costs(), Costs(quota_period_ms=100.0, machine_cores=2.0)])
+def test_what_nothing_has_come_near_to_is_not_worked_out_again(pending, costs, monkeypatch):
+    """One word count stays on its nodes while the other one moves, on its own nodes and then to those of the first."""
+    problem, rng = two_word_counts(nodes=6, cores=0.4, pending=pending), np.random.default_rng(1)
+    profile, kept, known_before = Profile.of(problem), (rng.integers(0, 3, 12) * 2).astype(np.int32), []
+    moves = [rng.integers(3, 6, 12) * 2 for _ in range(4)] + [rng.integers(0, 6, 12) * 2 + 1 for _ in range(3)]
+    placements = [np.concatenate([kept, each]).astype(np.int32) for each in moves]
+    asked = Again.known
+    monkeypatch.setattr(Again, "known", lambda *of: known_before.append(asked(*of)) or known_before[-1])
+    monkeypatch.setattr("tests.predict.test_standing.KNOWN", [(costs, {})])
+    both = (states(profile, problem, placements, anew=anew) for anew in (True, False))
+    for fresh, known in zip(*both, strict=True):
+        assert_same(fresh, known)
+        assert known.given.ways.latency.variance == pytest.approx(fresh.given.ways.latency.variance, rel=1e-9)
+    if costs.quota_period_ms == 0 or pending is not None:
+        assert any(one is not None and one[0].tolist() == [True, False] for one in known_before)
+
+
 @given(data=st.data())
 @settings(max_examples=examples(40), deadline=None)
 def test_some_topologies_by_themselves_are_as_among_all(data):
@@ -84,9 +108,11 @@ def test_some_topologies_by_themselves_are_as_among_all(data):
     whole, own = Paths(profile, standing.workers).routes(near, begins), paths.routes(near, begins[part.executors])
     assert own.handled == pytest.approx(whole.handled[part.executors])
     assert own.edge_tuples == pytest.approx(whole.edge_tuples[part.edges])
+    assert own.came == pytest.approx(whole.came[part.ends[1]])
     for ours, theirs, ends in zip((own.sent, own.received), (whole.sent, whole.received), part.ends, strict=True):
         assert np.stack(ours) == pytest.approx(np.stack(theirs)[:, ends])
-    all_, some = (Demand.of(of, routes, problem, costs) for of, routes in ((profile, whole), (part, own)))
+    known = unlike_inputs(problem, 1)
+    all_, some = (Demand.of(of, routes, problem, costs, known) for of, routes in ((profile, whole), (part, own)))
     assert some.busiest_s[chosen] == pytest.approx(all_.busiest_s[chosen])
     at = chosen[all_.places.topology]
     assert some.claims.shared == pytest.approx(all_.claims.shared[:, at])

@@ -17,6 +17,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.formats import write_json
 
 if TYPE_CHECKING:
+    from stormwright.predict.costs import InputWork
     from stormwright.predict.fit.calibration import Calibration
     from stormwright.predict.fit.from_files import FromFiles
 
@@ -139,6 +140,25 @@ def _print(calibration: Calibration) -> None:
     ]
     for line in cut_short(lines, _MAX_TOPOLOGIES, " topologies; --json has all"):
         say(line)
+    by_input = [
+        f"{topology}/{component}: {_by_input(inputs)}"
+        for topology, one in calibration.corrections.items()
+        for component, inputs in one.inputs.items()
+    ]
+    for line in cut_short(by_input, _MAX_TOPOLOGIES, " components; --json has all"):
+        say(line)
+
+
+def _by_input(inputs: Sequence[InputWork]) -> str:
+    """What tuples of each stream take, those that could not be told apart last."""
+    told = [f"{one.us:.3g} µs of a tuple of {one.source}/{one.stream}" for one in inputs if one.told]
+    rest = [one for one in inputs if not one.told]
+    if rest:
+        part = sum(one.part for one in rest)
+        mean_us = sum(one.part * one.us for one in rest) / part if part > 0 else 0.0
+        names = ", ".join(f"{one.source}/{one.stream}" for one in rest)
+        told.append(f"{mean_us:.3g} µs of one of {names}{', not told apart' if len(rest) > 1 else ''}")
+    return "; ".join(told)
 
 
 def _tell_rest(found: FromFiles) -> None:

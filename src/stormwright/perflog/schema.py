@@ -106,10 +106,15 @@ WORKER = Structure(
     )
 )
 
+#: One entry of an executor's `inputs`: tuples that came by a stream (an index into `streams`) and were executed, and
+#: the time that these took, as `execute_ns`.
+INPUT = Row((("stream", COUNT), ("tuples", COUNT), ("execute_ns", COUNT)))
+
 #: `type` is spout, bolt or system. `trees` are tuple trees begun; of a spout `acked` and `failed` count trees, of a
 #: bolt tuples. `execute_ns` is measured on a sample and scaled up, `queue` is the receive queue's population, `pending`
 #: are a spout's trees that have neither been acked nor failed at the end of the interval, whenever they began.
-#: `waited_ns` is how long its thread could have run and did not, for want of a core or because of a quota.
+#: `waited_ns` is how long its thread could have run and did not, for want of a core or because of a quota. `inputs` are
+#: there of a bolt that subscribes to several streams.
 EXECUTOR = Structure(
     (
         Field("component", Text()),
@@ -126,6 +131,7 @@ EXECUTOR = Structure(
         Field("queue", Share(), nullable=True),
         Field("pending", COUNT, nullable=True),
         Field("waited_ns", COUNT, nullable=True),
+        Field("inputs", Listing(INPUT), nullable=True),
     )
 )
 

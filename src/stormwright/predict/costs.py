@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from stormwright.errors import Fault, InputError
 
@@ -132,6 +133,28 @@ class Costs:
         return replace(self, **scaled)
 
 
+class InputWork(NamedTuple):
+    """What a tuple that comes to a component by one of several streams takes there.
+
+    Parameters
+    ----------
+    source, stream
+        The component that it comes from, and the stream.
+    us
+        Of a core, in µs.
+    part
+        What part of the component's tuples came by it where it was measured.
+    told
+        Whether it was told apart from the others; else it is what they take in the mean, as far as is known.
+    """
+
+    source: str
+    stream: str
+    us: float
+    part: float
+    told: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Correction:
     """What was learned about one topology beyond the costs of its cluster.
@@ -142,11 +165,20 @@ class Correction:
         Factors of the work of its executors as measured, and of the CPU of its messages.
     error
         Relative error that is left in its work; None for that of the costs.
+    inputs
+        Component → what tuples take there by the stream that they come by, where there are several. Of its work as
+        measured it says how that divides among them, and so what becomes of it where their mix is another one.
     """
 
     work: float = 1.0
     messages: float = 1.0
     error: float | None = None
+    inputs: Mapping[str, tuple[InputWork, ...]] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Itself for JSON."""
+        inputs = {component: [one._asdict() for one in of] for component, of in self.inputs.items()}
+        return {"work": self.work, "messages": self.messages, "error": self.error, "inputs": inputs}
 
 
 NO_CORRECTIONS: Mapping[str, Correction] = MappingProxyType({})

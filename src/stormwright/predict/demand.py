@@ -221,7 +221,9 @@ class Demand:
         messages = _Messages.of(routes, profile.graph, costs)
         factors = correction_factors(problem, corrections)[1]
         cycles = 1e-6 * problem.core_hz * np.append(factors, 1.0)
-        work = profile.work_cycles(costs, corrections) * routes.handled + messages.serialise_us * cycles[topology]
+        mix = profile.mix(corrections)
+        worked = routes.handled if mix is None else mix.worked(routes.handled, routes.came, profile.graph)
+        work = profile.work_cycles(costs, corrections) * worked + messages.serialise_us * cycles[topology]
         of_worker = cycles[workers.topology] / nodes.core_hz[worker_node]
         own_s = np.where(on, work / np.append(nodes.core_hz, 1.0)[executor_node], 0.0)
         handled = np.where(on, routes.handled, 0.0)
@@ -264,23 +266,23 @@ class _Messages(NamedTuple):
     @classmethod
     def of(cls, routes: Routes, graph: Graph, costs: Costs) -> _Messages:
         sender, receiver = graph.sources.executor, graph.targets.executor
-        executor_worker, workers = routes.workers.of_executor, len(routes.workers.slot)
-        executors = len(executor_worker)
+        executors, workers = len(routes.workers.of_executor), len(routes.workers.slot)
+        # What is nowhere is counted before all others.
+        by_sender, by_receiver = (routes.workers.of_executor[end] + 1 for end in (sender, receiver))
 
-        def of_workers(executor: IndexArray, amounts: FloatArray) -> FloatArray:
-            return sums(executor_worker[on], sums(executor, amounts, executors)[on], workers)
+        def of_workers(worker: IndexArray, amounts: FloatArray) -> FloatArray:
+            return sums(worker, amounts, workers + 1)[1:]
 
-        on = np.flatnonzero(executor_worker != UNPLACED)
         sent, received = routes.sent, routes.received
         kilobytes, came = sent.bytes / 1e3, received.bytes / 1e3
         serialise_us = sent.tuples * costs.serialise_us + kilobytes * costs.serialise_us_per_kb
-        ends = ((sender, sent), (receiver, received))
+        ends = ((by_sender, sent), (by_receiver, received))
         return cls(
             serialise_us=sums(sender, serialise_us, executors),
-            send_us=of_workers(sender, sent.tuples * costs.send_us + kilobytes * costs.send_us_per_kb),
-            receive_us=of_workers(receiver, received.tuples * costs.receive_us + came * costs.receive_us_per_kb),
-            sent=of_workers(sender, sent.tuples),
-            received=of_workers(receiver, received.tuples),
+            send_us=of_workers(by_sender, sent.tuples * costs.send_us + kilobytes * costs.send_us_per_kb),
+            receive_us=of_workers(by_receiver, received.tuples * costs.receive_us + came * costs.receive_us_per_kb),
+            sent=of_workers(by_sender, sent.tuples),
+            received=of_workers(by_receiver, received.tuples),
             link_bytes=np.stack(
                 [of_workers(end, of.far_bytes + of.far_tuples * costs.overhead_bytes) for end, of in ends]
             ),

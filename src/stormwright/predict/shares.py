@@ -12,6 +12,7 @@ a tree of each class takes: the likelihood of a mixture, whose known steps lead 
 algorithm for maximizing expected log investment return, IEEE Transactions on Information Theory 30(2), 1984,
 https://doi.org/10.1109/TIT.1984.1056869. That is so where who needs little waits little, as threads do for cores. At a
 link each message waits behind all others, however small: there p is by the message. The same steps find those prices.
+Messages of a tree that wait at the same time hold it up once (`Graph.holding_up`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from stormwright.model import UNPLACED
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import Demand, base_cores_of, free_of
+from stormwright.predict.flow.profile import Profile
+from stormwright.predict.flow.routes import Routes
 from stormwright.predict.flow.standing import Fair
 from stormwright.predict.steady import Placed
 from stormwright.predict.sums import sums
@@ -105,7 +108,7 @@ def _alone(
     for number in range(max(map(len, spouts))):
         routes = paths.routes(None, _begun_by(profile.begins, spouts, number)[part.executors])
         demand = Demand.of(part, routes, placed.problem, costs, corrections, base_cores)
-        uses.append(_uses(demand))
+        uses.append(_uses(demand, part, routes))
     row_topology = np.concatenate([*[demand.places.topology] * 3, demand.thread_topology])
     order = np.argsort(row_topology, kind="stable")
     first = np.searchsorted(row_topology[order], np.arange(len(several) + 1))
@@ -214,7 +217,7 @@ def _begun_by(begins: FloatArray, spouts: Sequence[IndexArray], number: int) -> 
     return found
 
 
-def _uses(demand: Demand) -> tuple[FloatArray, FloatArray]:
+def _uses(demand: Demand, profile: Profile, routes: Routes) -> tuple[FloatArray, FloatArray]:
     """Part of what is there that 1 tree/s takes, and how often it waits: of CPU and links by place, and threads."""
     places, count = demand.places, len(demand.nodes.cores)
     on = places.of_thread != UNPLACED
@@ -222,4 +225,20 @@ def _uses(demand: Demand) -> tuple[FloatArray, FloatArray]:
     free = demand.nodes.cores * demand.free[:count]
     cpu = np.divide(cores, free[places.node], out=np.where(cores > 0, np.inf, 0.0), where=free[places.node] > 0)
     use = np.concatenate([cpu, *places.link_s, demand.thread_s])
-    return use, np.concatenate([cpu, *places.link_messages, demand.thread_s])
+    return use, np.concatenate([cpu, *_hops(demand, profile, routes), demand.thread_s])
+
+
+def _hops(demand: Demand, profile: Profile, routes: Routes) -> FloatArray:
+    """Hops of a tree over the link of every place, out of its node and into it, shape (2, P)."""
+    graph = profile.graph
+    part = graph.holding_up(profile.layout, routes.edge_tuples)
+    place, count = demand.places.of_worker, len(demand.places.node)
+    found = []
+    for ends, messages in ((graph.sources, routes.sent), (graph.targets, routes.received)):
+        worker = demand.executor_worker[ends.executor]
+        on = worker != UNPLACED
+        edge, hops = ends.edge[on], (part[ends.edge] * messages.far_tuples)[on]
+        # What an acker is told of the beginning counts where the way of the tuples itself is shorter.
+        ways = (np.where(graph.begun[edge] == told, hops, 0.0) for told in (False, True))
+        found.append(np.maximum(*(sums(place[worker[on]], way, count) for way in ways)))
+    return np.stack(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +16,10 @@ from stormwright.predict.fairness import NO_LIMIT, highest_rates
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.flow.standing import Standing
+from stormwright.predict.queue.again import Of
+from stormwright.predict.queue.narrowed import Networks, demand_of
 from stormwright.predict.queue.network import Network
-from stormwright.predict.queue.waits import State, at_rates, closed
+from stormwright.predict.queue.waits import State, closed
 from stormwright.predict.workers import Workers
 
 if TYPE_CHECKING:
@@ -129,29 +131,46 @@ def steady_state(
     shares, free = limits(demand)
     there = demand.running & (profile.rate_tps > 0)
     weights, full_demand = np.where(there, weights, 0.0), demand
-    network = full = Network.of(demand, placed.routes, profile.graph, profile.layout, costs)
+    network = full = _networks_of(placed, placed.routes, demand, costs)
     full_shares, full_free = shares, free
     if placed.full_routes is not None:
         full_demand = Demand.of(profile, placed.full_routes, placed.problem, costs, corrections)
         full_shares, full_free = limits(full_demand)
-        full = Network.of(full_demand, placed.full_routes, profile.graph, profile.layout, costs)
+        full = _networks_of(placed, placed.full_routes, full_demand, costs)
     highest = highest_rates(full_shares, full_free, weights)
     rate_tps = np.where(there, rate_tps, 0.0)
-    most = np.nan_to_num(highest.rate_tps, posinf=_ENDLESS_TPS)
-    pending = closed(full, np.where(np.isfinite(profile.layout.pending), most, rate_tps))
+    most, trees = np.nan_to_num(highest.rate_tps, posinf=_ENDLESS_TPS), profile.layout.pending
+    again = placed.standing.again
+    memory = Of("pending", costs, corrections), again
+    pending = closed(full, trees, np.where(np.isfinite(trees), most, rate_tps), memory)
     # Times in queues are approximations; what the resources can do is none.
     too_much = np.maximum(fullest_use(full_shares, full_free, pending.rate_tps), 1.0)
-    pending = pending._replace(rate_tps=pending.rate_tps / too_much)
+    pending = replace(pending, rate_tps=pending.rate_tps / too_much, times_at_tps=pending.rate_tps)
     return Steady(
         demand=demand,
         full_demand=full_demand,
         highest_tps=highest.rate_tps,
         limit=highest.limit,
-        given=at_rates(network, rate_tps, costs=costs),
+        given=State(rate_tps, network, costs=costs, again=(Of("given", costs, corrections), again)),
         pending=pending,
         given_use=fullest_use(shares, free, rate_tps),
         pending_use=fullest_use(full_shares, full_free, pending.rate_tps),
     )
+
+
+def _networks_of(placed: Placed, routes: Routes, demand: Demand, costs: Costs) -> Networks:
+    """The network of a demand along routes."""
+    profile, standing = placed.profile, placed.standing
+
+    def of_all() -> Network:
+        return Network.of(demand, routes, profile.graph, profile.layout, costs)
+
+    def of_some(topologies: BoolArray) -> Network:
+        part, paths = standing.paths(topologies)
+        own = routes.of_part(part, paths.workers)
+        return Network.of(demand_of(demand, topologies), own, part.graph, part.layout, costs)
+
+    return Networks(demand, of_all, of_some)
 
 
 def limits(demand: Demand) -> tuple[coo_array, FloatArray]:

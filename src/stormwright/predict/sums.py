@@ -12,7 +12,7 @@ from stormwright.model.arrays import FloatArray, IndexArray
 
 def sums(index: IndexArray, amounts: NDArray[Any], length: int) -> FloatArray:
     """The sum of `amounts` at every index, shape (length,)."""
-    return np.bincount(index, weights=amounts, minlength=length).astype(np.float64)
+    return np.bincount(index, weights=amounts, minlength=length).astype(np.float64, copy=False)
 
 
 def ratio(amounts: NDArray[Any], by: NDArray[Any]) -> FloatArray:

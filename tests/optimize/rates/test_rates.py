@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
@@ -11,15 +12,27 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from stormwright.model import UNPLACED, Problem
+from stormwright.model import (
+    UNPLACED,
+    Component,
+    Grouping,
+    LoadProfile,
+    Problem,
+    Supervisor,
+    Topology,
+    TopologyAssignment,
+    TopologyLoad,
+    default_executor_runs,
+)
 from stormwright.model.arrays import IntArray
+from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.optimize.rates import parts
 from stormwright.optimize.rates.improve import Effort, improve
 from stormwright.optimize.rates.parts import Parts
 from stormwright.optimize.rates.score import LATENCY, NODES, THROUGHPUT, add_up, headroom
 from stormwright.optimize.rates.search import search
 from stormwright.optimize.rates.start import Aim, MeasuredLoad, Seats, make_sustained
-from stormwright.predict.costs import Costs
+from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import Demand
 from stormwright.predict.flow.dealt import Dealt
 from stormwright.predict.flow.profile import Profile
@@ -27,6 +40,7 @@ from stormwright.predict.flow.standing import Standing
 from stormwright.predict.steady import Placed, limits, steady_state
 from stormwright.testing.strategies import problems
 from stormwright.testing.word_counts import WordCount, two_word_counts
+from tests.predict.unlike import unlike_inputs
 
 COSTS = Costs(serialise_us=2.0, send_us=1.5, send_us_per_kb=0.7, receive_us=3.0, receive_us_per_kb=1.1)
 
@@ -52,9 +66,11 @@ def seats_of(problem: Problem, slots: IntArray, *, free: bool = False) -> Seats:
     )
 
 
-def use_of(problem: Problem, profile: Profile, slots: IntArray) -> np.ndarray:
+def use_of(
+    problem: Problem, profile: Profile, slots: IntArray, corrections: Mapping[str, Correction] = NO_CORRECTIONS
+) -> np.ndarray:
     """How full every resource and busiest thread is at the measured rates, as a prediction has it."""
-    demand = Demand.of(profile, Standing(profile, problem, slots).routes(), problem, COSTS)
+    demand = Demand.of(profile, Standing(profile, problem, slots).routes(), problem, COSTS, corrections)
     shares, free = limits(demand)
     silent = np.where(demand.running & (profile.rate_tps > 0), profile.rate_tps, 0.0)
     return np.asarray(shares @ silent) + (1 - free)
@@ -73,13 +89,13 @@ def test_what_is_counted_is_what_a_prediction_says(data):
     slots = np.array(
         [data.draw(st.sampled_from(np.flatnonzero(owner == t).tolist())) for t in problem.executor_topology], np.int32
     )
-    profile = Profile.of(problem)
+    profile, known = Profile.of(problem), data.draw(st.sampled_from([{}, unlike_inputs(problem, 1)]))
     of = make_sustained(
-        problem, MeasuredLoad(profile, COSTS), seats_of(problem, slots), Aim(THROUGHPUT, profile.rate_tps)
+        problem, MeasuredLoad(profile, COSTS, known), seats_of(problem, slots), Aim(THROUGHPUT, profile.rate_tps)
     )
     assume(np.all(of.topologies["rounds"] == 1))  # what circles is followed for fewer rounds than by a prediction
     add_up(of)
-    count, expected = len(problem.supervisors), use_of(problem, profile, slots)
+    count, expected = len(problem.supervisors), use_of(problem, profile, slots, known)
     nodes = of.nodes
     base = nodes["base"] + nodes["workers"] * COSTS.worker_cores
     there = problem.node_cpu_hz > 0
@@ -105,12 +121,12 @@ def test_what_is_dealt_out_counts_as_its_pairs_do(worth, monkeypatch):
     monkeypatch.setattr(parts, "Dealt", SimpleNamespace(of=lambda *given: Dealt.of(*given, worth)))
     assert (len(Parts.of(profile).deals) > 0) == (worth == 0)
     rng = np.random.default_rng(1)
-    for _ in range(30):
+    for number in range(30):
         slots = (rng.integers(0, 4, 12) * 2).astype(np.int32)
-        aim = Aim(THROUGHPUT, profile.rate_tps)
-        of = make_sustained(problem, MeasuredLoad(profile, COSTS), seats_of(problem, slots), aim)
+        aim, known = Aim(THROUGHPUT, profile.rate_tps), unlike_inputs(problem, number) if number % 2 else {}
+        of = make_sustained(problem, MeasuredLoad(profile, COSTS, known), seats_of(problem, slots), aim)
         add_up(of)
-        expected, nodes = use_of(problem, profile, slots), of.nodes
+        expected, nodes = use_of(problem, profile, slots, known), of.nodes
         cpu = (nodes["base"] + nodes["workers"] * COSTS.worker_cores + nodes["cpu"]) / nodes["cores"]
         counted = np.concatenate([cpu, nodes["out"], nodes["into"], of.topologies["rate"] * of.topologies["busiest_s"]])
         assert counted == pytest.approx(expected, rel=1e-9, abs=1e-12)
@@ -198,3 +214,40 @@ def test_many_nodes_are_searched_for_the_better():
     start, of = make_sustained(problem, load, seats, aim), make_sustained(problem, load, seats, aim)
     before = improve(start._replace(free=start.free[:0]), Effort(many)).badness
     assert improve(of, Effort(20 * len(of.free))).badness < 1.8 * before < 0
+
+
+def joined_by_three(kind: str) -> Problem:
+    """Spouts a, b and c, two executors each, and a bolt of three that all send to, on two racks of two nodes."""
+    inputs = tuple(Grouping(source, kind=kind) for source in "abc")
+    components = (*(Component(source, "spout", 2) for source in "abc"), Component("join", "bolt", 3, inputs))
+    topology = Topology("t-1-0", "t", 3, components, default_executor_runs(components))
+    load = TopologyLoad(
+        cpu_hz=np.repeat([1e6, 1e8], [6, 3]),
+        memory_mb=np.ones(9),
+        pair_source=np.empty(0, np.int32),
+        pair_target=np.empty(0, np.int32),
+        pair_tps=np.empty(0),
+        flow_source=np.arange(6),
+        flow_component=np.full(6, 3),
+        flow_tps=np.array([100.0, 200.0, 300.0, 50.0, 80.0, 40.0]),
+        flow_grouping=(kind,) * 6,
+    )
+    nodes = tuple(Supervisor(f"n{n}", f"n{n}", (6700, 6701), DEFAULT_CORE_HZ, rack=f"r{n // 2}") for n in range(4))
+    problem = Problem(nodes, (topology,), load=LoadProfile({topology.id: load}))
+    return problem.with_current({topology.id: TopologyAssignment(problem.slots[:2], (0, 1, 0, 1, 0, 1, 0, 0, 1))})
+
+
+@pytest.mark.parametrize("kind", ["shuffle", "local_or_shuffle"])
+def test_shuffled_tuples_that_take_unlike_long_count_so(kind):
+    """Of three spouts, and by every way of finding a bolt: in the worker, on the node, in the rack, among all."""
+    problem = joined_by_three(kind)
+    profile, rng, matters = Profile.of(problem), np.random.default_rng(1), 0
+    for number in range(40):
+        slots = rng.integers(0, len(problem.slots), problem.num_executors).astype(np.int32)
+        aim, known = Aim(THROUGHPUT, profile.rate_tps), unlike_inputs(problem, number)
+        of = make_sustained(problem, MeasuredLoad(profile, COSTS, known), seats_of(problem, slots), aim)
+        add_up(of)
+        expected = use_of(problem, profile, slots, known)
+        matters += expected[-1] != pytest.approx(use_of(problem, profile, slots)[-1], rel=0.05)
+        assert of.topologies["rate"] * of.topologies["busiest_s"] == pytest.approx(expected[-1:], rel=1e-9)
+    assert matters > 20

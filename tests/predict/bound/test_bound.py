@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 
@@ -23,12 +24,13 @@ from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.bound import prove
 from stormwright.predict.bound.case import Case
-from stormwright.predict.costs import Costs
+from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.testing.pipelines import shuffled_pipelines
 from stormwright.testing.word_counts import WordCount, two_word_counts
 from tests.examples import examples
+from tests.predict.unlike import unlike_inputs
 
 COSTS = Costs(serialise_us=2.0, send_us=1.5, send_us_per_kb=0.7, receive_us=3.0, receive_us_per_kb=1.1)
 
@@ -36,15 +38,25 @@ COSTS = Costs(serialise_us=2.0, send_us=1.5, send_us_per_kb=0.7, receive_us=3.0,
 SHORT = 2.0
 
 
-def case_of(problem: Problem, costs: Costs = COSTS, wanted: FloatArray | None = None) -> Case:
+def case_of(
+    problem: Problem,
+    costs: Costs = COSTS,
+    wanted: FloatArray | None = None,
+    corrections: Mapping[str, Correction] = NO_CORRECTIONS,
+) -> Case:
     profile, sizes = Profile.of(problem), np.diff(problem.executor_offset)
     wanted = profile.rate_tps * weights_of(problem) if wanted is None else wanted
-    return Case.of(problem, profile, Assumptions(costs), wanted, (np.ones_like(sizes), sizes))
+    return Case.of(problem, profile, Assumptions(costs, corrections), wanted, (np.ones_like(sizes), sizes))
 
 
-def factor(problem: Problem, slots: IntArray, costs: Costs = COSTS) -> float:
+def factor(
+    problem: Problem,
+    slots: IntArray,
+    costs: Costs = COSTS,
+    corrections: Mapping[str, Correction] = NO_CORRECTIONS,
+) -> float:
     """By what all rates can grow, times weights."""
-    found, weights = predict(problem, slots, Assumptions(costs)).topologies, weights_of(problem).tolist()
+    found, weights = predict(problem, slots, Assumptions(costs, corrections)).topologies, weights_of(problem).tolist()
     grown = [
         one.highest_tps.value / one.measured_tps / weight
         for one, weight in zip(found, weights, strict=True)
@@ -160,6 +172,16 @@ def test_no_placement_is_better_than_a_bound(seed):
     case = case_of(of)
     for full in (prove.simple(case), prove.least_full(case, np.inf, SHORT), prove.least_full(case, 1 / best, SHORT)):
         assert best * full <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(examples(6)))
+def test_nor_where_it_matters_from_whom_tuples_come(seed):
+    of, rng = tiny(seed), np.random.default_rng(seed)
+    if len(of.slots) < len(of.topologies):
+        pytest.skip("there is no room")
+    known = unlike_inputs(of, seed)
+    best = max(factor(of, random_slots(of, rng), corrections=known) for _ in range(25))
+    assert best * prove.least_full(case_of(of, corrections=known), 1 / best, SHORT) <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("seed", range(100, 100 + examples(4)))

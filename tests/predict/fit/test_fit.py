@@ -12,7 +12,7 @@ from stormwright.predict.fit.calibration import Calibration, calibrated
 from stormwright.predict.fit.known import Known
 from stormwright.predict.fit.learn import learn
 from stormwright.predict.fit.windows import Windows
-from tests.predict.fit.log import SPREAD, TOGETHER, Log, dealt
+from tests.predict.fit.log import SPREAD, STREAMS, TOGETHER, Log, dealt
 
 NAMES = (
     "send_us",
@@ -110,6 +110,20 @@ def test_minutes_of_high_rates_count():
     for minutes in ((high, low, low, low), (low, low, low, high)):
         found = fitted(*(log.records(seed) for seed, log in enumerate(minutes)))
         assert found.costs.receive_us == pytest.approx(1.5, rel=0.15)
+
+
+def test_without_ackers_no_trees_are_told_and_minutes_count_all_the_same():
+    streams = [[source, name.strip("_"), *rest] for source, name, *rest in STREAMS]
+    silent = [
+        [
+            {**one, "streams": streams, "executors": [{**each, "trees": 0} for each in one["executors"]]}
+            for one in Log(SPREAD, serialise_us=4.0).records(seed)
+        ]
+        for seed in range(3)
+    ]
+    found = fitted(*silent)
+    assert found.figures["receive_us"].learned > fitted(silent[0]).figures["receive_us"].learned
+    assert found.costs.serialise_us == pytest.approx(4.0, rel=0.1)
 
 
 def test_slow_cores_take_longer_for_the_same():

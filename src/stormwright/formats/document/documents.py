@@ -163,12 +163,29 @@ Part = Annotated[float, Field(ge=0, lt=1)]
 Between = Annotated[tuple[Total, Total], Field(strict=False)]
 
 
+class InputWorkDocument(Document):
+    """What a tuple takes that comes to a component by one of several streams: µs of a core, and the part of its tuples.
+
+    `told` is whether that could be told apart from what tuples of the other streams take.
+    """
+
+    source: Name
+    stream: str
+    us: Amount
+    part: Amount
+    told: bool = True
+
+
 class CorrectionDocument(Document):
-    """What is known of one topology: factors of its executors' work and of its messages, the error left in the work."""
+    """What is known of one topology: factors of its executors' work and of its messages, the error left in the work.
+
+    `inputs` say, by component, how its work divides among the streams that come to it.
+    """
 
     work: Amount = 1.0
     messages: Amount = 1.0
     error: Part | None = None
+    inputs: dict[str, list[InputWorkDocument]] = EMPTY_OBJECT
 
 
 class FittedInDocument(Document):

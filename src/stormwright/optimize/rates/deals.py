@@ -19,9 +19,9 @@ def receive_deals(of: Sustained, topology: int, component: int) -> None:
     """Let executors of a component get their parts."""
     for deal in range(of.components[component].first_deal, of.components[component].last_deal):
         _add_up_parts(of, deal)
-        tuples, volume = _send(of, topology, deal)
+        tuples, volume, more = _send(of, topology, deal)
         if tuples > 0.0:
-            _receive(of, deal, tuples, volume)
+            _receive(of, deal, tuples, volume, more)
         _forget(of, topology)
 
 
@@ -38,9 +38,9 @@ def _add_up_parts(of: Sustained, deal: int) -> None:
 
 
 @inner
-def _send(of: Sustained, topology: int, deal: int) -> tuple[float, float]:
-    """What leaves workers and nodes; all tuples, and their bytes."""
-    whole, volume = 0.0, 0.0
+def _send(of: Sustained, topology: int, deal: int) -> tuple[float, float, float]:
+    """What leaves workers and nodes; all tuples, their bytes, and how many more they count as."""
+    whole, volume, more = 0.0, 0.0, 0.0
     for number in range(of.deals[deal].first_hand, of.deals[deal].last_hand):
         hand = of.hands[number]
         handled = of.executors[hand.source].handled
@@ -49,7 +49,7 @@ def _send(of: Sustained, topology: int, deal: int) -> tuple[float, float]:
         tuples, size = handled * hand.tuples, handled * hand.bytes
         worker = of.executors[hand.source].worker
         on = of.workers[worker]
-        whole, volume = whole + tuples, volume + size
+        whole, volume, more = whole + tuples, volume + size, more + tuples * hand.more
         of.workers[worker].from_tuples += tuples
         of.workers[worker].from_bytes += size
         of.nodes[on.node].from_tuples += tuples
@@ -57,17 +57,18 @@ def _send(of: Sustained, topology: int, deal: int) -> tuple[float, float]:
         leaves = 1.0 - on.part
         if leaves <= _ROUNDING:
             continue
-        send_messages(of, topology, hand.source, tuples * leaves, size * max(1.0 - on.part_of_bytes, 0.0), 0.0)
+        left_bytes = size * max(1.0 - on.part_of_bytes, 0.0)
+        send_messages(of, topology, hand.source, tuples * leaves, left_bytes, 0.0, hand.holds)
         far = 1.0 - of.nodes[on.node].tuples
         if far > _ROUNDING:
             far_bytes = size * max(1.0 - of.nodes[on.node].bytes, 0.0)
             of.tried[of.nodes[on.node].place].out += far_bytes + tuples * far * of.cost[0].overhead
-    return whole, volume
+    return whole, volume, more
 
 
 @inner
-def _receive(of: Sustained, deal: int, tuples: float, volume: float) -> None:
-    """What comes to workers and nodes, of so many tuples and their bytes."""
+def _receive(of: Sustained, deal: int, tuples: float, volume: float, more: float) -> None:
+    """What comes to workers and nodes, of so many tuples, their bytes, and how many more they count as."""
     for number in range(of.deals[deal].first_taker, of.deals[deal].last_taker):
         taker = of.takers[number]
         worker = of.executors[taker.executor].worker
@@ -80,7 +81,7 @@ def _receive(of: Sustained, deal: int, tuples: float, volume: float) -> None:
         if far > _ROUNDING * tuples:
             far_bytes = max(volume - of.nodes[on.node].from_bytes, 0.0) * taker.part_of_bytes
             come_in(of, on.node, far * taker.part, far_bytes)
-        handle(of, taker.executor, tuples * taker.part)
+        handle(of, taker.executor, tuples * taker.part, more * taker.part)
 
 
 @inner

@@ -35,9 +35,13 @@ def _send(of: Sustained, topology: int) -> None:
         _receive_pairs(of, topology, component)
         receive_deals(of, topology, component)
         it = of.components[component]
-        if it.first < it.last and it.first_flow < it.last_flow:
+        number = it.first_flow
+        while it.first < it.last and number < it.last_flow:
+            # Those that take as long are handed out together.
+            more = of.flows[number].more
             _count_members(of, component)
-            _hand_out(of, component, *_receive_flows(of, topology, component))
+            number, everywhere, volume = _receive_flows(of, topology, component, number)
+            _hand_out(of, component, everywhere, volume, more)
             _forget_members(of, topology)
         for at in range(it.first, it.last):
             executor = of.members[at]
@@ -97,10 +101,10 @@ def _receive_pairs(of: Sustained, topology: int, component: int) -> None:
                 if node != to:
                     far, far_volume = far + sent, far_volume + size
                     come_in(of, to, sent, size)
-            handle(of, target, sent)
+            handle(of, target, sent, sent * of.pairs[number].more)
             number += 1
         if tuples > 0.0:
-            send_messages(of, topology, source, tuples, volume, 0.0)
+            send_messages(of, topology, source, tuples, volume, 0.0, of.pairs[number - 1].holds)
             of.tried[of.nodes[node].place].out += far_volume + far * of.cost[0].overhead
 
 
@@ -128,15 +132,17 @@ def _forget_members(of: Sustained, topology: int) -> None:
 
 
 @inner
-def _receive_flows(of: Sustained, topology: int, component: int) -> tuple[float, float]:
-    """Shuffled tuples, by the nearest scope of their source that has a member.
+def _receive_flows(of: Sustained, topology: int, component: int, number: int) -> tuple[int, float, float]:
+    """Shuffled tuples, by the nearest scope of their source that has a member: flows from a number on that are alike.
 
-    What goes to all is kept by node, and returned: tuples that found nobody near, and their bytes.
+    What goes to all is kept by node, and returned: the number of the flow after them, tuples that found nobody near,
+    and their bytes.
     """
     it, everywhere, volume = of.components[component], 0.0, 0.0
-    members = it.last - it.first
-    for number in range(it.first_flow, it.last_flow):
+    members, more = it.last - it.first, of.flows[number].more
+    while number < it.last_flow and of.flows[number].more == more:
         flow = of.flows[number]
+        number += 1
         tuples = of.executors[flow.source].handled * flow.tuples
         if tuples == 0.0:
             continue
@@ -159,13 +165,13 @@ def _receive_flows(of: Sustained, topology: int, component: int) -> tuple[float,
             of.nodes[node].from_bytes += tuples * flow.size
             everywhere, volume = everywhere + tuples, volume + tuples * flow.size
             far = 1.0 - of.nodes[node].count / members
-        send_messages(of, topology, flow.source, tuples, tuples * flow.size, far)
-    return everywhere, volume
+        send_messages(of, topology, flow.source, tuples, tuples * flow.size, far, flow.holds)
+    return number, everywhere, volume
 
 
 @inner
-def _hand_out(of: Sustained, component: int, everywhere: float, volume: float) -> None:
-    """Give every member its part of what was sent to its worker, node, rack, and to all."""
+def _hand_out(of: Sustained, component: int, everywhere: float, volume: float, more: float) -> None:
+    """Give every member its part of what was sent to its worker, node, rack, and to all; each takes so much more."""
     it = of.components[component]
     members = it.last - it.first
     for at in range(it.first, it.last):
@@ -187,7 +193,8 @@ def _hand_out(of: Sustained, component: int, everywhere: float, volume: float) -
         if far + near > 0.0:
             receive_messages(of, worker, far + near, far_bytes + near_bytes)
         own = of.workers[worker].near
-        handle(of, executor, far + near + (own / of.workers[worker].count if own > 0.0 else 0.0))
+        gets = far + near + (own / of.workers[worker].count if own > 0.0 else 0.0)
+        handle(of, executor, gets, gets * more)
 
 
 @inner

@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stormwright.model.arrays import IndexArray
+from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.kernel.records import Records
 from stormwright.optimize.rates.records import COMPONENT, DEAL, FLOW, HAND, PAIR, TAKER
 from stormwright.predict.flow.dealt import Dealt
+from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.profile import Profile
+from stormwright.predict.sums import ratio, sums
 
 #: Tuples that circle are followed for so many rounds.
 _ROUNDS = 30
@@ -39,7 +41,45 @@ class Parts(NamedTuple):
         """Those of a load."""
         order, rounds = _order(profile)
         order = order[np.argsort(profile.layout.topology[order], kind="stable")]
-        return cls(order, rounds, *_sent(profile, order))
+        holds = profile.graph.holding_up(profile.layout, _along_edges(profile))
+        holds[profile.graph.begun] = 0.0  # trees seldom wait for it
+        return cls(order, rounds, *_sent(profile, order)).by_edge(profile, "holds", holds)
+
+    def mixed(self, profile: Profile, mix: Mix | None) -> Parts:
+        """The same, tuples taking as long as those of their edge do."""
+        if mix is None:
+            return self
+        found = self.by_edge(profile, "more", mix.edge - 1.0)
+        flows = found.flows
+        return found._replace(flows=flows[np.lexsort((flows["source"], flows["more"], self._rank_of_flows))])
+
+    @property
+    def _rank_of_flows(self) -> IndexArray:
+        """Which component in order each flow goes to."""
+        return np.repeat(np.arange(len(self.order)), self.components["last_flow"] - self.components["first_flow"])
+
+    def by_edge(self, profile: Profile, name: str, of_edge: FloatArray) -> Parts:
+        """With a field of what is sent that says something of its edge, shape (D,)."""
+        component, width = profile.layout.executor_component, np.int64(len(profile.layout.size))
+        keys = profile.graph.source * width + profile.graph.target
+        flows, pairs, hands = self.flows.copy(), self.pairs.copy(), self.hands.copy()
+        deal = np.repeat(np.arange(len(self.deals)), self.deals["last_hand"] - self.deals["first_hand"])
+        for sent, target in (
+            (flows, self.order[self._rank_of_flows]),
+            (pairs, component[pairs["target"]]),
+            (hands, self.order[self.deals["component"][deal]]),
+        ):
+            sent[name] = of_edge[np.searchsorted(keys, component[sent["source"]] * width + target)]
+        return self._replace(flows=flows, pairs=pairs, hands=hands)
+
+
+def _along_edges(profile: Profile) -> FloatArray:
+    """Tuples of a tree along every edge, shape (D,): whatever the placement, there are about as many."""
+    graph, pairs, flows = profile.graph, profile.pairs, profile.flows
+    edge = np.concatenate([graph.targets.edge[graph.pair_target], graph.of_flow])
+    tps = [each.tuples * profile.handled_tps[each.source] for each in (pairs, flows)]
+    along = sums(edge, np.concatenate(tps), len(graph.source))
+    return ratio(along, profile.rate_tps[profile.layout.topology[graph.source]])
 
 
 def _sent(profile: Profile, order: IndexArray) -> tuple[Records, ...]:
@@ -58,8 +98,9 @@ def _sent(profile: Profile, order: IndexArray) -> tuple[Records, ...]:
     ):
         by = np.lexsort((kind.source, rank[to]))
         records = np.zeros(len(by), dtype)
-        for name in dtype.names or ():
-            records[name] = getattr(kind, name)[by]
+        for name in kind._fields:
+            if name in (dtype.names or ()):
+                records[name] = getattr(kind, name)[by]
         begin = np.searchsorted(rank[to][by], np.arange(count + 1))
         name = "flow" if dtype is FLOW else "pair"
         components[f"first_{name}"], components[f"last_{name}"] = begin[:-1], begin[1:]
@@ -84,8 +125,9 @@ def _dealt(dealt: Dealt, rank: IndexArray) -> tuple[Records, Records, Records]:
         begin = np.searchsorted(number[kind.deal][by], np.arange(count + 1))
         deals[f"first_{name}"], deals[f"last_{name}"] = begin[:-1], begin[1:]
         records = np.zeros(len(by), dtype)
-        for field in dtype.names or ():
-            records[field] = getattr(kind, field)[by]
+        for field in kind._fields:
+            if field in (dtype.names or ()):
+                records[field] = getattr(kind, field)[by]
         found.append(records)
     return deals, found[0], found[1]
 

@@ -27,11 +27,13 @@ def _record(floats: str, counts: str, flags: str = "") -> np.dtype[np.void]:
 EXECUTOR = _record("work_s begins memory_mb handled busy_s", "topology worker")
 COMPONENT = _record("", "first last first_flow last_flow first_pair last_pair first_deal last_deal")
 #: What is sent to a component, shuffled, and to an executor: `tuples` for each that the source handles, bytes of one.
-FLOW = _record("tuples size", "source", "local")
-PAIR = _record("tuples size", "source target")
+#: `more` is what one takes beyond a tuple of which `work_s` is told, in parts of that; `holds` for how many it counts
+#: where they hold a tree up one after the other.
+FLOW = _record("tuples size more holds", "source", "local")
+PAIR = _record("tuples size more holds", "source target")
 #: What many send to many, dealt out in the same parts by each (`stormwright.predict.flow.dealt`).
 DEAL = _record("", "component first_hand last_hand first_taker last_taker")
-HAND = _record("tuples bytes", "source")
+HAND = _record("tuples bytes more holds", "source")
 TAKER = _record("part part_of_bytes", "executor")
 #: `rate` in trees/s is what the score is made for, 0 of a topology that begins none; `dearer` a factor of what messages
 #: take; `rounds` is 1 where no tuple circles; `last_filled` is where the topology's workers with executors end, see

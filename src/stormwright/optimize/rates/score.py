@@ -4,7 +4,8 @@ Utilisations are those at the topologies' `rate`, in parts of `limit`, times the
 
 - `THROUGHPUT`: Σ u⁸ of all CPUs, links and busiest threads. Its eighth root is about the highest of them, whose inverse
   is how far all rates can grow together; what is not the bottleneck is balanced too.
-- `LATENCY`: Σ of what trees wait for and take, u / (1 − u) as in an open queue, and the way of their messages.
+- `LATENCY`: Σ of what trees wait for and take, u / (1 − u) as in an open queue, and the way of their messages, those
+  that go at the same time counting once.
 - `NODES`: nodes in use, where nothing is fuller than `limit`; what is counts more than any node. Nodes are the better
   emptied, the more unevenly they are full.
 """
@@ -72,7 +73,7 @@ def of_topology(of: Sustained, rate: float, busiest_s: float, messages: float) -
     busiest_s
         Seconds of a tree in that of its threads that has most to do.
     messages
-        Of a tree, whose way takes time.
+        Of a tree, one after the other, whose way takes time.
     """
     state, busy = of.state[0], rate * busiest_s / of.state[0].limit
     if state.kind == THROUGHPUT:

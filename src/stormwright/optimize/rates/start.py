@@ -27,6 +27,7 @@ from stormwright.optimize.rates.records import (
     Sustained,
 )
 from stormwright.predict.costs import Correction, Costs
+from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.profile import Profile, correction_factors
 from stormwright.predict.workers import nodes_of
 
@@ -100,7 +101,8 @@ def make_sustained(
         Of the load, where they are known.
     """
     count, layout = problem.num_executors, load.profile.layout
-    parts = parts or Parts.of(load.profile)
+    mix = load.profile.mix(load.corrections)
+    parts = (parts or Parts.of(load.profile)).mixed(load.profile, mix)
     placed = np.bincount(problem.executor_topology, seats.worker == UNPLACED, len(seats.most)) == 0
     topologies = _topologies(problem, load, seats, aim, placed)
     topologies["rounds"] = parts.rounds
@@ -117,7 +119,7 @@ def make_sustained(
     state["short"] = BROKEN_MB * broken + np.sum(lack_mb + PORT_MB * np.maximum(nodes["used"] - nodes["ports"], 0))
     movable = (placed & (topologies["rate"] > 0) & seats.movable)[problem.executor_topology]
     return Sustained(
-        executors=_executors(problem, load, seats),
+        executors=_executors(problem, load, seats, mix),
         components=parts.components,
         flows=parts.flows,
         pairs=parts.pairs,
@@ -142,10 +144,12 @@ def make_sustained(
     )
 
 
-def _executors(problem: Problem, load: MeasuredLoad, seats: Seats) -> Records:
+def _executors(problem: Problem, load: MeasuredLoad, seats: Seats, mix: Mix | None) -> Records:
     profile = load.profile
     executors = np.zeros(problem.num_executors, EXECUTOR)
     executors["work_s"] = profile.work_cycles(load.costs, load.corrections) / problem.core_hz
+    if mix is not None:
+        executors["work_s"] /= mix.measured
     executors["begins"] = profile.begins
     executors["memory_mb"] = problem.executor_demand[1]
     executors["topology"], executors["worker"] = problem.executor_topology, seats.worker

@@ -106,7 +106,7 @@ def units_of(problem: Problem, profile: Profile, assumptions: Assumptions) -> tu
     size = np.bincount(unit, minlength=len(first))
     memory = np.full(len(first), np.inf)
     np.minimum.at(memory, unit, problem.executor_demand[1])
-    cycles = profile.work_cycles(assumptions.costs, assumptions.corrections)[first]
+    cycles = _least_cycles(profile, assumptions)[first]
     begun = sums(unit, profile.begins, len(first))
     shares = _shares(profile)[topology] & profile.layout.is_spout[component] & (begun > 0)
     pool = np.where(begun > 0, np.arange(len(first)), -1)
@@ -115,6 +115,16 @@ def units_of(problem: Problem, profile: Profile, assumptions: Assumptions) -> tu
     most, least = _handled(arcs, begun, pool)
     units = Units(topology, size, memory, cycles / problem.core_hz, most, least, pool)
     return units, _known(arcs, units)
+
+
+def _least_cycles(profile: Profile, assumptions: Assumptions) -> FloatArray:
+    """What a tuple takes at least of an executor, shape (E,): where it matters where it comes from, the quickest."""
+    cycles, mix = profile.work_cycles(assumptions.costs, assumptions.corrections), profile.mix(assumptions.corrections)
+    if mix is None:
+        return cycles
+    ends, least = profile.graph.targets, np.full(len(cycles), np.inf)
+    np.minimum.at(least, ends.executor, mix.edge[ends.edge])
+    return np.where(mix.mixed, cycles * np.minimum(least, mix.measured) / mix.measured, cycles)
 
 
 def _numbered(profile: Profile) -> tuple[IndexArray, IndexArray]:

@@ -91,7 +91,7 @@ class Calibration:
 
     def as_dict(self) -> dict[str, Any]:
         """Itself for JSON."""
-        return asdict(self)
+        return {**asdict(self), "corrections": {name: one.as_dict() for name, one in self.corrections.items()}}
 
 
 def priors(costs: Costs | None = None) -> Priors:
@@ -223,6 +223,7 @@ def _correction(one: TopologyKnown, messaging: Estimate, others: Estimate, execu
         work=1.0 + garbage,
         messages=float((matched + tight) / (carried + tight)),
         error=float(np.clip(error, _LEAST_ERROR, _MOST_ERROR)),
+        inputs={component: of.work(executors.value) for component, of in sorted(one.inputs.items())},
     )
 
 
@@ -239,4 +240,5 @@ def _noise_of_work(one: TopologyKnown, common: Estimate) -> float:
     left = moments.xty[:count] - moments.xtx[:count, count:] @ common.value
     work = np.linalg.lstsq(moments.xtx[:count, :count], left, rcond=None)[0]
     squares = moments.squares(np.concatenate([work, common.value]))
+    squares = max(squares - sum(of.explains(common.value) for of in one.inputs.values()), 0.0)
     return (squares + 1.0) / (max(moments.rows - count, 0.0) + 1.0)

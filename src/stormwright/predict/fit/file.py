@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stormwright.errors import Fault, InputError
 from stormwright.formats import read_json
-from stormwright.formats.document.documents import COSTS_SCHEMA, CostsDocument
+from stormwright.formats.document.documents import COSTS_SCHEMA, CorrectionDocument, CostsDocument
 from stormwright.formats.document.faults import FaultList, require_schema
 from stormwright.model import Problem
-from stormwright.predict.costs import Correction, Costs, FittedIn, Range
+from stormwright.predict.costs import Correction, Costs, FittedIn, InputWork, Range
 
 if TYPE_CHECKING:
     from stormwright.predict.fit.calibration import Calibration
@@ -33,7 +33,7 @@ def costs_to_dict(calibration: Calibration) -> dict[str, Any]:
     document: dict[str, Any] = {
         "schema": COSTS_SCHEMA,
         "costs": {name: getattr(costs, name) for name in _NAMES},
-        "corrections": {name: asdict(one) for name, one in calibration.corrections.items()},
+        "corrections": {name: one.as_dict() for name, one in calibration.corrections.items()},
         "intervals": {name: [one.low, one.high] for name, one in calibration.figures.items()},
         "learned": {name: one.learned for name, one in calibration.figures.items()},
         "speeds": dict(calibration.speeds),
@@ -98,5 +98,12 @@ def costs_from_dict(document: object, source: str = "costs") -> KnownCosts:
         costs = Costs(**told.costs, fitted_in=fitted_in)
     except InputError as error:
         raise InputError(source, [Fault(f.message, f"$.costs.{f.path}") for f in error.faults]) from error
-    corrections = {name: Correction(one.work, one.messages, one.error) for name, one in told.corrections.items()}
-    return KnownCosts(costs, corrections)
+    return KnownCosts(costs, {name: _correction(one) for name, one in told.corrections.items()})
+
+
+def _correction(told: CorrectionDocument) -> Correction:
+    inputs = {
+        component: tuple(InputWork(one.source, one.stream, one.us, one.part, one.told) for one in of)
+        for component, of in told.inputs.items()
+    }
+    return Correction(told.work, told.messages, told.error, inputs)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from stormwright.predict.costs import Range
+from stormwright.predict.fit.inputs import ByInput, added, scaled
 from stormwright.predict.fit.moments import Moments
 from stormwright.predict.fit.rows import Rows, TopologyRows
 from stormwright.predict.fit.windows import Held
@@ -38,7 +39,10 @@ GARBAGE_DEVIATION = 0.05
 
 @dataclass
 class TopologyKnown:
-    """What is known of one topology: by placement what rows added up to, oldest first, and the highest rate there."""
+    """What is known of one topology: by placement what rows added up to, oldest first, and the highest rate there.
+
+    So too, by placement and component, what was seen of the streams that come to it.
+    """
 
     components: tuple[str, ...] = ()
     placements: dict[str, list[Moments]] = field(default_factory=dict)
@@ -46,6 +50,7 @@ class TopologyKnown:
     rate_tps: Range = field(default_factory=lambda: Range(inf, 0.0))
     message_bytes: float = 0.0
     messages: float = 0.0
+    by_input: dict[str, dict[str, ByInput]] = field(default_factory=dict)
 
     def add(self, rows: TopologyRows) -> None:
         """Take a minute."""
@@ -53,19 +58,25 @@ class TopologyKnown:
         new = [rows.messaging, rows.others, _aligned(rows.executors, rows.components, components)]
         for moments in self.placements.values():
             moments[2] = _aligned(moments[2], self.components, components)
-        self.components = components
-        before = self.placements.pop(rows.placement, None)
+        self.components, new_inputs = components, dict(rows.by_input)
+        before, inputs_before = self.placements.pop(rows.placement, None), self.by_input.pop(rows.placement, {})
         if before is None:
             self.placements = {
                 name: [one.scaled(KEPT_OF_PLACEMENT) for one in moments]
                 for name, moments in list(self.placements.items())[1 - PLACEMENTS :]
             }
+            self.by_input = {
+                name: scaled(of, KEPT_OF_PLACEMENT) for name, of in self.by_input.items() if name in self.placements
+            }
         else:
             highest, rate = self.fullest_tps.get(rows.placement, 0.0), rows.rate_tps.most
-            fullest = max(highest, rate) or 1.0
+            if highest == rate == 0.0:
+                highest = rate = 1.0  # without ackers nobody is told of trees
+            fullest = max(highest, rate)
             old_part, new_part = KEPT_OF_MINUTE * (highest / fullest) ** _FULLEST, (rate / fullest) ** _FULLEST
             new = [old.scaled(old_part) + more.scaled(new_part) for old, more in zip(before, new, strict=True)]
-        self.placements[rows.placement] = new
+            new_inputs = added(scaled(inputs_before, old_part), scaled(new_inputs, new_part))
+        self.placements[rows.placement], self.by_input[rows.placement] = new, new_inputs
         there = {rows.placement: rows.rate_tps.most, **self.fullest_tps}
         there[rows.placement] = max(there[rows.placement], rows.rate_tps.most)
         self.fullest_tps = {name: there[name] for name in self.placements}
@@ -87,6 +98,14 @@ class TopologyKnown:
     def executors(self) -> Moments:
         """Of a tuple of each component, then of what they have in common."""
         return _sum([moments[2] for moments in self.placements.values()], len(self.components) + COMMON)
+
+    @property
+    def inputs(self) -> dict[str, ByInput]:
+        """Of a tuple of each stream, by the component that it comes to."""
+        found: dict[str, ByInput] = {}
+        for of in self.by_input.values():
+            found = added(found, of)
+        return found
 
     def of_cluster(self) -> list[Moments]:
         """What it tells of messages, of being there, and of what executors have in common."""
@@ -157,16 +176,20 @@ class Known:
             "topologies": {
                 name: {
                     "components": list(one.components),
-                    "placements": {key: [_told(m) for m in moments] for key, moments in one.placements.items()},
+                    "placements": {key: [m.as_list() for m in moments] for key, moments in one.placements.items()},
                     "fullest_tps": one.fullest_tps,
                     "rate_tps": [one.rate_tps.least, one.rate_tps.most],
                     "message_bytes": one.message_bytes,
                     "messages": one.messages,
+                    "by_input": {
+                        key: {component: each.as_list() for component, each in of.items()}
+                        for key, of in one.by_input.items()
+                    },
                 }
                 for name, one in self.topologies.items()
             },
-            "of_gone": [_told(moments) for moments in self.of_gone],
-            "wire": _told(self.wire),
+            "of_gone": [moments.as_list() for moments in self.of_gone],
+            "wire": self.wire.as_list(),
             "utilisation": [self.utilisation.least, self.utilisation.most] if self.utilisation else None,
             "core_hz": self.core_hz,
             "held": {node: list(held) for node, held in self.held.items()},
@@ -194,6 +217,11 @@ class Known:
                 Range(*one["rate_tps"]),
                 one["message_bytes"],
                 one["messages"],
+                # Files of before tell nothing of it.
+                {
+                    str(key): {str(component): ByInput.from_list(each) for component, each in of.items()}
+                    for key, of in one.get("by_input", {}).items()
+                },
             )
         return cls(
             reference_hz=told["reference_hz"],
@@ -221,27 +249,8 @@ def _aligned(moments: Moments, before: tuple[str, ...], after: tuple[str, ...]) 
     """The same with coefficients for more components."""
     if before == after:
         return moments
-    to = [*(after.index(name) for name in before), *range(len(after), len(after) + COMMON)]
-    size = len(after) + COMMON
-    xtx, xty = np.zeros((size, size)), np.zeros(size)
-    xtx[np.ix_(to, to)], xty[to] = moments.xtx, moments.xty
-    return Moments(xtx, xty, moments.yty, moments.rows)
-
-
-def _told(moments: Moments) -> list[Any]:
-    return [moments.xtx.tolist(), moments.xty.tolist(), moments.yty, moments.rows]
+    return moments.at([*(after.index(name) for name in before), *range(len(after), len(after) + COMMON)])
 
 
 def _heard(told: Any, sizes: tuple[int, ...]) -> list[Moments]:
-    found = []
-    for (xtx, xty, yty, rows), size in zip(told, sizes, strict=True):
-        moments = Moments(
-            np.array(xtx, dtype=np.float64).reshape(size, size),
-            np.array(xty, dtype=np.float64).reshape(size),
-            float(yty),
-            float(rows),
-        )
-        if not all(np.all(np.isfinite(part)) for part in (moments.xtx, moments.xty, moments.yty, moments.rows)):
-            raise ValueError("a number is not finite")
-        found.append(moments)
-    return found
+    return [Moments.from_list(one, size) for one, size in zip(told, sizes, strict=True)]

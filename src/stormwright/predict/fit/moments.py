@@ -13,6 +13,7 @@ many fewer (the design effect of clusters, 1 + (m − 1) ρ, ρ the correlation 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -74,6 +75,49 @@ class Moments:
     def scaled(self, by: float) -> Moments:
         """As if there had been `by` times as many rows."""
         return Moments(by * self.xtx, by * self.xty, by * self.yty, by * self.rows)
+
+    def at(self, places: Sequence[int]) -> Moments:
+        """The same among more coefficients, of which these stand at `places`."""
+        size = max(places, default=-1) + 1
+        xtx, xty = np.zeros((size, size)), np.zeros(size)
+        xtx[np.ix_(places, places)], xty[list(places)] = self.xtx, self.xty
+        return Moments(xtx, xty, self.yty, self.rows)
+
+    def given(self, last: FloatArray) -> Moments:
+        """Those of the first coefficients, where the last ones are known."""
+        count = len(self.xty) - len(last)
+        own, rest = slice(None, count), slice(count, None)
+        explained = last @ (2 * self.xty[rest] - self.xtx[rest, rest] @ last)
+        return Moments(
+            self.xtx[own, own],
+            self.xty[own] - self.xtx[own, rest] @ last,
+            max(float(self.yty - explained), 0.0),
+            self.rows,
+        )
+
+    def as_list(self) -> list[Any]:
+        """Itself for JSON."""
+        return [self.xtx.tolist(), self.xty.tolist(), self.yty, self.rows]
+
+    @classmethod
+    def from_list(cls, told: Sequence[Any], size: int) -> Moments:
+        """What `as_list` told of so many coefficients.
+
+        Raises
+        ------
+        TypeError, ValueError
+            It is damaged.
+        """
+        xtx, xty, yty, rows = told
+        found = cls(
+            np.array(xtx, dtype=np.float64).reshape(size, size),
+            np.array(xty, dtype=np.float64).reshape(size),
+            float(yty),
+            float(rows),
+        )
+        if not all(np.all(np.isfinite(part)) for part in (found.xtx, found.xty, found.yty, found.rows)):
+            raise ValueError("a number is not finite")
+        return found
 
     def squares(self, value: FloatArray) -> float:
         """The sum of squared residuals with these coefficients."""

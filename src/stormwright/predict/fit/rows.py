@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stormwright.predict.costs import Range
+from stormwright.predict.fit.inputs import ByInput, by_input, row_of
 from stormwright.predict.fit.moments import Moments, Prior
 from stormwright.predict.fit.windows import Held, Window, WorkerId, WorkerSums
 
@@ -71,6 +72,8 @@ class TopologyRows:
         Trees/s, of all windows.
     message_bytes, messages
         Sampled bytes, and the tuples that have them.
+    by_input
+        Of tuples by the stream that they come by, by component.
     """
 
     placement: str
@@ -81,6 +84,7 @@ class TopologyRows:
     rate_tps: Range
     message_bytes: float
     messages: float
+    by_input: Mapping[str, ByInput]
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ def _of_topology(windows: list[dict[WorkerId, WorkerSums]], reference_hz: float,
     components = sorted({name for workers in windows for sums in workers.values() for name in _working(sums)})
     column = {name: number for number, name in enumerate(components)}
     messaging, others, executors = _Collected(5), _Collected(2), _Collected(len(components) + 3)
-    rates = []
+    rates, by_stream = [], []
     for workers in windows:
         rates.append(sum(sums.trees / sums.length_s for sums in workers.values()))
         for life, sums in workers.items():
@@ -163,16 +167,20 @@ def _of_topology(windows: list[dict[WorkerId, WorkerSums]], reference_hz: float,
                 free_s = max(part.covered_s - part.waited_s, 0.0)
                 row[-3:] = part.left / sums.length_s, part.left_bytes / 1e3 / sums.length_s, free_s * in_us
                 executors.add((life, name), row, part.cpu_s * in_us)
+                by_stream.append(row_of(life, name, part, sums.length_s, row[-3:], part.cpu_s * in_us))
     flat = Prior(np.zeros(len(components)), np.full(len(components), _ANY_US))
+    of_executors = executors.moments(_EXECUTORS_NOISE, _joined(flat, priors.executors))
+    each = of_executors.rows / max(len(by_stream), 1)
     return TopologyRows(
         placement=_placement(windows[-1]),
         components=tuple(components),
         messaging=messaging.moments(_MESSAGING_NOISE, priors.messaging),
         others=others.moments(_OTHERS_NOISE, priors.others),
-        executors=executors.moments(_EXECUTORS_NOISE, _joined(flat, priors.executors)),
+        executors=of_executors,
         rate_tps=Range(min(rates), max(rates)),
         message_bytes=sum(sum(sums.sent_bytes.values()) for sums in everyone),
         messages=sum(sum(sums.sent.values()) for sums in everyone),
+        by_input=by_input(by_stream, _EXECUTORS_NOISE, priors.executors, each),
     )
 
 

@@ -68,6 +68,8 @@ class Part:
         Tuples that they were sent, and those of them that come from the worker itself.
     left, left_bytes
         Tuples that they sent to other workers, and the bytes of those.
+    by_input
+        Tuples that they executed, by the component that they came from and the stream; where records tell.
     """
 
     covered_s: float = 0.0
@@ -78,6 +80,7 @@ class Part:
     local: float = 0.0
     left: float = 0.0
     left_bytes: float = 0.0
+    by_input: dict[tuple[str, str], float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -170,9 +173,15 @@ class WorkerSums:
             part.covered_s += length_s
             part.cpu_s += executor["cpu_ns"] / 1e9
             part.waited_s += (executor.get("waited_ns") or 0) / 1e9
-            part.handled += executor["trees"] if spout else executor["received"]
+            # Where nobody is told of trees each tuple of a spout is one.
+            begun = executor["trees" if tracked else "emitted"]
+            part.handled += begun if spout else executor["received"]
             part.received += (executor["acked"] + executor["failed"]) * tracked if spout else executor["received"]
-            self.trees += executor["trees"] if spout else 0
+            self.trees += begun if spout else 0
+            for stream, tuples, _ in executor.get("inputs") or ():
+                if stream < len(record["streams"]):
+                    source, name = record["streams"][stream][:2]
+                    part.by_input[source, name] = part.by_input.get((source, name), 0.0) + tuples
         runs.sort()
         firsts = [run[0] for run in runs]
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stormwright.model.arrays import BoolArray, IndexArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.flow.ends import Ends
+from stormwright.predict.flow.layout import Layout
+from stormwright.predict.sums import sums
 
 if TYPE_CHECKING:
     from stormwright.predict.flow.profile import Profile
@@ -82,6 +84,26 @@ class Graph:
             begun=layout.is_acker[target] & from_spout,
             answers=layout.is_acker[source] & layout.is_spout[target],
         )
+
+    def holding_up(self, layout: Layout, tuples: FloatArray) -> FloatArray:
+        """For how many tuples one along each edge counts where they hold a tree up one after the other, shape (D,).
+
+        What goes on at the same time is one: what comes to components at the same level of the tree, acks, of which the
+        last is awaited, answers, and what ackers are told of the beginning of a tree, which goes on beside all others.
+
+        Parameters
+        ----------
+        layout
+            Of the components.
+        tuples
+            Of a tree, along each edge, shape (D,).
+        """
+        levels = int(self.level.max(initial=0)) + 1
+        kinds, own = [self.acks, self.answers, self.begun], [levels, levels + 1, levels + 2]
+        hop = layout.topology[self.source] * (levels + 3) + np.select(kinds, own, self.level[self.target])
+        at_once = sums(hop, tuples, int(hop.max(initial=-1)) + 1)[hop]
+        part: FloatArray = np.minimum(at_once, 1.0) / np.where(at_once > 0, at_once, 1.0)
+        return part
 
 
 def _levels(source: IndexArray, target: IndexArray, components: int) -> IndexArray:

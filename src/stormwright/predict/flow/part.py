@@ -14,6 +14,7 @@ from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.flow.ends import Ends
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.layout import Layout
+from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.profile import Profile
 
 
@@ -111,6 +112,11 @@ class Part(Profile):
     def work_cycles(self, costs: Costs, corrections: Mapping[str, Correction] = NO_CORRECTIONS) -> FloatArray:
         """As of the whole, shape (E,)."""
         return self.whole.work_cycles(costs, corrections)[self.executors]
+
+    def mix(self, corrections: Mapping[str, Correction]) -> Mix | None:
+        """As of the whole."""
+        whole = self.whole.mix(corrections)
+        return None if whole is None else whole.at(self.executors, self.edges)
 
     def idle_hz(self) -> FloatArray:
         """As of the whole, shape (E,)."""

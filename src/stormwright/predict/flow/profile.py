@@ -21,6 +21,7 @@ from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.layout import Layout
 from stormwright.predict.flow.measured import Measured
+from stormwright.predict.flow.mix import Mix, mix_of
 from stormwright.predict.flow.spread import Flows, spread
 from stormwright.predict.sums import ratio, sums
 
@@ -150,7 +151,7 @@ class Profile:
         return Graph.of(self)
 
     def work_cycles(self, costs: Costs, corrections: Mapping[str, Correction] = NO_CORRECTIONS) -> FloatArray:
-        """Cycles that an executor's own work takes for each tuple, shape (E,).
+        """Cycles that an executor's own work takes for each tuple in the mean, shape (E,).
 
         That is its CPU without what it took to serialise what left its worker while it was measured, and without what
         it burned while it waited, by the number of tuples; `corrections` are by topology id.
@@ -169,6 +170,20 @@ class Profile:
         cycles: FloatArray = np.where(self.pooled[component], together[component], each) * own[0]
         self._worked.append((costs, corrections, cycles))
         return cycles
+
+    def mix(self, corrections: Mapping[str, Correction]) -> Mix | None:
+        """What tuples take by where they come from; None where nothing is known of that."""
+        if not any(one.inputs for one in corrections.values()):
+            return None
+        for known in self._mixed:
+            if known[0] is corrections:
+                return known[1]
+        self._mixed.append((corrections, mix_of(self, corrections)))
+        return self._mixed[-1][1]
+
+    @cached_property
+    def _mixed(self) -> deque[tuple[Mapping[str, Correction], Mix | None]]:
+        return deque(maxlen=3)
 
     @cached_property
     def _worked(self) -> deque[tuple[Costs, Mapping[str, Correction], FloatArray]]:

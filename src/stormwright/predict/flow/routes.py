@@ -47,6 +47,8 @@ class Routes:
         Tuples of a tree that each executor handles, shape (E,).
     edge_tuples
         Along each edge of the graph, shape (D,).
+    came
+        Of those, what comes to each executor: at the ends that edges go to, shape (K,).
     sent, received
         Messages, at the ends that edges come from, and at those that they go to.
     """
@@ -54,8 +56,21 @@ class Routes:
     workers: Workers
     handled: FloatArray
     edge_tuples: FloatArray
+    came: FloatArray
     sent: Messages
     received: Messages
+
+    def of_part(self, part: Part, workers: Workers) -> Routes:
+        """Those of some topologies, whose executors are in these workers."""
+        at_sources, at_targets = part.ends
+        return Routes(
+            workers=workers,
+            handled=self.handled[part.executors],
+            edge_tuples=self.edge_tuples[part.edges],
+            came=self.came[at_targets],
+            sent=Messages(*(each[at_sources] for each in self.sent)),
+            received=Messages(*(each[at_targets] for each in self.received)),
+        )
 
     def with_part(self, part: Part, other: Routes, workers: Workers) -> Routes:
         """These routes, and those of some topologies as `other` has them; `workers` knows where all executors are."""
@@ -68,6 +83,7 @@ class Routes:
             workers=workers,
             handled=_with(self.handled, other.handled, part.executors),
             edge_tuples=_with(self.edge_tuples, other.edge_tuples, part.edges),
+            came=_with(self.came, other.came, at_targets),
             sent=messages(self.sent, other.sent, at_sources),
             received=messages(self.received, other.received, at_targets),
         )
@@ -101,7 +117,8 @@ class Paths:
             each spout as often as it begins one.
         """
         handled = self._handled(near, self.profile.begins if begins is None else begins)
-        sent, received, along = self._of_pairs(handled, begins)
+        sent, received, came = self._of_pairs(handled, begins)
+        along = sums(self.profile.graph.targets.edge, came, len(self.profile.graph.target))
         flows, graph = self.profile.flows, self.profile.graph
         for where, part in self._spreads(near):
             amounts = part * flows.tuples * handled[flows.source]
@@ -111,9 +128,11 @@ class Paths:
                 sent[row] += sums(starts, where.leaves * each, sent.shape[1])
                 sent[2 + row] += sums(starts, where.leaves_node * each, sent.shape[1])
                 lots = where.lots(each)
+                if row == 0:
+                    came += sums(ends, where.gets * lots, len(came))
                 received[row] += _rest(ends, where.comes * lots, received.shape[1])
                 received[2 + row] += _rest(ends, where.comes_far * lots, received.shape[1])
-        return Routes(self.workers, handled, along, Messages(*sent), Messages(*received))
+        return Routes(self.workers, handled, along, came, Messages(*sent), Messages(*received))
 
     @cached_property
     def _matrix(self) -> coo_array:
@@ -174,7 +193,7 @@ class Paths:
         return kind
 
     def _of_pairs(self, handled: FloatArray, begins: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Messages of pairs that are sent and that are received, shapes (4, K), and all tuples along edges, (D,)."""
+        """Messages of pairs that are sent and that are received, shapes (4, K), and all tuples that come, (K,)."""
         pairs, graph, layout = self.profile.pairs, self.profile.graph, self.profile.layout
         tuples = pairs.tuples * handled[pairs.source]
         if begins is not None:
@@ -186,8 +205,7 @@ class Paths:
             amounts, volume = (sums(at, each, 3 * count).reshape(count, 3) for each in (tuples, tuples * pairs.size))
             leaves, leaves_node = ([each[:, kind:].sum(axis=1) for each in (amounts, volume)] for kind in (1, 2))
             found.append(np.stack([*leaves, *leaves_node]))
-        along = sums(graph.targets.edge, amounts.sum(axis=1), len(graph.target))
-        return found[0], found[1], along
+        return found[0], found[1], amounts.sum(axis=1)
 
 
 def _with(old: FloatArray, new: FloatArray, at: IndexArray) -> FloatArray:

@@ -15,6 +15,7 @@ from stormwright.predict.demand import Claims, Demand
 from stormwright.predict.flow.part import Part
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Paths, Routes
+from stormwright.predict.queue.again import Again
 from stormwright.predict.workers import Nodes, Sites, Workers
 
 
@@ -44,7 +45,7 @@ class Before(NamedTuple):
     """What is known from another placement.
 
     Nodes; topologies that are elsewhere now, shape (T,); where topologies were; routes and claims by what stays near;
-    routes at highest rates and what these were for; and fair rates.
+    routes at highest rates and what these were for; fair rates; and what was found of times.
     """
 
     nodes: Nodes
@@ -54,6 +55,7 @@ class Before(NamedTuple):
     claims: dict[float, Claimed]
     varied: dict[str, tuple[FloatArray, Routes]]
     fair: dict[int, Fair]
+    again: Again
 
 
 class Standing:
@@ -74,6 +76,8 @@ class Standing:
     ----------
     fair
         What is known of topologies whose spouts have several executors; others may add to it.
+    again
+        What is known of times; as well.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class Standing:
         self._claims: dict[float, Claimed] = {}
         self._variants: dict[str, tuple[FloatArray, Routes]] = {}
         self.fair: dict[int, Fair] = before.fair if before else {}
+        self.again = before.again if before else Again()
 
     def moved(self, slot_of_executor: IntArray) -> Standing:
         """The same load under another placement, shape (E,)."""
@@ -94,7 +99,14 @@ class Standing:
         claims = self._claims.copy()
         fair = {topology: of for topology, of in self.fair.items() if not moved[topology]}
         before = Before(
-            self.workers.nodes, moved, self.workers.places, self._known.copy(), claims, self._variants.copy(), fair
+            nodes=self.workers.nodes,
+            moved=moved,
+            places=self.workers.places,
+            routes=self._known.copy(),
+            claims=claims,
+            varied=self._variants.copy(),
+            fair=fair,
+            again=self.again.after(moved),
         )
         return Standing(self._profile, self._problem, slot_of_executor, before)
 

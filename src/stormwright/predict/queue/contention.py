@@ -6,7 +6,7 @@ import numpy as np
 
 from stormwright.model.arrays import FloatArray
 from stormwright.predict.demand import Demand
-from stormwright.predict.sums import ratio, sums
+from stormwright.predict.sums import sums
 
 #: Of a core, the least that is taken to be left for a thread.
 _LEAST = 1e-9
@@ -45,20 +45,19 @@ def stretch(demand: Demand, load: FloatArray, beside: FloatArray) -> FloatArray:
     place = demand.places.of_thread
     on = np.flatnonzero((place >= 0) & (load > 0))
     at, own = place[on], load[on]
-    of_place = np.maximum(demand.nodes.cores - demand.base_cores, _LEAST)[demand.places.node]
-    total, squares = (other + sums(at, each, len(of_place)) for other, each in zip(beside, (own, own**2), strict=True))
-    filled, cores = np.minimum(total / of_place, 1.0)[at], of_place[at]
-    left = np.maximum(cores - (total[at] - own), _LEAST)
-    free = left / cores  # 1 − ρ
-    whole = np.maximum(cores, 1.0)
-    queueing = np.maximum(1.0 - free, 0.0) ** (np.sqrt(2 * (whole + 1)) - 1)
-    others = np.maximum(total[at] - own, 0.0)
-    alike = np.divide(others**2, squares[at] - own**2, out=np.zeros(len(at)), where=squares[at] > own**2 * (1 + _LEAST))
-    several = np.maximum(1.0 - ratio(whole - 1.0, np.maximum(alike, _LEAST)), 0.0)
+    of_place, square = np.maximum(demand.nodes.cores - demand.base_cores, _LEAST)[demand.places.node], own**2
+    total, squares = (other + sums(at, each, len(of_place)) for other, each in zip(beside, (own, square), strict=True))
+    filled, at_least = np.minimum(total / of_place, 1.0), np.maximum(of_place, 1.0)
+    cores, whole, others = of_place[at], at_least[at], total[at] - own
+    free = np.maximum(cores - others, _LEAST) / cores  # 1 − ρ
+    queueing = np.maximum(1.0 - free, 0.0) ** (np.sqrt(2 * (at_least + 1)) - 1)[at]
+    vary = squares[at] - square
+    alike = np.divide(np.maximum(others, 0.0) ** 2, vary, out=np.zeros(len(at)), where=vary > square * _LEAST)
+    several = np.maximum(1.0 - (whole - 1.0) / np.maximum(alike, _LEAST), 0.0)
     queueing *= np.where(whole > 1, several, 1.0)
-    late = filled**_SOON
+    late = (filled**_SOON)[at]
     waits = ((1 - late) * queueing + late * np.maximum(1.0 - whole * free, 0.0)) / (whole * free)
-    scarce = filled * np.maximum(1.0 / cores - 1.0, 0.0) / free
+    scarce = (filled * np.maximum(1.0 / of_place - 1.0, 0.0))[at] / free
     factor = np.ones(len(place))
     factor[on] = 1.0 + waits + scarce
     return factor

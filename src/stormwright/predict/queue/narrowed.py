@@ -1,8 +1,10 @@
-"""The queues of some topologies by themselves."""
+"""The queues of some topologies by themselves, and those of all once they are asked for."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -13,6 +15,43 @@ from stormwright.predict.queue.network import Network
 from stormwright.predict.queue.trees import Alike, Tree
 
 
+@dataclass(frozen=True, eq=False)
+class Networks:
+    """The network of a demand, which is made when it is first asked for; or that of some topologies alone.
+
+    Parameters
+    ----------
+    demand
+        Of all topologies.
+    of_all
+        Makes the network of all.
+    of_some
+        Makes that of some topologies, shape (T,), where not all of it is known.
+    """
+
+    demand: Demand
+    of_all: Callable[[], Network]
+    of_some: Callable[[BoolArray], Network] | None = None
+
+    @classmethod
+    def of(cls, network: Network) -> Networks:
+        """One that is there."""
+        found = cls(network.demand, lambda: network)
+        found.__dict__["whole"] = network
+        return found
+
+    @cached_property
+    def whole(self) -> Network:
+        """That of all topologies."""
+        return self.of_all()
+
+    def only(self, topologies: BoolArray) -> tuple[Network, IndexArray]:
+        """As `narrowed`."""
+        if self.of_some is None or "whole" in self.__dict__:
+            return narrowed(self.whole, topologies)
+        return self.of_some(topologies), np.flatnonzero(topologies[self.demand.places.topology])
+
+
 def narrowed(network: Network, topologies: BoolArray) -> tuple[Network, IndexArray]:
     """The network of some topologies, shape (T,), and which places of the other one are its places.
 
@@ -21,13 +60,11 @@ def narrowed(network: Network, topologies: BoolArray) -> tuple[Network, IndexArr
     from scipy.sparse import csr_array  # takes longer to import than the rest
 
     layout, graph, places = network.layout, network.graph, network.demand.places
-    executors = np.flatnonzero(topologies[layout.executor_topology])
     components = np.flatnonzero(topologies[layout.topology])
-    workers = np.flatnonzero(topologies[network.demand.worker_topology])
+    executors, workers, threads = _threads(network.demand, topologies)
     sites, every = np.flatnonzero(topologies[places.topology]), len(network.demand.worker_slot)
     edges = np.flatnonzero(topologies[layout.topology[graph.source]])
     component, edge = numbers(components, len(layout.size)), numbers(edges, len(graph.source))
-    threads = np.concatenate([executors, *(len(layout.executor_component) + at * every + workers for at in (0, 1))])
     columns = np.concatenate(
         [*(at * every + workers for at in (0, 1)), *(2 * every + at * len(places.node) + sites for at in (0, 1))]
     )
@@ -37,7 +74,7 @@ def narrowed(network: Network, topologies: BoolArray) -> tuple[Network, IndexArr
     chosen[edges] = True
     steps = (edge[step[chosen[step]]] for step in network.tree.steps)
     narrow = Network(
-        demand=_demand(network.demand, topologies, executors, workers, threads),
+        demand=demand_of(network.demand, topologies),
         graph=replace(
             graph,
             source=component[graph.source[edges]],
@@ -60,9 +97,17 @@ def narrowed(network: Network, topologies: BoolArray) -> tuple[Network, IndexArr
     return narrow, sites
 
 
-def _demand(
-    demand: Demand, topologies: BoolArray, executors: IndexArray, workers: IndexArray, threads: IndexArray
-) -> Demand:
+def _threads(demand: Demand, topologies: BoolArray) -> tuple[IndexArray, IndexArray, IndexArray]:
+    """Executors, workers and threads of some topologies, shape (T,)."""
+    executors = np.flatnonzero(topologies[demand.workers.executor_topology])
+    workers, every = np.flatnonzero(topologies[demand.worker_topology]), len(demand.worker_slot)
+    first = len(demand.workers.executor_topology)
+    return executors, workers, np.concatenate([executors, first + workers, first + every + workers])
+
+
+def demand_of(demand: Demand, topologies: BoolArray) -> Demand:
+    """The demand of some topologies, shape (T,); workers and executors are numbered anew in the same order."""
+    executors, workers, threads = _threads(demand, topologies)
     return Demand(
         workers=demand.workers.part(executors, topologies),
         thread_s=demand.thread_s[threads],

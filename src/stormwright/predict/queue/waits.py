@@ -11,19 +11,21 @@ bottleneck for many. With N = ∞ it is the open queue M/M/1, R = S / (1 − ρ)
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from stormwright.model.arrays import FloatArray
+from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.demand import Demand
+from stormwright.predict.queue.again import Again, Beside, Found, Of
 from stormwright.predict.queue.contention import stretch
-from stormwright.predict.queue.narrowed import narrowed
+from stormwright.predict.queue.narrowed import Networks
 from stormwright.predict.queue.network import Network, Stays, Ways
 from stormwright.predict.queue.stops import with_stops
 from stormwright.predict.queue.trees import Times
-from stormwright.predict.sums import ratio, sums
+from stormwright.predict.sums import ratio
 
 #: Rates are found once they are what they lead to up to this part, or as exact as that, or after so many steps.
 _SETTLED, _NARROW, _MOST_STEPS = 1e-4, 1e-9, 100
@@ -38,60 +40,83 @@ _NARROWED = 0.6
 _FULL = 1 - 1e-9
 
 
-class State(NamedTuple):
-    """What a placement comes to.
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a placement comes to; how long trees take is worked out when it is asked for.
 
     Parameters
     ----------
     rate_tps
         Trees/s of every topology, shape (T,).
-    ways
-        How long trees take.
-    busy
-        Part of the time for which each thread has work, shape (E + 2 W,).
-    settled
-        Whether the rates were found.
-    """
-
-    rate_tps: FloatArray
-    ways: Ways
-    busy: FloatArray
-    settled: bool = True
-
-
-class Beside(NamedTuple):
-    """What topologies see of the others at places: cores and squares for `stretch`, and links; shape (2, P) each."""
-
-    cores: FloatArray
-    links: FloatArray
-
-    @classmethod
-    def of(cls, network: Network, rate_tps: FloatArray) -> Beside:
-        """That of given rates, in trees/s, shape (T,)."""
-        places = network.demand.places
-        links = rate_tps[places.topology] * places.link_s
-        return cls(_beside(network, _cores_and_squares(network.demand, rate_tps)), _beside(network, links))
-
-
-def at_rates(network: Network, rate_tps: FloatArray, others: Beside | None = None, costs: Costs | None = None) -> State:
-    """The state in which topologies have given rates; times are meaningless where something is too full.
-
-    Parameters
-    ----------
-    network
-        Of the placement.
-    rate_tps
-        Trees/s, shape (T,).
+    networks
+        Tell the network of the placement.
     others
         What each topology is to see of the others; by default what they are at these rates.
     costs
         With the quota of nodes that stop when it is used up; None for nodes that do not.
+    settled
+        Whether the rates were found.
+    times_at_tps
+        Rates at which times are told, where these are others, shape (T,).
+    again
+        Tells what it is, and what is known of that from the placement before; None where that is not of use.
     """
-    demand, places = network.demand, network.demand.places
-    others = others or Beside.of(network, rate_tps)
-    load = rate_tps[demand.thread_topology] * demand.thread_s
-    factor = stretch(demand, load, others.cores)
-    full = load * factor
+
+    rate_tps: FloatArray
+    networks: Networks
+    others: Beside | None = None
+    costs: Costs | None = None
+    settled: bool = True
+    times_at_tps: FloatArray | None = None
+    again: tuple[Of, Again] | None = None
+
+    @cached_property
+    def ways(self) -> Ways:
+        """How long trees take; meaningless where something is too full."""
+        rate_tps = self._times_at_tps
+        # Whether a node stops is up to all that is on it.
+        if self.again is None or (self.costs and self.costs.quota_period_ms > 0):
+            network = self.networks.whole
+            stays = _stays(network, rate_tps, self._others, self._full)
+            return with_stops(network, self.costs, stays, rate_tps) if self.costs else network.ways(stays)
+        (of, again), demand = self.again, self.networks.demand
+        known = again.known(of, demand, self._others, rate_tps)
+        if known is None:
+            found = replace(self, again=None).ways
+        else:
+            narrow, sites = self.networks.only(~known[0])
+            others = Beside(*(each[:, sites] for each in self._others))
+            new = State(rate_tps, Networks.of(narrow), others, self.costs).ways
+            old = Ways(*(Times(*each) for each in known[1].reshape(2, 2, -1)))
+            found = Ways(*(_chosen(known[0], *each) for each in zip(old, new, strict=True)))
+        again.keep(Found(of, demand, self._others, rate_tps, np.concatenate([np.stack(of) for of in found])))
+        return found
+
+    @property
+    def busy(self) -> FloatArray:
+        """Part of the time for which each thread has work, shape (E + 2 W,)."""
+        return np.minimum(self._full[0], 1.0)
+
+    @property
+    def _times_at_tps(self) -> FloatArray:
+        return self.rate_tps if self.times_at_tps is None else self.times_at_tps
+
+    @cached_property
+    def _others(self) -> Beside:
+        return self.others or Beside.of(self.networks.demand, self._times_at_tps)
+
+    @cached_property
+    def _full(self) -> tuple[FloatArray, FloatArray]:
+        """Part of the time that each thread would have work for, and wall time by CPU time of it; (E + 2 W,) each."""
+        demand = self.networks.demand
+        load = self._times_at_tps[demand.thread_topology] * demand.thread_s
+        factor = stretch(demand, load, self._others.cores)
+        return load * factor, factor
+
+
+def _stays(network: Network, rate_tps: FloatArray, others: Beside, of: tuple[FloatArray, FloatArray]) -> Stays:
+    """How long tuples stay, threads being so full and so slow as `State` has it."""
+    (full, factor), demand, places = of, network.demand, network.demand.places
     seen = 1.0 - np.divide(1.0, network.population, out=np.ones(len(full)), where=network.population > 0)
     queue = np.where(full > 0, full / np.maximum(1.0 - seen * full, 1.0 - _FULL), 0.0)
     service = ratio(demand.thread_s, demand.thread_visits) * factor
@@ -103,12 +128,12 @@ def at_rates(network: Network, rate_tps: FloatArray, others: Beside | None = Non
     use = own + others.links
     messages = rate_tps[places.topology] * places.link_messages
     link = (ratio(own, messages) / np.maximum(1.0 - use, 1.0 - _FULL)).ravel()
-    stays = Stays(Times(mean, varies * mean**2), Times(link, link**2))
-    ways = with_stops(network, costs, stays, rate_tps) if costs else network.ways(stays)
-    return State(rate_tps, ways, np.minimum(full, 1.0))
+    return Stays(Times(mean, varies * mean**2), Times(link, link**2))
 
 
-def closed(network: Network, rate_tps: FloatArray) -> State:
+def closed(
+    networks: Networks, pending: FloatArray, rate_tps: FloatArray, memory: tuple[Of, Again] | None = None
+) -> State:
     """The state in which spouts always have as many trees pending as they may, beside others at their fair rates.
 
     By Little's law a topology with K trees pending, each for a cycle of R(X), has the rate X = K / R(X). Near a
@@ -117,52 +142,55 @@ def closed(network: Network, rate_tps: FloatArray) -> State:
 
     Parameters
     ----------
-    network
-        Of the placement.
+    networks
+        Tell the network of the placement; they are asked only if a topology has a limit.
+    pending
+        Trees that each topology may have pending, inf for no limit, shape (T,).
     rate_tps
         Trees/s that the topologies have if nothing limits what is pending, shape (T,). Nobody gets more.
+    memory
+        Tells what it is, and what is known of that from the placement before.
     """
-    whole, pending = network, network.layout.pending
     free = np.isfinite(pending) & (rate_tps > 0)
-    trees = np.where(free, pending, 0.0)
-    rate, before, came = np.where(free, rate_tps * _BEGIN, rate_tps), np.zeros(len(rate_tps)), np.zeros(len(rate_tps))
-    low, high, others = np.zeros(len(rate_tps)), rate_tps, Beside.of(network, rate_tps)
-    besides, within = others, len(rate_tps)
     if not free.any():
-        return at_rates(whole, rate, besides)
+        return State(rate_tps, networks)
+    others, start = Beside.of(networks.demand, rate_tps), rate_tps
+    known = memory[1].known(memory[0], networks.demand, others, rate_tps) if memory else None
+    if known is not None:
+        start, free = np.where(free & known[0], known[1][0], rate_tps), free & ~known[0]
+    rate, settled = _sought(networks, others, np.where(free, pending, 0.0), start)
+    if memory and settled:
+        memory[1].keep(Found(memory[0], networks.demand, others, rate_tps, rate[np.newaxis]))
+    return State(rate, networks, others, settled=settled)
+
+
+def _sought(networks: Networks, others: Beside, trees: FloatArray, rate_tps: FloatArray) -> tuple[FloatArray, bool]:
+    """Rates of topologies with so many trees pending, shape (T,), and whether they were found; others keep theirs."""
+    free, within = trees > 0, len(rate_tps)
+    rate, before, came = np.where(free, rate_tps * _BEGIN, rate_tps), np.zeros(within), np.zeros(within)
+    low, high = np.zeros(within), rate_tps
     for step in range(_MOST_STEPS):
-        comes = ratio(trees, at_rates(network, rate, others).ways.cycle.mean)
+        if not free.any():
+            return rate, True
+        if np.count_nonzero(free) <= _NARROWED * within:
+            within = int(np.count_nonzero(free))
+            narrow, sites = networks.only(free)
+            networks, others = Networks.of(narrow), Beside(*(each[:, sites] for each in others))
+        comes = ratio(trees, State(rate, networks, others).ways.cycle.mean)
         off = np.where(free, comes - rate, 0.0)
         low, high = np.where(off > 0, rate, low), np.where(off < 0, rate, high)
         free = free & (np.abs(off) > _SETTLED * rate) & (high - low > _NARROW * rate)
-        if not free.any():
-            return at_rates(whole, rate, besides)
-        if np.count_nonzero(free) <= _NARROWED * within:
-            within = int(np.count_nonzero(free))
-            network, sites = narrowed(network, free)
-            others = Beside(*(each[:, sites] for each in others))
         slope = np.divide(comes - came, rate - before, out=np.zeros(len(rate)), where=rate != before)
         secant = rate + off / np.maximum(1.0 - slope, 1.0)
         inside = (secant > low) & (secant < high) & (step % _HALVE != _HALVE - 1)
         before, came = rate, comes
         rate = np.where(free, np.where(inside, secant, (low + high) / 2), rate)
-    return at_rates(whole, rate, besides)._replace(settled=False)
+    return rate, not free.any()
 
 
-def _cores_and_squares(demand: Demand, rate_tps: FloatArray) -> FloatArray:
-    """Cores that are taken at every place, and the squares of what each thread takes of one; shape (2, P)."""
-    places = demand.places
-    on = places.of_thread >= 0
-    at, load = places.of_thread[on], (rate_tps[demand.thread_topology] * demand.thread_s)[on]
-    return np.stack([sums(at, each, len(places.node)) for each in (load, load**2)])
-
-
-def _beside(network: Network, amounts: FloatArray) -> FloatArray:
-    """Of amounts at every place, what the other topologies of its node have; shape as it was, (…, P)."""
-    node, count = network.demand.places.node, len(network.demand.nodes.cores)
-    on_node = np.stack([sums(node, each, count) for each in amounts])
-    beside: FloatArray = np.maximum(on_node[:, node] - amounts, 0.0)
-    return beside
+def _chosen(first: BoolArray, one: Times, other: Times) -> Times:
+    """Of one where `first`, else of the other."""
+    return Times(*(np.where(first, *each) for each in zip(one, other, strict=True)))
 
 
 def node_use(demand: Demand, rate_tps: FloatArray) -> FloatArray:

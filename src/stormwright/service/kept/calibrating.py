@@ -151,7 +151,7 @@ class Calibrating:
                 "delays": found.costs.delay_error,
             },
             "figures": {name: asdict(figure) for name, figure in found.figures.items()},
-            "corrections": {name: asdict(one) for name, one in found.corrections.items()},
+            "corrections": {name: one.as_dict() for name, one in found.corrections.items()},
             "speeds": self._speeds(),
             "error": self._error,
         }

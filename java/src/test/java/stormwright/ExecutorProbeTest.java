@@ -160,6 +160,38 @@ class ExecutorProbeTest {
     }
 
     @Test
+    void whatComesBySeveralStreamsIsCountedByStream() throws Exception {
+        runAs("Thread-9-count-executor[2, 3]", () -> {
+            for (int i = 0; i < 60; i++) {
+                probes.get(2).boltExecute(topology.executed(6, 2, i % 20 == 0 ? 3 : -1));
+                probes.get(3).boltExecute(topology.executed(4 + i % 2, 3, i % 20 == 0 ? 1 : -1));
+            }
+            probes.get(2).boltExecute(topology.executed(4, 2, -1));
+            probes.get(2).boltExecute(topology.executed(-1, 2, 5)); // a tick comes by no stream of ours
+            probes.get(4).boltExecute(topology.executed(6, 4, -1));
+        });
+        Map<?, ?> record = record();
+        Map<String, List<?>> inputs = new HashMap<>();
+        for (int task = 2; task <= 3; task++) {
+            for (Object entry : (List<?>) executor(record, task).get("inputs")) {
+                List<?> input = (List<?>) entry;
+                List<?> stream = (List<?>) ((List<?>) record.get("streams")).get((Integer) input.get(0));
+                assertEquals("count", stream.get(2));
+                inputs.put(task + " " + stream.get(0), input.subList(1, 3));
+            }
+        }
+        assertEquals(
+                Map.of(
+                        "2 spout", List.of(60, 3 * 3 * 1_000_000 * 20),
+                        "2 split", List.of(1, 0),
+                        "3 split", List.of(60, 3 * 1_000_000 * 20)),
+                inputs);
+        assertTrue(!executor(record, 4).containsKey("inputs"), "a single stream is all that was received");
+        assertTrue(!executor(record, 6).containsKey("inputs"), "a spout");
+        assertTrue(!executor(record, 1).containsKey("inputs"), "an acker");
+    }
+
+    @Test
     void exactWithFourThreads() throws Exception {
         int threads = 4;
         int each = 200_000;

@@ -3,6 +3,7 @@ package stormwright.probe;
 import com.codahale.metrics.Gauge;
 import java.lang.management.ThreadMXBean;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import org.apache.storm.utils.Utils;
 import stormwright.probe.ExecutorThreads.ExecutorThread;
@@ -66,10 +67,11 @@ final class ExecutorMeter {
     /**
      * Writes the executor's part of a record.
      *
+     * @param streams where each stream stands in the record
      * @param executionsPerSample how many tuples a sampled execute time stands for
      * @param waitedNs how long its thread waited for a core; null where it is not known
      */
-    void write(JsonLine json, int executionsPerSample, Long waitedNs) {
+    void write(JsonLine json, Map<Edge, Integer> streams, int executionsPerSample, Long waitedNs) {
         String component = tasks.get(0).component();
         json.open('{').name("component").value(component)
                 .name("type").value(spout ? "spout" : Utils.isSystemId(component) ? "system" : "bolt")
@@ -87,7 +89,24 @@ final class ExecutorMeter {
         if (waitedNs != null) {
             json.name("waited_ns").value((long) waitedNs);
         }
+        writeInputs(json, streams, executionsPerSample);
         json.close('}');
+    }
+
+    private void writeInputs(JsonLine json, Map<Edge, Integer> streams, int executionsPerSample) {
+        InputCells[] inputs = tasks.get(0).inputs(); // tasks of one component have the same ones
+        if (inputs.length == 0) {
+            return;
+        }
+        json.name("inputs").open('[');
+        for (InputCells input : inputs) {
+            long tuples = sum(input.tuples);
+            if (tuples > 0) {
+                json.open('[').value(streams.get(input.edge)).value(tuples)
+                        .value(sum(input.sampledMs) * 1_000_000L * executionsPerSample).close(']');
+            }
+        }
+        json.close(']');
     }
 
     private long pending() {

@@ -36,20 +36,32 @@ public final class TaskCounts {
     final int task;
     final String component;
     private final StreamCells[] streams;
+    private final InputCells[] inputs;
     private final Counters counters;
     private final PayloadSampler sampler;
     private final boolean systemComponent;
     private final boolean tracksTrees;
     private final AtomicLong uncounted = new AtomicLong();
 
-    TaskCounts(int task, String component, List<Edge> edges, TopologyContext context, PayloadSampler sampler) {
+    /**
+     * Makes those of a task.
+     *
+     * @param edges streams of its component, with all that subscribe to them
+     * @param inputs streams that its component subscribes to
+     */
+    TaskCounts(int task, String component, List<Edge> edges, List<Edge> inputs, TopologyContext context,
+            PayloadSampler sampler) {
         this.task = task;
         this.component = component;
         this.sampler = sampler;
         this.systemComponent = Utils.isSystemId(component);
         this.streams = layOut(edges, context);
         this.tracksTrees = Arrays.stream(streams).anyMatch(stream -> stream.beginsTrees);
-        this.counters = new Counters(streams.length == 0 ? FIRST_STREAM : streams[streams.length - 1].endCell());
+        int next = streams.length == 0 ? FIRST_STREAM : streams[streams.length - 1].endCell();
+        // Ackers do next to the same for all, and are told of every tuple.
+        this.inputs = systemComponent ? InputCells.NONE : InputCells.layOut(inputs, next);
+        this.counters = new Counters(
+                this.inputs.length == 0 ? next : this.inputs[this.inputs.length - 1].endCell());
     }
 
     private static StreamCells[] layOut(List<Edge> edges, TopologyContext context) {
@@ -141,12 +153,20 @@ public final class TaskCounts {
     public void executed(BoltExecuteInfo info) {
         try {
             boolean owned = counters.ownedByCaller();
+            InputCells input = null;
             if (info.tuple.getSourceTask() >= 0) {
                 counters.add(owned, RECEIVED, 1);
+                input = inputs.length == 0 ? null : InputCells.find(inputs, info.tuple);
+            }
+            if (input != null) {
+                counters.add(owned, input.tuples, 1);
             }
             // Whole ms, but of a clock that does not know when a tuple begins: right on average.
             if (info.executeLatencyMs != null && info.executeLatencyMs > 0) {
                 counters.add(owned, EXECUTED_SAMPLED_MS, info.executeLatencyMs);
+                if (input != null) {
+                    counters.add(owned, input.sampledMs, info.executeLatencyMs);
+                }
             }
         } catch (Throwable e) {
             complain(e);
@@ -204,6 +224,10 @@ public final class TaskCounts {
 
     StreamCells[] streams() {
         return streams;
+    }
+
+    InputCells[] inputs() {
+        return inputs;
     }
 
     int cells() {

@@ -52,6 +52,14 @@ final class TaskMeter {
                 streams.putIfAbsent(edge, streams.size());
             }
         }
+        for (InputCells input : inputs()) {
+            streams.putIfAbsent(input.edge, streams.size());
+        }
+    }
+
+    /** Streams that its tuples come by, of which it counts each by itself; none where there are no several. */
+    InputCells[] inputs() {
+        return counts.inputs();
     }
 
     void writePairs(JsonLine json, Map<Edge, Integer> streams) {

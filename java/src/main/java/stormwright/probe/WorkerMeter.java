@@ -132,7 +132,7 @@ final class WorkerMeter {
         Set<String> names = executors.stream().map(ExecutorMeter::threadName).filter(Objects::nonNull)
                 .collect(Collectors.toSet());
         Map<String, Long> waitedNs = machine.waitedNs(names);
-        executors.forEach(each -> each.write(json, executionsPerSample, waitedNs.get(each.threadName())));
+        executors.forEach(each -> each.write(json, streams, executionsPerSample, waitedNs.get(each.threadName())));
         json.close(']').name("streams").open('[');
         // All that there are, not only those with traffic: what is listed tells, for example, that trees are tracked.
         streams.keySet().forEach(edge -> json.open('[')

@@ -3,6 +3,7 @@ package stormwright.probe;
 import java.io.IOException;
 import java.net.URI;
 import java.security.GeneralSecurityException;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -14,6 +15,7 @@ import org.apache.storm.generated.InvalidTopologyException;
 import org.apache.storm.task.TopologyContext;
 import org.apache.storm.utils.ConfigUtils;
 import org.apache.storm.utils.ObjectReader;
+import org.apache.storm.utils.Utils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import stormwright.access.Credentials;
@@ -96,10 +98,18 @@ public final class WorkerProbe {
         int task = context.getThisTaskId();
         String component = context.getComponentId(task);
         TaskCounts counts = new TaskCounts(
-                task, component, edges.getOrDefault(component, List.of()), context, new PayloadSampler(conf));
+                task, component, edges.getOrDefault(component, List.of()), inputsOf(component), context,
+                new PayloadSampler(conf));
         meter.add(new TaskMeter(counts, context.getTaskToComponent()));
         runningTasks++;
         return counts;
+    }
+
+    /** The streams that a component subscribes to; what ackers answer to a spout is none. */
+    private List<Edge> inputsOf(String component) {
+        return edges.values().stream().flatMap(List::stream)
+                .filter(edge -> edge.target().equals(component) && !Utils.isSystemId(edge.source()))
+                .sorted(Comparator.comparing(Edge::source).thenComparing(Edge::stream)).toList();
     }
 
     /** A task's thread has ended; after the last one the last record is written. */

@@ -37,7 +37,8 @@ public final class TestTopology {
         TopologyBuilder builder = new TopologyBuilder();
         builder.setSpout("spout", new TestWordSpout(), 1);
         builder.setBolt("split", new TestCluster.Nothing(), 2).shuffleGrouping("spout");
-        builder.setBolt("count", new TestCluster.Nothing(), 2).fieldsGrouping("split", new Fields("word"));
+        builder.setBolt("count", new TestCluster.Nothing(), 2).fieldsGrouping("split", new Fields("word"))
+                .allGrouping("spout");
         topology = builder.createTopology();
         String[] components = {"__acker", "count", "count", "split", "split", "spout"};
         for (int i = 0; i < components.length; i++) {

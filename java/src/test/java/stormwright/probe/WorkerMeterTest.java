@@ -27,7 +27,7 @@ class WorkerMeterTest {
     }
 
     private TaskCounts counts(List<Edge> edges) {
-        return new TaskCounts(6, "spout", edges, context, new PayloadSampler(topology.conf));
+        return new TaskCounts(6, "spout", edges, List.of(), context, new PayloadSampler(topology.conf));
     }
 
     private Map<?, ?> record(TaskCounts counts) {

@@ -1,0 +1,148 @@
+"""What was found under the placement before, for topologies of which nothing that matters has changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stormwright.model.arrays import BoolArray, FloatArray
+from stormwright.predict.costs import Correction, Costs
+from stormwright.predict.demand import Demand
+from stormwright.predict.sums import sums
+
+#: What differs by less, in parts of itself, is the same but for rounding.
+_ROUNDING = 1e-12
+
+
+class Beside(NamedTuple):
+    """What topologies see of the others at places: cores and squares for `stretch`, and links; shape (2, P) each."""
+
+    cores: FloatArray
+    links: FloatArray
+
+    @classmethod
+    def of(cls, demand: Demand, rate_tps: FloatArray) -> Beside:
+        """That of given rates, in trees/s, shape (T,)."""
+        places = demand.places
+        links = rate_tps[places.topology] * places.link_s
+        return cls(_beside(demand, _cores_and_squares(demand, rate_tps)), _beside(demand, links))
+
+
+class Of(NamedTuple):
+    """What is found (its name), by which costs and corrections."""
+
+    what: str
+    costs: Costs
+    corrections: Mapping[str, Correction]
+
+    def is_as(self, other: Of) -> bool:
+        """Whether it is the same, by the same."""
+        by_same = self.costs is other.costs and self.corrections is other.corrections
+        return self.what == other.what and by_same
+
+
+class Found(NamedTuple):
+    """What was found for every topology, shape (R, T), at given rates, shape (T,), and what it depends on besides."""
+
+    of: Of
+    demand: Demand
+    others: Beside
+    rate_tps: FloatArray
+    result: FloatArray
+
+    def same(self, demand: Demand, others: Beside, rate_tps: FloatArray, moved: BoolArray) -> BoolArray:
+        """Topologies of which all is as it was, shape (T,).
+
+        Parameters
+        ----------
+        demand, others, rate_tps
+            As they are now.
+        moved
+            Topologies that are elsewhere now, shape (T,).
+        """
+        same = ~moved & _close(self.rate_tps, rate_tps)
+        before = self.demand
+        for of, now, was in (
+            (before.thread_topology, (demand.thread_s, demand.thread_visits), (before.thread_s, before.thread_visits)),
+            (before.places.topology, _at_places(demand, others), _at_places(before, self.others)),
+        ):
+            number = demand.thread_topology if of is before.thread_topology else demand.places.topology
+            here, there = same[number], same[of]
+            differ = np.zeros(int(here.sum()), dtype=bool)
+            for new, old in zip(now, was, strict=True):
+                differ |= ~_close(old[there], new[here])
+            same &= np.bincount(number[here], differ, len(same)) == 0
+        return same
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """What was found under the placement before, and what is found under this one.
+
+    Parameters
+    ----------
+    moved
+        Topologies that are elsewhere than before, shape (T,); None if there was nothing before.
+    before, now
+        What was found.
+    """
+
+    moved: BoolArray | None = None
+    before: tuple[Found, ...] = ()
+    now: list[Found] = field(default_factory=list)
+
+    def after(self, moved: BoolArray) -> Again:
+        """That of another placement, in which some topologies are elsewhere, shape (T,)."""
+        return Again(moved, tuple(self.now))
+
+    def known(
+        self, of: Of, demand: Demand, others: Beside, rate_tps: FloatArray
+    ) -> tuple[BoolArray, FloatArray] | None:
+        """Topologies of which it is known, shape (T,), and what it is, shape (R, T); None where it is of none.
+
+        Parameters
+        ----------
+        of
+            What is asked for.
+        demand, others, rate_tps
+            What it depends on, as it is now.
+        """
+        for found in self.before:
+            if self.moved is not None and found.of.is_as(of):
+                same = found.same(demand, others, rate_tps, self.moved)
+                return (same, found.result) if same.any() else None
+        return None
+
+    def keep(self, found: Found) -> None:
+        """Know it from now on."""
+        self.now[:] = [*(each for each in self.now if not each.of.is_as(found.of)), found]
+
+
+def _close(one: NDArray[np.float64], other: NDArray[np.float64]) -> BoolArray:
+    close: BoolArray = (one == other) | (np.abs(one - other) <= _ROUNDING * np.abs(one))
+    return close
+
+
+def _at_places(demand: Demand, others: Beside) -> tuple[FloatArray, ...]:
+    places = demand.places
+    return (*others.cores, *others.links, *places.link_s, *places.link_messages, demand.base_cores[places.node])
+
+
+def _cores_and_squares(demand: Demand, rate_tps: FloatArray) -> FloatArray:
+    """Cores that are taken at every place, and the squares of what each thread takes of one; shape (2, P)."""
+    places = demand.places
+    # What is nowhere is counted before all others.
+    at, load = places.of_thread + 1, rate_tps[demand.thread_topology] * demand.thread_s
+    return np.stack([sums(at, each, len(places.node) + 1)[1:] for each in (load, load**2)])
+
+
+def _beside(demand: Demand, amounts: FloatArray) -> FloatArray:
+    """Of amounts at every place, what the other topologies of its node have; shape as it was, (…, P)."""
+    node, count = demand.places.node, len(demand.nodes.cores)
+    on_node = np.stack([sums(node, each, count) for each in amounts])
+    beside: FloatArray = np.maximum(on_node[:, node] - amounts, 0.0)
+    return beside
