@@ -161,10 +161,10 @@ class OptimizerScheduler:
     4. Where nothing runs and there are up to 64 executors, the answer is decided upon again as if it ran, until it
        stays: given back as what runs, it needs no change.
 
-    Clusters of more than 20,000 executors are searched region by region: racks, or nodes that share topologies, with
-    about 2,500 executors and what lies wholly in them; cut otherwise three times. With `threads` they are searched at
-    once; smaller problems by every thread from the same placement with other random numbers, and the best one counts;
-    tabu search takes one thread.
+    Clusters of more than 20,000 executors, and of more than 7,500 where there are 300 steps for each, are searched
+    region by region: racks, or nodes that share topologies, with about 2,500 executors and what lies wholly in them;
+    cut otherwise three times. With `threads` they are searched at once; smaller problems by every thread from the same
+    placement with other random numbers, and the best one counts; tabu search takes one thread.
 
     Where topologies of 1,000 executors and more that send nothing shuffled make most of the cluster, the search goes by
     levels, unless a limit or price keeps what runs: in each of their workers pairs that exchange most are joined, then

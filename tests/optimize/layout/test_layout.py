@@ -83,6 +83,22 @@ def test_books_are_right_after_many_steps(path, temperature, most_tabled, monkey
     assert np.array_equal(layout.table, before), "sums of rates are exact"
 
 
+@pytest.mark.parametrize("path", CASES, ids=case_name)
+def test_distances_between_workers_are_those_of_their_nodes(path):
+    """Weights of a tuple by default: 0.2 on one node, 1 in a rack, 2 between racks."""
+    layout = placed_layout(case_problem(path))
+    refine(layout, 30_000, 0.05 * layout.executors["tps"].mean())
+
+    node, rack = layout.workers["node"], layout.workers["rack"]
+    wanted = np.where(node[:, None] == node, 0.2, np.where(rack[:, None] == rack, 1.0, 2.0))
+    np.fill_diagonal(wanted, 0.0)
+    for topology in layout.topologies:
+        own = slice(topology["first_worker"], topology["last_worker"])
+        count = own.stop - own.start
+        rows = layout.workers["row"][own] + count * count
+        assert np.array_equal(layout.table[rows[:, None] + np.arange(count)], wanted[own, own])
+
+
 @pytest.mark.parametrize("near", [False, True])
 @pytest.mark.parametrize("path", CASES, ids=case_name)
 def test_what_has_a_price_is_counted_right_after_many_steps(path, near):

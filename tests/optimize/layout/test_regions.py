@@ -194,3 +194,12 @@ def test_relieving_stops_when_time_is_up():
     Budget(1e-9).improve(layout)
     assert (layout.nodes["cpu_hz_left"] < 0).any()
     assert np.array_equal(layout.workers["node"], workers)
+
+
+def test_few_regions_are_worth_cutting_only_for_many_steps(monkeypatch):
+    layout = placed_layout(case_problem(LARGE))
+    executors = len(layout.free_executors)
+    monkeypatch.setattr(threads, "_REGION", executors // 4)
+    monkeypatch.setattr(threads, "_OF_LARGEST", 1)
+    assert threads.count_regions(layout, 1, 100 * executors) == 1
+    assert threads.count_regions(layout, 1, 1000 * executors) == 4

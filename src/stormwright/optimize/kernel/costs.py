@@ -1,9 +1,10 @@
 """What steps cost: by how much traffic, and the price of uneven use of CPU, rise with a move.
 
 Fixed traffic never leaves its topology, so each topology has dense tables of its own: what every executor exchanges
-with every worker, and what every two workers exchange. With them a move costs O(workers of the topology) to try,
-whatever the size of the cluster. Rates are whole multiples of a power of two (`links.Links` sees to that), so that all
-sums of them are exact and none drifts. Flows have tables of theirs (`stormwright.optimize.kernel.flows`).
+with every worker, what every two workers exchange, and what a tuple between two workers costs. With them a move costs
+O(workers of the topology) to try, whatever the size of the cluster. Rates are whole multiples of a power of two
+(`links.Links` sees to that), so that all sums of them are exact and none drifts. Flows have tables of theirs
+(`stormwright.optimize.kernel.flows`).
 
 With t(e, w) what executor e exchanges with worker w, and d(v, w) what a tuple between two workers costs, 0 for one and
 the same, a move of e from its worker `own` to `to` raises the cost by ::
@@ -45,6 +46,28 @@ def _weight(layout: Layout, other: int, node: int, rack: int) -> float:
 
 
 @inner
+def far_row(layout: Layout, worker: int) -> int:
+    """Where the distances of a worker to all of its topology begin in `table`, if that has tables."""
+    topology = layout.workers[worker].topology
+    workers = layout.topologies[topology].last_worker - layout.topologies[topology].first_worker
+    return int(layout.workers[worker].row + workers * workers)
+
+
+@inner
+def note_distances(layout: Layout, worker: int) -> None:
+    """Note what a tuple between a worker, which is on a node, and every other of its topology costs, in both rows."""
+    topology = layout.workers[worker].topology
+    if not layout.topologies[topology].tabled:
+        return
+    first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
+    row, node, rack = far_row(layout, worker), layout.workers[worker].node, layout.workers[worker].rack
+    for other in range(first, last):
+        far = _weight(layout, other, node, rack) if other != worker else 0.0
+        layout.table[row + other - first] = far
+        layout.table[far_row(layout, other) + worker - first] = far
+
+
+@inner
 def rise_of_executor(layout: Layout, executor: int, to: int) -> float:
     """By how much the cost of traffic rises if `executor` goes to the worker `to`, all others staying.
 
@@ -78,7 +101,7 @@ def rise_of_swap(layout: Layout, a: int, b: int, hopeless: float) -> float:
         rise += rise_of_flows_by_swap(layout, a, b)
     if rise > hopeless:
         return rise  # before the look-up of what the two exchange, which only adds
-    return rise + 2 * _exchanged(layout, a, b) * _distance(layout, own, to)
+    return rise + 2 * exchanged(layout, a, b) * _distance(layout, own, to)
 
 
 @inner
@@ -90,15 +113,9 @@ def _rise_of_links(layout: Layout, executor: int, to: int) -> float:
     topology = layout.executors[executor].topology
     rise = 0.0
     if layout.topologies[topology].tabled:
-        row = layout.executors[executor].row
-        for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
-            tps = layout.table[row]
-            row += 1
-            if tps > 0:
-                if worker != to:
-                    rise += tps * _weight(layout, worker, to_node, to_rack)
-                if worker != own:
-                    rise -= tps * _weight(layout, worker, node, rack)
+        row, far_own, far_to = layout.executors[executor].row, far_row(layout, own), far_row(layout, to)
+        for worker in range(layout.topologies[topology].last_worker - layout.topologies[topology].first_worker):
+            rise += layout.table[row + worker] * (layout.table[far_to + worker] - layout.table[far_own + worker])
         return rise
     for link in range(layout.executors[executor].first, layout.executors[executor].last):
         tps, worker = layout.links[link].tps, layout.executors[layout.links[link].executor].worker
@@ -168,7 +185,7 @@ def _rise_of_worker_links(layout: Layout, worker: int, to: int) -> float:
 
 
 @inner
-def _exchanged(layout: Layout, a: int, b: int) -> float:
+def exchanged(layout: Layout, a: int, b: int) -> float:
     """What two executors exchange, in tuples/s, found by bisection: links are sorted by the other executor."""
     low, high = layout.executors[a].first, layout.executors[a].last
     while low < high:
@@ -215,6 +232,20 @@ def cost_of_topology(layout: Layout, topology: int) -> float:
             worker = layout.executors[layout.links[link].executor].worker
             if worker != own and worker != NOWHERE:
                 total += layout.links[link].tps * _weight(layout, worker, node, rack)
+    return total / 2 + cost_of_flows(layout, topology)
+
+
+@inner
+def cost_as_noted(layout: Layout, topology: int) -> float:
+    """The same from tables, where there are any, if these are right: O(workers²) instead of O(links)."""
+    if not layout.topologies[topology].tabled:
+        return cost_of_topology(layout, topology)
+    first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
+    total = 0.0
+    for worker in range(first, last):
+        row, far = layout.workers[worker].row, far_row(layout, worker)
+        for other in range(last - first):
+            total += layout.table[row + other] * layout.table[far + other]
     return total / 2 + cost_of_flows(layout, topology)
 
 

@@ -9,7 +9,8 @@ Executors of a worker form a ring, since it changes with every step::
                   └──────────┘
 
 Tables of a topology with n executors and W workers lie in `table` one after the other: n rows of executors, then W
-rows of workers, W numbers each. A row is known by where it begins (`row`).
+rows of workers, then W rows of distances, W numbers each. A row is known by where it begins (`row`); that of a worker's
+distances is W rows behind its own.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ class Layout(NamedTuple):
     racks, rack_nodes
         Of `SPAN`: where the nodes of each rack are in the second array.
     table
-        Executors × workers, then workers × workers of each topology: what they exchange, in tuples/s.
+        Executors × workers, then workers × workers of each topology: what they exchange, in tuples/s; then workers ×
+        workers: what a tuple between two costs, 0 for one and the same.
     free_executors, free_workers, free_topologies
         What is placed and may be moved; of topologies those that may be as a whole.
     rules
@@ -124,7 +126,7 @@ class Layout(NamedTuple):
         State of the random numbers, one number.
     node_scopes, rack_scopes
         Scratch of flows, of `SCOPE`, all 0 in between.
-    around, near, close, rack_room, waiting, kept_worker, kept_node, ruined
+    around, near, close, rack_room, waiting, kept_worker, kept_node, ruined, reach
         Scratch of construction and of ruin.
     inter_worker, inter_node, inter_rack
         Cost of a tuple by how far it goes, beyond that within a worker.
@@ -165,6 +167,7 @@ class Layout(NamedTuple):
     kept_worker: IndexArray
     kept_node: IndexArray
     ruined: IndexArray
+    reach: FloatArray
     inter_worker: float
     inter_node: float
     inter_rack: float

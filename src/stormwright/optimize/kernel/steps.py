@@ -9,14 +9,14 @@ the steps themselves look at no limit.
 ::
 
     join, leave                  an executor      tables are left as they are: then `tabulate`
-    start_worker, stop_worker    a worker         tables do not depend on nodes; costs of flows are left as they are
+    start_worker, stop_worker    a worker         tables are kept right; costs of flows are left as they are
     shift_executor, shift_worker                  all is right afterwards
 """
 
 from __future__ import annotations
 
 from stormwright.compiling.compiled import inner
-from stormwright.optimize.kernel.costs import rise_of_load
+from stormwright.optimize.kernel.costs import note_distances, rise_of_load
 from stormwright.optimize.kernel.flows import add_flows, has_flows, note_costs, note_costs_around, tabulate_flows
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.kernel.rules import bring, put_in, rise_of_step, take_from
@@ -115,6 +115,7 @@ def start_worker(layout: Layout, worker: int, node: int) -> None:
     layout.nodes[node].cpu_hz_left -= layout.workers[worker].cpu_hz
     layout.nodes[node].memory_mb_left -= layout.workers[worker].memory_mb
     carry_rules(layout, worker, node, 1)
+    note_distances(layout, worker)
 
 
 @inner

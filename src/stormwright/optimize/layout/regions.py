@@ -67,6 +67,7 @@ def cut_into_regions(layout: Layout, count: int, rng: np.random.Generator) -> It
             rack_room=np.zeros_like(layout.rack_room),
             waiting=np.zeros(len(executors[number]), np.int64),
             ruined=np.zeros_like(layout.ruined),
+            reach=np.zeros_like(layout.reach),
         )
         for number in range(count)
         if len(executors[number])

@@ -121,6 +121,7 @@ def make_layout(
         totals=np.zeros(1, arrays.TOTALS),
         random=np.array([seed], np.uint64),
         **scratch(len(executors), len(rows), len(nodes), len(racks)),
+        reach=np.zeros(_most_reach(topologies)),
         **_weighed(weights, prices or Prices(), nodes, stays=bool(np.any(home != NOWHERE))),
     )
     _settle(layout, workers.of_executor.astype(np.int64), workers.node.astype(np.int64))
@@ -141,7 +142,7 @@ class _Tables(NamedTuple):
     def of(cls, topologies: Records) -> _Tables:
         executors = topologies["last"] - topologies["first"]
         workers = topologies["last_worker"] - topologies["first_worker"]
-        sizes = np.where(topologies["tabled"], (executors + workers) * workers, 0)
+        sizes = np.where(topologies["tabled"], (executors + 2 * workers) * workers, 0)
         return cls(np.cumsum(sizes) - sizes, sizes, executors, workers)
 
 
@@ -163,6 +164,13 @@ def _topologies(
     topologies["first_sink"] = np.searchsorted(sink_topology, numbers)
     topologies["last_sink"] = np.searchsorted(sink_topology, numbers, side="right")
     return topologies
+
+
+def _most_reach(topologies: Records) -> int:
+    """Executors × workers of the topology that is placed anew for which that is most."""
+    sizes = topologies["last"] - topologies["first"]
+    workers = topologies["last_worker"] - topologies["first_worker"]
+    return int(np.max(sizes * workers, where=topologies["whole"] & topologies["tabled"], initial=0))
 
 
 def _executors(problem: Problem, links: Links, tables: _Tables, home: IndexArray) -> Records:

@@ -63,16 +63,18 @@ class Budget:
         if not len(layout.free_executors) or not (self._iterations or seconds > 0):
             return Placed.of(layout)
         effort = Effort(self._iterations, seconds)
+        steps = self._iterations or seconds * _STEPS_PER_S
+        of_all = self._iterations or steps * self._threads
         if is_small(layout):
             dense, made = improve_small(layout, self._iterations, lambda: self._elapsed_s() - begun_s >= seconds)
             best = Placed(dense.worker, dense.node, float(dense.best.rank[0]), float(dense.best.rank[1]))
-        elif (regions := count_regions(layout, self._threads)) > 1:
-            cooling = Cooling.of(layout, self._iterations or seconds * _STEPS_PER_S * self._threads)
+        elif (regions := count_regions(layout, self._threads, of_all)) > 1:
+            cooling = Cooling.of(layout, of_all)
             best, made = search_regions(layout, cooling, effort, regions, self._threads)
         elif has_levels(layout, effort):
             best, made = search_levels(layout, effort, self._threads)
         else:
-            cooling = Cooling.of(layout, self._iterations or seconds * _STEPS_PER_S)
+            cooling = Cooling.of(layout, steps)
             best, made = search_apart(layout, cooling, effort, self._threads)
         self.made += made
         self._searched_s += self._elapsed_s() - begun_s

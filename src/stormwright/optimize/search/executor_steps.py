@@ -19,16 +19,20 @@ from stormwright.optimize.search.accept import accepts, is_overloaded, may, note
 #: A rise of so many temperatures is not taken: one in 10 million would be.
 _HOPELESS = 16
 
+#: By how many places of its ring the executor drawn from a worker is further than that before, at most.
+_STRIDE = 4
+
 #: Part of the steps towards where something is that tuples are exchanged with, among very many workers; else to any.
 NEIGHBOURS = 0.8
 
 
 @inner
 def draw_member(layout: Layout, worker: int) -> int:
-    """An executor of a worker; of a large one any of those that come next in its ring."""
+    """One of the next few executors in the ring of a worker, which becomes its head, so that all have their turn."""
     executor = layout.workers[worker].any
-    for _ in range(draw_below(layout, min(layout.workers[worker].size, 16))):
+    for _ in range(1 + draw_below(layout, _STRIDE)):
         executor = layout.executors[executor].next
+    layout.workers[worker].any = executor
     return int(executor)
 
 

@@ -8,10 +8,10 @@ Optimization Results Using the Ruin and Recreate Principle", 2000, https://doi.o
 
 from __future__ import annotations
 
-from stormwright.compiling.compiled import compiled
+from stormwright.compiling.compiled import compiled, inner
 from stormwright.compiling.draw import draw, draw_below
 from stormwright.model.arrays import IndexArray
-from stormwright.optimize.kernel.records import Layout
+from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.search.accept import stays_near
 from stormwright.optimize.search.executor_steps import draw_member, step_executor
 from stormwright.optimize.search.replace import replace_topologies
@@ -23,6 +23,10 @@ _WORKERS = 0.3
 #: Part of all steps that goes into placing topologies anew where there are many; none where there are at most so many,
 #: since nearly everything would be taken out.
 _RUIN, _FEW_TOPOLOGIES = 0.65, 4
+
+#: Steps are made of so many executors that follow each other, as many times as there are: these are of one topology or
+#: two, and so stay in the nearest cache. Fewer where there would be less than so many windows.
+_WINDOW, _FEWEST_WINDOWS = 64, 32
 
 #: How much hotter the steps of workers are than those of executors, as they change more at once.
 _WORKER_HEAT = 1.5
@@ -44,20 +48,32 @@ def refine(layout: Layout, steps: int, temperature: float) -> None:
     ruin = 0.0
     if not stays_near(layout) and len(layout.free_topologies) > _FEW_TOPOLOGIES:
         ruin = _RUIN * (1 - _FEW_TOPOLOGIES / len(layout.free_topologies))
-    spent = 0.0
+    spent, executors = 0.0, len(layout.free_executors)
+    window = max(1, min(executors // _FEWEST_WINDOWS, _WINDOW))
     while layout.totals[0].steps < until:
         if spent < ruin:
             before = layout.totals[0].steps
             replace_topologies(layout, temperature)
             spent += (layout.totals[0].steps - before) * (1 - ruin)
             continue
-        spent -= ruin
-        layout.totals[0].steps += 1
-        if draw(layout) < _WORKERS:
-            worker = layout.free_workers[draw_below(layout, len(layout.free_workers))]
-            step_worker(layout, worker, _WORKER_HEAT * temperature)
-        else:
-            step_executor(layout, layout.free_executors[draw_below(layout, len(layout.free_executors))], temperature)
+        spent -= ruin * window
+        layout.totals[0].steps += window
+        first = draw_below(layout, executors)
+        for _ in range(window):
+            executor = layout.free_executors[(first + draw_below(layout, window)) % executors]
+            if draw(layout) < _WORKERS:
+                _step_any_worker(layout, layout.executors[executor].topology, _WORKER_HEAT * temperature)
+            else:
+                step_executor(layout, executor, temperature)
+
+
+@inner
+def _step_any_worker(layout: Layout, topology: int, temperature: float) -> None:
+    """A step of any worker of a topology; none if the one drawn may not move."""
+    first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
+    worker = first + draw_below(layout, last - first)
+    if layout.workers[worker].movable and layout.workers[worker].node != NOWHERE:
+        step_worker(layout, worker, temperature)
 
 
 @compiled

@@ -11,15 +11,19 @@ from __future__ import annotations
 from stormwright.compiling.compiled import inner
 from stormwright.compiling.draw import draw, draw_below
 from stormwright.optimize.construct.topologies import place_topology, remove_topology
-from stormwright.optimize.kernel.costs import cost_of_topology
+from stormwright.optimize.kernel.costs import cost_as_noted
 from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.kernel.steps import join, start_worker, tabulate
 from stormwright.optimize.search.accept import accepts
 from stormwright.optimize.search.executor_steps import step_executor
+from stormwright.optimize.search.settle import can_settle, settle
 
 #: What placing a topology anew counts as, in steps for each executor, and the steps of executors that follow on it
 #: before the result is judged.
 _PLACING, _POLISH = 4, 5
+
+#: Executors that an executor may change places with are looked at as fast as so many in a step.
+_LOOKED_AT = 32
 
 #: Topologies are placed anew with nodes overlooked, and traffic with the node weighed, at random up to this.
 _BLINK, _NODE_FIRST = 0.3, 4.0
@@ -36,7 +40,7 @@ def replace_topologies(layout: Layout, temperature: float) -> None:
     cost, use_cost = layout.totals[0].cost, layout.totals[0].use_cost
     for number in range(count):
         topology = layout.ruined[number]
-        before += cost_of_topology(layout, topology)
+        before += cost_as_noted(layout, topology)
         _remember(layout, topology)
         layout.totals[0].steps += _PLACING * (layout.topologies[topology].last - layout.topologies[topology].first)
     for number in range(count):
@@ -49,11 +53,8 @@ def replace_topologies(layout: Layout, temperature: float) -> None:
         for number in range(count):
             topology = layout.ruined[number]
             tabulate(layout, topology)
-            first, last = layout.topologies[topology].first, layout.topologies[topology].last
-            layout.totals[0].steps += _POLISH * (last - first)
-            for step in range(_POLISH * (last - first)):
-                step_executor(layout, first + step % (last - first), 0.0)
-            after += cost_of_topology(layout, topology)
+            _polish(layout, topology)
+            after += cost_as_noted(layout, topology)
         rise = after - before
         if accepts(layout, rise + layout.totals[0].use_cost - use_cost, temperature):
             layout.totals[0].cost = cost + rise
@@ -63,6 +64,18 @@ def replace_topologies(layout: Layout, temperature: float) -> None:
     for number in range(count):
         _restore(layout, layout.ruined[number])
     layout.totals[0].cost, layout.totals[0].use_cost = cost, use_cost
+
+
+@inner
+def _polish(layout: Layout, topology: int) -> None:
+    """Improve a topology that has been placed anew by steps of its executors; they count as steps."""
+    first, last = layout.topologies[topology].first, layout.topologies[topology].last
+    if can_settle(layout, topology):
+        layout.totals[0].steps += settle(layout, topology) * (last - first) // _LOOKED_AT
+        return
+    layout.totals[0].steps += _POLISH * (last - first)
+    for step in range(_POLISH * (last - first)):
+        step_executor(layout, first + step % (last - first), 0.0)
 
 
 @inner

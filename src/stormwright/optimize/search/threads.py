@@ -25,8 +25,9 @@ from stormwright.optimize.search.cooling import Cooling
 #: Executors of a region, and how many executors of the largest topology make one larger, so that few lie across.
 _REGION, _OF_LARGEST = 2500, 8
 
-#: A layout of fewer regions is searched as a whole: as fast, and nothing lies across.
-_FEWEST = 8
+#: A layout of fewer regions is searched as a whole: as fast, and nothing lies across. With so many steps for each
+#: executor, what it takes to cut it is soon made up for.
+_FEWEST, _FEWEST_OF_MANY, _MANY_STEPS = 8, 3, 300
 
 #: How often regions are cut anew in each cooling that has so many steps an executor (once in shorter ones), and
 #: stretches of one temperature in each region then.
@@ -39,13 +40,24 @@ _LEAST_S = 1e-6
 _SHARED = ("links", "pull", "flowing", "flows", "racks", "rack_nodes")
 
 
-def count_regions(layout: Layout, threads: int) -> int:
-    """How many regions to cut a layout into; 1 for none. Not where what runs had better stay: all share that limit."""
+def count_regions(layout: Layout, threads: int, steps: float = 0) -> int:
+    """How many regions to cut a layout into; 1 for none. Not where what runs had better stay: all share that limit.
+
+    Parameters
+    ----------
+    layout
+        Read only.
+    threads
+        How many search; regions are a multiple.
+    steps
+        About how many there will be, of all regions together.
+    """
     if max(layout.max_moves, layout.max_restarts) >= 0 or max(layout.move_price, layout.restart_price) > 0:
         return 1
     sizes = np.bincount(layout.executors["topology"][layout.free_executors])
     regions = int(sizes.sum() / max(_REGION, _OF_LARGEST * sizes.max()))
-    return -(-regions // threads) * threads if regions >= _FEWEST else 1
+    fewest = _FEWEST_OF_MANY if steps >= _MANY_STEPS * sizes.sum() else _FEWEST
+    return -(-regions // threads) * threads if regions >= fewest else 1
 
 
 def search_regions(layout: Layout, cooling: Cooling, effort: Effort, regions: int, threads: int) -> tuple[Placed, int]:

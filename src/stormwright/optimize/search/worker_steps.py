@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from stormwright.compiling.compiled import inner
 from stormwright.compiling.draw import draw, draw_below
-from stormwright.optimize.kernel.costs import rise_of_load, rise_of_worker, rise_of_worker_swap
+from stormwright.optimize.kernel.costs import note_distances, rise_of_load, rise_of_worker, rise_of_worker_swap
 from stormwright.optimize.kernel.flows import note_costs
 from stormwright.optimize.kernel.records import NOWHERE, Layout
 from stormwright.optimize.kernel.steps import carry_rules, rise_of_carrying, shift_worker, takes
@@ -112,6 +112,7 @@ def _exchange(layout: Layout, worker: int, other: int) -> None:
     carry_rules(layout, worker, to, 1)
     carry_rules(layout, other, node, 1)
     for moved in (worker, other):
+        note_distances(layout, moved)
         note_costs(layout, layout.workers[moved].topology)
 
 

@@ -1,0 +1,70 @@
+"""A topology that has settled: no step of an executor is left that lowers its cost."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+
+from stormwright.compiling.compiled import _OPTIONS
+from stormwright.compiling.part import WholeCompiler
+from stormwright.model import cost_of, violations
+from stormwright.optimize.layout.start import add_up_cost
+from stormwright.optimize.search.budget import Budget
+from stormwright.optimize.search.refine import refine
+from stormwright.optimize.search.settle import can_settle, settle
+from tests.case_files import case_files, case_name, case_problem
+from tests.optimize.layout.test_layout import placed_layout, slots_of
+
+FEW_TOPOLOGIES = next(path for path in case_files("placement") if case_name(path).startswith("m03"))
+
+
+@numba.njit(pipeline_class=WholeCompiler, **_OPTIONS)
+def settle_all(layout):
+    """As code of its own, which is kept nowhere; executors looked at."""
+    looks = 0
+    for topology in range(len(layout.topologies)):
+        if can_settle(layout, topology):
+            looks += settle(layout, topology)
+    return looks
+
+
+def disturbed_layout(problem):
+    """One that keeps all limits, after many steps so hot that any is taken."""
+    layout = placed_layout(problem)
+    add_up_cost(layout)
+    Budget(0.0, 1_000).improve(layout)
+    refine(layout, 3_000, 5.0 * layout.executors["tps"].mean())
+    return layout
+
+
+def test_no_move_and_no_exchange_lowers_the_cost_further():
+    problem = case_problem(FEW_TOPOLOGIES)
+    layout = disturbed_layout(problem)
+    begun = cost_of(problem, slots_of(problem, layout)).total
+    assert settle_all(layout) > problem.num_executors
+
+    slots = slots_of(problem, layout)
+    assert violations(problem, slots) == []
+    settled = cost_of(problem, slots).total
+    assert settled < begun
+    table = layout.table.copy()
+    add_up_cost(layout)
+    assert layout.totals["cost"][0] == pytest.approx(settled, rel=1e-9)
+    assert np.array_equal(table, layout.table)
+    for a, other in enumerate(problem.executor_topology):
+        own = range(problem.executor_offset[other], problem.executor_offset[other + 1])
+        tried = [(b, slots[b]) for b in own if b < a] + [(None, slot) for slot in set(slots[own].tolist())]
+        for b, slot in tried:
+            step = slots.copy()
+            step[a] = slot
+            if b is not None:
+                step[b] = slots[a]
+            if cost_of(problem, step).total < settled * (1 - 1e-9):
+                assert violations(problem, step), (a, b)
+
+
+def test_none_is_left_to_look_at_twice():
+    layout = disturbed_layout(case_problem(FEW_TOPOLOGIES))
+    settle_all(layout)
+    assert settle_all(layout) == len(layout.executors)
