@@ -48,6 +48,7 @@ from stormwright.service.intake import Intake
 from stormwright.service.kept.calibrating import Calibrating
 from stormwright.service.kept.forecasting import Forecasting
 from stormwright.service.kept.history import History
+from stormwright.service.loads import Loads
 from stormwright.service.looking import Looking
 from stormwright.service.loop import Loop
 from stormwright.service.memory import Memory
@@ -97,6 +98,8 @@ class Service:
         Goal of a plan → who decides about it; by default `scheduler`, whatever the goal.
     trials
         Who compares schedulers and predicts changes for the dashboard.
+    loads
+        Where loads come from, if not from the records that arrive.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class Service:
         gateway: list[str] | AbstractContextManager[Nimbus],
         scheduler_for: Callable[[str], Scheduler] | None = None,
         trials: Trials | None = None,
+        loads: Loads | None = None,
     ) -> None:
         self.settings = settings
         state, clock = settings.state_dir, settings.clock
@@ -124,7 +128,7 @@ class Service:
         self._history = History(settings.history, state, scheduler_name, ledger.judged, clock)
         self._calibrating = Calibrating(state / "costs.json", clock)
         landing = Landing(state / "landing", clock)
-        self.stream = LoadStream(
+        self.stream = loads or LoadStream(
             landing.directory,
             state / "stream",
             settings.stream_of(self._calibrating.core_hz, cpu_percent(scheduler_name, scheduler)),

@@ -77,8 +77,7 @@ class Counting:
         completed = np.bincount(self._of[self._spouts], acked, len(done)).astype(np.int64)
         latency = np.stack([rng.multinomial(*each) for each in zip(completed, self._buckets, strict=True)])
         cpu_ns = (share.cpu_s * trees * 1e9).astype(np.int64)
-        some = tuples > 0
-        return Stretch(whole, emitted, cpu_ns, share.source[some], share.target[some], tuples[some], latency)
+        return Stretch(whole, emitted, cpu_ns, share.source, share.target, tuples, latency)
 
     def _deal(self, tuples: Whole, begun: Whole, rng: np.random.Generator) -> None:
         """An acker hears of every tree that is begun, one of each."""
@@ -93,6 +92,8 @@ class Counting:
 
 def joined(stretches: Sequence[Stretch]) -> Stretch:
     """Several in one."""
+    if len(stretches) == 1:
+        return stretches[0]
     handled, emitted, cpu_ns, source, target, tuples, latency = zip(*stretches, strict=True)
     return Stretch(
         np.sum(handled, axis=0),

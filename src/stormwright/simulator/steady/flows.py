@@ -137,4 +137,5 @@ class Steadily:
         target = np.concatenate([pairs.target, where.member[at]])
         tuples = np.concatenate([pairs.tuples, flows.tuples[flow] * where.gets[at]]) * handled[source]
         sent = tuples > 0
-        return Share(handled, np.where(np.isfinite(cpu_s), cpu_s, 0.0), source[sent], target[sent], tuples[sent])
+        ends = source[sent].astype(np.int64), target[sent].astype(np.int64)
+        return Share(handled, np.where(np.isfinite(cpu_s), cpu_s, 0.0), *ends, tuples[sent])
