@@ -99,7 +99,7 @@ class Service:
     trials
         Who compares schedulers and predicts changes for the dashboard.
     loads
-        Where loads come from, if not from the records that arrive.
+        Where loads come from, with what messages cost, if not from the records that arrive.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Service:
         self.watching = Watching(self.guard, self.desk.nodes, self._view.problem, slow, tell, self._state)
         dealing = self._dealing(plans, ledger)
         self._loop = Loop(self._looking, self._acting, self.stream.require_running, self._resume, dealing, clock)
-        self.intake = Intake(landing, self.tally, history, self._calibrating, slow.count)
+        self.intake = Intake(landing, self.tally, history, None if loads else self._calibrating, slow.count)
         self._http = self._server(trials)
         self._gateway = gateway
         self._closing = ExitStack()

@@ -96,7 +96,9 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
         most_missing=told["most_missing_percent"] / 100,
         budget=MoveBudget(told["max_topologies"], told["max_executors"]),
         budget_adapts=True,
-        history=HistorySettings(told["history_uri"], told["history_format"], told["keep_history_days"]),
+        history=HistorySettings(
+            told["history_uri"], told["history_format"], told["keep_history_days"], tables=cluster is None
+        ),
         forecast_min=told["forecast_min"],
         clock=cluster.clock if cluster else WALL,
         stream=StreamSettings(keep_raw_s=round(told["keep_raw_h"] * 3600), alarm_after_s=told["alarm_after_s"]),

@@ -167,7 +167,7 @@ class Measuring:
         some = (covered_s[sender] > 0) & (sums.tuples[own] > 0)
         tps = np.divide(sums.tuples[own], covered_s[sender], out=np.zeros(len(sender)), where=some)
         pairs, flows = np.flatnonzero(some & ~ways.flows[own]), np.flatnonzero(some & ways.flows[own])
-        cycles, received = sums.cycles[executors], sums.received[executors]
+        cycles, received, size = sums.cycles[executors], sums.received[executors], base.bytes_per_tuple
         load = TopologyLoad(
             cpu_hz=executor_cpu_hz(topology, cycles, covered_s, self._asked[number]),
             memory_mb=base.memory_mb,
@@ -178,7 +178,9 @@ class Measuring:
             flow_component=ways.receiver[own][flows],
             flow_tps=tps[flows],
             flow_grouping=tuple(self._groupings[each] for each in ways.stream[own][flows].tolist()),
-            bytes_per_tuple=base.bytes_per_tuple,
+            bytes_per_tuple=size,
+            pair_bytes_per_s=None if size is None else tps[pairs] * size,
+            flow_bytes_per_s=None if size is None else tps[flows] * size,
         )
         limit = flow_limit_tps(topology, load, cycles, received, covered_s, problem.core_hz)
         return replace(load, flow_limit_tps=limit)

@@ -27,6 +27,9 @@ _EACH_SECOND, _EACH_PROFILE, _PROFILE_S = 2_000, 10_000, 3.0
 #: Virtual seconds in which what runs already comes up and is measured, before anybody looks.
 _BEFORE_S = 9.0
 
+#: Part by which times of trees vary from one interval to the next.
+_VARIES = 0.05
+
 #: Records that are delivered together.
 _TOGETHER = 50
 
@@ -58,7 +61,8 @@ class ServedCluster:
         calm_s = executors / _EACH_SECOND if executors > _EACH_SECOND else 0.0
         timings = Timings(calm_s=calm_s)
         self.clock = VirtualClock(time.time())
-        engine = SteadyEngine(problem.with_nothing_running(), SteadySettings(start_s=timings.start_s))
+        settings = SteadySettings(start_s=timings.start_s, varies=_VARIES)
+        engine = SteadyEngine(problem.with_nothing_running(), settings)
         self.storm = VirtualStorm(self.clock, problem, engine, evenly, timings)
         self.loads = CountedLoads(self.storm, max(_PROFILE_S, executors / _EACH_PROFILE))
 

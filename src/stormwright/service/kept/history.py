@@ -57,12 +57,15 @@ class HistorySettings:
         How long each table is kept.
     ingest_every_s
         From one time that rows are taken into the tables to the next.
+    tables
+        Whether there are any; without Spark nobody would take rows in.
     """
 
     uri: str | None = None
     format: str = "parquet"
     keep_days: int = 90
     ingest_every_s: float = 600.0
+    tables: bool = True
 
     def __post_init__(self) -> None:
         check_format(self.format)
@@ -101,7 +104,7 @@ class History:
         self._uri = settings.uri or tables_below(state_dir)
         self.staging = Staging(directory)
         self._judging = Judging(directory, clock)
-        self._recorder = Recorder(self.staging, scheduler, clock)
+        self._recorder = Recorder(self.staging if settings.tables else None, scheduler, clock)
         self._errors: dict[str, dict[str, Any]] = {}
         self._told: dict[str, tuple[type[Exception], str | None]] = {}
         self.decision_ms = 0

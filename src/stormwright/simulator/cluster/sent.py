@@ -57,7 +57,8 @@ class Sent:
         """Keep a count for these, and for all that have one that was not told."""
         left = self._tuples > 0
         known, counts = self._keys[left], self._tuples[left]
-        self._keys = np.union1d(known, keys)
+        found = np.sort(np.concatenate([known, keys]))  # of so many numbers faster than by a set
+        self._keys = found[np.diff(found, prepend=-1) > 0]
         self._tuples = np.zeros(len(self._keys), np.int64)
         self._tuples[np.searchsorted(self._keys, known)] = counts
         self._at = np.searchsorted(self._keys, keys)

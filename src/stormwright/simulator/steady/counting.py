@@ -41,10 +41,14 @@ class Counting:
         Executors of spouts, shape (S,).
     latency
         How long trees take, shape (T,).
+    varies
+        Part by which that differs from one interval to the next.
     """
 
-    def __init__(self, share: Share, of: IndexArray, acker: BoolArray, spouts: IndexArray, latency: Times) -> None:
-        self._share, self._of = share, of
+    def __init__(
+        self, share: Share, of: IndexArray, acker: BoolArray, spouts: IndexArray, latency: Times, varies: float = 0.0
+    ) -> None:
+        self._share, self._of, self._varies = share, of, varies
         spout = np.zeros(len(of), dtype=bool)
         spout[spouts] = True
         self._begins = np.flatnonzero(spout[share.source] & acker[share.target])
@@ -75,7 +79,8 @@ class Counting:
         self._deal(tuples, begun, rng)
         emitted = np.bincount(share.source, tuples, len(self._of)).astype(np.int64)
         completed = np.bincount(self._of[self._spouts], acked, len(done)).astype(np.int64)
-        latency = np.stack([rng.multinomial(*each) for each in zip(completed, self._buckets, strict=True)])
+        buckets = _later(self._buckets, rng.normal(0.0, self._varies, len(done))) if self._varies else self._buckets
+        latency = np.stack([rng.multinomial(*each) for each in zip(completed, buckets, strict=True)])
         cpu_ns = (share.cpu_s * trees * 1e9).astype(np.int64)
         return Stretch(whole, emitted, cpu_ns, share.source, share.target, tuples, latency)
 
@@ -104,6 +109,17 @@ def joined(stretches: Sequence[Stretch]) -> Stretch:
         np.concatenate(tuples),
         np.sum(latency, axis=0),
     )
+
+
+def _later(buckets: FloatArray, part: FloatArray) -> FloatArray:
+    """The same where times are longer (or shorter) by a small part, shape (T,): so much goes on to the next bucket."""
+    moves = np.clip(part / np.log(LATENCY_EDGES_MS[1] / LATENCY_EDGES_MS[0]), -1.0, 1.0)[:, None]
+    up, down = np.maximum(moves, 0.0), np.maximum(-moves, 0.0)
+    higher, lower = np.roll(buckets, 1, axis=1), np.roll(buckets, -1, axis=1)
+    higher[:, 0], lower[:, -1] = 0.0, 0.0
+    found = (1 - up - down) * buckets + up * higher + down * lower
+    whole: FloatArray = found / found.sum(axis=1, keepdims=True)
+    return whole
 
 
 def _buckets(latency: Times) -> FloatArray:

@@ -42,12 +42,16 @@ class SteadySettings:
         as were measured.
     seed
         Of what is left to chance: which acker hears of a tree.
+    varies
+        Part by which times that trees take differ from one interval to the next, as they do on real clusters for
+        reasons that nobody models; who judges moves by statistics relies on it.
     """
 
     start_s: float = 6.0
     timeout_s: float = 30.0 * _WHEEL
     offered_tps: Mapping[str, float] | None = None
     seed: int = 0
+    varies: float = 0.0
 
 
 class SteadyEngine:
@@ -224,7 +228,8 @@ class SteadyEngine:
         self._pace, share = self._under(problem, up, self._offered * self._factor)
         spouts = self._trees.spouts
         self._trees.share(share.handled[spouts])
-        self._counting = Counting(share, self._of, self._acker, spouts, self._pace.latency)
+        latency, varies = self._pace.latency, self._settings.varies
+        self._counting = Counting(share, self._of, self._acker, spouts, latency, varies)
         self._known = True
 
     def _count(self) -> None:
