@@ -17,7 +17,7 @@ from stormwright.cli.progress import shown
 from stormwright.cli.responses import on_anomaly
 from stormwright.cli.serving.configured import Configured, given
 from stormwright.cli.serving.prepared import Prepared, prepared
-from stormwright.cli.serving.simulated import UnlessSimulated, somewhere
+from stormwright.cli.serving.simulated import UnlessSimulated, simulated, somewhere
 from stormwright.cli.serving.told import SHAPES, beginning
 from stormwright.defaults import STORMS_OWN
 
@@ -51,26 +51,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
     "removed at the end]",
 )
 @options.storm_home("Storm installation whose client and storm.yaml reach Nimbus.  [required]", kind=UnlessSimulated)
-@click.option(
-    "--simulated",
-    type=options.PATH,
-    metavar="FILE",
-    is_eager=True,
-    help="A problem, whose cluster runs in virtual time in place of a real one: neither Storm nor Java is needed.",
-)
-@click.option(
-    "--trace",
-    type=options.PATH,
-    metavar="FILE",
-    help="How its rates change, as `stormwright simulate` takes it: lines SECONDS,FACTOR or SECONDS,FACTOR,TOPOLOGY.",
-)
-@click.option(
-    "--speed",
-    type=options.FiniteRange(0, 1e6, min_open=True),
-    default=1.0,
-    show_default=True,
-    help="Virtual seconds in a second, as far as this machine can.",
-)
+@simulated
 @click.option(
     "--overload",
     "overload_s",

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -24,6 +27,7 @@ from stormwright.schedulers.kit.triggers import TriggerParams
 from stormwright.service.kept.history import HistorySettings
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.wiring import Service
+from stormwright.storm.bridge import Answer
 from stormwright.testing.word_counts import two_word_counts
 from tests.pipeline.oracle import expected_profile, found_profile
 
@@ -139,22 +143,18 @@ def running(problem: Problem, seconds: float, trace: tuple[Change, ...] = ()) ->
     """A cluster after some time, and what its workers wrote in it; nobody places anything."""
     cluster, records = ServedCluster(problem, trace, speed=1e6), list[Record]()
 
-    class Nobody:
-        bridge = intake = None
-
     def count(lines: list[bytes]) -> None:
         records.extend(each for each in parse_lines(lines) if not isinstance(each, Rejected))
 
-    Nobody.bridge = type("", (), {"answer": staticmethod(lambda _: _Answer())})()  # type: ignore[assignment]
-    Nobody.intake = type("", (), {"count": staticmethod(count)})()  # type: ignore[assignment]
-    cluster.begin(Nobody())  # type: ignore[arg-type]
+    nobody = SimpleNamespace(bridge=SimpleNamespace(answer=nothing), intake=SimpleNamespace(count=count))
+    cluster.begin(cast(Service, nobody))
     cluster.clock.sleep(seconds)
     return cluster, records
 
 
-class _Answer:
-    assignments: dict[str, TopologyAssignment] = {}
-    status: dict[str, str] = {}
+def nothing(_: Problem) -> Answer:
+    """What nobody answers."""
+    return Answer()
 
 
 def spread_out() -> Problem:
@@ -207,7 +207,7 @@ def test_workers_of_large_clusters_tell_less_often_and_never_so_that_they_seem_d
     _, records = running(spread_out(), 300)
     lengths = [each["length_ns"] / 1e9 for each in records if each["worker"]["pid"] == records[0]["worker"]["pid"]]
     assert lengths[-1] == pytest.approx(24, abs=1), "a second for each executor"
-    assert all(after <= 6 * before for before, after in zip(lengths, lengths[1:], strict=False))
+    assert all(after <= 6 * before for before, after in pairwise(lengths))
     received = sum(e["received"] for each in records for e in each["executors"] if e["type"] == "bolt")
     assert received == pytest.approx(2 * 9_000 * sum(lengths), rel=0.02), "nothing is left out"
 

@@ -27,7 +27,9 @@ _REAL: Mapping[str, str] = {
     "history_format": _NO_SPARK,
     "keep_history_days": _NO_SPARK,
 }
-_VIRTUAL: Mapping[str, str] = dict.fromkeys(("trace", "speed"), "only a virtual cluster has one: name it with --simulated")
+_VIRTUAL: Mapping[str, str] = dict.fromkeys(
+    ("trace", "speed"), "only a virtual cluster has one: name it with --simulated"
+)
 
 
 class UnlessSimulated(click.Option):
@@ -40,6 +42,31 @@ class UnlessSimulated(click.Option):
         if needed and self.value_is_missing(found) and not ctx.resilient_parsing:
             raise click.MissingParameter(ctx=ctx, param=self)
         return found
+
+
+def simulated(function: options.Function) -> options.Function:
+    """``--simulated``, ``--trace`` and ``--speed``."""
+    file = click.option(
+        "--simulated",
+        type=options.PATH,
+        metavar="FILE",
+        is_eager=True,
+        help="A problem, whose cluster runs in virtual time in place of a real one: neither Storm nor Java is needed.",
+    )
+    trace = click.option(
+        "--trace",
+        type=options.PATH,
+        metavar="FILE",
+        help="How its rates change: lines SECONDS,FACTOR or SECONDS,FACTOR,TOPOLOGY, as for `stormwright simulate`.",
+    )
+    speed = click.option(
+        "--speed",
+        type=options.FiniteRange(0, 1e6, min_open=True),
+        default=1.0,
+        show_default=True,
+        help="Virtual seconds in a second, as far as this machine can.",
+    )
+    return file(trace(speed(function)))
 
 
 @contextmanager

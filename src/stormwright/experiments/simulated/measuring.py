@@ -116,7 +116,9 @@ class Measuring:
         nodes = [node.id for node in problem.supervisors]
         load = LoadProfile(
             topologies={
-                problem.topologies[number].id: self._load(number, ways, sums, slice(*first[number : number + 2].tolist()))
+                problem.topologies[number].id: self._load(
+                    number, ways, sums, slice(*first[number : number + 2].tolist())
+                )
                 for number in np.flatnonzero(heard).tolist()
             },
             node_cpu_hz={node: hz for node, hz in zip(nodes, node_hz.tolist(), strict=True) if hz > 0},

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from stormwright.errors import Fault, InputError
+from stormwright.experiments.ready import read_problem
 from stormwright.experiments.simulated.cluster import evenly
 from stormwright.experiments.simulated.loads import CountedLoads
 from stormwright.experiments.simulated.placement import Change, read_trace
-from stormwright.experiments.ready import read_problem
 from stormwright.model import Problem
 from stormwright.model.assignment import UNPLACED
 from stormwright.service.wiring import Service
@@ -64,7 +64,7 @@ class ServedCluster:
         settings = SteadySettings(start_s=timings.start_s, varies=_VARIES)
         engine = SteadyEngine(problem.with_nothing_running(), settings)
         self.storm = VirtualStorm(self.clock, problem, engine, evenly, timings)
-        self.loads = CountedLoads(self.storm, max(_PROFILE_S, executors / _EACH_PROFILE))
+        self.loads = CountedLoads(self.storm, profile_every_s(executors))
 
     def begin(self, service: Service) -> None:
         """Let everything come up that the problem has somewhere, and a service place the rest; from then on keep pace.
@@ -96,6 +96,11 @@ class ServedCluster:
     def _rate(self, topology: int, factor: float) -> None:
         self.storm.engine.until(self.clock.monotonic())
         self.storm.engine.rate(topology, factor)
+
+
+def profile_every_s(executors: int) -> float:
+    """Virtual seconds from one load profile to the next of a cluster with so many executors."""
+    return max(_PROFILE_S, executors / _EACH_PROFILE)
 
 
 def served_cluster(file: Path, trace: Path | None, speed: float) -> ServedCluster:

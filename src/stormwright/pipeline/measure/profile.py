@@ -150,9 +150,7 @@ def _rates(
     return tuple(combinations), _Rates(tps, bytes_per_s)
 
 
-def executor_cpu_hz(
-    topology: Topology, cycles: FloatArray, covered_s: FloatArray, asked_hz: FloatArray
-) -> FloatArray:
+def executor_cpu_hz(topology: Topology, cycles: FloatArray, covered_s: FloatArray, asked_hz: FloatArray) -> FloatArray:
     """CPU of every executor in Hz; of one that was not measured the mean of its component, or what it asks for.
 
     Parameters

@@ -55,10 +55,8 @@ class HistorySettings:
         ``parquet`` or ``delta``.
     keep_days
         How long each table is kept.
-    ingest_every_s
-        From one time that rows are taken into the tables to the next.
-    tables
-        Whether there are any; without Spark nobody would take rows in.
+    ingest_every_s, tables
+        From one time that rows are taken into the tables to the next, and whether there are any: not without Spark.
     """
 
     uri: str | None = None
@@ -74,8 +72,8 @@ class HistorySettings:
 class History:
     """Everything about the history that a running service calls.
 
-    Nothing here raises: what fails is said once, shown in `status`, and tried again where it can be. Rows wait on local
-    disk until Spark has taken them into the tables.
+    Nothing here raises: what fails is said once, shown in `status`, and tried again where it can be. Rows wait on disk
+    until Spark has taken them into the tables.
 
     Parameters
     ----------

@@ -51,7 +51,8 @@ class Sent:
         at = at[self._tuples[at] > 0]
         tuples = self._tuples[at]
         self._tuples[at] = 0
-        return Pairs(*np.divmod(self._keys[at], self._executors), tuples)
+        source, target = np.divmod(self._keys[at], self._executors)
+        return Pairs(source, target, tuples)
 
     def _meet(self, keys: Whole) -> None:
         """Keep a count for these, and for all that have one that was not told."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.model import Problem
-from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.fit.file import costs_of
 from stormwright.simulator.engine import NOWHERE, Counted
@@ -240,4 +240,3 @@ class SteadyEngine:
         begun, acked = (of - told for of, told in zip(now, self._told, strict=True))
         self._stretches.append(self._counting.count(self._done, begun, acked, self._rng))
         self._told, self._done = now, np.zeros(len(self._done))
-
