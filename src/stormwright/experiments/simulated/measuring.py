@@ -145,7 +145,7 @@ class Measuring:
             covered_s=np.sum([part.running * part.counted.length_s for part in parts], axis=0),
             cycles=np.sum([each.cpu_ns for each in counted], axis=0) * 1e-9 * self._problem.core_hz,
             received=np.sum([each.received for each in counted], axis=0).astype(float),
-            tuples=np.bincount(self._ways.of, tuples, len(self._ways.sender)),
+            tuples=np.bincount(self._ways.of, tuples, len(self._ways.sender)).astype(float),
         )
 
     def _ways_of(self, source: Counts, target: Counts) -> _Ways:
@@ -173,11 +173,11 @@ class Measuring:
         load = TopologyLoad(
             cpu_hz=executor_cpu_hz(topology, cycles, covered_s, self._asked[number]),
             memory_mb=base.memory_mb,
-            pair_source=sender[pairs],
-            pair_target=ways.receiver[own][pairs] - executors.start,
+            pair_source=sender[pairs].astype(np.int32),
+            pair_target=(ways.receiver[own][pairs] - executors.start).astype(np.int32),
             pair_tps=tps[pairs],
-            flow_source=sender[flows],
-            flow_component=ways.receiver[own][flows],
+            flow_source=sender[flows].astype(np.int32),
+            flow_component=ways.receiver[own][flows].astype(np.int32),
             flow_tps=tps[flows],
             flow_grouping=tuple(self._groupings[each] for each in ways.stream[own][flows].tolist()),
             bytes_per_tuple=size,

@@ -21,8 +21,8 @@ from stormwright.simulator.cluster.timings import Timings
 from stormwright.simulator.steady.engine import SteadyEngine, SteadySettings
 
 #: Executors whose workers can tell each virtual second, and of which a profile is made in so short a time as a pipeline
-#: takes; of more it is all less often.
-_EACH_SECOND, _EACH_PROFILE, _PROFILE_S = 2_000, 10_000, 3.0
+#: takes; of more it is all less often. No worker is silent for longer than the last.
+_EACH_SECOND, _EACH_PROFILE, _PROFILE_S, _CALM_S = 500, 10_000, 3.0, 60.0
 
 #: Virtual seconds in which what runs already comes up and is measured, before anybody looks.
 _BEFORE_S = 9.0
@@ -58,7 +58,7 @@ class ServedCluster:
     def __init__(self, problem: Problem, trace: Sequence[Change] = (), speed: float = 1.0) -> None:
         self._problem, self._trace, self._speed = problem, trace, speed
         executors = problem.num_executors
-        calm_s = executors / _EACH_SECOND if executors > _EACH_SECOND else 0.0
+        calm_s = min(executors / _EACH_SECOND, _CALM_S) if executors > _EACH_SECOND else 0.0
         timings = Timings(calm_s=calm_s)
         self.clock = VirtualClock(time.time())
         settings = SteadySettings(start_s=timings.start_s, varies=_VARIES)
