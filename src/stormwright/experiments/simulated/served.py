@@ -89,8 +89,8 @@ class ServedCluster:
         self.storm.deliver = deliver
         for change in self._trace:
             every = range(len(problem.topologies)) if change.topology is None else (change.topology,)
-            for topology in every:
-                self.clock.after(change.at_s, partial(self._rate, topology, change.factor))
+            for number in every:
+                self.clock.after(change.at_s, partial(self._rate, number, change.factor))
         self.clock.keep_pace(self._speed)
 
     def _rate(self, topology: int, factor: float) -> None:

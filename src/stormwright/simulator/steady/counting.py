@@ -22,8 +22,8 @@ class Stretch(NamedTuple):
     handled: Whole
     emitted: Whole
     cpu_ns: Whole
-    source: IndexArray
-    target: IndexArray
+    source: Whole
+    target: Whole
     tuples: Whole
     latency: Whole
 
