@@ -22,7 +22,7 @@ from stormwright.simulator.steady.engine import SteadyEngine, SteadySettings
 
 #: Executors whose workers can tell each virtual second, and of which a profile is made in so short a time as a pipeline
 #: takes; of more it is all less often. No worker is silent for longer than the last.
-_EACH_SECOND, _EACH_PROFILE, _PROFILE_S, _CALM_S = 500, 10_000, 3.0, 60.0
+_EACH_SECOND, _EACH_PROFILE, _PROFILE_S, _CALM_S = 500, 5_000, 3.0, 60.0
 
 #: Virtual seconds in which what runs already comes up and is measured, before anybody looks.
 _BEFORE_S = 9.0

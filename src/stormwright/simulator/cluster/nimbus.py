@@ -54,7 +54,7 @@ class VirtualNimbus:
         self.entries: dict[str, Entry] = {}
         self.hears: Hears
         self.up, self.changes = True, 0
-        self._soon, self._dead = False, set[str]()
+        self._soon, self._dead, self._news = False, set[str](), set[str]()
         self._shown: Problem | None = None
         clock.every(timings.monitor_s, self.look)
 
@@ -130,8 +130,9 @@ class VirtualNimbus:
             raise NimbusError(f"Nimbus refused submit: {topology.name} already exists on cluster ({ALIVE})", ALIVE)
         self.entries[topology.id] = Entry(topology, self._clock.monotonic(), assignment=placed)
         self.changes += 1
-        for supervisor in sorted({slot.supervisor for slot in placed.slots} if placed else ()):
-            self.hears.assigned(supervisor)
+        if placed is not None and not self._news:  # of all that come at this instant supervisors hear at once
+            self._clock.after(0.0, self._tell)
+        self._news |= {slot.supervisor for slot in placed.slots} if placed else set()
         if placed is None and not self._soon:
             self._soon = True
             self._clock.after(self._delay(REBALANCE), self.look)
@@ -190,6 +191,11 @@ class VirtualNimbus:
             touched |= {slot.supervisor for slot in placed.slots}
         for supervisor in sorted(touched):
             self._push(supervisor)
+
+    def _tell(self) -> None:
+        news, self._news = self._news, set()
+        for supervisor in sorted(news):
+            self.hears.assigned(supervisor)
 
     def _do_rebalance(self, entry: Entry) -> None:
         if entry.status != REBALANCING:
