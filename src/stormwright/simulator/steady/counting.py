@@ -51,7 +51,11 @@ class Counting:
         self._share, self._of, self._varies = share, of, varies
         spout = np.zeros(len(of), dtype=bool)
         spout[spouts] = True
-        self._begins = np.flatnonzero(spout[share.source] & acker[share.target])
+        begins = np.flatnonzero(spout[share.source] & acker[share.target])
+        self._begins = begins[np.argsort(share.source[begins], kind="stable")]
+        sources = share.source[self._begins]
+        first, last = np.searchsorted(sources, spouts, "left"), np.searchsorted(sources, spouts, "right")
+        self._begins_of = np.stack([first, last], axis=1).tolist()
         self._spout, self._spouts = spout, spouts
         self._left, self._left_pairs = np.zeros(len(of)), np.zeros(len(share.source))
         self._buckets = _buckets(latency)
@@ -88,9 +92,9 @@ class Counting:
         """An acker hears of every tree that is begun, one of each."""
         at, share = self._begins, self._share
         tuples[at] = 0
-        for spout, trees in zip(self._spouts.tolist(), begun.tolist(), strict=True):
-            own = at[share.source[at] == spout]
-            if len(own):
+        for (first, last), trees in zip(self._begins_of, begun.tolist(), strict=True):
+            if last > first:
+                own = at[first:last]
                 parts = share.tuples[own]
                 tuples[own] = rng.multinomial(trees, parts / parts.sum())
 
