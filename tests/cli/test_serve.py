@@ -95,7 +95,7 @@ def served(run, monkeypatch, tmp_path):
     class Quiet:
         guard = SimpleNamespace(modes=Modes())
 
-        def __init__(self, settings, scheduler, name, command, scheduler_for, trials):
+        def __init__(self, settings, scheduler, name, command, scheduler_for, trials, loads):
             made.append((settings, scheduler))
 
         def __enter__(self):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from stormwright.errors import InputError
 from stormwright.experiments.ready import read_problem
+from stormwright.experiments.simulated.clusters import READY as CLUSTERS
 from stormwright.experiments.top_storm import READY, top_storm
 from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.model import violations
+from stormwright.predict.answer import predict
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.top_storm import computation_power
 
@@ -75,6 +80,21 @@ def test_the_components_are_those_of_storms_examples():
         "exclaim2": 2,
         "word": 10,
     }
+
+
+def test_a_cluster_in_operation_runs_within_its_limits():
+    """As large as it says, with room to spare and something to gain."""
+    assert list(CLUSTERS) == ["cluster-20", "cluster-200", "cluster-1000", "cluster-5000"]
+    of = CLUSTERS["cluster-20"]()
+    assert (of.name, len(of.supervisors)) == ("cluster-20", 20)
+    assert 20 * 20 <= of.num_executors <= 20 * 20 + 60
+    assert violations(of, of.current_slot) == []
+    told = predict(of, of.current_slot)
+    assert all(each.sustained != "no" for each in told.topologies)
+    assert 0.1 < np.mean([node.cpu.value for node in told.nodes]) < 0.6
+    assert problem_to_dict(CLUSTERS["cluster-20"]()) == problem_to_dict(of)
+    with pytest.raises(InputError, match="did you mean ready:cluster-5000"):
+        read_problem(Path("ready:cluster-500"))
 
 
 def test_a_file_is_still_a_file(tmp_path):

@@ -175,10 +175,10 @@ def idle(reasons: Mapping[str, str]) -> list[Fault]:
     return [Fault(f"has no effect: {reasons[name]}", names[name]) for name in given]
 
 
-def storm_home(text: str, *, required: bool = False) -> Callable[[Function], Function]:
+def storm_home(text: str, *, kind: type[click.Option] = click.Option) -> Callable[[Function], Function]:
     """``--storm-home``, a Storm installation; `text` says what for."""
-    kind = click.Path(path_type=Path, exists=True, file_okay=False)
-    return click.option("--storm-home", type=kind, required=required, help=text)
+    of = click.Path(path_type=Path, exists=True, file_okay=False)
+    return click.option("--storm-home", cls=kind, type=of, help=text)
 
 
 def address(reached_by: str, *, port: int) -> Callable[[Function], Function]:

@@ -97,7 +97,7 @@ def command(
     """Place the executors of the problem in FILE (stormwright-problem/1, or a case that holds one; gzipped or not).
 
     FILE may also be -, which is standard input, or ready:NAME, a problem of a paper: top-storm-word-count-1 to -6,
-    top-storm-exclamation-1 to -6.
+    top-storm-exclamation-1 to -6; or a cluster in operation with so many nodes: cluster-20, -200, -1000, -5000.
 
     Exits with 0 if all are placed, 1 if some are not, 2 if the input is bad.
     """

@@ -20,6 +20,7 @@ from stormwright.cli.serving.configured import Configured, given
 from stormwright.cli.serving.pair import paired
 from stormwright.cli.serving.pair_options import pair_options
 from stormwright.cli.serving.prepared import Prepared, prepared
+from stormwright.cli.serving.simulated import UnlessSimulated, simulated, somewhere
 from stormwright.cli.serving.told import SHAPES, beginning
 from stormwright.defaults import STORMS_OWN
 
@@ -47,11 +48,13 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @click.option(
     "--state",
     "state_dir",
+    cls=UnlessSimulated,
     type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="Directory for the performance log, checkpoints and profiles.",
+    help="Directory for the performance log, checkpoints and profiles.  [required; with --simulated one that is "
+    "removed at the end]",
 )
-@options.storm_home("Storm installation whose client and storm.yaml reach Nimbus.", required=True)
+@options.storm_home("Storm installation whose client and storm.yaml reach Nimbus.  [required]", kind=UnlessSimulated)
+@simulated
 @click.option(
     "--overload",
     "overload_s",
@@ -227,22 +230,28 @@ def command(check: bool, log_format: str, **told: Any) -> None:
     Storm needs `storm.scheduler: stormwright.PlacementScheduler` and `stormwright.service.url` in storm.yaml, and
     topologies the probe in `topology.auto.task.hooks`.
 
+    With --simulated it does all of that for a virtual cluster, as large as the problem in FILE says: to look at, and to
+    try things on.
+
     Every option is a variable, too (--storm-home is STORMWRIGHT_SERVE_STORM_HOME), and a key of the file that --config
     names, which is read again at SIGHUP.
     """
     if check:
         from stormwright.cli.serving.trying import tried
 
-        click.get_current_context().exit(tried(told, LOCK))
-    what = beginning(told)
-    with shown(err=True, shape=SHAPES[log_format]):  # as faults, which may follow: what comes next takes seconds
-        log.info("stormwright %s", ", ".join(f"{name} {text}" for name, text in what.items()), extra={"told": what})
-    made, state_dir = prepared(told), told["state_dir"]
-    with (
-        alone(state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK),
-        shown(shape=SHAPES[log_format]),
-    ):
-        _serve(made, what["address"])
+        with somewhere(told["state_dir"]) as state_dir:
+            click.get_current_context().exit(tried(told | {"state_dir": state_dir}, LOCK))
+    with somewhere(told["state_dir"]) as state_dir:
+        told["state_dir"] = state_dir
+        what = beginning(told)
+        with shown(err=True, shape=SHAPES[log_format]):  # as faults, which may follow: what comes next takes seconds
+            log.info("stormwright %s", ", ".join(f"{name} {text}" for name, text in what.items()), extra={"told": what})
+        made = prepared(told)
+        with (
+            alone(state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK),
+            shown(shape=SHAPES[log_format]),
+        ):
+            _serve(made, what["address"])
 
 
 def _serve(made: Prepared, address: str) -> None:
@@ -258,15 +267,20 @@ def _serve(made: Prepared, address: str) -> None:
     if context.params["config_file"] or not sys.stdin.isatty():
         signal.signal(signal.SIGHUP, lambda *_: again.set())
     end_at_signals(stop)
+    cluster = made.cluster
+    gateway, loads = (cluster.storm.gateway(), cluster.loads) if cluster else (made.gateway, None)
     with ExitStack() as running:
         settings = running.enter_context(paired(made.pair, made.settings, stop))
         if settings is None:
             return
         service = running.enter_context(
-            Service(settings, made.scheduler, made.name, made.gateway, made.deciders, LiveTrials())
+            Service(settings, made.scheduler, made.name, gateway, made.deciders, LiveTrials(), loads)
         )
         end_at_signals(stop)
-        Again(context.command, given(), context.params, service).start(again)
+        if cluster:
+            cluster.begin(service)
+        else:
+            Again(context.command, given(), context.params, service).start(again)
         log.info("serving at %s", address)
         for warning in warnings_of(context.params, made.settings.access):
             log.warning("%s", warning)

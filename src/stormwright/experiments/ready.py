@@ -22,11 +22,13 @@ def read_problem(path: Path) -> Problem:
     """
     if not str(path).startswith(READY_PREFIX):
         return problem_files.read_problem(path)
-    from stormwright.experiments.top_storm import READY  # brings how topologies are submitted, which no file needs
+    # They bring how topologies are submitted, which no file needs.
+    from stormwright.experiments.simulated.clusters import READY as CLUSTERS
+    from stormwright.experiments.top_storm import READY as PAPERS
 
-    name = str(path).removeprefix(READY_PREFIX)
-    if name not in READY:
-        near = nearest(name, READY)
-        hint = f"did you mean {READY_PREFIX}{near}?" if near else f"there are {', '.join(READY)}"
+    ready, name = {**PAPERS, **CLUSTERS}, str(path).removeprefix(READY_PREFIX)
+    if name not in ready:
+        near = nearest(name, ready)
+        hint = f"did you mean {READY_PREFIX}{near}?" if near else f"there are {', '.join(ready)}"
         raise InputError(str(path), [Fault(f"no such ready problem; {hint}", "$")])
-    return READY[name]()
+    return ready[name]()

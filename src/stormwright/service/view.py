@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stormwright.model import LoadProfile, Problem
-from stormwright.pipeline.run.stream import LoadStream
+from stormwright.model import Problem
 from stormwright.service.kept.calibrating import Calibrating
 from stormwright.service.kept.forecasting import Forecasting
+from stormwright.service.loads import Loads
 from stormwright.storm.bridge import Bridge
 
 
@@ -29,7 +29,7 @@ class View:
     def __init__(
         self,
         bridge: Bridge,
-        stream: LoadStream,
+        stream: Loads,
         calibrating: Calibrating,
         forecasting: Forecasting | None,
         drained: Callable[[Problem], Problem],
@@ -46,7 +46,7 @@ class View:
         if snapshot is None:
             return None
         snapshot = self._calibrating.with_speeds(self._drained(snapshot))
-        load: LoadProfile | None = self._stream.latest(snapshot)
+        load = self._stream.latest(snapshot)
         if load is None:
             return snapshot
         load = self._calibrating.added_to(load)

@@ -50,6 +50,7 @@ from stormwright.service.kept.forecasting import Forecasting
 from stormwright.service.kept.history import History
 from stormwright.service.leading.fenced import Fenced
 from stormwright.service.leading.standing_by import PAUSED, REFUSED
+from stormwright.service.loads import Loads
 from stormwright.service.looking import Looking
 from stormwright.service.loop import Loop
 from stormwright.service.memory import Memory
@@ -99,6 +100,8 @@ class Service:
         Goal of a plan → who decides about it; by default `scheduler`, whatever the goal.
     trials
         Who compares schedulers and predicts changes for the dashboard.
+    loads
+        Where loads come from, with what messages cost, if not from the records that arrive.
     """
 
     def __init__(
@@ -109,6 +112,7 @@ class Service:
         gateway: list[str] | AbstractContextManager[Nimbus],
         scheduler_for: Callable[[str], Scheduler] | None = None,
         trials: Trials | None = None,
+        loads: Loads | None = None,
     ) -> None:
         self.settings = settings
         state, clock, lead = settings.state_dir, settings.clock, settings.lead
@@ -127,7 +131,7 @@ class Service:
         self._history = History(settings.history, state, scheduler_name, ledger.judged, clock)
         self._calibrating = Calibrating(state / "costs.json", clock)
         landing = Landing(state / "landing", clock)
-        self.stream = LoadStream(
+        self.stream = loads or LoadStream(
             landing.directory,
             state / "stream",
             settings.stream_of(self._calibrating.core_hz, cpu_percent(scheduler_name, scheduler)),
@@ -155,10 +159,8 @@ class Service:
         self.watching = Watching(self.guard, self.desk.nodes, self._view.problem, slow, tell, self._state)
         dealing, going = self._dealing(plans, ledger), lead.going(self.stream.require_running)
         self._loop = Loop(self._looking, self._acting, going, self._resume, dealing, clock)
-        self.intake = Intake(landing, self.tally, history, self._calibrating, slow.count)
-        self._http = self._server(trials)
-        self._gateway = gateway
-        self._closing = ExitStack()
+        self.intake = Intake(landing, self.tally, history, None if loads else self._calibrating, slow.count)
+        self._http, self._gateway, self._closing = self._server(trials), gateway, ExitStack()
 
     def __enter__(self) -> Self:
         if not self.bridge.warm_up(warm_up, WARM_UP_S):  # Nimbus waits 1.5 s for an answer

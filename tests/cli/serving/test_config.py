@@ -58,6 +58,9 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
     forecast = 11
     on-failure = "page-me"
     keep-raw = 1.5
+    simulated = "cluster.json"
+    trace = "rates.csv"
+    speed = 2
     history = "file:///history"
     history-format = "delta"
     keep-history-days = 7

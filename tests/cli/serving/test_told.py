@@ -51,6 +51,7 @@ def test_it_says_what_it_is(tmp_path, monkeypatch):
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "storm.yaml").write_text("nimbus.seeds: [n1, n2]\nnimbus.thrift.port: 6700\n")
     told = {
+        "simulated": None,
         "storm_home": tmp_path,
         "state_dir": tmp_path,
         "mode": None,

@@ -40,3 +40,33 @@ def test_it_goes_no_faster_than_it_is_told():
     began = time.monotonic()
     clock.sleep(4)
     assert time.monotonic() - began >= 0.2
+
+
+def test_what_it_has_fallen_behind_by_it_does_not_make_up_for():
+    clock = VirtualClock(0.0, speed=20)
+    clock.after(1, lambda: time.sleep(1.5))
+    clock.sleep(2)
+    began = time.monotonic()
+    clock.sleep(24)
+    assert time.monotonic() - began < 1, "a second of this machine is made up for"
+    began = time.monotonic()
+    clock.sleep(4)
+    assert time.monotonic() - began >= 0.19, "and no more"
+    clock.keep_pace(None)
+    clock.sleep(1e6)
+    assert time.monotonic() - began < 5
+
+
+def test_who_waits_for_a_condition_lets_others_have_it_meanwhile():
+    clock, changed, seen = VirtualClock(0.0, speed=2), threading.Condition(), list[float]()
+
+    def other() -> None:
+        with changed:
+            seen.append(clock.monotonic())
+
+    thread = threading.Thread(target=other)
+    with changed:
+        thread.start()
+        clock.wait(changed, 1.0)
+        assert seen == [1.0]
+    thread.join()

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from stormwright.model.arrays import FloatArray
+from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.predict.answer import predict
+from stormwright.predict.costs import Costs
 from stormwright.simulator.engine import Counted
 from stormwright.simulator.steady.engine import SteadyEngine, SteadySettings
+from stormwright.simulator.steady.flows import Steadily
 from stormwright.simulator.steady.trees import Trees
-from stormwright.testing.word_counts import ACKERS, COUNTS, SPLITS, SPOUTS, WordCount
+from stormwright.testing.word_counts import ACKERS, COUNTS, SPLITS, SPOUTS, WordCount, two_word_counts
 
 #: A word count over three workers, one on each node.
 SPREAD = np.array([0, 2, 0, 0, 2, 4, 0, 2, 2, 4, 0, 4], np.int32)
@@ -134,3 +137,47 @@ def test_as_many_trees_are_pending_as_little_says(seed: int):
         go_on(0.1, 0.0)
     assert trees.begun.tolist() == trees.acked.tolist()
     assert trees.begun[1] == pytest.approx(3 * trees.begun[0], abs=4)
+
+
+def test_who_starts_changes_nothing_for_those_that_run_until_it_is_up():
+    both = two_word_counts().with_nothing_running()
+    asked = []
+
+    def under(problem, slots, offered_tps):
+        asked.append(slots.copy())
+        return steadily.under(problem, slots, offered_tps)
+
+    steadily = Steadily(both, Costs())
+    engine = SteadyEngine(both, SteadySettings(6.0, 45.0), under)
+    slots = np.full(24, -1, np.int32)
+    slots[:12] = SPREAD
+    engine.place(slots)
+    runs(engine, 10)
+    looked = len(asked)
+    slots[12:] = SPREAD + 1
+    engine.place(slots)
+    engine.activate(0, active=True)
+    first = runs(engine, 5)
+    assert len(asked) == looked
+    assert (first.completed > 0).tolist() == [True, False]
+    second = runs(engine, 5)
+    assert len(asked) == looked + 1
+    assert (second.completed > 0).tolist() == [True, True]
+    assert not engine.lost.any()
+
+
+def test_times_vary_as_much_as_they_are_told_to():
+    def medians(varies: float) -> FloatArray:
+        of = WordCount()  # with as many trees as may be pending, which takes them some 10 ms
+        settings = SteadySettings(6.0, 45.0, {"words-1-0": np.inf}, varies=varies)
+        engine = SteadyEngine(of.problem().with_nothing_running(), settings)
+        engine.place(SPREAD)
+        runs(engine, 8)
+        middle = np.array([*LATENCY_EDGES_MS, LATENCY_EDGES_MS[-1]])
+        counts = np.array([runs(engine, 5).latency[0] for _ in range(200)])
+        return np.log((counts * middle).sum(axis=1) / counts.sum(axis=1))
+
+    still, varied = medians(0.0), medians(0.1)
+    assert still.std() < 0.02
+    assert varied.std() == pytest.approx(0.1, rel=0.2)
+    assert varied.mean() == pytest.approx(still.mean(), abs=0.03)

@@ -11,10 +11,12 @@ from stormwright.cli.deciding import Deciding, decided_by
 from stormwright.cli.serving.access import access_of
 from stormwright.cli.serving.configured import said_by
 from stormwright.cli.serving.pair import Pair, pair_of
+from stormwright.cli.serving.simulated import cluster_of, without_effect
 from stormwright.cli.triggers import by_goal, told_triggers
 from stormwright.errors import Fault, InputError, collected
 
 if TYPE_CHECKING:
+    from stormwright.experiments.simulated.served import ServedCluster
     from stormwright.model import Scheduler
     from stormwright.service.hooks.hook_program import Hook
     from stormwright.service.settings import ServiceSettings
@@ -34,11 +36,13 @@ class Prepared:
     scheduler, name
         Who decides, and what it is called.
     gateway
-        Argument vector that starts the Nimbus gateway.
+        Argument vector that starts the Nimbus gateway; empty for a virtual cluster.
     deciders
         Goal of a plan → who decides about it.
     pair
         Where it agrees with other services; None where it is alone.
+    cluster
+        The virtual one; None for a real one.
     """
 
     settings: ServiceSettings
@@ -47,6 +51,7 @@ class Prepared:
     gateway: list[str]
     deciders: Callable[[str], Scheduler]
     pair: Pair | None = None
+    cluster: ServedCluster | None = None
 
 
 def prepared(told: Mapping[str, Any]) -> Prepared:
@@ -57,6 +62,7 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
     InputError
         What of it cannot be; all faults at once.
     """
+    from stormwright.clock import WALL
     from stormwright.controller.planning.plan import MoveBudget
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.schedulers.kit.resolve import rules_in
@@ -65,7 +71,7 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
     from stormwright.service.settings import ServiceSettings
 
     name, assignments, anew = told["scheduler_name"], told["assignments"], told["anew"]
-    faults: list[Fault] = []
+    faults = without_effect(told)
     access, pair = access_of(told, faults), pair_of(told, faults)
     (scheduler, objective, adapts), hook, gateway = _checked(
         (name, assignments, told["objective"], anew),
@@ -75,7 +81,7 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
         told["storm_home"],
         faults,
     )
-    modes, targets = _modes(told), places(told["notify"])
+    modes, targets, cluster = _modes(told), places(told["notify"]), cluster_of(told)
     settings = ServiceSettings(
         state_dir=told["state_dir"],
         host=told["host"],
@@ -94,11 +100,14 @@ def prepared(told: Mapping[str, Any]) -> Prepared:
         most_missing=told["most_missing_percent"] / 100,
         budget=MoveBudget(told["max_topologies"], told["max_executors"]),
         budget_adapts=True,
-        history=HistorySettings(told["history_uri"], told["history_format"], told["keep_history_days"]),
+        history=HistorySettings(
+            told["history_uri"], told["history_format"], told["keep_history_days"], tables=cluster is None
+        ),
         forecast_min=told["forecast_min"],
+        clock=cluster.clock if cluster else WALL,
         stream=StreamSettings(keep_raw_s=round(told["keep_raw_h"] * 3600), alarm_after_s=told["alarm_after_s"]),
     )
-    return Prepared(settings, scheduler, name, gateway, by_goal(name, assignments, anew), pair)
+    return Prepared(settings, scheduler, name, gateway, by_goal(name, assignments, anew), pair, cluster)
 
 
 def _modes(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,7 +125,7 @@ def _checked(
     initial: str,
     on_failure: str | None,
     history_format: str,
-    storm_home: Path,
+    storm_home: Path | None,
     faults: list[Fault],
 ) -> tuple[Deciding, Hook | None, list[str]]:
     """Who decides (by name, parameters, objective and whether anew), who is told of failures, how Nimbus is reached.
@@ -151,7 +160,7 @@ def _checked(
     with collected(faults, said_by("--history-format")):
         check_format(history_format)
     with collected(faults, said_by("--storm-home")):
-        gateway = gateway_command(storm_home)
+        gateway = gateway_command(storm_home) if storm_home else []
     if faults:
         raise InputError("serve", faults)
     return deciding, hook, gateway

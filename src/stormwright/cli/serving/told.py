@@ -41,17 +41,21 @@ SHAPES: Mapping[str, Callable[[logging.LogRecord], str]] = {"text": as_line, "js
 
 def beginning(told: Mapping[str, Any]) -> dict[str, str]:
     """What a service is, of what it was told, before anything of it has started."""
-    from stormwright.cli.doctoring.storm_yaml import nimbus_of, storm_yaml
-
-    conf = storm_yaml(told["storm_home"])
     return {
         "version": __version__,
         "mode": told["mode"] or kept_mode(told["state_dir"]),
         "scheduler": told["scheduler_name"],
-        "nimbus": nimbus_of(conf) if conf is not None else "as in its storm.yaml",
+        "nimbus": f"virtual, of {told['simulated']}" if told["simulated"] else _nimbus(told["storm_home"]),
         "state": str(told["state_dir"]),
         "address": f"{'https' if told['tls_cert'] else 'http'}://{told['host']}:{told['port']}",
     }
+
+
+def _nimbus(storm_home: Path) -> str:
+    from stormwright.cli.doctoring.storm_yaml import nimbus_of, storm_yaml
+
+    conf = storm_yaml(storm_home)
+    return nimbus_of(conf) if conf is not None else "as in its storm.yaml"
 
 
 def kept_mode(state_dir: Path) -> str:

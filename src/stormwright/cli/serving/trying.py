@@ -32,10 +32,13 @@ def tried(told: Mapping[str, Any], lock: str) -> int:
     lock
         File in the state directory that a running service holds.
     """
-    tries: Sequence[Try] = (
-        ("configuration", lambda: _configuration(told)),
+    real: Sequence[Try] = (
         ("jar", lambda: _jar(told["storm_home"])),
         ("Nimbus", lambda: _nimbus(told["storm_home"])),
+    )
+    tries: Sequence[Try] = (
+        ("configuration", lambda: _configuration(told)),
+        *(() if told["simulated"] else real),
         ("address", lambda: _address(told["host"], told["port"])),
         ("state", lambda: _state(told["state_dir"], lock)),
         *((("pair", lambda: _pair(told)),) if told["pair"] else ()),
@@ -61,7 +64,8 @@ def _is_wrong(name: str, attempt: Callable[[], str]) -> bool:
 
 def _configuration(told: Mapping[str, Any]) -> str:
     made = prepared(told)
-    return f"scheduler {made.name}, objective {made.settings.objective}, Storm in {told['storm_home']}"
+    where = f"a virtual cluster of {told['simulated']}" if made.cluster else f"Storm in {told['storm_home']}"
+    return f"scheduler {made.name}, objective {made.settings.objective}, {where}"
 
 
 def _jar(storm_home: Path) -> str:

@@ -110,7 +110,7 @@ class SimulatedCluster:
         self.clock = VirtualClock(time.time())
         offered = {each.topology.id: each.offered_tps for each in topologies}
         timings = Timings(probe_s=probe_interval_ms / 1000)
-        self.storm = VirtualStorm(self.clock, problem, engine(problem, offered), _evenly, timings)
+        self.storm = VirtualStorm(self.clock, problem, engine(problem, offered), evenly, timings)
 
     @property
     def service_host(self) -> str:
@@ -181,7 +181,7 @@ def _node(name: str, config: LocalClusterConfig) -> Supervisor:
     )
 
 
-def _evenly(problem: Problem) -> Answer:
+def evenly(problem: Problem) -> Answer:
     """Storm's own scheduler, which places what has no slots where no service answers."""
     placed = make_scheduler(STORMS_OWN).schedule(problem).by_topology(problem)
     current = problem.current_slot

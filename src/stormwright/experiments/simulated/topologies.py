@@ -17,7 +17,7 @@ from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 
 #: Trees/s of the load; nothing depends on it.
-_RATE_TPS = 1_000.0
+RATE_TPS = 1_000.0
 
 #: µs of a core for a tuple in an acker, as measured of the word count on a core of 3 GHz; MB of an executor's heap.
 _ACKER_US, _MEMORY_MB = 0.4, 128.0
@@ -143,7 +143,7 @@ def _load(topology: Topology, parts: tuple[Part, ...]) -> TopologyLoad:
     handled: dict[str, float] = {}
     pairs, flows = list[tuple[str, str, float]](), list[tuple[str, str, float]]()
     for part in parts:
-        handled[part.id] = handled[part.source] * part.each if part.source else _RATE_TPS
+        handled[part.id] = handled[part.source] * part.each if part.source else RATE_TPS
         if part.source:
             follows = part.grouping in PLACEMENT_FOLLOWING
             (flows if follows else pairs).append((part.source, part.id, handled[part.id]))

@@ -52,7 +52,7 @@ def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings,
     asked = requested(topology)
     received = _sum_by(index, numbers(executors, "received"), topology.num_executors)
     load = TopologyLoad(
-        cpu_hz=_cpu_hz(topology, cycles, covered_s, cpu_hz_of(topology, asked, core_hz)),
+        cpu_hz=executor_cpu_hz(topology, cycles, covered_s, cpu_hz_of(topology, asked, core_hz)),
         memory_mb=memory_mb_of(topology, asked),
         pair_source=pair_source,
         pair_target=pair_target,
@@ -65,7 +65,7 @@ def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings,
         pair_bytes_per_s=paired.bytes_per_s,
         flow_bytes_per_s=flowing.bytes_per_s,
     )
-    return replace(load, flow_limit_tps=_flow_limit_tps(topology, load, cycles, received, covered_s, core_hz))
+    return replace(load, flow_limit_tps=flow_limit_tps(topology, load, cycles, received, covered_s, core_hz))
 
 
 def unknown_tuples(topology: Topology, facts: pa.Table) -> int:
@@ -150,7 +150,18 @@ def _rates(
     return tuple(combinations), _Rates(tps, bytes_per_s)
 
 
-def _cpu_hz(topology: Topology, cycles: FloatArray, covered_s: FloatArray, asked_hz: FloatArray) -> FloatArray:
+def executor_cpu_hz(topology: Topology, cycles: FloatArray, covered_s: FloatArray, asked_hz: FloatArray) -> FloatArray:
+    """CPU of every executor in Hz; of one that was not measured the mean of its component, or what it asks for.
+
+    Parameters
+    ----------
+    topology
+        Whose executors they are.
+    cycles, covered_s
+        CPU that each used, in cycles, and over how many seconds, shape (E,).
+    asked_hz
+        What each asks for, shape (E,).
+    """
     measured = covered_s > 0
     cpu_hz = np.where(measured, cycles / np.where(measured, covered_s, 1.0), asked_hz)
     for executor in np.flatnonzero(~measured):
@@ -160,7 +171,7 @@ def _cpu_hz(topology: Topology, cycles: FloatArray, covered_s: FloatArray, asked
     return cpu_hz
 
 
-def _flow_limit_tps(
+def flow_limit_tps(
     topology: Topology,
     load: TopologyLoad,
     cycles: FloatArray,
@@ -168,7 +179,22 @@ def _flow_limit_tps(
     covered_s: FloatArray,
     core_hz: float,
 ) -> FloatArray | None:
-    """What one executor of each component can take of flows: what its one thread can, less what else it gets."""
+    """What one executor of each component can take of flows: what its one thread can, less what else it gets.
+
+    Parameters
+    ----------
+    topology, load
+        What flows where.
+    cycles, received, covered_s
+        Of every executor: CPU in cycles and tuples that it got, and over how many seconds, shape (E,).
+    core_hz
+        Speed of a core.
+
+    Returns
+    -------
+    FloatArray or None
+        Tuples/s, shape (C,), inf where nothing limits it; None where nothing limits any.
+    """
     count = len(topology.components)
     of_component = topology.executor_component
     cycles, received, covered_s = (

@@ -55,14 +55,15 @@ class HistorySettings:
         ``parquet`` or ``delta``.
     keep_days
         How long each table is kept.
-    ingest_every_s
-        From one time that rows are taken into the tables to the next.
+    ingest_every_s, tables
+        From one time that rows are taken into the tables to the next, and whether there are any: not without Spark.
     """
 
     uri: str | None = None
     format: str = "parquet"
     keep_days: int = 90
     ingest_every_s: float = 600.0
+    tables: bool = True
 
     def __post_init__(self) -> None:
         check_format(self.format)
@@ -71,8 +72,8 @@ class HistorySettings:
 class History:
     """Everything about the history that a running service calls.
 
-    Nothing here raises: what fails is said once, shown in `status`, and tried again where it can be. Rows wait on local
-    disk until Spark has taken them into the tables.
+    Nothing here raises: what fails is said once, shown in `status`, and tried again where it can be. Rows wait on disk
+    until Spark has taken them into the tables.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ class History:
         self._uri = settings.uri or tables_below(state_dir)
         self.staging = Staging(directory)
         self._judging = Judging(directory, clock)
-        self._recorder = Recorder(self.staging, scheduler, clock)
+        self._recorder = Recorder(self.staging if settings.tables else None, scheduler, clock)
         self._errors: dict[str, dict[str, Any]] = {}
         self._told: dict[str, tuple[type[Exception], str | None]] = {}
         self.decision_ms = 0

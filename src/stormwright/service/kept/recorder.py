@@ -33,14 +33,14 @@ class Recorder:
     Parameters
     ----------
     staging
-        Where they wait for the tables.
+        Where they wait for the tables; None where there are none.
     scheduler
         Who decides.
     clock
         Of the cluster.
     """
 
-    def __init__(self, staging: Staging, scheduler: str, clock: Clock = WALL) -> None:
+    def __init__(self, staging: Staging | None, scheduler: str, clock: Clock = WALL) -> None:
         self._clock = clock
         self._staging = staging
         self._scheduler = scheduler
@@ -52,6 +52,8 @@ class Recorder:
 
     def observe(self, problem: Problem) -> None:
         """Note the cluster where it has changed, and its load where that is due."""
+        if self._staging is None:
+            return
         snapshot = self._note_snapshot(problem)
         if problem.load is None or problem.load.end_ms == self._profile_end_ms:
             return
@@ -60,6 +62,8 @@ class Recorder:
 
     def decide(self, problem: Problem, decision: Decision, dry_run: bool) -> int:
         """Note a look at the placement and everything that it went by; its moment, which names it."""
+        if self._staging is None:
+            return self._now_ms()
         snapshot = self._note_snapshot(problem)
         if problem.load is not None and problem.load.end_ms != self._profile_end_ms:
             self._note_profile(problem, problem.load, snapshot)
@@ -142,7 +146,8 @@ class Recorder:
         self._profile_ms, self._profile_end_ms = at_ms, load.end_ms
 
     def _write(self, table: Table, at_ms: int, row: Mapping[str, Any]) -> None:
-        self._staging.write(table, f"{at_ms:013d}", [row])
+        if self._staging is not None:
+            self._staging.write(table, f"{at_ms:013d}", [row])
 
     def _now_ms(self) -> int:
         """The time of day, later than any before."""

@@ -10,6 +10,9 @@ from itertools import count
 
 Event = Callable[[], None]
 
+#: Seconds of this machine for which it goes faster than it should, to make up for what it was too slow before.
+_BEHIND_S = 1.0
+
 
 class VirtualClock:
     """A clock in which the one thread that waits makes time pass; others may read it.
@@ -25,8 +28,8 @@ class VirtualClock:
     """
 
     def __init__(self, epoch_s: float, speed: float | None = None) -> None:
-        self._epoch_s, self._speed, self._now_s = epoch_s, speed, 0.0
-        self._began_s = time.monotonic()
+        self._epoch_s, self._now_s = epoch_s, 0.0
+        self.keep_pace(speed)
         self._events: list[tuple[float, int, Event]] = []
         self._numbers = count()
 
@@ -41,19 +44,23 @@ class VirtualClock:
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
         self._pass(self._now_s + max(seconds, 0.0))
-        self._keep_pace(time.sleep)
+        self._wait(time.sleep)
 
-    def wait(self, changed: threading.Condition, timeout_s: float) -> None:  # noqa: ARG002  # who changes it waits here
-        """Let time pass until something has happened, or to the end."""
+    def wait(self, changed: threading.Condition, timeout_s: float) -> None:
+        """Let time pass until something has happened, or to the end; the caller holds the condition."""
         self._pass(self._now_s + max(timeout_s, 0.0), at_most=1)
-        self._keep_pace(time.sleep)
+        self._wait(changed.wait)
 
     def stopped(self, stop: threading.Event, timeout_s: float) -> bool:
         """Let time pass, unless the event is set; whether it is."""
         if not stop.is_set():
             self._pass(self._now_s + max(timeout_s, 0.0))
-            self._keep_pace(stop.wait)
+            self._wait(stop.wait)
         return stop.is_set()
+
+    def keep_pace(self, speed: float | None) -> None:
+        """From now on at most so many virtual seconds pass in a second of this machine; None for as many as can."""
+        self._speed, self._paced_s = speed, time.monotonic() - (self._now_s / speed if speed else 0.0)
 
     def after(self, seconds: float, event: Event) -> None:
         """Plan something."""
@@ -81,8 +88,10 @@ class VirtualClock:
             heappop(self._events)[2]()
         self._now_s = until_s
 
-    def _keep_pace(self, wait: Callable[[float], object]) -> None:
+    def _wait(self, wait: Callable[[float], object]) -> None:
+        """Wait where it is ahead; what it has fallen behind by more than a little is never made up for."""
         if self._speed is not None:
-            ahead_s = self._began_s + self._now_s / self._speed - time.monotonic()
+            ahead_s = self._paced_s + self._now_s / self._speed - time.monotonic()
+            self._paced_s += max(-ahead_s - _BEHIND_S, 0.0)
             if ahead_s > 0:
                 wait(ahead_s)

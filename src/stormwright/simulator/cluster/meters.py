@@ -12,6 +12,7 @@ from stormwright.model.arrays import IndexArray
 from stormwright.model.conf.requests import ACKER
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.predict.costs import Costs
+from stormwright.simulator.cluster.sent import Sent
 from stormwright.simulator.engine import NOWHERE, Counted
 
 #: Bytes of a tuple where no load tells.
@@ -39,6 +40,8 @@ class Meters:
     ----------
     counts
         Name of a count → that of every executor, shape (E,).
+    sent
+        What executors have sent each other.
     pending, queue
         Trees, and how full queues are, shape (E,).
     latency
@@ -69,7 +72,7 @@ class Meters:
         self.spout = np.array([component.type == "spout" for component in of], dtype=bool)
         self._acker = np.array([component.id == ACKER for component in of], dtype=bool)
         self.tuple_bytes = np.array(tuple_bytes(problem))[problem.executor_topology]
-        self._pairs: dict[tuple[int, int], int] = {}
+        self.sent = Sent(executors)
 
     def add(self, counted: Counted, slots: NDArray[np.int32]) -> None:
         """What the engine has counted while executors ran in `slots`, shape (E,)."""
@@ -83,16 +86,7 @@ class Meters:
         self._spend(slots, counted.cpu_ns)
         self.latency += counted.latency
         self._carry(slots[source], slots[target], tuples, self.tuple_bytes[source])
-        for pair, sent in zip(zip(source.tolist(), target.tolist(), strict=True), tuples.tolist(), strict=True):
-            self._pairs[pair] = self._pairs.get(pair, 0) + sent
-
-    def pairs(self, executors: IndexArray) -> list[tuple[int, int, int]]:
-        """Whom some executors have sent how many tuples since this was asked last."""
-        own = set(executors.tolist())
-        taken = [(*pair, tuples) for pair, tuples in self._pairs.items() if pair[0] in own]
-        for source, target, _ in taken:
-            del self._pairs[source, target]
-        return taken
+        self.sent.add(source, target, tuples)
 
     def tell(self, executors: IndexArray) -> None:
         """What was counted of them is told, or lost with their worker."""
@@ -101,14 +95,14 @@ class Meters:
 
     def begin(self, executors: IndexArray) -> None:
         """They start in a new worker, which knows of nothing before."""
-        self.pairs(executors)
+        self.sent.take(executors)
         self.tell(executors)
         self.pending[executors] = 0
         self.queue[executors] = 0.0
 
-    def next_interval(self) -> None:
-        """What nodes tell begins anew."""
-        self.link_bytes[:] = 0.0
+    def next_interval(self, slots: list[int]) -> None:
+        """What the nodes of these slots tell begins anew."""
+        self.link_bytes[:, self._node[slots]] = 0.0
 
     def _carry(
         self,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 from stormwright.errors import NimbusError
 from stormwright.formats import problem_to_dict
-from stormwright.model import Problem, Supervisor, Topology, WorkerSlot
+from stormwright.model import Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.assignment import UNPLACED
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.kept import ACTIVE, INACTIVE, KILLED, REBALANCING, Ask, Entry, Hears
@@ -31,6 +31,11 @@ class VirtualNimbus:
         Who places topologies; and who does where that one does not answer, as Storm's own scheduler would.
     timings, delay
         How long things take.
+
+    Attributes
+    ----------
+    changes
+        How often it has changed what should run where.
     """
 
     def __init__(
@@ -48,24 +53,24 @@ class VirtualNimbus:
         self.ask, self._fallback = ask, fallback
         self.entries: dict[str, Entry] = {}
         self.hears: Hears
-        self.up = True
-        self._dead: set[str] = set()
+        self.up, self.changes = True, 0
+        self._soon, self._dead, self._news = False, set[str](), set[str]()
         self._shown: Problem | None = None
-        clock.every(timings.monitor_s, self._monitor)
+        clock.every(timings.monitor_s, self.look)
 
     # What clients call --------------------------------------------------------------------------------
 
     def cluster(self) -> dict[str, Any]:
         """Supervisors and topologies."""
         self._require_up("cluster")
-        now_s, used = self._clock.monotonic(), self._used()
+        now_s, used = self._clock.monotonic(), Counter(slot.supervisor for slot in self._used())
         supervisors = [
             {
                 "id": node.id,
                 "host": node.host,
                 "uptime_s": round(now_s),
                 "num_workers": len(node.ports),
-                "used_workers": sum(slot.supervisor == node.id for slot in used),
+                "used_workers": used[node.id],
             }
             for node in self._alive_nodes()
         ]
@@ -112,8 +117,8 @@ class VirtualNimbus:
 
     # What happens to it -------------------------------------------------------------------------------
 
-    def submit(self, topology: Topology) -> None:
-        """A topology comes; it is placed when Nimbus next looks, which it does at once.
+    def submit(self, topology: Topology, placed: TopologyAssignment | None = None) -> None:
+        """A topology comes; it is placed when Nimbus next looks, which it does at once, unless it is already.
 
         Raises
         ------
@@ -123,8 +128,14 @@ class VirtualNimbus:
         self._require_up("submit")
         if any(each.topology.name == topology.name for each in self.entries.values()):
             raise NimbusError(f"Nimbus refused submit: {topology.name} already exists on cluster ({ALIVE})", ALIVE)
-        self.entries[topology.id] = Entry(topology, self._clock.monotonic())
-        self._clock.after(self._delay(REBALANCE), self._monitor)
+        self.entries[topology.id] = Entry(topology, self._clock.monotonic(), assignment=placed)
+        self.changes += 1
+        if placed is not None and not self._news:  # of all that come at this instant supervisors hear at once
+            self._clock.after(0.0, self._tell)
+        self._news |= {slot.supervisor for slot in placed.slots} if placed else set()
+        if placed is None and not self._soon:
+            self._soon = True
+            self._clock.after(self._delay(REBALANCE), self.look)
 
     def die(self, seconds: float) -> None:
         """It ends, and is back after a while: what ZooKeeper has goes on."""
@@ -147,12 +158,17 @@ class VirtualNimbus:
         base = self._shown or self._cluster
         if base.topologies != topologies or base.supervisors != nodes:
             base = replace(base, supervisors=nodes, topologies=topologies, current={})
+        placed = {topology: where for topology, where in current.items() if where is not None}
+        if base.current != placed:
+            base = base.with_current(placed)
         self._shown = base
-        return base.with_current({topology: placed for topology, placed in current.items() if placed is not None})
+        return base
 
     # What it does by itself -----------------------------------------------------------------------------
 
-    def _monitor(self) -> None:
+    def look(self) -> None:
+        """Ask where topologies should run, as it does again and again."""
+        self._soon = False
         if self.up:
             self._schedule()
 
@@ -171,9 +187,15 @@ class VirtualNimbus:
             if entry is None or UNPLACED in placed.slot_of_executor or entry.assignment == placed:
                 continue
             entry.assignment = placed
+            self.changes += 1
             touched |= {slot.supervisor for slot in placed.slots}
         for supervisor in sorted(touched):
             self._push(supervisor)
+
+    def _tell(self) -> None:
+        news, self._news = self._news, set()
+        for supervisor in sorted(news):
+            self.hears.assigned(supervisor)
 
     def _do_rebalance(self, entry: Entry) -> None:
         if entry.status != REBALANCING:
@@ -183,6 +205,7 @@ class VirtualNimbus:
         if entry.rebalance is not None:
             entry.topology = replace(entry.topology, num_workers=entry.rebalance)
         entry.status, entry.assignment = entry.before, None
+        self.changes += 1
         self._clock.after(self._delay(STATUS), lambda: self.hears.status(entry.topology.id))
         self._schedule()
 
@@ -198,6 +221,7 @@ class VirtualNimbus:
     def _remove(self, entry: Entry) -> None:
         if self.up and entry.topology.id in self.entries:
             del self.entries[entry.topology.id]
+            self.changes += 1
             self.hears.gone(entry.topology.id)
 
     def _switch(self, name: str, status: str) -> None:
@@ -227,7 +251,7 @@ class VirtualNimbus:
             return self._cluster.supervisors
         return tuple(node for node in self._cluster.supervisors if node.id not in self._dead)
 
-    def _used(self) -> Collection[WorkerSlot]:
+    def _used(self) -> set[WorkerSlot]:
         return {slot for entry in self.entries.values() if entry.assignment for slot in entry.assignment.slots}
 
     def _summary(self, entry: Entry) -> dict[str, Any]:

@@ -9,16 +9,13 @@ from numpy.typing import NDArray
 
 from stormwright.model import Problem, Supervisor, Topology
 from stormwright.model.arrays import IndexArray
-from stormwright.model.conf.requests import ACKER
 from stormwright.perflog.schema import VERSION
 from stormwright.simulator.cluster.meters import Meters, tuple_bytes
+from stormwright.simulator.cluster.streams import Streams
 from stormwright.simulator.cluster.supervisors import Worker
 
-#: Streams of Storm's ackers.
-_BEGUN, _ACKED = "__ack_init", "__ack_ack"
-
 #: What a worker's heap is said to hold: nothing models it.
-_HEAP_BYTES = 128 * 2**20
+HEAP_BYTES = 128 * 2**20
 
 
 class Recording:
@@ -34,8 +31,12 @@ class Recording:
 
     def __init__(self, problem: Problem, meters: Meters) -> None:
         self._problem, self._meters = problem, meters
-        self._streams = [_streams(topology) for topology in problem.topologies]
+        self._streams = Streams(problem)
+        self._listed = [[list(stream) for stream in streams] for streams in self._streams.of_topology]
         self._bytes = tuple_bytes(problem)
+        self._kinds = [kind for topology in problem.topologies for kind in _kinds(topology)]
+        starts = [topology.executor_start_task for topology in problem.topologies]
+        self._task = np.concatenate(starts).astype(np.int64) if starts else np.empty(0, np.int64)
 
     def record(
         self, worker: Worker, slots: NDArray[np.int32], span_ms: tuple[float, float], *, last: bool = False
@@ -54,14 +55,13 @@ class Recording:
             Whether the worker has ended.
         """
         meters, number = self._meters, self._problem.topology_index[worker.topology]
-        topology, first = self._problem.topologies[number], self._problem.executors_of(number).start
-        streams = self._streams[number]
         # An executor that was started elsewhere counts there.
-        own = worker.executors[slots[worker.executors] == worker.slot]
-        executors = [_executor(topology, each - first, each, meters, own) for each in worker.executors.tolist()]
+        here = slots[worker.executors] == worker.slot
+        own = worker.executors[here]
+        executors = self._executors(worker.executors, here)
         messaging_ns = int(meters.messaging_ns[worker.slot])
         meters.messaging_ns[worker.slot] = 0.0
-        pairs = [_pair(topology, first, each, streams, self._bytes[number]) for each in meters.pairs(own)]
+        pairs = self._pairs(own, self._bytes[number])
         counts = meters.latency[number].copy() if np.any(meters.spout[own]) else np.zeros(0, np.int64)
         if len(counts):
             meters.latency[number] = 0
@@ -77,15 +77,31 @@ class Recording:
             "length_ns": max(round((end_ms - begin_ms) * 1e6), 1),
             "written_ms": round(end_ms),
             "process_cpu_ns": sum(each["cpu_ns"] for each in executors) + messaging_ns + other_ns,
-            "heap_bytes": _HEAP_BYTES,
+            "heap_bytes": HEAP_BYTES,
             "executors": executors,
-            "streams": [list(stream) for stream in streams.values()],
+            "streams": self._listed[number],
             "pairs": pairs,
             "complete_latency": {"counts": np.trim_zeros(counts, "b").tolist()},
             "threads": {"messaging_ns": messaging_ns, "gc_ns": 0, "compiler_ns": 0, "other_ns": other_ns},
             "gc": {"collections": 0, "ms": 0},
             "node": self._of_node(worker),
         }
+
+    def _executors(self, executors: IndexArray, here: NDArray[np.bool_]) -> list[dict[str, Any]]:
+        meters = self._meters
+        counts = np.stack([*(count[executors] for count in meters.counts.values()), meters.pending[executors]])
+        names, queues = (*meters.counts, "pending"), (meters.queue[executors] * here).tolist()
+        told = np.maximum(counts * here, 0).T.tolist()
+        return [
+            {**self._kinds[each], **dict(zip(names, own, strict=True)), "queue": queue}
+            for each, own, queue in zip(executors.tolist(), told, queues, strict=True)
+        ]
+
+    def _pairs(self, own: IndexArray, size: float) -> list[list[int]]:
+        source, target, tuples = self._meters.sent.take(own)
+        ends = self._task[source], self._task[target], self._streams.between(source, target)
+        rows: list[list[int]] = np.stack([*ends, tuples, np.rint(tuples * size).astype(np.int64)]).T.tolist()
+        return rows
 
     def _node(self, worker: Worker) -> Supervisor:
         return self._problem.supervisors[self._problem.node_index[worker.supervisor]]
@@ -113,46 +129,16 @@ def _identity(worker: Worker, host: str, *, last: bool) -> dict[str, Any]:
     }
 
 
-def _executor(topology: Topology, executor: int, at: int, meters: Meters, own: IndexArray) -> dict[str, Any]:
-    component = topology.components[topology.executor_component[executor]]
-    here = at in own
-    return {
-        "component": component.id,
-        "type": "system" if component.id.startswith("__") else component.type,
-        "first_task": int(topology.executor_start_task[executor]),
-        "last_task": int(topology.executor_end_task[executor]),
-        **{name: int(count[at]) if here else 0 for name, count in meters.counts.items()},
-        "queue": float(meters.queue[at]) if here else 0.0,
-        "pending": max(int(meters.pending[at]), 0) if here else 0,
-    }
-
-
-def _streams(topology: Topology) -> dict[tuple[str, str], tuple[str, str, str, str]]:
-    """Component that sends and component that receives → their stream as records have it; of several the first."""
-    found: dict[tuple[str, str], tuple[str, str, str, str]] = {}
-    spouts = [component.id for component in topology.components if component.type == "spout"]
-    if ACKER in topology.component_index:
-        for component in topology.components:
-            if component.id != ACKER:
-                stream = _BEGUN if component.id in spouts else _ACKED
-                found[component.id, ACKER] = component.id, stream, ACKER, "fields"
-        found |= {(ACKER, spout): (ACKER, _ACKED, spout, "direct") for spout in spouts}
-    for component in topology.components:
-        for grouping in component.inputs:
-            ends = grouping.source, component.id
-            found.setdefault(ends, (grouping.source, grouping.stream, component.id, grouping.kind))
-    return found
-
-
-def _pair(
-    topology: Topology,
-    first: int,
-    pair: tuple[int, int, int],
-    streams: dict[tuple[str, str], tuple[str, str, str, str]],
-    size: float,
-) -> list[int]:
-    source, target, tuples = pair[0] - first, pair[1] - first, pair[2]
-    ends = tuple(topology.components[topology.executor_component[each]].id for each in (source, target))
-    stream = list(streams).index(ends)
-    tasks = (int(topology.executor_start_task[each]) for each in (source, target))
-    return [*tasks, stream, tuples, round(tuples * size)]
+def _kinds(topology: Topology) -> list[dict[str, Any]]:
+    """What is always said of its executors."""
+    of = [topology.components[component] for component in topology.executor_component.tolist()]
+    runs = zip(topology.executor_start_task.tolist(), topology.executor_end_task.tolist(), strict=True)
+    return [
+        {
+            "component": component.id,
+            "type": "system" if component.id.startswith("__") else component.type,
+            "first_task": first,
+            "last_task": last,
+        }
+        for component, (first, last) in zip(of, runs, strict=True)
+    ]

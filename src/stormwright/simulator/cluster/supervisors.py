@@ -11,9 +11,10 @@ import numpy as np
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 from stormwright.simulator.cluster.clock import VirtualClock
-from stormwright.simulator.cluster.kept import ACTIVE, Entry
+from stormwright.simulator.cluster.kept import ACTIVE
 from stormwright.simulator.cluster.nimbus import VirtualNimbus
 from stormwright.simulator.cluster.timings import Timings
+from stormwright.simulator.cluster.wanted import Wanted
 from stormwright.simulator.engine import NOWHERE, Engine
 
 
@@ -59,6 +60,9 @@ class Probes(Protocol):
     def count(self) -> None:
         """What was done until now was done where everything is now."""
 
+    def begin(self, worker: Worker) -> None:
+        """A worker was started, or has come up: its next record begins now."""
+
     def tell(self, worker: Worker, *, last: bool = False) -> None:
         """A worker tells of what its executors did; it may be the last time."""
 
@@ -85,6 +89,8 @@ class Supervisors:
         By supervisor and port.
     slots
         Slot of every executor, `NOWHERE` for those that do not run, shape (E,).
+    running
+        Whether its worker is up, shape (E,).
     """
 
     def __init__(
@@ -100,8 +106,12 @@ class Supervisors:
         self._nimbus, self._engine, self._probes = nimbus, engine, probes
         self.workers: dict[tuple[str, int], Worker] = {}
         self.slots = np.full(problem.num_executors, NOWHERE, np.int32)
+        self.running = np.zeros(problem.num_executors, dtype=bool)
+        self._wanted, self._places = Wanted(problem, nimbus), problem.slots
+        self._ports = {node.id: node.ports for node in problem.supervisors}
         self._pids = count(1000)
         self._down: set[str] = set()
+        self._starting = False
         nodes = [node.id for node in problem.supervisors]
         for number, node in enumerate(nodes):
             first_s = timings.sync_s * (number + 1) / len(nodes)
@@ -113,9 +123,10 @@ class Supervisors:
         """Let run what Nimbus has there now, and nothing else."""
         if supervisor in self._down:
             return
-        wanted = self._wanted(supervisor)
-        for (node, port), worker in list(self.workers.items()):
-            if node == supervisor and not worker.ending and wanted.get(port) != _told(worker):
+        wanted = self._wanted.on(supervisor)
+        for port in self._ports[supervisor]:
+            worker = self.workers.get((supervisor, port))
+            if worker is not None and not worker.ending and wanted.get(port) != _told(worker):
                 self._end(worker)
         for port, told in wanted.items():
             if (supervisor, port) not in self.workers:
@@ -159,42 +170,35 @@ class Supervisors:
         if supervisor in self._down:
             self._nimbus.lose(supervisor)
 
-    def _wanted(self, supervisor: str) -> dict[int, tuple[str, tuple[int, ...]]]:
-        """Port → topology and its executors there, by what ZooKeeper has."""
-        wanted: dict[int, tuple[str, tuple[int, ...]]] = {}
-        for topology, entry in self._nimbus.entries.items():
-            for port, executors in self._of(entry, supervisor).items():
-                wanted[port] = topology, executors
-        return wanted
-
-    def _of(self, entry: Entry, supervisor: str) -> dict[int, tuple[int, ...]]:
-        if entry.assignment is None:
-            return {}
-        first = self._problem.executors_of(self._problem.topology_index[entry.topology.id]).start
-        found: dict[int, list[int]] = {}
-        for executor, at in enumerate(entry.assignment.slot_of_executor):
-            slot = entry.assignment.slots[at]
-            if slot.supervisor == supervisor:
-                found.setdefault(slot.port, []).append(first + executor)
-        return {port: tuple(executors) for port, executors in found.items()}
-
     def _start(self, supervisor: str, port: int, topology: str, executors: tuple[int, ...]) -> None:
         slot = self._problem.cluster.slot_index[supervisor, port]  # type: ignore[index]  # equal to a worker slot
         start_ms = round(self._clock.time() * 1000)
         worker = Worker(topology, supervisor, port, slot, np.array(executors, np.int32), next(self._pids), start_ms)
         self._probes.count()
-        for other in list(self.workers.values()):
-            if other.up and np.any(np.isin(other.executors, executors) & (self.slots[other.executors] == other.slot)):
+        for held in set(self.slots[worker.executors].tolist()) - {NOWHERE}:
+            other = self.workers.get((self._places[held].supervisor, self._places[held].port))
+            if other is not None and other.up:
                 self._probes.tell(other)
         self.workers[supervisor, port] = worker
         self.slots[worker.executors] = slot
+        self.running[worker.executors] = False
+        self._probes.begin(worker)
+        if not self._starting:  # of all that start at this instant the engine hears at once
+            self._starting = True
+            self._clock.after(0.0, self._place)
+        self._clock.after(self._timings.start_s, lambda: self._come_up(worker))
+
+    def _place(self) -> None:
+        self._starting = False
         self._engine.until(self._clock.monotonic())
         self._engine.place(self.slots)
-        self._clock.after(self._timings.start_s, lambda: self._come_up(worker))
 
     def _come_up(self, worker: Worker) -> None:
         if self.workers.get((worker.supervisor, worker.port)) is worker and not worker.ending:
             worker.up = True
+            self._probes.count()
+            self.running[worker.executors[self.slots[worker.executors] == worker.slot]] = True
+            self._probes.begin(worker)
             self.status(worker.topology)
 
     def _end(self, worker: Worker) -> None:
@@ -213,9 +217,8 @@ class Supervisors:
     def _leave(self, worker: Worker) -> None:
         """Its executors run no longer, unless they were started elsewhere."""
         own = worker.executors[self.slots[worker.executors] == worker.slot]
-        self._engine.until(self._clock.monotonic())
-        self.slots[own] = NOWHERE
-        self._engine.place(self.slots)
+        self.slots[own], self.running[own] = NOWHERE, False
+        self._place()
 
 
 def _told(worker: Worker) -> tuple[str, tuple[int, ...]]:

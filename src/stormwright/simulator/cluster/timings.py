@@ -31,6 +31,9 @@ class Timings:
         After which Nimbus takes a silent supervisor for dead (``nimbus.supervisor.timeout.secs``).
     probe_s
         From one record of a worker to the next.
+    calm_s
+        The same, at most, where nothing has changed for a while; 0 where that makes no difference, as in Storm. Large
+        clusters write less so.
     message_s
         What everything takes that is told over the network.
     """
@@ -42,6 +45,7 @@ class Timings:
     restart_s: float = 3.0
     supervisor_s: float = 60.0
     probe_s: float = 1.0
+    calm_s: float = 0.0
     message_s: float = 0.05
 
     def delay(self, what: str) -> float:  # noqa: ARG002  # others tell things apart

@@ -22,8 +22,8 @@ class Stretch(NamedTuple):
     handled: Whole
     emitted: Whole
     cpu_ns: Whole
-    source: IndexArray
-    target: IndexArray
+    source: Whole
+    target: Whole
     tuples: Whole
     latency: Whole
 
@@ -41,13 +41,21 @@ class Counting:
         Executors of spouts, shape (S,).
     latency
         How long trees take, shape (T,).
+    varies
+        Part by which that differs from one interval to the next.
     """
 
-    def __init__(self, share: Share, of: IndexArray, acker: BoolArray, spouts: IndexArray, latency: Times) -> None:
-        self._share, self._of = share, of
+    def __init__(
+        self, share: Share, of: IndexArray, acker: BoolArray, spouts: IndexArray, latency: Times, varies: float = 0.0
+    ) -> None:
+        self._share, self._of, self._varies = share, of, varies
         spout = np.zeros(len(of), dtype=bool)
         spout[spouts] = True
-        self._begins = np.flatnonzero(spout[share.source] & acker[share.target])
+        begins = np.flatnonzero(spout[share.source] & acker[share.target])
+        self._begins = begins[np.argsort(share.source[begins], kind="stable")]
+        sources = share.source[self._begins]
+        first, last = np.searchsorted(sources, spouts, "left"), np.searchsorted(sources, spouts, "right")
+        self._begins_of = np.stack([first, last], axis=1).tolist()
         self._spout, self._spouts = spout, spouts
         self._left, self._left_pairs = np.zeros(len(of)), np.zeros(len(share.source))
         self._buckets = _buckets(latency)
@@ -75,24 +83,26 @@ class Counting:
         self._deal(tuples, begun, rng)
         emitted = np.bincount(share.source, tuples, len(self._of)).astype(np.int64)
         completed = np.bincount(self._of[self._spouts], acked, len(done)).astype(np.int64)
-        latency = np.stack([rng.multinomial(*each) for each in zip(completed, self._buckets, strict=True)])
+        buckets = _later(self._buckets, rng.normal(0.0, self._varies, len(done))) if self._varies else self._buckets
+        latency = np.stack([rng.multinomial(*each) for each in zip(completed, buckets, strict=True)])
         cpu_ns = (share.cpu_s * trees * 1e9).astype(np.int64)
-        some = tuples > 0
-        return Stretch(whole, emitted, cpu_ns, share.source[some], share.target[some], tuples[some], latency)
+        return Stretch(whole, emitted, cpu_ns, share.source, share.target, tuples, latency)
 
     def _deal(self, tuples: Whole, begun: Whole, rng: np.random.Generator) -> None:
         """An acker hears of every tree that is begun, one of each."""
         at, share = self._begins, self._share
         tuples[at] = 0
-        for spout, trees in zip(self._spouts.tolist(), begun.tolist(), strict=True):
-            own = at[share.source[at] == spout]
-            if len(own):
+        for (first, last), trees in zip(self._begins_of, begun.tolist(), strict=True):
+            if last > first:
+                own = at[first:last]
                 parts = share.tuples[own]
                 tuples[own] = rng.multinomial(trees, parts / parts.sum())
 
 
 def joined(stretches: Sequence[Stretch]) -> Stretch:
     """Several in one."""
+    if len(stretches) == 1:
+        return stretches[0]
     handled, emitted, cpu_ns, source, target, tuples, latency = zip(*stretches, strict=True)
     return Stretch(
         np.sum(handled, axis=0),
@@ -103,6 +113,17 @@ def joined(stretches: Sequence[Stretch]) -> Stretch:
         np.concatenate(tuples),
         np.sum(latency, axis=0),
     )
+
+
+def _later(buckets: FloatArray, part: FloatArray) -> FloatArray:
+    """The same where times are longer (or shorter) by a small part, shape (T,): so much goes on to the next bucket."""
+    moves = np.clip(part / np.log(LATENCY_EDGES_MS[1] / LATENCY_EDGES_MS[0]), -1.0, 1.0)[:, None]
+    up, down = np.maximum(moves, 0.0), np.maximum(-moves, 0.0)
+    higher, lower = np.roll(buckets, 1, axis=1), np.roll(buckets, -1, axis=1)
+    higher[:, 0], lower[:, -1] = 0.0, 0.0
+    found = (1 - up - down) * buckets + up * higher + down * lower
+    whole: FloatArray = found / found.sum(axis=1, keepdims=True)
+    return whole
 
 
 def _buckets(latency: Times) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.model import Problem
-from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
+from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.fit.file import costs_of
 from stormwright.simulator.engine import NOWHERE, Counted
@@ -42,12 +42,16 @@ class SteadySettings:
         as were measured.
     seed
         Of what is left to chance: which acker hears of a tree.
+    varies
+        Part by which times that trees take differ from one interval to the next, as they do on real clusters for
+        reasons that nobody models; who judges moves by statistics relies on it.
     """
 
     start_s: float = 6.0
     timeout_s: float = 30.0 * _WHEEL
     offered_tps: Mapping[str, float] | None = None
     seed: int = 0
+    varies: float = 0.0
 
 
 class SteadyEngine:
@@ -85,7 +89,7 @@ class SteadyEngine:
         self._trees = Trees(spouts, self._of[spouts], len(self._offered), settings.timeout_s)
         self._acker = layout.is_acker[layout.executor_component]
         self._rng = np.random.default_rng(settings.seed)
-        self._now_s, self._begun_s, self._known = 0.0, 0.0, False
+        self._now_s, self._begun_s, self._counted_s, self._known = 0.0, 0.0, 0.0, False
         self._pace: Pace
         self._counting: Counting
         self._done = np.zeros(len(self._offered))
@@ -139,8 +143,8 @@ class SteadyEngine:
             cpu_ns=found.cpu_ns,
             execute_ns=found.cpu_ns,
             queue=queue,
-            source=found.source.astype(np.int64),
-            target=found.target.astype(np.int64),
+            source=found.source,
+            target=found.target,
             tuples=found.tuples,
             completed=completed,
             timed_out=timed_out,
@@ -151,18 +155,21 @@ class SteadyEngine:
 
     def place(self, slots: NDArray[np.int32]) -> None:
         """Executors' slots from now on, `NOWHERE` for those that do not run, shape (E,)."""
-        before = _workers(self._of, self._slots)
-        after = _workers(self._of, slots)
-        same = {worker: executors for worker, executors in before.items() if after.get(worker) == executors}
-        kept = np.zeros(len(slots), dtype=bool)
-        kept[[executor for executors in same.values() for executor in executors]] = True
+        changed = self._slots != slots
+        if not changed.any():
+            return
+        # A worker is a topology's in a slot; one of which an executor leaves or comes starts anew, with all others.
+        many = len(self._nodes.slots) + 1
+        before, after = self._of * many + self._slots, self._of * many + slots
+        touched = np.concatenate([before[changed & (self._slots != NOWHERE)], after[changed & (slots != NOWHERE)]])
         self._slots = slots.copy()
-        self._restart(~kept)
+        self._restart(changed | np.isin(after, touched))
 
     def activate(self, topology: int, active: bool) -> None:
         """Whether a topology's spouts begin trees."""
-        self._active[topology] = active
-        self._change()
+        if self._active[topology] != active:
+            self._count()
+            self._active[topology] = active
 
     def rate(self, topology: int, factor: float) -> None:
         """Spouts of a topology begin as many trees as at first, times a factor."""
@@ -190,11 +197,13 @@ class SteadyEngine:
 
     def _restart(self, executors: BoolArray) -> None:
         """Some executors have ended, and run again once they have started where they are now."""
+        up = executors & (self._up_s <= self._now_s)
         topologies = np.bincount(self._of, executors & np.isfinite(self._up_s), len(self._offered)) > 0
         self._trees.lose(topologies, executors[self._trees.spouts], self._now_s)
         starts_s = np.where(self._slots == NOWHERE, np.inf, self._now_s + self._settings.start_s)
         self._up_s = np.where(executors, starts_s, self._up_s)
-        self._change()
+        if up.any():  # what is not up yet does nothing to the others
+            self._change()
 
     def _go_on(self, to_s: float) -> None:
         if not self._known:
@@ -219,20 +228,15 @@ class SteadyEngine:
         self._pace, share = self._under(problem, up, self._offered * self._factor)
         spouts = self._trees.spouts
         self._trees.share(share.handled[spouts])
-        self._counting = Counting(share, self._of, self._acker, spouts, self._pace.latency)
+        latency, varies = self._pace.latency, self._settings.varies
+        self._counting = Counting(share, self._of, self._acker, spouts, latency, varies)
         self._known = True
 
     def _count(self) -> None:
-        trees = self._trees
+        if self._counted_s == self._now_s and self._stretches:
+            return
+        self._counted_s, trees = self._now_s, self._trees
         now = trees.begun.copy(), trees.acked.copy()
         begun, acked = (of - told for of, told in zip(now, self._told, strict=True))
         self._stretches.append(self._counting.count(self._done, begun, acked, self._rng))
         self._told, self._done = now, np.zeros(len(self._done))
-
-
-def _workers(of: IndexArray, slots: NDArray[np.int32]) -> dict[tuple[int, int], list[int]]:
-    """Topology and slot → its executors."""
-    workers: dict[tuple[int, int], list[int]] = {}
-    for executor in np.flatnonzero(slots != NOWHERE).tolist():
-        workers.setdefault((int(of[executor]), int(slots[executor])), []).append(executor)
-    return workers

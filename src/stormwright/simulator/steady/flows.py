@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from stormwright.model import Problem
-from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from stormwright.model.arrays import BoolArray, FloatArray, IntArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
@@ -17,6 +17,7 @@ from stormwright.predict.flow.spread import Flows, spread
 from stormwright.predict.queue.trees import Times
 from stormwright.predict.shares import with_shares
 from stormwright.predict.steady import Placed, Steady
+from stormwright.simulator.engine import Counts
 
 #: Of what a placement sustains: nearer to it, an open queue has no time that a tree takes.
 _NEARLY = 0.97
@@ -57,8 +58,8 @@ class Share:
 
     handled: FloatArray
     cpu_s: FloatArray
-    source: IndexArray
-    target: IndexArray
+    source: Counts
+    target: Counts
     tuples: FloatArray
 
 
@@ -137,4 +138,5 @@ class Steadily:
         target = np.concatenate([pairs.target, where.member[at]])
         tuples = np.concatenate([pairs.tuples, flows.tuples[flow] * where.gets[at]]) * handled[source]
         sent = tuples > 0
-        return Share(handled, np.where(np.isfinite(cpu_s), cpu_s, 0.0), source[sent], target[sent], tuples[sent])
+        ends = source[sent].astype(np.int64), target[sent].astype(np.int64)
+        return Share(handled, np.where(np.isfinite(cpu_s), cpu_s, 0.0), *ends, tuples[sent])

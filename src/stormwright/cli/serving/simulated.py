@@ -1,0 +1,103 @@
+"""``stormwright serve --simulated``: what is told of a virtual cluster, in place of a real one."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stormwright.cli import options
+from stormwright.errors import Fault
+
+if TYPE_CHECKING:
+    from stormwright.experiments.simulated.served import ServedCluster
+
+_NO_SPARK = "a virtual cluster is measured without Spark: leave it out"
+_ONE = "a virtual cluster runs in the service that it is for: there is no other"
+
+#: Parameters that say something only of a real cluster → why they say nothing of a virtual one; and the other way.
+_REAL: Mapping[str, str] = {
+    "storm_home": "no Storm runs under --simulated: leave out one of them",
+    "alarm_after_s": _NO_SPARK,
+    "keep_raw_h": _NO_SPARK,
+    "history_uri": _NO_SPARK,
+    "history_format": _NO_SPARK,
+    "keep_history_days": _NO_SPARK,
+    "pair": _ONE,
+    "pair_secret": _ONE,
+    "known_as": _ONE,
+}
+_VIRTUAL: Mapping[str, str] = dict.fromkeys(
+    ("trace", "speed"), "only a virtual cluster has one: name it with --simulated"
+)
+
+
+class UnlessSimulated(click.Option):
+    """An option that has to be there for a real cluster."""
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """See click; ``--simulated`` is eager, so that it is known here."""
+        found = super().process_value(ctx, value)
+        needed = not isinstance(ctx.params.get("simulated"), Path)
+        if needed and self.value_is_missing(found) and not ctx.resilient_parsing:
+            raise click.MissingParameter(ctx=ctx, param=self)
+        return found
+
+
+def simulated(function: options.Function) -> options.Function:
+    """``--simulated``, ``--trace`` and ``--speed``."""
+    file = click.option(
+        "--simulated",
+        type=options.PATH,
+        metavar="FILE",
+        is_eager=True,
+        help="A problem, whose cluster runs in virtual time in place of a real one: neither Storm nor Java is needed.",
+    )
+    trace = click.option(
+        "--trace",
+        type=options.PATH,
+        metavar="FILE",
+        help="How its rates change: lines SECONDS,FACTOR or SECONDS,FACTOR,TOPOLOGY, as for `stormwright simulate`.",
+    )
+    speed = click.option(
+        "--speed",
+        type=options.FiniteRange(0, 1e6, min_open=True),
+        default=1.0,
+        show_default=True,
+        help="Virtual seconds in a second, as far as this machine can.",
+    )
+    return file(trace(speed(function)))
+
+
+@contextmanager
+def somewhere(state_dir: Path | None) -> Iterator[Path]:
+    """The directory of a service, or one that is removed at the end."""
+    if state_dir is not None:
+        yield state_dir
+        return
+    with tempfile.TemporaryDirectory(prefix="stormwright-simulated-") as made:
+        yield Path(made)
+
+
+def without_effect(told: Mapping[str, Any]) -> list[Fault]:
+    """What was told that has no effect on the cluster that it is."""
+    return options.idle(_REAL if told["simulated"] else _VIRTUAL)
+
+
+def cluster_of(told: Mapping[str, Any]) -> ServedCluster | None:
+    """The virtual cluster that was told of; None for a real one.
+
+    Raises
+    ------
+    InputError
+        It cannot be.
+    """
+    from stormwright.experiments.simulated.served import served_cluster
+
+    if not told["simulated"]:
+        return None
+    return served_cluster(told["simulated"], told["trace"], told["speed"])

@@ -1,0 +1,44 @@
+"""Where a service's loads come from."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from stormwright.model import LoadProfile, Problem
+from stormwright.pipeline.run.progress import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Loads(Protocol):
+    """Measures while it is open, a context manager; may be asked from any thread.
+
+    `stormwright.pipeline.run.stream.LoadStream` does it on Spark, from the performance log.
+    """
+
+    @property
+    def spark(self) -> SparkSession | None:
+        """The session that takes the history into its tables; None where there is none."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None: ...
+
+    def latest(self, problem: Problem) -> LoadProfile | None:
+        """What was measured last, in the problem's numbering; None where nothing was yet."""
+
+    def note(self, problem: Problem) -> None:
+        """Take note of what there is."""
+
+    def require_running(self) -> None:
+        """Raise StormwrightError where it has ended and cannot go on."""
+
+    def progress(self) -> Progress:
+        """Where it stands."""
+
+    def closed_panes_error(self) -> str | None:
+        """Why what is complete has not reached the history."""

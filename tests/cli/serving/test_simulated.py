@@ -1,0 +1,105 @@
+"""``stormwright serve --simulated``: what is wrong is said, and a service runs without Storm, Java and Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from stormwright.formats import write_problem
+from stormwright.model import Problem
+from stormwright.testing.word_counts import two_word_counts
+from tests.cli.serving.test_trying import free_port
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "words.json"
+    write_problem(path, two_word_counts())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--storm-home", "."], "--storm-home: has no effect: no Storm runs under --simulated: leave out one of them"),
+        (["--keep-raw", 2], "--keep-raw: has no effect: a virtual cluster is measured without Spark: leave it out"),
+        (["--trace", "nowhere.csv"], "nowhere.csv: 1 fault\n  cannot be read: No such file or directory"),
+        (["--trace", "TRACE"], "line 2: no such topology: oter; there is other"),
+        (["--speed", 0], "Invalid value for '--speed': 0.0 is not in the range 0<x<=1000000.0."),
+        (["--speed", "nan"], "Invalid value for '--speed': nan"),
+        (["--scheduler", "onlin"], "onlin"),
+    ],
+)
+def test_what_cannot_be_is_said(run, file, tmp_path, options, said):
+    (tmp_path / "trace.csv").write_text("1,2\n2,2,oter\n", encoding="utf-8")
+    given = [tmp_path / "trace.csv" if each == "TRACE" else each for each in options]
+    code, _, err = run("serve", "--simulated", file, "--port", free_port(), *given)
+    assert code == 2
+    assert said in err
+
+
+def test_what_only_a_virtual_cluster_has_needs_one(run, tmp_path):
+    code, _, err = run("serve", "--storm-home", tmp_path, "--state", tmp_path / "state", "--speed", 2, "--trace", "t")
+    assert code == 2
+    for option in ("--speed", "--trace"):
+        assert f"{option}: has no effect: only a virtual cluster has one: name it with --simulated" in err
+    code, _, err = run("serve", "--speed", 2)
+    assert code == 2
+    assert "Missing option '--state'." in err
+    assert "Missing option '--storm-home'." in err
+
+
+def test_where_nothing_could_be_simulated_that_is_said(run, tmp_path):
+    words = two_word_counts()
+    for what, problem in (("topologies", Problem(words.supervisors, ())), ("nodes", Problem((), ()))):
+        write_problem(tmp_path / "empty.json", problem)
+        code, _, err = run("serve", "--simulated", tmp_path / "empty.json")
+        assert code == 2
+        assert f"there are no {what}, so that there is nothing to simulate" in err
+
+
+def test_it_is_tried(run, file):
+    code, out, _ = run("serve", "--simulated", file, "--port", free_port(), "--check")
+    assert code == 0
+    assert [line.split()[1] for line in out.splitlines()] == ["configuration:", "address:", "state:"]
+    assert f"a virtual cluster of {file}" in out
+
+
+def test_it_serves_without_java_and_leaves_nothing_behind(file, tmp_path):
+    port, environment = free_port(), {**os.environ, "PATH": str(tmp_path), "TMPDIR": str(tmp_path)}
+    environment.pop("JAVA_HOME", None)
+    command = [sys.executable, "-m", "stormwright", "serve", "--simulated", file, "--port", str(port), "--speed", "20"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert _status(port, process)["pipeline"]["running"]
+            until = time.monotonic() + 60
+            while _status(port, process)["decision"] is None and time.monotonic() < until:
+                time.sleep(0.5)
+            assert "throughput" in _status(port, process)["decision"]
+        finally:
+            process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert f"serving at http://127.0.0.1:{port}" in out
+    assert not list(Path(tmp_path).glob("stormwright-simulated-*"))
+
+
+def _status(port, process):
+    until = time.monotonic() + 60
+    while True:
+        try:
+            with urlopen(f"http://127.0.0.1:{port}/v1/status", timeout=10) as answer:
+                return json.load(answer)
+        except (URLError, ConnectionError):
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.3)
