@@ -200,9 +200,11 @@ def test_who_joins_late_has_what_matters_and_keeps_its_own_aside(begin: Begin, t
 def test_who_does_not_know_the_word_reads_and_changes_nothing(begin: Begin, hosts: str) -> None:
     one = begin("one")
     assert one.leads.wait(20)
+    before = set(threading.enumerate())
     for word in ("wrong", ""):
         with pytest.raises(ClusterError, match="--pair-secret is another"), ZooKeeper(hosts, word) as agreed:
             agreed.leader()
+    assert not [each.name for each in set(threading.enumerate()) - before if each.is_alive()], "nobody goes on asking"
 
 
 def test_where_nobody_answers_it_says_so() -> None:

@@ -19,7 +19,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -78,10 +78,13 @@ class ZooKeeper:
         self._writing = threading.Lock()
 
     def __enter__(self) -> Self:
-        with _asked():
-            self._client.start(timeout=LEASE_S)
-            for path in (_EPOCH, _LOG, _BASE, _PARTS):
-                self._client.ensure_path(self._at(path))
+        with ExitStack() as starting:
+            starting.callback(self.resign)
+            with _asked():
+                self._client.start(timeout=LEASE_S)
+                for path in (_EPOCH, _LOG, _BASE, _PARTS):
+                    self._client.ensure_path(self._at(path))
+            starting.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:

@@ -8,6 +8,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import stormwright.access.Credentials;
 import stormwright.bridge.ServiceClient;
@@ -38,7 +39,7 @@ public final class Speak {
     private static String asked(String url, Map<String, Object> conf) {
         try {
             var client = new ServiceClient(URI.create(url + "/v1/schedule"), 20_000, Credentials.of(conf));
-            return "answer " + client.post("{}").length();
+            return "answer " + client.post("{}", 20_000).length();
         } catch (Exception e) {
             return e.getMessage();
         }
@@ -48,7 +49,7 @@ public final class Speak {
         Path directory = Files.createTempDirectory("spool");
         try {
             Spool spool = new Spool(directory, "w", 1 << 20);
-            var shipper = new Shipper(spool, URI.create(url + "/v1/perflog"), Credentials.of(conf));
+            var shipper = new Shipper(spool, List.of(URI.create(url + "/v1/perflog")), Credentials.of(conf));
             spool.append("a record\n".getBytes(StandardCharsets.UTF_8));
             shipper.start();
             shipper.wake();
