@@ -11,6 +11,9 @@ from scipy import stats
 from stormwright.simulator.bare.network import Simulated, Source, Station
 from tests.simulator.twins import plainly
 
+#: What plain Python takes half a minute for is made once for all of these.
+pytestmark = pytest.mark.xdist_group("theory")
+
 #: Batches whose means say how far off the mean of all may be: 1 of 10,000 such means is further off than the tolerance.
 BATCHES, OFF = 20, stats.t.ppf(1 - 0.5e-4, 19)
 
