@@ -220,6 +220,30 @@ def test_once_it_is_active_again_no_late_question_moves_it(
     assert ask(bridge) == {}, "so it is not sent back later"
 
 
+def test_what_storm_placed_as_it_had_no_answer_in_time_is_ordered_again(
+    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stormwright.controller.move._LATE_S", 0.0)
+    storm, asks = FakeStorm(tally), []
+    in_time = storm.rebalance
+
+    def rebalance(name: str, wait_s: int, num_workers: int | None = None) -> None:
+        if not asks:
+            storm.calls.append("rebalance t unanswered")
+            asks.append(threading.Timer(0.05, ask, (bridge, on("n0", "n1"))))
+            asks[0].start()
+            return
+        in_time(name, wait_s, num_workers)
+        assert ask(bridge) == {T.id: move.moves[0].after}
+
+    storm.rebalance = rebalance
+    report = run(move, storm, bridge, tally, pauses)
+    rebalanced = [call for call in storm.calls if call.startswith("rebalance")]
+    assert rebalanced == ["rebalance t unanswered", "rebalance t 0"]
+    assert storm.calls[-1] == "activate t"
+    assert report.complete
+
+
 def test_a_rebalance_that_nimbus_takes_without_saying_so_moves_nothing(
     move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:

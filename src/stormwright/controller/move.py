@@ -21,14 +21,14 @@ from stormwright.controller.planning.plan import Leg, Step, TopologyMove
 from stormwright.controller.reports import MoveLimits, MoveReport, made, tell
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError
-from stormwright.model import Supervisor, Topology, TopologyAssignment, WorkerSlot
+from stormwright.model import Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.exchange import Order
 
 log = logging.getLogger(__name__)
 
-#: Storm's status of a topology whose spouts emit.
-ACTIVE = "ACTIVE"
+#: Storm's status of a topology whose spouts emit, and of one that is to be placed anew.
+ACTIVE, REBALANCING = "ACTIVE", "REBALANCING"
 
 #: Seconds after which is looked again at the latest, and before which Nimbus is not asked again.
 _POLL_S = 1.0
@@ -38,6 +38,10 @@ _PAUSE_S = 0.2
 #: between two tries to connect is (``storm.messaging.netty.max_wait_ms``).
 REFRESH_POLL = "task.refresh.poll.secs"
 _REFRESH_POLL_S, _CONNECT_S = 10.0, 1.0
+
+#: What Nimbus shows elsewhere so many seconds after it was ordered was placed by Storm, which had no answer from here
+#: in time; it is ordered again, so often.
+_LATE_S, _AGAIN = 3.0, 3
 
 
 class Nimbus(Switch, Protocol):
@@ -163,9 +167,19 @@ class Mover:
         old = [life for move, leg in legs for life in self._tally.lives(move.topology.id, leg.stopped_workers)]
         self._order(legs, reason)
         left = [(move.topology.id, supervisor) for move, leg in legs for supervisor in leg.vacated]
-        known = None
+        known, ordered, again = None, clock.monotonic(), _AGAIN
         while clock.monotonic() < since + self._limits.swap_s:
             clock.sleep(_PAUSE_S)
+            if again and (shown := self._strayed(legs, ordered)):
+                again -= 1
+                for move, leg in legs:
+                    found = shown.current.get(move.topology.id)
+                    strays = set(found.slots if found else ()) - set(leg.after.slots)
+                    old += self._tally.lives(move.topology.id, strays)
+                    hosts = {slot.supervisor for slot in strays} - {slot.supervisor for slot in leg.after.slots}
+                    left += [(move.topology.id, each) for each in shown.supervisors if each.id in hosts]
+                self._order(legs, reason)
+                known, ordered = None, clock.monotonic()
             left = [(topology, supervisor) for topology, supervisor in left if not self._released(topology, supervisor)]
             ended = not left and all(map(self._tally.silent, old))
             if ended:
@@ -190,6 +204,22 @@ class Mover:
         except NimbusError:
             self._bridge.turn_back(ids)  # it may have taken the call and not been able to say so
             raise
+
+    def _strayed(self, legs: Sequence[tuple[TopologyMove, Leg]], ordered: float) -> Problem | None:
+        """What Nimbus has shown some time after an order, where a topology is elsewhere and nothing is under way."""
+        shown = self._bridge.wait_for_snapshot(ordered + _LATE_S, 0.0)
+        wanted = {move.topology.id: leg.after for move, leg in legs}
+        strays = [name for name, after in wanted.items() if shown and shown.current.get(name, after) != after]
+        if not strays:
+            return None
+        try:
+            under_way = {each["id"] for each in self._nimbus.cluster()["topologies"] if each["status"] == REBALANCING}
+        except NimbusError:
+            return None
+        if under_way & wanted.keys():
+            return None
+        log.warning("%s: Nimbus had no answer in time and placed it elsewhere; ordered again", ", ".join(strays))
+        return shown
 
     def _released(self, topology: str, supervisor: Supervisor) -> bool:
         try:
