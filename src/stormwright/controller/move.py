@@ -120,7 +120,7 @@ class Mover:
         return reports
 
     def _check_movable(self, moves: Sequence[TopologyMove], stop: threading.Event) -> None:
-        status = {topology["id"]: topology["status"] for topology in self._nimbus.cluster()["topologies"]}
+        status = self._status()
         for move in moves:
             name = move.topology.id
             if status.get(name, "gone") != ACTIVE:
@@ -130,6 +130,10 @@ class Mover:
                 # It could not be seen whether its tuple trees are through.
                 all_workers = len(move.before.slots)
                 raise MoveError(f"{name}: {len(unheard)} of {all_workers} workers do not report; nothing was moved")
+
+    def _status(self) -> dict[str, str]:
+        """Topology id → Storm's status of it."""
+        return {topology["id"]: topology["status"] for topology in self._nimbus.cluster()["topologies"]}
 
     def _unheard(self, move: TopologyMove, stop: threading.Event) -> list[tuple[str, int]]:
         """Workers that do not report; in a service that has only started they are waited for."""
@@ -173,11 +177,9 @@ class Mover:
             if again and (shown := self._strayed(legs, ordered)):
                 again -= 1
                 for move, leg in legs:
-                    found = shown.current.get(move.topology.id)
-                    strays = set(found.slots if found else ()) - set(leg.after.slots)
+                    strays, vacated = _astray(move.topology.id, leg, shown)
                     old += self._tally.lives(move.topology.id, strays)
-                    hosts = {slot.supervisor for slot in strays} - {slot.supervisor for slot in leg.after.slots}
-                    left += [(move.topology.id, each) for each in shown.supervisors if each.id in hosts]
+                    left += [(move.topology.id, supervisor) for supervisor in vacated]
                 self._order(legs, reason)
                 known, ordered = None, clock.monotonic()
             left = [(topology, supervisor) for topology, supervisor in left if not self._released(topology, supervisor)]
@@ -213,10 +215,10 @@ class Mover:
         if not strays:
             return None
         try:
-            under_way = {each["id"] for each in self._nimbus.cluster()["topologies"] if each["status"] == REBALANCING}
+            status = self._status()
         except NimbusError:
             return None
-        if under_way & wanted.keys():
+        if any(status.get(name) == REBALANCING for name in wanted):
             return None
         log.warning("%s: Nimbus had no answer in time and placed it elsewhere; ordered again", ", ".join(strays))
         return shown
@@ -275,6 +277,14 @@ def _before(move: TopologyMove, leg: Leg) -> TopologyAssignment:
     """Where a topology is before a leg of its move."""
     number = move.legs.index(leg)
     return move.legs[number - 1].after if number else move.before
+
+
+def _astray(topology: str, leg: Leg, shown: Problem) -> tuple[set[WorkerSlot], list[Supervisor]]:
+    """Slots that a topology has and is not to have, and nodes of these that it is to leave."""
+    placed = shown.current.get(topology)
+    strays = set(placed.slots if placed else ()) - set(leg.after.slots)
+    hosts = {slot.supervisor for slot in strays} - {slot.supervisor for slot in leg.after.slots}
+    return strays, [supervisor for supervisor in shown.supervisors if supervisor.id in hosts]
 
 
 def _ms(seconds: float) -> int:

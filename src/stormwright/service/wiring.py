@@ -13,7 +13,7 @@ from typing import Any, Self
 from stormwright.client.shapes import ModesChange
 from stormwright.controller.aims.refused import Refused
 from stormwright.controller.guarding.holding import Hold
-from stormwright.controller.move import Mover, Nimbus
+from stormwright.controller.move import REBALANCING, Mover, Nimbus
 from stormwright.controller.pauses import Pauses
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.policy import Decision
@@ -288,7 +288,7 @@ class Service:
         return self.guard.holds.last or self.memory.hold
 
     def _rebalancing(self) -> list[str]:
-        return [each["name"] for each in self.nimbus.cluster()["topologies"] if each["status"] == "REBALANCING"]
+        return [each["name"] for each in self.nimbus.cluster()["topologies"] if each["status"] == REBALANCING]
 
     def _resume(self) -> None:
         self.memory.resumed |= set(self._pauses.resume(self.nimbus.activate))
