@@ -134,11 +134,13 @@ class Problem(ByContent):
         """The same problem with another current assignment."""
         return replace(self, current=dict(current))
 
+    def with_moved(self, current: Mapping[str, TopologyAssignment]) -> Problem:
+        """The same problem as if `current` ran, under a load that was measured where everything does."""
+        return replace(self, current=dict(current), measured=self.current if self.measured is None else self.measured)
+
     def with_nothing_running(self) -> Problem:
         """The same problem as if nothing ran, under a load that was measured where everything does."""
-        if not self.current:
-            return self
-        return replace(self, current={}, measured=self.current if self.measured is None else self.measured)
+        return self.with_moved({}) if self.current else self
 
     # Executors ------------------------------------------------------------------------------------
 

@@ -25,6 +25,9 @@ from stormwright.predict.workers import Nodes, Workers
 if TYPE_CHECKING:
     from scipy.sparse import coo_array
 
+#: Sums of the same numbers in another order differ by less, in parts of themselves.
+_ROUNDING = 1e-12
+
 
 class Places(NamedTuple):
     """Where topologies have workers: a place is a node with a topology (P of them).
@@ -186,9 +189,10 @@ class Demand:
     @cached_property
     def busiest(self) -> IndexArray:
         """The thread of each topology that has most to do, the first of several; shape (T,)."""
-        order = np.lexsort((-self.thread_s, self.thread_topology))
-        first = np.searchsorted(self.thread_topology[order], np.arange(len(self.running)))
-        return np.append(order, UNPLACED)[first]
+        near = np.flatnonzero(self.thread_s >= self.busiest_s[self.thread_topology] * (1 - _ROUNDING))[::-1]
+        first = np.full(len(self.running), UNPLACED)
+        first[self.thread_topology[near]] = near
+        return first
 
     @classmethod
     def of(

@@ -145,7 +145,7 @@ class SchedulerContract(ABC):
         assert len(violations(problem, after)) == len(violations(problem, before))
         now = problem.current_slot
         assert len(diff(problem, now, after).moved_executors) <= len(diff(problem, now, before).moved_executors)
-        again = Anew(self.make()).schedule(problem.with_current(anew.by_topology(problem)))
+        again = Anew(self.make()).schedule(problem.with_moved(anew.by_topology(problem)))
         assert np.array_equal(again.slot_of_executor, after)
 
     # Those that promise it ----------------------------------------------------------------------

@@ -106,6 +106,7 @@ def both(start: Start) -> tuple[Process, Process]:
     until(lambda: one.places, one)
     other = start()
     until(lambda: other.ask("/v1/health")[0] == 200, other)
+    until(lambda: json.loads(other.ask("/v1/status")[1])["pair"]["leads"] == one.url, other)
     return one, other
 
 

@@ -47,11 +47,7 @@ class InOrder:
 
 def _from(problem: Problem, found: Assignment, *, only_used: bool) -> Problem:
     """The problem as it would be where `found` runs, under the load of now."""
-    moved = replace(
-        problem,
-        current=found.by_topology(problem),
-        measured=problem.current if problem.measured is None else problem.measured,
-    )
+    moved = problem.with_moved(found.by_topology(problem))
     if not only_used:
         return moved
     slots = found.slot_of_executor

@@ -69,8 +69,7 @@ def _elsewhere(problem: Problem, keeping: Scheduler, leaving: BoolArray) -> Assi
     """Where all of it goes, by a scheduler that is shown it without slots, under the load as it was measured."""
     slots = problem.current_slot.copy()
     slots[leaving] = UNPLACED
-    measured = problem.current if problem.measured is None else problem.measured
-    return keeping.schedule(replace(problem, current=Assignment(slots).by_topology(problem), measured=measured))
+    return keeping.schedule(problem.with_moved(Assignment(slots).by_topology(problem)))
 
 
 def _as_far_as_there_is_room(problem: Problem, answer: Assignment) -> tuple[IntArray, dict[str, str]]:
