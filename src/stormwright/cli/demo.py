@@ -132,7 +132,8 @@ def command(
     if not keep:
         tell_all(result)
     if result.lost or not result.improved:
-        progress.print("tuples were lost" if result.lost else "nothing improved")
+        calm = "nothing improved" if result.moves else "nothing moved, so nothing improved"
+        progress.print("tuples were lost" if result.lost else calm)
         ctx.exit(1)
 
 

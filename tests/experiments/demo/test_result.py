@@ -28,3 +28,11 @@ def test_what_counts_as_gained(changes, gained):
     before = replace(result.topologies[0].before, **known)
     after = replace(before, **{name: known[name] * factor for name, factor in changes.items()})
     assert replace(result, topologies=[replace(result.topologies[0], before=before, after=after)]).improved is gained
+
+
+def test_what_differs_where_nothing_moved_is_chance():
+    result = demo_result()
+    topology = result.topologies[0]
+    better = replace(topology, after=replace(topology.before, acked_tps=2 * topology.before.acked_tps))
+    assert replace(result, topologies=[better]).improved
+    assert not replace(result, topologies=[better], moves=[]).improved

@@ -113,7 +113,12 @@ class DemoResult:
 
     @property
     def improved(self) -> bool:
-        """Whether throughput rose; or latencies, nodes or traffic between nodes of a tree fell and it did not."""
+        """Whether throughput rose; or latencies, nodes or traffic between nodes of a tree fell and it did not.
+
+        Where nothing moved, nothing did: what differs is chance.
+        """
+        if not self.moves:
+            return False
         latencies = [(t.before.mean_latency_ms, t.after.mean_latency_ms) for t in self.topologies]
         faster = [late < early for early, late in latencies if early is not None and late is not None]
         fewer = (self._sum("nodes"), self._sum("inter_node_per_acked"))
