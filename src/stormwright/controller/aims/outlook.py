@@ -160,7 +160,8 @@ class Outlooks:
         now, new = (sum(pair[side].reachable_tps.value for pair in pairs) for side in (0, 1))
         text = f"predicted throughput {now:,.0f} → {new:,.0f} trees/s"
         worth = {new.topology: new.reachable_tps.value for _, new in pairs}
-        return Outlook(gain, f"predicted throughput rises by {gain:.0f} %", text, worth)
+        capped = any(rate < new.reachable_tps.value for (_, rate), (_, new) in zip(rates, pairs, strict=True))
+        return Outlook(gain, f"predicted throughput rises by {gain:.0f} %{' or more' * capped}", text, worth)
 
     def _of_latency(self, _: IntArray, pairs: Pairs) -> Outlook:
         gain = _gain([(1 / _latency_ms(now), 1 / _latency_ms(new)) for now, new in pairs], [1.0] * len(pairs))
