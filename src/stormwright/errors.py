@@ -152,3 +152,12 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches  # only mistakes need it
 
     return next(iter(get_close_matches(name, list(known), n=1)), None)
+
+
+def who_is_there(name: str, known: Iterable[str], most: int = 3) -> str:
+    """The end of a sentence that says that there is no `name`: who may be meant, or the first of those there are."""
+    there = sorted(known)
+    meant = nearest(name, there)
+    told = [meant] if meant else there[:most]
+    more = ", …" if not meant and len(there) > most else ""
+    return f"; there is {', '.join(told) or 'none at all'}{more}"

@@ -101,6 +101,9 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
     assert plan.score_after == plan.after.score
     assert {step.state for step in plan.made} == {"planned"}
     assert all(each.pause_from.startswith("assumed") for each in plan.moved)
+    assert {name.partition(":")[0] for step in plan.made for move in step.moves for name in move.stops} <= {
+        node.host for node in nimbus.now().supervisors
+    }
     client.apply(plan.id, "as agreed")
     assert ended(client, plan.id) == "done"
     done = client.show(plan.id)
@@ -127,7 +130,7 @@ def test_it_tells_why_an_executor_is_where_it_is(nimbus: Nimbus, client: Client)
     assert client.explain().explanations == (), "all have slots"
     name = sorted(nimbus.runs)[0]
     (found,) = client.explain(name, 1).explanations
-    assert found.slot in {str(slot) for slot in nimbus.runs[name].slots}
+    assert found.slot in {nimbus.now().cluster.slot_name(slot) for slot in nimbus.runs[name].slots}
     assert 1 in found.executors
     assert [each.cost_change for each in found.best] == sorted(each.cost_change for each in found.best)
     with pytest.raises(InputError, match="no such executor"):

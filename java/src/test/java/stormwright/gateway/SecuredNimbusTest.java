@@ -6,8 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.net.InetAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.Principal;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -19,12 +21,17 @@ import org.apache.storm.generated.NimbusSummary;
 import org.apache.storm.security.auth.ReqContext;
 import org.apache.storm.security.auth.ThriftConnectionType;
 import org.apache.storm.security.auth.ThriftServer;
+import org.apache.storm.thrift.server.TServer;
+import org.apache.storm.thrift.server.TThreadPoolServer;
+import org.apache.storm.thrift.transport.TSSLTransportFactory;
+import org.apache.storm.thrift.transport.TSSLTransportFactory.TSSLTransportParameters;
+import org.apache.storm.thrift.transport.TServerSocket;
 import org.apache.storm.utils.Utils;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A Nimbus that asks by SASL who calls: Storm's own server, reached by what storm.yaml says and nothing of ours. */
+/** A Nimbus that asks by SASL or TLS who calls: Storm's own server, reached by what storm.yaml says and nothing of ours. */
 @Timeout(60)
 class SecuredNimbusTest {
     private static final long A_MINUTE_NS = 60_000_000_000L;
@@ -34,9 +41,12 @@ class SecuredNimbusTest {
     private volatile int port;
 
     private Object nimbus(Object proxy, Method method, Object[] args) {
-        caller.set(ReqContext.context().principal().getName());
+        Principal principal = ReqContext.context().principal();
+        caller.set(principal == null ? "somebody" : principal.getName());
         if (method.getName().equals("getLeader")) {
-            return new NimbusSummary("localhost", port, 1, true, "2");
+            NimbusSummary leader = new NimbusSummary("localhost", port, 1, true, "2");
+            leader.set_tlsPort(port);
+            return leader;
         }
         return new ClusterSummary(List.of(), List.of(), List.of());
     }
@@ -58,18 +68,8 @@ class SecuredNimbusTest {
 
     @Test
     void callsAreMadeByWhomStormYamlSays() throws Exception {
-        Nimbus.Iface iface = (Nimbus.Iface) Proxy.newProxyInstance(
-                getClass().getClassLoader(), new Class<?>[] {Nimbus.Iface.class}, this::nimbus);
-        ThriftServer server =
-                new ThriftServer(conf(0, "right"), new Nimbus.Processor<>(iface), ThriftConnectionType.NIMBUS);
-        Thread serving = new Thread(server::serve, "nimbus");
-        serving.setDaemon(true);
-        serving.start();
+        ThriftServer server = serving(conf(0, "right"));
         try {
-            while (!server.isServing()) {
-                Thread.sleep(10);
-            }
-            port = server.getPort();
             try (NimbusConnection connection = new NimbusConnection(conf(port, "right"))) {
                 assertTrue(connection.call("cluster", Map.of(), Long.MAX_VALUE) instanceof Map);
                 assertEquals("stormwright", caller.get());
@@ -96,5 +96,87 @@ class SecuredNimbusTest {
         } finally {
             server.stop();
         }
+    }
+
+    /**
+     * By Storm's client, against Thrift's own server: that of Storm 2.8.3 fails on Java 15 and later, whoever calls, as
+     * it asks its session for something that these no longer have ({@code getPeerCertificateChain}).
+     */
+    @Test
+    void callsOverTlsShowTheCertificateThatStormYamlNames() throws Exception {
+        Path nimbus = keys("localhost");
+        Path ours = keys("stormwright");
+        Path strangers = keys("stranger");
+        TSSLTransportParameters shown = new TSSLTransportParameters();
+        shown.setKeyStore(nimbus.toString(), "secret", null, "PKCS12");
+        shown.setTrustStore(ours.toString(), "secret", null, "PKCS12");
+        shown.requireClientAuth(true);
+        TServerSocket socket =
+                TSSLTransportFactory.getServerSocket(0, 0, InetAddress.getLoopbackAddress(), shown);
+        port = socket.getServerSocket().getLocalPort();
+        TServer server = new TThreadPoolServer(new TThreadPoolServer.Args(socket)
+                .processor(new Nimbus.Processor<>(iface())));
+        Thread serving = new Thread(server::serve, "nimbus");
+        serving.setDaemon(true);
+        serving.start();
+        try {
+            try (NimbusConnection connection = new NimbusConnection(tls(port, ours, nimbus))) {
+                assertTrue(connection.call("cluster", Map.of(), Long.MAX_VALUE) instanceof Map);
+                assertEquals("somebody", caller.get());
+            }
+            caller.set("");
+            for (Map<String, Object> refused : List.of(tls(port, strangers, nimbus), tls(port, ours, strangers))) {
+                try (NimbusConnection connection = new NimbusConnection(refused)) {
+                    assertThrows(Exception.class, () -> connection.call("cluster", Map.of(), Long.MAX_VALUE));
+                }
+            }
+            assertEquals("", caller.get(), "nobody else was let in, and no other Nimbus was asked");
+        } finally {
+            server.stop();
+        }
+    }
+
+    /** A key store with a key and its own certificate, which is all that is trusted where it is a trust store. */
+    private Path keys(String name) throws Exception {
+        Path store = directory.resolve(name + ".p12");
+        Process made = new ProcessBuilder(Path.of(System.getProperty("java.home"), "bin", "keytool").toString(),
+                "-genkeypair", "-alias", name, "-keyalg", "EC", "-dname", "CN=" + name, "-ext", "san=dns:" + name,
+                "-storetype", "PKCS12", "-storepass", "secret", "-keystore", store.toString()).inheritIO().start();
+        assertEquals(0, made.waitFor());
+        return store;
+    }
+
+    /** Storm's keys for a client: it shows what is in the first store, and trusts what is in the other. */
+    private static Map<String, Object> tls(int port, Path shown, Path trusted) {
+        Map<String, Object> conf = new HashMap<>(Utils.readDefaultConfig());
+        conf.put(Config.NIMBUS_THRIFT_CLIENT_USE_TLS, true);
+        conf.put(Config.NIMBUS_THRIFT_TLS_TRANSPORT_PLUGIN, "org.apache.storm.security.auth.tls.TlsTransportPlugin");
+        conf.put(Config.NIMBUS_THRIFT_TLS_CLIENT_AUTH_REQUIRED, true);
+        conf.put(Config.NIMBUS_THRIFT_TLS_PORT, port);
+        conf.put(Config.NIMBUS_SEEDS, List.of("localhost"));
+        conf.put(Config.STORM_NIMBUS_RETRY_TIMES, 0);
+        conf.put(Config.NIMBUS_THRIFT_TLS_CLIENT_KEYSTORE_PATH, shown.toString());
+        conf.put(Config.NIMBUS_THRIFT_TLS_CLIENT_KEYSTORE_PASSWORD, "secret");
+        conf.put(Config.NIMBUS_THRIFT_TLS_CLIENT_TRUSTSTORE_PATH, trusted.toString());
+        conf.put(Config.NIMBUS_THRIFT_TLS_CLIENT_TRUSTSTORE_PASSWORD, "secret");
+        return conf;
+    }
+
+    private Nimbus.Iface iface() {
+        return (Nimbus.Iface) Proxy.newProxyInstance(
+                getClass().getClassLoader(), new Class<?>[] {Nimbus.Iface.class}, this::nimbus);
+    }
+
+    private ThriftServer serving(Map<String, Object> conf) throws Exception {
+        ThriftServer server =
+                new ThriftServer(conf, new Nimbus.Processor<>(iface()), ThriftConnectionType.NIMBUS);
+        Thread serving = new Thread(server::serve, "nimbus");
+        serving.setDaemon(true);
+        serving.start();
+        while (!server.isServing()) {
+            Thread.sleep(10);
+        }
+        port = server.getPort();
+        return server;
     }
 }
