@@ -29,6 +29,11 @@ from stormwright.printable import printable
 class StormwrightError(Exception):
     """Base of every error that stormwright raises on purpose."""
 
+    @property
+    def line(self) -> str:
+        """What it says in one line, for a table, a page or a log."""
+        return str(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -72,6 +77,11 @@ class InputError(StormwrightError):
         count = "1 fault" if number == 1 else f"{number} faults"
         rest = [f"  and {more:,} more"] if more else []
         super().__init__("\n".join([f"{printable(source)}: {count}", *(f"  {fault}" for fault in self.faults), *rest]))
+
+    @property
+    def line(self) -> str:
+        """Its faults."""
+        return "; ".join([*map(str, self.faults), *([f"and {self.more:,} more"] if self.more else [])])
 
 
 class MissingDependencyError(StormwrightError):

@@ -141,6 +141,17 @@ def test_it_tells_why_an_executor_is_where_it_is(nimbus: Nimbus, client: Client)
     assert "nodes: " in lost.text
 
 
+def test_a_name_that_is_none_is_told_in_a_line_with_the_one_that_may_be_meant(client: Client) -> None:
+    for wished, why in (
+        ({"topologies": ["tt-*"]}, "tt-*: fits no topology"),
+        ({"nodes": ["hots0"]}, "hots0: fits no node"),
+    ):
+        with pytest.raises(ConflictError, match="could not be made") as caught:
+            client.made(client.plan("a look", **wished).id)
+        assert f"could not be made: {why}; there is " in str(caught.value)
+    assert str(caught.value).endswith("there is host0")
+
+
 def test_what_cannot_be_is_told(nimbus: Nimbus, client: Client) -> None:
     with pytest.raises(NotThereError, match="there is no plan 77"):
         client.show("77")

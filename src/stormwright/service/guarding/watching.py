@@ -154,7 +154,7 @@ class Watching:
                 return {"waits": why_not}
             self._nodes.drain(host, DrainAsked(by=ITSELF, reason=f"it is slow: {why}"))
         except StormwrightError as error:
-            return {"waits": str(error)}
+            return {"waits": error.line}
         return {"done": f"{host} was drained"}
 
     def _why_not(self, problem: Problem, host: str) -> str:

@@ -62,7 +62,7 @@ class Making:
                 return  # discarded while others were made
             self.keep(plan, make(self.now()), "planned")
         except StormwrightError as error:
-            self._plans.change(plan, ["planning"], "failed", str(error))
+            self._plans.change(plan, ["planning"], "failed", error.line)
         except Exception as error:  # a bug of a scheduler: who waits for the plan is told
             if self._closed:
                 return
