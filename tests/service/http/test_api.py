@@ -24,6 +24,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.service.http.api import EVERY_ENDPOINT, api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
+from stormwright.service.operating.plans import Plans
 from stormwright.storm.bridge import Bridge
 from tests.service.http.test_metrics import STATUS
 from tests.service.operating.nimbus import Nimbus, random_cluster, settled
@@ -139,6 +140,17 @@ def test_it_tells_why_an_executor_is_where_it_is(nimbus: Nimbus, client: Client)
     (lost,) = client.explain(name).explanations[:1]
     assert lost.slot is None
     assert "nodes: " in lost.text
+
+
+def test_what_was_planned_is_read_once_however_often_it_is_asked_for(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of thousands of topologies is a megabyte, and each open page asks for the list of plans."""
+    plan = client.made(client.plan("a look", least_gain_percent=0).id)
+    assert client.show(plan.id).made == plan.made
+    monkeypatch.setattr(Plans, "row", lambda *_: pytest.fail("it is read again"))
+    assert client.show(plan.id).made == plan.made
+    assert [each.id for each in client.plans().plans] == [plan.id]
 
 
 def test_a_name_that_is_none_is_told_in_a_line_with_the_one_that_may_be_meant(client: Client) -> None:
